@@ -1,0 +1,3 @@
+"""One command for every coding agent."""
+
+__version__ = "0.1.0"

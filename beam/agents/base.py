@@ -1,0 +1,224 @@
+"""What an adapter is: pure things that know everything about one agent CLI and nothing about beam's files.
+
+An adapter spawns nothing, reads no files and knows no clock. It turns a `Turn` into a `Launch`, and the bytes that come
+back into events and one `Verdict`. A module satisfies `Adapter` by its names; there is no class to inherit from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from beam.events import Event
+from beam.message import Access
+from beam.outcome import Class, Denial, SessionNote, Status, Usage
+from beam.settings import AgentSettings
+
+Face = Literal["dialogue", "exec", "terminal", "mailbox"]
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    """One message for an adapter, every option settled.
+
+    `session_id` is the resume id to go on with, null for a new session; `fresh_session_id` is a UUID that a CLI which takes
+    one may use for a new session (the same for each launch of one attempt). `scratch` is an empty private directory that is
+    removed after the turn. `schema` is a JSON Schema as text. `once`: nobody will resume this session.
+    """
+
+    text: str
+    message_id: str
+    agent: str
+    sender: str = ""
+    attempt: int = 1
+    session_id: str | None = None
+    fresh_session_id: str = ""
+    model: str | None = None
+    access: Access = "read"
+    cwd: str = ""
+    scratch: str = ""
+    attach: tuple[str, ...] = ()
+    schema: str | None = None
+    once: bool = False
+    max_turns: int | None = None
+    budget_usd: float | None = None
+    settings: AgentSettings = AgentSettings()
+
+
+class Host(Struct, frozen=True, kw_only=True):
+    """What beam found out about this machine for an adapter. `executable` is absolute, or "" where none was found."""
+
+    executable: str = ""
+    version: str | None = None
+    home: str = ""
+    python: str = ""
+
+
+class Launch(Struct, frozen=True, kw_only=True):
+    """How to run the CLI for one turn. `stdin` is everything it reads there (null: nothing, /dev/null). `env` is added to
+    the child's environment. `files` (relative name -> bytes) are written into `scratch` first. `prompt_in_argv`: which
+    arguments hold the prompt (their indexes), blanked in the journal. `interrupt`: the signal that asks it to end the turn
+    and keep the session."""
+
+    argv: tuple[str, ...]
+    stdin: bytes | None = None
+    env: dict[str, str] = {}
+    files: dict[str, bytes] = {}
+    prompt_in_argv: tuple[int, ...] = ()
+    interrupt: Literal["SIGINT", "SIGTERM"] = "SIGINT"
+
+
+class Exit(Struct, frozen=True, kw_only=True):
+    """How the agent's process ended. `code` or `signal` (a name), neither where the guard was killed. `stopped_by` is
+    beam's own reason to end it: timeout, idle, cancelled, interrupted; null where it ended by itself."""
+
+    code: int | None = None
+    signal: str | None = None
+    stderr_tail: str = ""
+    stopped_by: str | None = None
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """What the adapter says of the turn, from the CLI's own words; the turn adds what beam knows (times, stops)."""
+
+    status: Status
+    class_: Class | None = None
+    reason: str | None = None
+    reply: str | None = None
+    session_id: str | None = None
+    session: SessionNote | None = None
+    model: str | None = None
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    denials: tuple[Denial, ...] = ()
+    structured: Raw | UnsetType = UNSET
+    lossy: bool | UnsetType = UNSET
+
+
+class Decoder(Protocol):
+    """The CLI's output of one process, turned into events. Fed whole lines without their newline, in order."""
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        """Bodies of what this line says; a line that nobody understands becomes `events.Unknown`. Never raises."""
+
+    def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
+        """Called once, after the last line: bodies that only the end tells, and the verdict."""
+
+
+class Exec(Protocol):
+    """The headless face: one process a turn. A module may be one."""
+
+    def launch(self, turn: Turn, host: Host) -> Launch:
+        """How to run this turn. Raises UnsupportedError for what this CLI can't do."""
+
+    def decoder(self, turn: Turn) -> Decoder:
+        """A new decoder for one process of this turn."""
+
+
+class Capabilities(Struct, frozen=True, kw_only=True):
+    """What a face really does; each has a test. `access` lists the words that it can enforce; empty: it has no access of
+    its own, and trusting the folder covers it. `attach`: how files go along (null: not at all)."""
+
+    resume: bool = False
+    fork: bool = False
+    model: bool = False
+    schema: bool = False
+    max_turns: bool = False
+    budget: bool = False
+    deltas: bool = False
+    tools: bool = False
+    interrupt: bool = False
+    ask: bool = False
+    cost: bool = False
+    attach: Literal["path", "inline"] | None = None
+    access: tuple[Access, ...] = ()
+    prompt_in_argv: bool = False
+
+
+class Card(Struct, frozen=True, kw_only=True):
+    """What people see of an adapter. `executable` is the program's name on PATH ("" for none of its own). `versions` are
+    those that its tests ran. `runs_code`: an agent of it in a folder's beam.yaml counts only after `beam trust`."""
+
+    name: str
+    summary: str
+    executable: str = ""
+    install: str = ""
+    version_argv: tuple[str, ...] = ("--version",)
+    versions: tuple[str, ...] = ()
+    faces: Mapping[Face, Capabilities]
+    runs_code: bool = False
+
+
+class Adapter(Protocol):
+    """A module of the registry. `exec` is None where the CLI has no headless mode."""
+
+    card: Card
+    exec: Exec | None
+
+
+class Native(Struct, frozen=True):
+    """One parsed line of a CLI: `value` is the JSON object, `text` the line itself as it goes into `raw`."""
+
+    value: dict[str, Any]
+    text: str
+
+
+def native(line: bytes) -> Native | None:
+    """The JSON object of a line, tolerantly: invalid UTF-8 and lone surrogates become U+FFFD. None for anything else."""
+    try:
+        value = document(line)
+    except ValueError:
+        return None
+    return Native(value, line.decode("utf-8", "replace")) if isinstance(value, dict) else None
+
+
+def document(data: bytes) -> Any:
+    """The JSON value that the bytes are, as tolerantly as `native`. Raises ValueError."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        try:
+            return _scrubbed(json.loads(data.decode("utf-8", "replace")))
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
+
+
+def _scrubbed(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_scrubbed(item) for item in value]
+    if isinstance(value, dict):
+        return {_scrubbed(key): _scrubbed(item) for key, item in value.items()}
+    return value
+
+
+def raw_json(value: object) -> Raw:
+    """A JSON value as an event keeps it, whole numbers of any size included."""
+    try:
+        return Raw(msgspec.json.encode(value))
+    except OverflowError:
+        return Raw(json.dumps(value).encode())
+
+
+def died(exit: Exit, name: str) -> Verdict:
+    """The verdict on a process that ended without saying how the turn went."""
+    tail = last_line(exit.stderr_tail)
+    how = f"was ended by {exit.signal}" if exit.signal else f"exited with {exit.code}" if exit.code is not None else "was lost"
+    return Verdict(
+        status=Status.FAILED, class_=Class.CRASHED, reason=f"{name} {how} before it answered" + (f": {tail}" if tail else "")
+    )
+
+
+def last_line(text: str) -> str:
+    """The last line of a text that is not blank, cut at 500 characters."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:500] if lines else ""
+
+
+def absent(value: object) -> bool:
+    """Whether an optional field of a wire value was not there."""
+    return value is UNSET

@@ -1,0 +1,31 @@
+"""Claude Code: what people see of it, and its faces."""
+
+from __future__ import annotations
+
+from beam.agents.base import Capabilities, Card
+from beam.agents.claude import exec
+
+__all__ = ["card", "exec"]
+
+card = Card(
+    name="claude",
+    summary="Claude Code, Anthropic's coding agent",
+    executable="claude",
+    install="npm install -g @anthropic-ai/claude-code",
+    versions=("2.1.197",),
+    faces={
+        "exec": Capabilities(
+            resume=True,
+            model=True,
+            schema=True,
+            max_turns=True,
+            budget=True,
+            deltas=True,
+            tools=True,
+            interrupt=True,
+            cost=True,
+            attach="path",
+            access=("read", "edit", "full"),
+        )
+    },
+)

@@ -1,0 +1,293 @@
+"""Claude Code's stream-json lines, turned into events: all that its process writes, one-shot or duplex.
+
+A line of a kind that is known and says nothing of the turn (echoes, keep-alives, mirrors) becomes no event; a line of a
+kind that is not known becomes `unknown`. Must not know: how the process is run, or what a verdict is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from beam import events
+from beam.agents.base import Exit, Native, Turn, Verdict, native, raw_json
+from beam.agents.claude import verdict as verdicts
+from beam.agents.claude.fields import Object, integer, number, obj, objects, string, strings
+from beam.agents.claude.system import SYSTEM
+from beam.agents.claude.tools import Tools
+from beam.events import Event
+
+_INTERRUPTED = "[Request interrupted by user"
+_SYNTHETIC = "<synthetic>"
+
+
+class Frames:
+    """The decoder of one process. A dialogue tells it by `decided` who answered the asks that it showed."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._heard = verdicts.Heard()
+        self._tools = Tools()
+        self._verdict: Verdict | None = None
+        self._aborted = False
+        self._asks: dict[str, str] = {}
+        self._decided: dict[str, str] = {}
+        self._lost = False
+        self._kinds: dict[str, Callable[[Object], list[Event]]] = {
+            "stream_event": self._stream,
+            "assistant": self._assistant,
+            "user": self._user,
+            "system": self._system,
+            "result": self._result,
+            "control_request": self._request,
+            **_KINDS,
+        }
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        """Bodies of what this line says; the first one has the line, unless it is a delta."""
+        if not line or line.isspace():
+            return ()
+        read = native(line)
+        if read is None:
+            return (events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace")),)
+        kind = string(read.value, "type")
+        decode = self._kinds.get(kind)
+        return _with_raw([events.Unknown(what=kind or "no type")] if decode is None else decode(read.value), read)
+
+    def decided(self, ask_id: str, by: str) -> None:
+        """A person or a rule (`by`) answered this ask: a denial of it is an ordinary answer."""
+        self._decided[ask_id] = by
+
+    def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
+        """The calls that never returned, and the verdict of the last result, or of the way the process ended."""
+        bodies = self._tools.unfinished()
+        found = self._verdict
+        if found is None:
+            found = verdicts.of_exit(self._turn, exit, self._heard)
+            if found.session == "lost" and not self._lost:
+                bodies.insert(0, events.SessionLost(session_id=self._turn.session_id or "", reason=found.reason or ""))
+            return bodies, found
+        stopped = verdicts.stopped_verdict(exit)
+        if self._aborted and stopped is not None:
+            found = msgspec.structs.replace(found, status=stopped.status, class_=None, reason=stopped.reason)
+        elif stopped is None and (exit.code or exit.signal) and found.status.value == "completed":
+            how = f"was ended by {exit.signal}" if exit.signal else f"exited with {exit.code}"
+            bodies.append(events.Notice(text=f"claude {how} after a good result", code="exit_code"))
+        return bodies, found
+
+    # -- system, result ------------------------------------------------------------------------------------------------
+
+    def _system(self, value: Object) -> list[Event]:
+        subtype = string(value, "subtype")
+        if subtype == "init":
+            return self._init(value)
+        if subtype.startswith("task_"):
+            return self._tools.task(value)
+        decode = SYSTEM.get(subtype)
+        return decode(value) if decode is not None else [events.Unknown(what=f"system/{subtype}")]
+
+    def _init(self, value: Object) -> list[Event]:
+        session_id, before = string(value, "session_id"), self._heard.session_id
+        self._heard.model = string(value, "model") or self._heard.model
+        self._heard.session_id = session_id or before
+        if self._heard.opened and session_id == before:
+            return []
+        resumed = not self._heard.opened and self._turn.session_id is not None
+        self._heard.opened = True
+        opened = events.SessionResumed if resumed else events.SessionStarted
+        return [
+            opened(
+                session_id=session_id,
+                model=string(value, "model") or None,
+                cwd=string(value, "cwd") or None,
+                access=string(value, "permissionMode") or None,
+                tools=strings(value, "tools"),
+                version=string(value, "claude_code_version") or None,
+            )
+        ]
+
+    def _result(self, value: Object) -> list[Event]:
+        heard = self._heard
+        heard.decided = {call: self._decided[ask] for ask, call in self._asks.items() if ask in self._decided}
+        found = verdicts.of_result(self._turn, value, heard)
+        self._verdict, self._aborted = found, verdicts.is_aborted(value)
+        bodies: list[Event] = [events.UsageSeen(usage=found.usage, cost_usd=found.cost_usd)]
+        if found.session == "lost":
+            self._lost = True
+            bodies.insert(0, events.SessionLost(session_id=self._turn.session_id or "", reason=found.reason or ""))
+        else:
+            heard.session_id = found.session_id
+        heard.said, heard.error, heard.cut_off = [], "", False
+        return bodies
+
+    # -- what the agent says and does ----------------------------------------------------------------------------------
+
+    def _stream(self, value: Object) -> list[Event]:
+        event = obj(value, "event")
+        kind = event.get("type")
+        if kind == "content_block_delta":
+            text = string(obj(event, "delta"), "text")
+            return [events.TextDelta(text=text, parent=string(value, "parent_tool_use_id") or None)] if text else []
+        if kind == "message_delta" and not value.get("parent_tool_use_id"):
+            self._heard.cut_off |= string(obj(event, "delta"), "stop_reason") in verdicts.CUT_OFF
+        return []
+
+    def _assistant(self, value: Object) -> list[Event]:
+        message = obj(value, "message")
+        parent = string(value, "parent_tool_use_id") or None
+        model, error = string(message, "model"), string(value, "error")
+        if parent is None and model and model != _SYNTHETIC:
+            self._heard.model = model
+        if error:
+            if parent is None:
+                self._heard.error = error
+            return [events.Notice(text=_joined(message), code="api_error")]
+        bodies: list[Event] = []
+        for block in objects(message, "content"):
+            bodies += self._block(block, parent)
+        return bodies
+
+    def _block(self, block: Object, parent: str | None) -> list[Event]:
+        kind = string(block, "type")
+        if kind == "text":
+            text = string(block, "text")
+            if not text:
+                return []
+            if parent is None:
+                self._heard.said.append(text)
+            return [events.Text(text=text, parent=parent)]
+        if kind == "thinking":
+            text = string(block, "thinking")
+            return [events.Thinking(text=text, parent=parent)] if text else []
+        if kind == "redacted_thinking":
+            return []
+        if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
+            if parent is None:
+                self._heard.said, self._heard.cut_off = [], False
+            return self._tools.called(block, parent)
+        if kind.endswith("tool_result"):
+            return self._tools.returned(block, None, parent)
+        return [events.Unknown(what=f"assistant/{kind}")]
+
+    def _user(self, value: Object) -> list[Event]:
+        if value.get("isReplay") is True:
+            return []
+        parent = string(value, "parent_tool_use_id") or None
+        message = obj(value, "message")
+        content = message.get("content")
+        if isinstance(content, str):
+            return _aside(content, parent)
+        bodies: list[Event] = []
+        for block in objects(message, "content"):
+            kind = string(block, "type")
+            if kind.endswith("tool_result"):
+                bodies += self._tools.returned(block, value.get("tool_use_result"), parent)
+            elif kind == "text":
+                bodies += _aside(string(block, "text"), parent)
+            elif kind not in ("image", "document"):
+                bodies.append(events.Unknown(what=f"user/{kind}"))
+        return bodies
+
+    # -- control (duplex) ----------------------------------------------------------------------------------------------
+
+    def _request(self, value: Object) -> list[Event]:
+        request, ask_id = obj(value, "request"), string(value, "request_id")
+        subtype = string(request, "subtype")
+        if subtype == "can_use_tool":
+            call_id = string(request, "tool_use_id")
+            self._asks[ask_id] = call_id
+            return [
+                events.PermissionAsked(
+                    ask_id=ask_id,
+                    tool=string(request, "tool_name"),
+                    input=raw_json(request.get("input")),
+                    description=string(request, "description"),
+                    call_id=call_id or None,
+                    suggestions=raw_json(request.get("permission_suggestions") or []),
+                )
+            ]
+        if subtype == "hook_callback":
+            return [events.StatusChanged(state="hook", detail=string(obj(request, "input"), "hook_event_name"))]
+        return [events.Unknown(what=f"control_request/{subtype}")]
+
+
+def _with_raw(bodies: list[Event], read: Native) -> Sequence[Event]:
+    if not bodies or isinstance(bodies[0], events.TextDelta):
+        return bodies
+    return [msgspec.structs.replace(bodies[0], raw=read.text), *bodies[1:]]
+
+
+def _joined(message: Object) -> str:
+    return "\n".join(string(block, "text") for block in objects(message, "content") if string(block, "text"))
+
+
+def _aside(text: str, parent: str | None) -> list[Event]:
+    """What Claude Code itself said in the user's place. A subagent's prompt is its call's input."""
+    if parent is not None or not text:
+        return []
+    return [events.Notice(text=text, code="interrupted" if text.startswith(_INTERRUPTED) else "synthetic")]
+
+
+def _nothing(value: Object) -> list[Event]:
+    return []
+
+
+def _progress(value: Object) -> list[Event]:
+    return [
+        events.ToolProgress(
+            call_id=string(value, "tool_use_id"),
+            elapsed_s=number(value, "elapsed_time_seconds"),
+            parent=string(value, "parent_tool_use_id") or None,
+        )
+    ]
+
+
+def _rate_limit(value: Object) -> list[Event]:
+    info = obj(value, "rate_limit_info")
+    status, kind = string(info, "status"), string(info, "rateLimitType")
+    resets = integer(info, "resetsAt")
+    if status in ("", "allowed"):
+        return [events.StatusChanged(state="rate_limit", detail=f"{status} {kind}".strip())]
+    when = f", resets at {resets} (Unix time)" if resets is not None else ""
+    return [events.Notice(text=f"rate limit: {status} {kind}".rstrip() + when, code="rate_limit")]
+
+
+def _auth(value: Object) -> list[Event]:
+    error = string(value, "error")
+    if error:
+        return [events.Notice(text=error, code="auth")]
+    return [events.StatusChanged(state="authenticating", detail=" ".join(strings(value, "output")))]
+
+
+def _summary(value: Object) -> list[Event]:
+    return [events.StatusChanged(state="summary", detail=string(value, "summary"))]
+
+
+def _response(value: Object) -> list[Event]:
+    response = obj(value, "response")
+    return [
+        events.ControlDone(
+            control_id=string(response, "request_id"),
+            ok=response.get("subtype") == "success",
+            code="" if response.get("subtype") == "success" else "refused",
+            message=string(response, "error"),
+            result=raw_json(response.get("response")),
+        )
+    ]
+
+
+def _cancel(value: Object) -> list[Event]:
+    return [events.PermissionCancelled(ask_id=string(value, "request_id"), why="the agent withdrew it")]
+
+
+_SILENT = ("keep_alive", "transcript_mirror", "prompt_suggestion", "streamlined_text", "streamlined_tool_use_summary")
+_KINDS: dict[str, Callable[[Object], list[Event]]] = {
+    "control_response": _response,
+    "control_cancel_request": _cancel,
+    "tool_progress": _progress,
+    "rate_limit_event": _rate_limit,
+    "auth_status": _auth,
+    "tool_use_summary": _summary,
+    **dict.fromkeys(_SILENT, _nothing),
+}

@@ -1,0 +1,24 @@
+"""Which variables make Claude Code talk to one model only."""
+
+from __future__ import annotations
+
+
+def fake_model_env(url: str) -> dict[str, str]:
+    """The environment that points Claude Code at the model at `url`, with no account and no other traffic.
+
+    An empty value switches off what a person's own shell may have set.
+    """
+    return {
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": "dummy",
+        "ANTHROPIC_AUTH_TOKEN": "",
+        "CLAUDE_CODE_OAUTH_TOKEN": "",
+        "CLAUDE_CODE_USE_BEDROCK": "",
+        "CLAUDE_CODE_USE_VERTEX": "",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_TELEMETRY": "1",
+        "DISABLE_ERROR_REPORTING": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "NO_PROXY": "127.0.0.1,localhost",
+        "no_proxy": "127.0.0.1,localhost",
+    }

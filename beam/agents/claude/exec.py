@@ -1,0 +1,125 @@
+"""Claude Code's headless face: `claude -p`, one process a turn, prompt on stdin.
+
+The access map below is the only place with flags that give claude rights.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from beam.agents.base import Decoder, Host, Launch, Turn
+from beam.agents.claude.decode import Frames
+from beam.errors import UnsupportedError
+from beam.limits import DEFAULT
+from beam.message import Access
+
+RETRIES = 3  # the CLI's own default is 10, three minutes of silence
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
+_STREAM = ("-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages")
+_CHANGING = ("Bash", "Edit", "Write", "NotebookEdit")
+_LOOKING = ("Read", "Glob", "Grep", "Agent", "Skill", "WebFetch", "WebSearch", "TodoWrite")
+_TASKS = ("TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "TaskOutput", "TaskStop")
+_LOOK_ONLY = (
+    "This session may look and not change anything: Bash, Edit, Write and NotebookEdit are denied. "
+    "Use Read, Glob and Grep."
+)
+
+ACCESS: dict[Access, tuple[str, ...]] = {
+    # `ask` rules win over the person's own `allow` rules and over hooks that approve, and nobody is there to ask: the
+    # call is denied, and listed in `permission_denials`. The folder's own settings are not loaded: its hooks, key
+    # helper and MCP servers would run code. Tools that a later version adds are not there.
+    "read": (
+        "--permission-mode",
+        "dontAsk",
+        "--setting-sources",
+        "user",
+        "--tools",
+        ",".join((*_LOOKING, *_TASKS, *_CHANGING)),
+        "--settings",
+        json.dumps({"permissions": {"ask": [*_CHANGING, "mcp__*"]}}, separators=(",", ":")),
+    ),
+    "edit": ("--permission-mode", "acceptEdits"),
+    "full": ("--permission-mode", "bypassPermissions"),
+}
+_CLAUDE_MD = {"CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1"}  # with --add-dir: its CLAUDE.md without its settings
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """How to run this turn. Raises UnsupportedError for what `claude -p` can't do."""
+    argv = [host.executable or "claude", *_STREAM, *_session(turn), *_access(turn)]
+    looking = turn.access == "read"
+    system = "\n\n".join(text for text in (turn.settings.system, _LOOK_ONLY if looking else None) if text)
+    for flag, value in (
+        ("--model", turn.model),
+        ("--json-schema", turn.schema),
+        ("--max-turns", turn.max_turns),
+        ("--max-budget-usd", turn.budget_usd),
+        ("--append-system-prompt", system or None),
+    ):
+        if value is not None:
+            argv += (flag, _argument(flag, str(value)))
+    retries = RETRIES if turn.settings.retries is None else turn.settings.retries
+    env = {"CLAUDE_CODE_MAX_RETRIES": str(retries)} | (_CLAUDE_MD if looking else {})
+    return Launch(argv=tuple(argv), stdin=_prompt(turn), env=env)
+
+
+def decoder(turn: Turn) -> Decoder:
+    """A new decoder for one process of this turn."""
+    return Frames(turn)
+
+
+def _session(turn: Turn) -> tuple[str, ...]:
+    if turn.session_id is None:
+        fresh = ("--session-id", _uuid(turn.fresh_session_id)) if turn.fresh_session_id else ()
+        return (*fresh, "--no-session-persistence") if turn.once else fresh
+    return ("--resume", _uuid(turn.session_id))
+
+
+def _uuid(session_id: str) -> str:
+    if not _UUID.match(session_id):
+        raise UnsupportedError(
+            f"{session_id[:80]!r} is not a session id of claude's", "its session ids are UUIDs", subject=session_id[:80]
+        )
+    return session_id
+
+
+def _access(turn: Turn) -> tuple[str, ...]:
+    if turn.access not in ACCESS:
+        raise UnsupportedError(
+            f"claude's headless face can't ask (access {turn.access!r})",
+            f"use one of: {', '.join(ACCESS)}",
+            subject=turn.access,
+        )
+    folder = ("--add-dir", _argument("--add-dir", turn.cwd)) if turn.access == "read" and turn.cwd else ()
+    return (*ACCESS[turn.access], *folder)
+
+
+def _argument(flag: str, value: str) -> str:
+    """The value as one argument that can't be taken for a flag and that the system can pass."""
+    if value.startswith("-") or "\0" in value:
+        raise UnsupportedError(
+            f"claude can't be given {flag} {value[:40]!r}", "it begins with - or holds a NUL", subject=flag
+        )
+    if len(value.encode("utf-8", "replace")) > DEFAULT.argv_text_bytes:
+        raise UnsupportedError(
+            f"the value of claude's {flag} is longer than {DEFAULT.argv_text_bytes} bytes",
+            "make it shorter",
+            subject=flag,
+        )
+    return value
+
+
+def _prompt(turn: Turn) -> bytes:
+    """What claude reads: the text, with one space before a leading `/`, which would run a slash command; then a mention
+    of each attached file, which makes claude put text and images into the prompt. Of others the model sees the path."""
+    text = f" {turn.text}" if turn.text.startswith("/") else turn.text
+    if turn.attach:
+        text = f"{text}\n\n" + "\n".join(_mention(path) for path in turn.attach)
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def _mention(path: str) -> str:
+    if not path.isprintable() or ('"' in path and re.search(r"\s", path)):
+        raise UnsupportedError(f"claude can't be told of the file {path!r}", "give it a plainer name", subject=path)
+    return f'@"{path}"' if '"' not in path else f"@{path}"

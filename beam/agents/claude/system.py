@@ -1,0 +1,106 @@
+"""Claude Code's `system` lines, one function a subtype: what it is busy with, and what a person should know.
+
+Subtypes that are not in the table are unknown. Must not know: the turn; these lines speak for themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from beam.agents.claude.fields import Object, integer, number, obj, string
+from beam.agents.claude.verdict import failure_class
+from beam.events import Event, Notice, StatusChanged, Text
+
+
+def _retry(value: Object) -> list[Event]:
+    delay_ms, http_status = number(value, "retry_delay_ms"), integer(value, "error_status")
+    word = string(value, "error")
+    return [
+        StatusChanged(
+            state="retrying",
+            detail=word,
+            attempt=integer(value, "attempt"),
+            of=integer(value, "max_retries"),
+            delay_s=None if delay_ms is None else round(delay_ms / 1000, 3),
+            class_=failure_class(http_status, word, ""),
+            http_status=http_status,
+        )
+    ]
+
+
+def _status(value: Object) -> list[Event]:
+    mode, failed = string(value, "permissionMode"), string(value, "compact_error")
+    if failed:
+        return [Notice(text=f"compacting failed: {failed}", code="compact_failed")]
+    state = string(value, "status") or ("access" if mode else "idle")
+    return [StatusChanged(state=state, detail=mode)]
+
+
+def _state(value: Object) -> list[Event]:
+    return [StatusChanged(state=string(value, "state"))]
+
+
+def _compacted(value: Object) -> list[Event]:
+    metadata = obj(value, "compact_metadata")
+    before, after = integer(metadata, "pre_tokens"), integer(metadata, "post_tokens")
+    sizes = [f"{size} tokens" for size in (before, after) if size is not None]
+    detail = ": ".join(part for part in (string(metadata, "trigger"), " -> ".join(sizes)) if part)
+    return [StatusChanged(state="compacted", detail=detail)]
+
+
+def _notice(value: Object) -> list[Event]:
+    text = next((found for key in ("content", "text", "message", "error") if (found := string(value, key))), "")
+    text = text or string(obj(value, "error"), "formatted")
+    return [Notice(text=text or string(value, "subtype").replace("_", " "), code=string(value, "subtype"))]
+
+
+def _said(value: Object) -> list[Event]:
+    return [Text(text=string(value, "content"))]
+
+
+def _hook(value: Object) -> list[Event]:
+    return [StatusChanged(state="hook", detail=string(value, "hook_name") or string(value, "hook_event"))]
+
+
+def _hook_ended(value: Object) -> list[Event]:
+    if string(value, "outcome") in ("", "success"):
+        return _hook(value)
+    why = string(value, "stderr").strip() or string(value, "output").strip()
+    text = f"hook {string(value, 'hook_name')}: {string(value, 'outcome')}" + (f": {why}" if why else "")
+    return [Notice(text=text, code="hook_failed")]
+
+
+def _plugin(value: Object) -> list[Event]:
+    parts = ("plugin", string(value, "name"), string(value, "status"), string(value, "error"))
+    return [StatusChanged(state="plugin", detail=" ".join(part for part in parts if part))]
+
+
+def _nothing(value: Object) -> list[Event]:
+    return []
+
+
+_NOTICES = (
+    "model_fallback",
+    "model_refusal_fallback",
+    "model_refusal_no_fallback",
+    "model_consent_fallback",
+    "api_error",
+    "informational",
+    "notification",
+    "permission_denied",
+    "mirror_error",
+)
+_SILENT = ("thinking_tokens", "commands_changed", "turn_duration", "file_snapshot", "stop_hook_summary")
+SYSTEM: dict[str, Callable[[Object], list[Event]]] = {
+    "api_retry": _retry,
+    "status": _status,
+    "session_state_changed": _state,
+    "compact_boundary": _compacted,
+    "local_command_output": _said,
+    "hook_started": _hook,
+    "hook_progress": _hook,
+    "hook_response": _hook_ended,
+    "plugin_install": _plugin,
+    **dict.fromkeys(_NOTICES, _notice),
+    **dict.fromkeys(_SILENT, _nothing),
+}

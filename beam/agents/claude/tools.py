@@ -1,0 +1,119 @@
+"""The calls of one process of Claude Code: which are open, what files they changed, what plan they make."""
+
+from __future__ import annotations
+
+import json
+
+from beam import events
+from beam.agents.base import raw_json
+from beam.agents.claude.fields import Object, number, obj, objects, string
+from beam.events import Event, PlanStep
+
+_WRITERS = {"Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path", "NotebookEdit": "notebook_path"}
+
+
+class Tools:
+    """Follows calls from `tool_use` to `tool_result`, subagents' calls included."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, tuple[str, Object, str | None]] = {}
+        self._tasks: dict[str, str] = {}
+        self._plan: dict[str, PlanStep] = {}
+
+    def called(self, block: Object, parent: str | None) -> list[Event]:
+        """A `tool_use` block."""
+        call_id, name, given = string(block, "id"), string(block, "name"), obj(block, "input")
+        self._open[call_id] = (name, given, parent)
+        called = events.ToolCalled(call_id=call_id, name=name, input=raw_json(block.get("input")), parent=parent)
+        if name == "TodoWrite" and parent is None and "todos" in given:
+            steps = tuple(_step(string(todo, "content"), string(todo, "status")) for todo in objects(given, "todos"))
+            return [called, events.PlanUpdated(steps=steps)]
+        return [called]
+
+    def returned(self, block: Object, detail: object, parent: str | None) -> list[Event]:
+        """A `tool_result` block; `detail` is the CLI's own record of what the tool did (`tool_use_result`)."""
+        call_id = string(block, "tool_use_id")
+        is_error = block.get("is_error") is True
+        name, given, _ = self._open.pop(call_id, ("", {}, None))
+        bodies: list[Event] = [
+            events.ToolReturned(call_id=call_id, output=_output(block.get("content")), is_error=is_error, parent=parent)
+        ]
+        if is_error:
+            return bodies
+        record = detail if isinstance(detail, dict) else {}
+        if name in _WRITERS:
+            path = string(record, "filePath") or string(given, _WRITERS[name])
+            kind = "add" if string(record, "type") == "create" else "update"
+            bodies.append(events.FileChanged(path=path, kind=kind))
+        elif parent is None and self._planned(name, given, record):
+            bodies.append(events.PlanUpdated(steps=tuple(self._plan.values())))
+        return bodies
+
+    def _planned(self, name: str, given: Object, record: Object) -> bool:
+        """Whether this call changed the plan that the task tools keep. Tasks of earlier processes are not known."""
+        if name == "TaskCreate":
+            task = obj(record, "task")
+            task_id = string(task, "id")
+            self._plan[task_id] = _step(string(task, "subject") or string(given, "subject"), "pending")
+            return bool(task_id)
+        if name == "TaskList":
+            tasks = objects(record, "tasks")
+            self._plan = {string(t, "id"): _step(string(t, "subject"), string(t, "status")) for t in tasks}
+            return bool(tasks)
+        task_id, status = string(given, "taskId"), string(given, "status")
+        if name != "TaskUpdate" or task_id not in self._plan or not status:
+            return False
+        if status == "deleted":
+            del self._plan[task_id]
+        else:
+            self._plan[task_id] = _step(string(given, "subject") or self._plan[task_id].text, status)
+        return True
+
+    def task(self, value: Object) -> list[Event]:
+        """A `system/task_*` line: a subagent or a background command goes on beside the conversation."""
+        subtype, task_id = string(value, "subtype"), string(value, "task_id")
+        call_id = string(value, "tool_use_id") or self._tasks.get(task_id) or task_id
+        self._tasks[task_id] = call_id
+        if subtype == "task_started":
+            text = f"started: {string(value, 'description')}"
+        elif subtype == "task_progress":
+            text = string(value, "summary") or string(value, "description")
+        elif subtype == "task_updated":
+            text = string(obj(value, "patch"), "status") or "updated"
+        elif subtype == "task_notification":
+            text = f"{string(value, 'status')}: {string(value, 'summary')}"
+        else:
+            return [events.Unknown(what=f"system/{subtype}")]
+        elapsed_ms = number(obj(value, "usage"), "duration_ms")
+        elapsed_s = None if elapsed_ms is None else elapsed_ms / 1000
+        return [events.ToolProgress(call_id=call_id, text=text, elapsed_s=elapsed_s)]
+
+    def unfinished(self) -> list[Event]:
+        """The calls that nobody knows the end of."""
+        found: list[Event] = [
+            events.ToolReturned(call_id=call_id, unfinished=True, parent=parent)
+            for call_id, (_, _, parent) in self._open.items()
+        ]
+        self._open.clear()
+        return found
+
+
+def _step(text: str, status: str) -> PlanStep:
+    return PlanStep(text=text, status=status or "pending")
+
+
+def _output(content: object) -> str:
+    """The text of a result: a string, or blocks of which only text can be shown."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return "" if content is None else json.dumps(content, ensure_ascii=False)
+    return "\n".join(_shown(block) for block in content)
+
+
+def _shown(block: object) -> str:
+    if isinstance(block, dict) and isinstance(block.get("text"), str):
+        return str(block["text"])
+    if isinstance(block, dict) and isinstance(block.get("type"), str):
+        return f"[{block['type']}]"
+    return json.dumps(block, ensure_ascii=False)

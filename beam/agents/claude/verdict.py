@@ -1,0 +1,264 @@
+"""What a turn of Claude Code came to, judged from its result line, or from how the process ended without one.
+
+`is_error`, the API's status and the stop reason count; the exit code and `subtype` alone say nothing (an API failure is
+a "success" of rc 1, an interrupted turn has rc 0). Must not know: how lines become events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from beam.agents.base import Exit, Turn, Verdict, died, raw_json
+from beam.agents.claude.fields import Object, integer, number, obj, objects, string, strings
+from beam.outcome import Class, Denial, SessionNote, Status, Usage
+
+_STOPPED = {
+    "timeout": (Status.TIMEOUT, "the turn ran out of time and was stopped"),
+    "idle": (Status.TIMEOUT, "the agent was silent for too long and was stopped"),
+    "cancelled": (Status.CANCELLED, "the turn was cancelled"),
+    "interrupted": (Status.CANCELLED, "the turn was interrupted"),
+}
+_BY_HTTP = {
+    400: Class.BAD_REQUEST,
+    401: Class.AUTH,
+    403: Class.AUTH,
+    404: Class.BAD_REQUEST,
+    408: Class.STALLED,
+    413: Class.CONTEXT_OVERFLOW,
+    429: Class.RATE_LIMIT,
+    529: Class.OVERLOADED,
+}
+_BY_WORD = {  # `error` of api_retry and of the assistant line that stands for a failure
+    "authentication_failed": Class.AUTH,
+    "billing_error": Class.BAD_REQUEST,
+    "invalid_request": Class.BAD_REQUEST,
+    "model_not_found": Class.BAD_REQUEST,
+    "rate_limit": Class.RATE_LIMIT,
+    "overloaded": Class.OVERLOADED,
+    "server_error": Class.OVERLOADED,
+}
+_BY_TEXT = (  # the beginning of a failure's text, or a part of it, where the API gave no status
+    ("prompt is too long", Class.CONTEXT_OVERFLOW),
+    ("unable to connect", Class.NETWORK),
+    ("connection to the api was lost", Class.NETWORK),
+    ("timed out", Class.STALLED),
+    ("overloaded", Class.OVERLOADED),
+    ("invalid api key", Class.AUTH),
+    ("not logged in", Class.AUTH),
+    ("please run /login", Class.AUTH),
+    ("failed to authenticate", Class.AUTH),
+    ("oauth token", Class.AUTH),
+    ("rate limit", Class.RATE_LIMIT),
+    ("usage limit", Class.RATE_LIMIT),
+    ("session limit", Class.RATE_LIMIT),
+    ("weekly limit", Class.RATE_LIMIT),
+    ("credit balance", Class.BAD_REQUEST),
+)
+_SIGNALS = {129: "SIGHUP", 130: "SIGINT", 134: "SIGABRT", 137: "SIGKILL", 139: "SIGSEGV", 143: "SIGTERM"}
+LOST = "No conversation found with session ID: "
+CUT_OFF = ("max_tokens", "model_context_window_exceeded")
+
+
+class Heard(msgspec.Struct, kw_only=True):
+    """What a decoder noted: the session and the model of the last lines that named one; whether a session was opened;
+    since the last result the API failure's own word, what the agent `said` after its last call, and whether that was
+    `cut_off` (claude lets the model go on by itself); and who `decided` (call id -> a person's name or `rule`)."""
+
+    session_id: str | None = None
+    opened: bool = False
+    model: str | None = None
+    error: str = ""
+    said: list[str] = []
+    cut_off: bool = False
+    decided: dict[str, str] = {}
+
+    def text(self) -> str | None:
+        """What the agent said last; null where it said nothing."""
+        return ("" if self.cut_off else "\n\n").join(self.said) or None
+
+
+def failure_class(http_status: int | None, word: str, text: str) -> Class:
+    """The class of an API failure: by the API's status, then the text, then the CLI's own word."""
+    lowered = text.lower()
+    if "prompt is too long" in lowered:
+        return Class.CONTEXT_OVERFLOW
+    if http_status is not None:
+        if http_status in _BY_HTTP:
+            return _BY_HTTP[http_status]
+        return Class.OVERLOADED if http_status >= 500 else Class.BAD_REQUEST
+    by_text = next((class_ for part, class_ in _BY_TEXT if part in lowered), None)
+    return by_text or _BY_WORD.get(word, Class.UNKNOWN)
+
+
+def lost_id(turn: Turn, text: str) -> str | None:
+    """The resume id, where the text proves that the CLI has no such session."""
+    asked = turn.session_id
+    proof = asked and any(line.strip() == LOST + asked for line in text.splitlines())
+    return asked if proof else None
+
+
+def of_result(turn: Turn, result: Object, heard: Heard) -> Verdict:
+    """The verdict that one result line gives, without what only the end of the process tells."""
+    status, class_, reason = _judge(turn, result, heard)
+    text = result.get("result")
+    reply = text if isinstance(text, str) and result.get("is_error") is not True else None
+    if heard.cut_off or (reply is None and status is not Status.FAILED):
+        reply = heard.text() or reply
+    lost = status is Status.FAILED and lost_id(turn, "\n".join(strings(result, "errors"))) is not None
+    return Verdict(
+        status=status,
+        class_=class_,
+        reason=reason,
+        reply=reply,
+        session_id=None if lost else string(result, "session_id") or heard.session_id,
+        session="lost" if lost else "resumed" if turn.session_id else "new",
+        model=heard.model or next(iter(obj(result, "modelUsage")), None),
+        usage=usage_of(result),
+        cost_usd=cost_of(result),
+        denials=denials_of(result, heard.decided),
+        structured=raw_json(result["structured_output"]) if "structured_output" in result else msgspec.UNSET,
+    )
+
+
+def _judge(turn: Turn, result: Object, heard: Heard) -> tuple[Status, Class | None, str | None]:
+    errors = "; ".join(strings(result, "errors"))
+    stop, subtype = string(result, "stop_reason"), string(result, "subtype")
+    if stop == "refusal":
+        return Status.REFUSED, None, _first_line(string(result, "result")) or "the model refused"
+    if subtype in ("error_max_turns", "error_max_budget_usd"):
+        return Status.LIMIT, None, errors or subtype
+    if heard.error == "max_output_tokens":
+        return Status.TRUNCATED, None, _first_line(string(result, "result"))
+    if is_aborted(result):
+        if objects(result, "permission_denials"):
+            return Status.DENIED, None, "the turn was ended by a denied request"
+        return Status.CANCELLED, None, "the turn was interrupted"
+    if result.get("is_error") is True:
+        text = string(result, "result") or errors or subtype
+        if lost_id(turn, "\n".join(strings(result, "errors"))):
+            return Status.FAILED, Class.BAD_REQUEST, text
+        return Status.FAILED, failure_class(integer(result, "api_error_status"), heard.error, text), text
+    if stop in CUT_OFF:
+        return Status.TRUNCATED, None, f"the answer was cut off ({stop})"
+    refused = [denial.tool for denial in denials_of(result, heard.decided) if denial.by == "default"]
+    if refused:
+        return Status.DENIED, None, f"nobody was there to allow {', '.join(dict.fromkeys(refused))}"
+    if turn.schema is not None and "structured_output" not in result:
+        return Status.FAILED, Class.UNKNOWN, "the answer does not follow the schema"
+    return Status.COMPLETED, None, None
+
+
+def is_aborted(result: Object) -> bool:
+    """Whether the result is that of a turn that someone interrupted."""
+    return result.get("is_error") is True and string(result, "terminal_reason").startswith("aborted_")
+
+
+def usage_of(result: Object) -> Usage:
+    """This turn's tokens. `input_tokens` are those from no cache; all null where the CLI had no time to count."""
+    usage = obj(result, "usage")
+    fresh, written = integer(usage, "input_tokens"), integer(usage, "cache_creation_input_tokens")
+    found = Usage(
+        input_tokens=None if fresh is None else fresh + (written or 0),
+        output_tokens=integer(usage, "output_tokens"),
+        cached_tokens=integer(usage, "cache_read_input_tokens"),
+    )
+    if found.input_tokens or found.output_tokens or found.cached_tokens:
+        return found
+    models = [item for item in obj(result, "modelUsage").values() if isinstance(item, dict)]
+    if models:  # a turn ended by its budget has its figures here only
+        return _sum(models)
+    return Usage() if is_aborted(result) else found
+
+
+def _sum(models: list[Object]) -> Usage:
+    total = Usage()
+    for item in models:
+        fresh, written = integer(item, "inputTokens"), integer(item, "cacheCreationInputTokens")
+        total = total.plus(
+            Usage(
+                input_tokens=None if fresh is None else fresh + (written or 0),
+                output_tokens=integer(item, "outputTokens"),
+                cached_tokens=integer(item, "cacheReadInputTokens"),
+            )
+        )
+    return total
+
+
+def cost_of(result: Object) -> float | None:
+    """USD of the whole process; null where the CLI had no time to count."""
+    cost = number(result, "total_cost_usd")
+    return None if not cost and is_aborted(result) else cost
+
+
+def denials_of(result: Object, decided: Mapping[str, str]) -> tuple[Denial, ...]:
+    """The requests that were denied, each with who did it; `default` where nobody decided."""
+    return tuple(
+        Denial(
+            tool=string(item, "tool_name"),
+            call_id=string(item, "tool_use_id"),
+            input=raw_json(item.get("tool_input")),
+            by=decided.get(string(item, "tool_use_id"), "default"),
+        )
+        for item in objects(result, "permission_denials")
+    )
+
+
+def of_exit(turn: Turn, exit: Exit, heard: Heard) -> Verdict:
+    """The verdict on a process that gave no result line."""
+    verdict = _without_result(turn, exit, heard)
+    return msgspec.structs.replace(verdict, session_id=heard.session_id, model=heard.model)
+
+
+def _without_result(turn: Turn, exit: Exit, heard: Heard) -> Verdict:
+    note: SessionNote | None = None
+    if heard.opened:
+        note = "resumed" if turn.session_id else "new"
+    stopped = stopped_verdict(exit)
+    if stopped is not None:
+        return msgspec.structs.replace(stopped, session=note, reply=heard.text())
+    tail = exit.stderr_tail
+    if lost_id(turn, tail):
+        reason = f"{LOST}{turn.session_id}"
+        return Verdict(status=Status.FAILED, class_=Class.BAD_REQUEST, reason=reason, session="lost")
+    complaint = _complaint(tail) if exit.code == 1 else ""
+    if complaint:
+        class_ = failure_class(None, "", complaint)
+        class_ = Class.BAD_REQUEST if class_ is Class.UNKNOWN else class_
+        return Verdict(status=Status.FAILED, class_=class_, reason=_explained(complaint), session=note)
+    signal = exit.signal or _SIGNALS.get(exit.code or 0)
+    ended = msgspec.structs.replace(exit, signal=signal)
+    return msgspec.structs.replace(died(ended, "claude"), session=note)
+
+
+def stopped_verdict(exit: Exit) -> Verdict | None:
+    """The verdict where beam itself ended the process; None where it did not."""
+    if exit.stopped_by is None:
+        return None
+    status, reason = _STOPPED.get(exit.stopped_by, (Status.CANCELLED, f"the turn was stopped ({exit.stopped_by})"))
+    return Verdict(status=status, reason=reason)
+
+
+def _complaint(tail: str) -> str:
+    """What the CLI said on stderr about how it was called, up to 500 characters; "" where it said no such thing."""
+    lines = [line.strip() for line in tail.splitlines() if line.strip()]
+    for number_, line in enumerate(lines):
+        if line.lower().startswith(("error: ", "error parsing")) or line.startswith(("--", "No conversation found")):
+            return " ".join(lines[number_:])[:500]
+    return ""
+
+
+def _explained(complaint: str) -> str:
+    if "cannot be used with root/sudo" in complaint:
+        return (
+            f"{complaint.rstrip('.')}: claude refuses full access to root; "
+            "run beam as another user, or set `env: {IS_SANDBOX: 1}` for this agent inside a sandbox"
+        )
+    if "is already in use" in complaint:
+        return f"{complaint.rstrip('.')}: claude has a session with this id already"
+    return complaint
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0].strip()

@@ -1,0 +1,347 @@
+"""`command`: any program is an agent. stdin is the prompt, stdout the reply: text, one JSON document, or JSON Lines.
+
+Owns the placeholders of its argv and the dotted paths into its output. Must not know what the program is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from beam import events
+from beam.agents.base import Capabilities, Card, Decoder, Exec, Exit, Host, Launch, Turn, Verdict, document, last_line
+from beam.errors import LimitError, UnsupportedError, UsageError
+from beam.events import Event
+from beam.limits import DEFAULT
+from beam.outcome import Class, SessionNote, Status, Usage
+from beam.settings import AgentSettings
+
+DEFAULT_REPLY_PATH = "reply"
+_MOST_USD = 1e9  # a greater "cost" is some other figure
+_PLACEHOLDER = re.compile(r"\{(session|prompt|model|message_id)\}")
+_OwnEvent = (
+    events.TextDelta
+    | events.Text
+    | events.Thinking
+    | events.ToolCalled
+    | events.ToolProgress
+    | events.ToolReturned
+    | events.FileChanged
+    | events.PlanUpdated
+    | events.UsageSeen
+    | events.StatusChanged
+    | events.Notice
+)
+_own_event: msgspec.json.Decoder[_OwnEvent] = msgspec.json.Decoder(_OwnEvent)
+_OWN_TYPES = frozenset(str(cls.__struct_config__.tag) for cls in _OwnEvent.__args__)
+
+card = Card(
+    name="command",
+    summary="any program: the prompt on stdin, the reply on stdout (text, JSON or JSON Lines)",
+    version_argv=(),
+    faces={"exec": Capabilities(resume=True, model=True, deltas=True, tools=True, interrupt=True, cost=True)},
+    runs_code=True,
+)
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """The program with its placeholders filled in.
+
+    An argument whose placeholder has no value is left out; a nested list of arguments is left out as a whole. Raises
+    UnsupportedError for what this command line has no place for, LimitError for a prompt too long for argv, UsageError
+    where there is no command.
+    """
+    settings = turn.settings
+    if not settings.command:
+        raise UsageError(f"agent {turn.agent} has no command", "say which program it is: `command: [...]`")
+    used = _placeholders(settings)
+    lacking = _lacking(turn, used)
+    if lacking:
+        raise UnsupportedError(f"agent {turn.agent} can't do this: {lacking}", subject=turn.agent)
+    _check_prompt(turn, used)
+    values = {
+        "session": _session(turn),
+        "prompt": turn.text,
+        "model": turn.model,
+        "message_id": turn.message_id,
+    }
+    argv: list[str] = []
+    holds_prompt: list[int] = []
+    for entry in settings.command:
+        group = (entry,) if isinstance(entry, str) else entry
+        if any(not values[name] for argument in group for name in _PLACEHOLDER.findall(argument)):
+            continue
+        for argument in group:
+            if "{prompt}" in argument:
+                holds_prompt.append(len(argv))
+            argv.append(_PLACEHOLDER.sub(lambda match: values[match[1]] or "", argument))
+    if not argv:
+        raise UsageError(f"the command of agent {turn.agent} is empty", "its first argument is the program")
+    return Launch(
+        argv=tuple(argv),
+        stdin=None if holds_prompt else turn.text.encode("utf-8", "replace"),
+        prompt_in_argv=tuple(holds_prompt),
+    )
+
+
+def _placeholders(settings: AgentSettings) -> frozenset[str]:
+    arguments = [part for entry in settings.command for part in ((entry,) if isinstance(entry, str) else entry)]
+    return frozenset(name for argument in arguments for name in _PLACEHOLDER.findall(argument))
+
+
+def _lacking(turn: Turn, used: frozenset[str]) -> str:
+    """What was asked and this command line has no place for, in words; "" where nothing lacks."""
+    if turn.model is not None and "model" not in used:
+        return "its command has no {model}"
+    asked = {
+        "a schema": turn.schema,
+        "attachments": turn.attach,
+        "a limit of turns": turn.max_turns,
+        "a budget": turn.budget_usd,
+        "a system prompt": turn.settings.system,
+    }
+    words = [word for word, value in asked.items() if value]
+    return f"a command takes no {words[0].removeprefix('a ')}" if words else ""
+
+
+def _check_prompt(turn: Turn, used: frozenset[str]) -> None:
+    if "prompt" not in used:
+        return
+    size, most = len(turn.text.encode("utf-8", "replace")), DEFAULT.argv_text_bytes
+    if size > most:
+        hint = f"at most {most} go into an argument; without {{prompt}} the program gets the prompt on stdin"
+        raise LimitError(f"the prompt for {turn.agent} has {size} bytes", hint, subject=turn.agent)
+    if "\0" in turn.text:
+        hint = "no argument can hold one; without {prompt} the program gets the prompt on stdin"
+        raise UnsupportedError(f"the prompt for {turn.agent} holds a NUL", hint, subject=turn.agent)
+
+
+def _session(turn: Turn) -> str | None:
+    """The value of {session}: the program's own id, or, for one that prints none, an id that beam gives it."""
+    return turn.session_id if turn.settings.session_path else turn.session_id or turn.fresh_session_id
+
+
+def decoder(turn: Turn) -> Decoder:
+    """A decoder for the agent's `format`."""
+    return {"text": TextOutput, "json": JsonOutput, "jsonl": JsonLinesOutput}[turn.settings.format](turn)
+
+
+class _Output:
+    """What the three formats share: the session, the figures, and the verdict that the exit code allows."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._session_id = turn.session_id
+        self._keeps_session = "session" in _placeholders(turn.settings)
+        self._said_session = False
+        self._reply: str | None = None
+        self._cost_usd: float | None = None
+        self._usage = Usage()
+        self._is_lossy = False
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        raise NotImplementedError
+
+    def finish(self) -> tuple[list[Event], str]:
+        """Bodies that only the end tells, and why there is no reply ("" where there is one)."""
+        raise NotImplementedError
+
+    def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
+        bodies, no_reply = self.finish()
+        if self._keeps_session and not self._turn.settings.session_path and (given := _session(self._turn)):
+            bodies.append(self._session_event(given))
+        if self._is_lossy:
+            text = "the program wrote bytes that are not UTF-8: they are shown as U+FFFD"
+            bodies.append(events.Notice(text=text, code="invalid_utf8"))
+        status, class_, reason = Status.COMPLETED, None, None
+        if exit.code != 0:
+            status, class_, reason = Status.FAILED, Class.CRASHED, _death(exit, self._turn)
+        elif no_reply:
+            status, class_, reason = Status.FAILED, Class.UNKNOWN, no_reply
+        verdict = Verdict(
+            status=status,
+            class_=class_,
+            reason=reason,
+            reply=self._reply,
+            session_id=self._session_id,
+            session=self._note() if self._session_id else None,
+            model=self._turn.model,
+            usage=self._usage,
+            cost_usd=self._cost_usd,
+            lossy=True if self._is_lossy else msgspec.UNSET,
+        )
+        return bodies, verdict
+
+    def _note(self) -> SessionNote:
+        return "resumed" if self._keeps_session and self._turn.session_id else "new"
+
+    def _text(self, line: bytes) -> str:
+        try:
+            return line.decode()
+        except UnicodeDecodeError:
+            self._is_lossy = True
+            return line.decode("utf-8", "replace")
+
+    def _session_event(self, session_id: str) -> Event:
+        self._session_id = session_id
+        self._said_session = True
+        cls = events.SessionResumed if self._note() == "resumed" else events.SessionStarted
+        return cls(session_id=session_id, model=self._turn.model, cwd=self._turn.cwd or None)
+
+    def _figures(self, value: object) -> list[Event]:
+        """Session and cost where the settings' paths lead to them."""
+        settings, bodies = self._turn.settings, list[Event]()
+        session_id = _at(value, settings.session_path) if settings.session_path else None
+        if session_id not in (None, "") and not (self._said_session and session_id == self._session_id):
+            bodies.append(self._session_event(_as_text(session_id)))
+        cost = _at(value, settings.cost_path) if settings.cost_path else None
+        if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= _MOST_USD:
+            self._cost_usd = float(cost)
+            bodies.append(events.UsageSeen(usage=Usage(), cost_usd=self._cost_usd))
+        return bodies
+
+
+class TextOutput(_Output):
+    """The whole of stdout is the reply, one newline at its end taken off; each line is a delta as it comes."""
+
+    def __init__(self, turn: Turn) -> None:
+        super().__init__(turn)
+        self._lines: list[str] = []
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        text = self._text(line)
+        piece = f"\n{text}" if self._lines else text
+        self._lines.append(text)
+        return (events.TextDelta(text=piece),) if piece else ()
+
+    def finish(self) -> tuple[list[Event], str]:
+        self._reply = "\n".join(self._lines)
+        return [events.Text(text=self._reply)] if self._reply else [], ""
+
+
+class JsonOutput(_Output):
+    """The whole of stdout is one JSON document that holds the reply at `reply_path`."""
+
+    def __init__(self, turn: Turn) -> None:
+        super().__init__(turn)
+        self._lines: list[bytes] = []
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        self._lines.append(line)
+        return ()
+
+    def finish(self) -> tuple[list[Event], str]:
+        data = b"\n".join(self._lines)
+        text = self._text(data)
+        try:
+            value = document(data)
+        except ValueError as error:
+            unknown: list[Event] = [events.Unknown(what="not JSON", raw=text)] if data else []
+            return unknown, f"its output is not a JSON document: {error}" if data else "it wrote nothing"
+        bodies = self._figures(value)
+        path = self._turn.settings.reply_path or DEFAULT_REPLY_PATH
+        reply = _at(value, path)
+        if reply is None:
+            return [
+                *bodies,
+                events.Unknown(what="no reply", raw=text),
+            ], f"its output has nothing at reply_path {path!r}"
+        self._reply = _as_text(reply)
+        return [*bodies, events.Text(text=self._reply, raw=text)], ""
+
+
+class JsonLinesOutput(_Output):
+    """Each line is a JSON record; the reply is what the last one with something at `reply_path` has there.
+
+    A record whose `type` is one of beam's own names for what an agent says and does is that event.
+    """
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        if not line.strip():
+            return ()
+        text = self._text(line)
+        try:
+            value = document(line)
+        except ValueError:
+            return (events.Unknown(what="not JSON", raw=text),)
+        bodies = self._figures(value)
+        reply = _at(value, self._turn.settings.reply_path or DEFAULT_REPLY_PATH)
+        if reply is not None:
+            self._reply = _as_text(reply)
+        own = _own(value)
+        if own is not None:
+            if isinstance(own, events.UsageSeen):
+                self._usage = own.usage
+                self._cost_usd = own.cost_usd if own.cost_usd is not None else self._cost_usd
+            bodies.insert(0, own)
+        elif reply is not None:
+            bodies.insert(0, events.Text(text=_as_text(reply)))
+        if not bodies:
+            what = value.get("type") if isinstance(value, dict) else None
+            bodies = [events.Unknown(what=what if isinstance(what, str) else "record")]
+        first = bodies[0]
+        if not isinstance(first, events.TextDelta):
+            bodies[0] = msgspec.structs.replace(first, raw=text)
+        return bodies
+
+    def finish(self) -> tuple[list[Event], str]:
+        path = self._turn.settings.reply_path or DEFAULT_REPLY_PATH
+        return [], "" if self._reply is not None else f"no record of its output has anything at reply_path {path!r}"
+
+
+def _own(value: object) -> Event | None:
+    if not isinstance(value, dict):
+        return None
+    type_ = value.get("type")
+    if not isinstance(type_, str) or type_ not in _OWN_TYPES:
+        return None
+    header = ("v", "seq", "ts", "agent", "turn", "message_id", "raw", "covers")
+    body = {name: field for name, field in value.items() if name not in header}
+    try:
+        return _own_event.decode(msgspec.json.encode(body))
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def _at(value: Any, path: str) -> Any:
+    """What lies at a dotted path (`result.text`, `items.0.text`, `items.-1.text`); None where nothing does."""
+    for part in path.split("."):
+        if isinstance(value, dict):
+            value = value.get(part)
+        elif isinstance(value, list) and re.fullmatch(r"-?\d{1,9}", part):
+            index = int(part)
+            value = value[index] if -len(value) <= index < len(value) else None
+        else:
+            return None
+    return value
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return msgspec.json.encode(value).decode()
+    except RecursionError:
+        return "(nested too deeply)"
+
+
+def _death(exit: Exit, turn: Turn) -> str:
+    tail = last_line(exit.stderr_tail)
+    if tail:
+        return tail
+    name = turn.settings.command[0] if turn.settings.command else turn.agent
+    program = name if isinstance(name, str) else name[0]
+    if exit.signal:
+        return f"{program} was ended by {exit.signal}"
+    return f"{program} exited with {exit.code}" if exit.code is not None else f"{program} was lost"
+
+
+class _Exec:
+    launch = staticmethod(launch)
+    decoder = staticmethod(decoder)
+
+
+exec: Exec | None = _Exec()

@@ -1,0 +1,27 @@
+"""The adapters that beam knows: name -> module, imported on first use. One more agent is one line here."""
+
+from __future__ import annotations
+
+import importlib
+from typing import cast
+
+from beam.agents.base import Adapter
+from beam.errors import NotFoundError
+
+ADAPTERS = {
+    "claude": "beam.agents.claude",
+    "command": "beam.agents.command",
+    "scripted": "beam.agents.scripted",
+    "mailbox": "beam.agents.mailbox",
+}
+
+
+def adapter(name: str) -> Adapter:
+    """The adapter's module. Raises NotFoundError with the nearest name."""
+    if name not in ADAPTERS:
+        import difflib
+
+        near = difflib.get_close_matches(name, ADAPTERS, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(ADAPTERS)}"
+        raise NotFoundError(f"no adapter is called {name!r}", hint, subject=name)
+    return cast(Adapter, importlib.import_module(ADAPTERS[name]))

@@ -1,0 +1,278 @@
+"""`scripted`: an agent whose replies, delays, tool calls, failures and crashes a YAML file says (docs/scripted.md).
+
+Owns the frames that the program `beam.testing.scripted` writes. Must not know how a script looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from beam import events
+from beam.agents.base import Capabilities, Card, Decoder, Exec, Exit, Host, Launch, Turn, Verdict, died, native
+from beam.errors import UnsupportedError
+from beam.events import Event
+from beam.outcome import Class, Denial, SessionNote, Status, Usage
+
+PROGRAM = "beam.testing.scripted"
+DEFAULT_SCRIPT = "demo"
+
+card = Card(
+    name="scripted",
+    summary="plays a YAML script: for demos, docs and tests",
+    version_argv=(),
+    faces={
+        "exec": Capabilities(resume=True, model=True, deltas=True, tools=True, interrupt=True, cost=True),
+    },
+    runs_code=True,
+)
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """The program with its script; the prompt goes in on stdin. Raises UnsupportedError for what no script can do.
+
+    `-P` keeps the agent's cwd out of the import path: nothing that lies there is run.
+    """
+    asked = {
+        "a schema": turn.schema,
+        "attachments": turn.attach,
+        "a limit of turns": turn.max_turns,
+        "a budget": turn.budget_usd,
+        "a system prompt": turn.settings.system,
+    }
+    for word, value in asked.items():
+        if value:
+            raise UnsupportedError(f"agent {turn.agent} is scripted: it can't take {word}", subject=turn.agent)
+    argv = [host.python, "-P", "-m", PROGRAM, turn.settings.script or DEFAULT_SCRIPT]
+    if turn.session_id:
+        argv += ["--resume", turn.session_id]
+    elif turn.fresh_session_id:
+        argv += ["--session-id", turn.fresh_session_id]
+    options = {"--model": turn.model, "--agent": turn.agent, "--from": turn.sender}
+    for name, given in options.items():
+        if given:
+            argv += [name, given]
+    if turn.once:
+        argv.append("--once")
+    return Launch(argv=tuple(argv), stdin=turn.text.encode("utf-8", "replace"))
+
+
+class Frame(Struct, frozen=True, kw_only=True, tag_field="frame"):
+    """One line of the program's output."""
+
+
+class Init(Frame, frozen=True, kw_only=True, tag="init"):
+    """Always first. `turn` counts the prompts of this session from 1."""
+
+    session_id: str
+    resumed: bool = False
+    turn: int = 1
+    model: str | None = None
+    version: str | None = None
+
+
+class Lost(Frame, frozen=True, kw_only=True, tag="lost"):
+    """The program has no session of this id; nothing was played."""
+
+    session_id: str
+
+
+class Delta(Frame, frozen=True, kw_only=True, tag="delta"):
+    text: str
+
+
+class Text(Frame, frozen=True, kw_only=True, tag="text"):
+    text: str
+
+
+class Thinking(Frame, frozen=True, kw_only=True, tag="thinking"):
+    text: str
+
+
+class ToolCall(Frame, frozen=True, kw_only=True, tag="tool_call"):
+    id: str
+    name: str
+    input: Raw = Raw(b"null")
+
+
+class ToolProgress(Frame, frozen=True, kw_only=True, tag="tool_progress"):
+    id: str
+    text: str
+
+
+class ToolResult(Frame, frozen=True, kw_only=True, tag="tool_result"):
+    id: str
+    output: str = ""
+    is_error: bool = False
+
+
+class Plan(Frame, frozen=True, kw_only=True, tag="plan"):
+    steps: tuple[events.PlanStep, ...]
+
+
+class File(Frame, frozen=True, kw_only=True, tag="file"):
+    path: str
+    kind: str = "update"
+
+
+class StatusFrame(Frame, frozen=True, kw_only=True, tag="status"):
+    state: str
+    detail: str = ""
+    attempt: int | None = None
+    of: int | None = None
+    delay_s: float | None = None
+    class_: Class | None = field(name="class", default=None)
+    http_status: int | None = None
+
+
+class UsageFrame(Frame, frozen=True, kw_only=True, tag="usage"):
+    usage: Usage
+    cost_usd: float | None = None
+
+
+class Result(Frame, frozen=True, kw_only=True, tag="result"):
+    """Always last, unless the script crashes or hangs."""
+
+    status: Status
+    class_: Class | None = field(name="class", default=None)
+    reason: str | None = None
+    reply: str | None = None
+    denials: tuple[Denial, ...] = ()
+
+
+_AnyFrame = (
+    Init
+    | Lost
+    | Delta
+    | Text
+    | Thinking
+    | ToolCall
+    | ToolProgress
+    | ToolResult
+    | Plan
+    | File
+    | StatusFrame
+    | UsageFrame
+    | Result
+)
+_frame: msgspec.json.Decoder[_AnyFrame] = msgspec.json.Decoder(_AnyFrame)
+
+
+def decoder(turn: Turn) -> Decoder:
+    """A decoder of the program's frames."""
+    return Frames(turn)
+
+
+class Frames:
+    """Frames into events, and the verdict of the last one."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._init: Init | None = None
+        self._lost: Lost | None = None
+        self._result: Result | None = None
+        self._usage = Usage()
+        self._cost_usd: float | None = None
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        if not line.strip():
+            return ()
+        record = native(line)
+        if record is None:
+            return (events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace")),)
+        try:
+            frame = _frame.decode(msgspec.json.encode(record.value))
+        except (msgspec.MsgspecError, RecursionError):
+            what = record.value.get("frame")
+            return (events.Unknown(what=what if isinstance(what, str) else "record", raw=record.text),)
+        return self._bodies(frame, record.text)
+
+    def _bodies(self, frame: _AnyFrame, raw: str) -> Sequence[Event]:
+        match frame:
+            case Init():
+                self._init = frame
+                cls = events.SessionResumed if frame.resumed else events.SessionStarted
+                cwd = self._turn.cwd or None
+                return (cls(session_id=frame.session_id, model=frame.model, cwd=cwd, version=frame.version, raw=raw),)
+            case Lost():
+                self._lost = frame
+                return (events.SessionLost(session_id=frame.session_id, reason=_no_session(frame), raw=raw),)
+            case Delta():
+                return (events.TextDelta(text=frame.text),)
+            case Text():
+                return (events.Text(text=frame.text, raw=raw),)
+            case Thinking():
+                return (events.Thinking(text=frame.text, raw=raw),)
+            case ToolCall():
+                return (events.ToolCalled(call_id=frame.id, name=frame.name, input=frame.input, raw=raw),)
+            case ToolProgress():
+                return (events.ToolProgress(call_id=frame.id, text=frame.text, raw=raw),)
+            case ToolResult():
+                return (events.ToolReturned(call_id=frame.id, output=frame.output, is_error=frame.is_error, raw=raw),)
+            case Plan():
+                return (events.PlanUpdated(steps=frame.steps, raw=raw),)
+            case File():
+                return (events.FileChanged(path=frame.path, kind=frame.kind, raw=raw),)
+            case StatusFrame():
+                return (
+                    events.StatusChanged(
+                        state=frame.state,
+                        detail=frame.detail,
+                        attempt=frame.attempt,
+                        of=frame.of,
+                        delay_s=frame.delay_s,
+                        class_=frame.class_,
+                        http_status=frame.http_status,
+                        raw=raw,
+                    ),
+                )
+            case UsageFrame():
+                self._usage, self._cost_usd = frame.usage, frame.cost_usd
+                return (events.UsageSeen(usage=frame.usage, cost_usd=frame.cost_usd, raw=raw),)
+            case Result():
+                self._result = frame
+                return ()
+
+    def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
+        if self._lost is not None:
+            reason = _no_session(self._lost)
+            return (), Verdict(status=Status.FAILED, class_=Class.BAD_REQUEST, reason=reason, session="lost")
+        result = self._result
+        verdict = (
+            died(exit, "the scripted agent")
+            if result is None
+            else Verdict(
+                status=result.status,
+                class_=result.class_,
+                reason=result.reason,
+                reply=result.reply,
+                denials=result.denials,
+            )
+        )
+        return (), msgspec.structs.replace(
+            verdict,
+            session_id=self._init.session_id if self._init else self._turn.session_id,
+            session=self._session(),
+            model=self._init.model if self._init else self._turn.model,
+            usage=self._usage,
+            cost_usd=self._cost_usd,
+        )
+
+    def _session(self) -> SessionNote | None:
+        if self._init is None:
+            return None
+        return "resumed" if self._init.resumed else "new"
+
+
+def _no_session(lost: Lost) -> str:
+    return f"the scripted agent has no session {lost.session_id}"
+
+
+class _Exec:
+    launch = staticmethod(launch)
+    decoder = staticmethod(decoder)
+
+
+exec: Exec | None = _Exec()

@@ -1,0 +1,3 @@
+"""beam from Python: `Beam(root).send("claude", "hello")`. The command line calls only this."""
+
+from beam.api.beam import Beam as Beam

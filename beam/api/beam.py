@@ -1,0 +1,344 @@
+"""`Beam`: the typed verbs. Each has one implementation; where it waits, `.aio` is the same in an event loop."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from beam import home as homes
+from beam import message as messages
+from beam.agents import registry
+from beam.api import look
+from beam.api.both import Steps, coroutine_verb, waiting_verb
+from beam.api.compose import HUMAN, caller_of, compose
+from beam.broker.world import World
+from beam.clock import Clock, SystemClock
+from beam.config import load
+from beam.errors import NotFoundError, UntrustedError, UsageError
+from beam.events import AnyEvent, Event
+from beam.home import Place
+from beam.message import Message, Options, SessionContext
+from beam.outcome import Outcome
+
+if TYPE_CHECKING:
+    from beam.api.doctor import Check
+    from beam.settings import AgentSettings
+
+
+def _nobody(event: Event) -> None:
+    """Looks at no event."""
+
+
+class Beam:
+    """One root of beam, as one process sees it.
+
+    `root` is a `.beam` directory; left out, it is found as the command line finds it: `$BEAM_ROOT`, the nearest `.beam`
+    upwards from `cwd`, else beside the git root. Reading verbs create nothing.
+    """
+
+    def __init__(
+        self,
+        root: str | Path | None = None,
+        *,
+        cwd: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.environ = dict(os.environ if environ is None else environ)
+        self.home = homes.find(None if root is None else str(root), cwd=cwd or Path.cwd(), environ=self.environ)
+        self._clock = clock or SystemClock()
+
+    @cached_property
+    def world(self) -> World:
+        """The root with its configuration, checked. Raises ConfigError, DiskError."""
+        homes.check_owner(self.home, uid=os.geteuid())
+        config = load(self.home, environ=self.environ, adapters=tuple(registry.ADAPTERS))
+        homes.check_filesystem(self.home, allow_fs=config.allow_fs)
+        return World(home=self.home, config=config, clock=self._clock, environ=self.environ)
+
+    # -- talk ------------------------------------------------------------------------------------------------------
+
+    def message(
+        self,
+        agent: str,
+        text: str,
+        *,
+        wait: bool = True,
+        sender: str | None = None,
+        attach: Sequence[Path] = (),
+        options: Options = Options(),
+        key: str | None = None,
+        deadline: float | None = None,
+    ) -> Message:
+        """The message that `send` would put, checked against everything that can be known before it is put.
+
+        Raises NotFoundError (no such agent; its CLI is missing), UntrustedError, UsageError, LimitError.
+        """
+        from beam.turns.order import find_executable
+
+        world = self.world
+        resolved = world.resolve(agent)
+        why = world.why_untrusted(resolved)
+        if why is not None:
+            raise UntrustedError(why, f"look at it, then: beam trust {world.base}", subject=str(world.base))
+        find_executable(registry.adapter(resolved.settings.adapter), resolved.settings, self.environ, world.base)
+        caller = caller_of(self.environ)
+        if options.once and key is not None:
+            raise UsageError("--once and --key don't go together", "a throw-away session has no first outcome to give")
+        return compose(
+            agent,
+            text,
+            caller=caller,
+            wait=wait,
+            clock=self._clock,
+            limits=world.limits,
+            sender=sender,
+            attach=attach,
+            options=options,
+            key=key,
+            deadline=deadline,
+            session_context=self._context(sender or caller.name),
+        )
+
+    def _context(self, sender: str) -> SessionContext:
+        from beam.store.journal import read_state
+
+        if sender == HUMAN or not messages.NAME.match(sender) or sender not in self.home.agents():
+            return SessionContext()
+        state = read_state(self.home.agent(sender).journal)
+        return SessionContext(
+            session_id=state.session.session_id if state.session else None, turn_number=state.turn or None
+        )
+
+    def _place(self, message: Message) -> Place:
+        lane = message.id.rpartition("-")[2] if message.options.once else None
+        return self.world.place(message.to, lane)
+
+    def put(self, message: Message) -> str:
+        """Puts the message into its queue and sees that somebody runs it; its id. Returns as soon as it is on disk."""
+        from beam.api.send import put
+        from beam.broker import worker
+
+        place = self._place(message)
+        put(self.world, place, message)
+        if not self._is_mailbox(message.to):
+            worker.ensure(self.world, place)
+        return message.id
+
+    def _is_mailbox(self, agent: str) -> bool:
+        return "mailbox" in registry.adapter(self.world.resolve(agent).settings.adapter).card.faces
+
+    @coroutine_verb
+    async def deliver(self, message: Message, seen: Callable[[Event], None] = _nobody) -> Outcome:
+        """The outcome of a message made by `message`; its events go to `seen` as they are recorded."""
+        from beam.api.send import send
+
+        return await send(self.world, self._place(message), message, seen)
+
+    @coroutine_verb
+    async def send(
+        self,
+        agent: str,
+        text: str,
+        *,
+        sender: str | None = None,
+        attach: Sequence[Path] = (),
+        options: Options = Options(),
+        key: str | None = None,
+        deadline: float | None = None,
+        seen: Callable[[Event], None] = _nobody,
+    ) -> Outcome:
+        """Sends a text and waits for the outcome. `deadline` is seconds until its turn must have begun.
+
+        A failed turn is an outcome, not an error. Raises what `message` raises, and DiskError.
+        """
+        message = self.message(agent, text, sender=sender, attach=attach, options=options, key=key, deadline=deadline)
+        return await self.deliver.aio(message, seen)
+
+    @waiting_verb
+    def wait(
+        self, message_id: str, *, timeout: float | None = None, seen: Callable[[Event], None] = _nobody
+    ) -> Steps[Outcome]:
+        """The outcome of a message, once it has one. Raises UnfinishedError after `timeout` seconds; nothing is stopped."""
+        from beam.api.follow import follow
+
+        place, whole = look.find_place(self.world, message_id)
+        outcome = yield from follow(self.world, place, whole, seen=seen, timeout=timeout)
+        assert outcome is not None
+        return outcome
+
+    def show(self, message_id: str) -> Outcome | look.Pending:
+        """What is known of a message now."""
+        place, whole = look.find_place(self.world, message_id)
+        return look.shown(place, whole)
+
+    def recv(self, agent: str, *, lease: float | None = None) -> Message | None:
+        """Takes the next message of a mailbox, for `lease` seconds; None if none waits."""
+        from beam.broker.mailbox import recv
+
+        return recv(self.world, self.world.place(agent), lease)
+
+    @waiting_verb
+    def recv_wait(
+        self, agent: str, *, lease: float | None = None, timeout: float | None = None
+    ) -> Steps[Message | None]:
+        """The same, waiting for one; None after `timeout` seconds."""
+        began = self._clock.monotonic()
+        while (message := self.recv(agent, lease=lease)) is None:
+            if timeout is not None and self._clock.monotonic() - began >= timeout:
+                return None
+            yield 0.05
+        return message
+
+    def reply(self, message_id: str, text: str, *, failed: bool = False) -> Outcome:
+        """Answers a message that `recv` took. With `failed` the text is the reason why there is no answer."""
+        from beam.broker.mailbox import reply
+
+        place, whole = look.find_place(self.world, message_id)
+        return reply(self.world, place, whole, text, failed=failed)
+
+    # -- see -------------------------------------------------------------------------------------------------------
+
+    def events(self, agent: str, *, after: int = 0) -> Iterator[AnyEvent]:
+        """The agent's events so far, after that seq, in order."""
+        from beam.store.journal import Reader
+
+        place = self._existing(agent)
+        yield from Reader(place.journal, after).poll()
+
+    def stream(
+        self, *, agents: Sequence[str] = (), follow: bool = True, history: bool = False
+    ) -> Iterator[list[AnyEvent]]:
+        """Batches of events of this root's agents (or those named), as they are written; an empty batch now and then.
+
+        With `history` all events so far come first. Without `follow` it ends there.
+        """
+        from beam.api.watch import watch
+
+        return watch(self.world, agents=list(agents), follow=follow, history=history)
+
+    def status(self, agents: Sequence[str] = ()) -> list[look.AgentStatus]:
+        """Where each agent stands."""
+        names = [self._existing(name).agent for name in agents] or look.agent_names(self.world)
+        return [look.status_of(self.world, self.world.place(name)) for name in names]
+
+    def verify(self, agent: str) -> list[str]:
+        """Everything that is wrong in the agent's journal, a line each."""
+        from beam.api.doctor import damage
+
+        return damage(self._existing(agent).journal)
+
+    def doctor(self) -> list[Check]:
+        """Checks of the root, its journals and its agents' CLIs."""
+        from beam.api.doctor import checks
+
+        return list(checks(self.world))
+
+    def _existing(self, agent: str) -> Place:
+        if agent not in self.home.agents():
+            self.world.resolve(agent)
+        return self.world.place(agent)
+
+    # -- agents ----------------------------------------------------------------------------------------------------
+
+    def agents(self, *, all: bool = False) -> list[look.AgentLine]:
+        """The agents that are declared or were used here; with `all`, every adapter too."""
+        names = dict.fromkeys([*look.agent_names(self.world), *(registry.ADAPTERS if all else ())])
+        return [look.agent_line(self.world, name) for name in names]
+
+    def agent(self, name: str) -> look.AgentShown:
+        """Everything about one agent."""
+        return look.agent_shown(self.world, name)
+
+    def add_agent(self, name: str, settings: AgentSettings) -> Path:
+        """Declares an agent by command; the path of its agent.json. Raises UsageError if it is declared already."""
+        from beam.api import manage
+
+        return manage.add(self.world, name, settings)
+
+    def set_agent(self, name: str, changes: Mapping[str, str | None]) -> Path:
+        """Changes settings of an agent by command; None takes one back."""
+        from beam.api import manage
+
+        return manage.change(self.world, name, changes)
+
+    def remove_agent(self, name: str, *, purge: bool = False) -> str:
+        """Takes an agent's agent.json away; with `purge` its queue and journal too. What was done, in words."""
+        from beam.api import manage
+
+        return manage.remove(self.world, name, purge=purge)
+
+    @waiting_verb
+    def reset(self, agent: str) -> Steps[str]:
+        """Puts the agent's session aside; the next turn starts another. The old session's id, or "no session"."""
+        from beam.api.requests import request
+
+        place = self._existing(agent)
+        return (yield from request(self.world, place, "reset", by=self.me))
+
+    # -- queue -----------------------------------------------------------------------------------------------------
+
+    def queue(self, agents: Sequence[str] = ()) -> list[look.QueueItem]:
+        """What lies in the queues of these agents, or of all."""
+        names = [self._existing(name).agent for name in agents] or self.home.agents()
+        return list(look.queue_items(self.world, names))
+
+    @waiting_verb
+    def drop(self, message_id: str) -> Steps[str]:
+        """Takes a message out of its queue; its outcome is `cancelled`."""
+        return (yield from self._request("drop", message_id))
+
+    @waiting_verb
+    def retry(self, message_id: str) -> Steps[str]:
+        """Runs a dead letter again, as its next attempt."""
+        return (yield from self._request("retry", message_id))
+
+    @waiting_verb
+    def edit(self, message_id: str, text: str) -> Steps[str]:
+        """Gives a waiting message another text."""
+        from beam.api.compose import check_text
+
+        check_text(text, self.world.limits)
+        return (yield from self._request("edit", message_id, text=text))
+
+    @waiting_verb
+    def interrupt(self, message_id: str) -> Steps[str]:
+        """Ends the turn of exactly this message, or withdraws it."""
+        return (yield from self._request("interrupt", message_id))
+
+    def _request(self, verb: str, message_id: str, text: str | None = None) -> Steps[str]:
+        from beam.api.requests import request
+
+        place, whole = look.find_place(self.world, message_id)
+        return (yield from request(self.world, place, verb, whole, by=self.me, text=text))  # type: ignore[arg-type]
+
+    @property
+    def me(self) -> str:
+        """Who calls: an agent's name inside its turn, else `human`."""
+        return caller_of(self.environ).name
+
+    # -- set up ----------------------------------------------------------------------------------------------------
+
+    def trust(self) -> Path:
+        """From now on this folder's beam.yaml may run code. The folder."""
+        from beam import trust
+
+        if not self.home.base.is_dir():
+            raise NotFoundError(f"there is no folder {self.home.base}", "", subject=str(self.home.base))
+        trust.trust(self.home.base, self.environ)
+        return self.home.base
+
+    def untrust(self) -> Path:
+        """Takes that back. The folder."""
+        from beam import trust
+
+        trust.untrust(self.home.base, self.environ)
+        return self.home.base
+
+    def why_untrusted(self) -> list[str]:
+        """What the folder's agents want to do that needs trust, in words."""
+        lines = (self.world.why_untrusted(self.world.resolve(name)) for name in self.world.config.names())
+        return [line for line in lines if line is not None]

@@ -1,0 +1,110 @@
+"""Waiting for a message's outcome by reading the journal, whoever runs it; and seeing that somebody does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from beam import events
+from beam.api.both import Steps
+from beam.broker.hold import Holder
+from beam.broker.world import World
+from beam.errors import CorruptError, UnfinishedError
+from beam.events import AnyEvent, Event
+from beam.home import Place
+from beam.outcome import Outcome
+from beam.state import CLOSED, DEAD, State, apply
+from beam.store.journal import Reader, read_event, read_state
+from beam.store.queue import Queue
+
+_POLL_S = 0.02
+_TAKE_OVER_S = 0.5
+
+
+def outcome_in(place: Place, state: State, message_id: str) -> Outcome | None:
+    """The message's outcome, if it has one and nothing more will happen to it."""
+    known = state.known.get(message_id)
+    if known is None or known.phase not in (CLOSED, DEAD) or known.outcome_seq is None:
+        return None
+    event = read_event(place.journal, known.outcome_seq)
+    if not isinstance(event, events.TurnFinished | events.MessageDead):
+        raise CorruptError(f"event {known.outcome_seq} of {place.journal} is no outcome")
+    return events.outcome_of(event)
+
+
+def waiting_for(place: Place, message_id: str) -> str | None:
+    """The box that the message lies in (new, cur, dead), or None."""
+    entry = Queue(place.queue, place.put_lock).find(message_id)
+    return entry.box if entry else None
+
+
+def follow(
+    world: World,
+    place: Place,
+    message_id: str,
+    *,
+    seen: Callable[[Event], None],
+    timeout: float | None = None,
+    wanted: Callable[[], bool] = lambda: True,
+    after_seq: int | None = None,
+) -> Steps[Outcome | None]:
+    """The message's outcome; None once `wanted` says no. Events of the message that come meanwhile go to `seen`.
+
+    Twice a second it makes sure that the agent has a holder, or takes its duty. Raises UnfinishedError after `timeout`
+    seconds, or when the agent is blocked; nothing is stopped then.
+    """
+    state = read_state(place.journal)
+    reader = Reader(place.journal, state.seq if after_seq is None else after_seq)
+    began = world.clock.monotonic()
+    looked = began - _TAKE_OVER_S
+    while True:
+        now = world.clock.monotonic()
+        outcome = outcome_in(place, state, message_id)
+        if outcome is not None:
+            return outcome
+        if not wanted():
+            return None
+        if timeout is not None and now - began >= timeout:
+            raise UnfinishedError(
+                f"{message_id} is not finished after {timeout:g} s; nothing was stopped",
+                f"beam wait {message_id}",
+                subject=message_id,
+            )
+        if now - looked >= _TAKE_OVER_S:
+            looked = now
+            see_that_it_runs(world, place)
+        new = _poll(reader)
+        for event in new:
+            if event.seq > state.seq:
+                apply(state, event)
+            if event.message_id == message_id:
+                seen(event)
+        if not new:
+            yield _POLL_S
+
+
+def _poll(reader: Reader) -> list[AnyEvent]:
+    return reader.poll()
+
+
+def see_that_it_runs(world: World, place: Place) -> None:
+    """If nobody holds the agent, does a holder's duty for a moment: recovers, answers requests, starts a worker.
+
+    Raises UnfinishedError if the agent is blocked.
+    """
+    from beam.broker.control import Requests
+
+    holder = Holder.take(world, place)
+    if holder is None:
+        return
+    try:
+        if holder.blocked is not None:
+            raise UnfinishedError(
+                f"{place.agent} is blocked: {holder.blocked}",
+                "end those processes; then send again (nothing was lost)",
+                subject=place.agent,
+                kind="blocked",
+            )
+        Requests(holder).look()
+        holder.look_at_queue()
+    finally:
+        holder.leave()

@@ -1,0 +1,66 @@
+"""All journals of a root as one stream of batches, in the order in which they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from beam.api.look import places
+from beam.broker.world import World
+from beam.clock import rfc3339
+from beam.events import AnyEvent
+from beam.home import Place
+from beam.store.journal import Reader, read_state
+
+_RESCAN_S = 1.0
+
+
+def watch(world: World, *, agents: list[str], follow: bool, history: bool) -> Iterator[list[AnyEvent]]:
+    """Batches of events sorted by time. Agents that appear later are taken in. Wakes when a file changes, and once a
+    second anyway; a batch may be empty."""
+    readers: dict[str, Reader] = {}
+    wakes = _changes(world) if follow else iter(())
+    first = True
+    while True:
+        for place in places(world, agents or None):
+            if str(place.dir) not in readers:
+                readers[str(place.dir)] = _reader(place, from_start=history or not first)
+        batch = [event for reader in readers.values() for event in reader.poll()]
+        batch.sort(key=lambda event: (event.ts, event.agent, event.seq))
+        yield batch
+        first = False
+        if not follow:
+            return
+        next(wakes, None)
+
+
+def since(seconds: float) -> str:
+    """The time that many seconds ago, as events write it."""
+    import time
+
+    return rfc3339(time.time_ns() - int(seconds * 1e9))
+
+
+def _reader(place: Place, *, from_start: bool) -> Reader:
+    return Reader(place.journal, 0 if from_start else read_state(place.journal).seq)
+
+
+def _changes(world: World) -> Iterator[None]:
+    from watchfiles import watch as watch_files
+
+    agents = world.home.root / "agents"
+    if not agents.is_dir():
+        import time
+
+        while not agents.is_dir():
+            time.sleep(0.1)
+            yield None
+    for _ in watch_files(
+        agents,
+        watch_filter=None,
+        debounce=1,
+        step=1,
+        rust_timeout=int(_RESCAN_S * 1000),
+        yield_on_timeout=True,
+        raise_interrupt=True,
+    ):
+        yield None

@@ -1,0 +1,127 @@
+"""What a holder does about requests: interrupt, drop, retry, edit, reset. Each is answered by one `control.done`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from beam import events
+from beam.clock import parse_rfc3339
+from beam.errors import BeamError, CorruptError, NotFoundError, UnfinishedError, UsageError
+from beam.message import Payload
+from beam.outcome import Status
+from beam.store import control
+from beam.store.control import Control
+from beam.store.queue import Entry
+
+if TYPE_CHECKING:
+    from beam.broker.hold import Holder
+
+
+class Requests:
+    """The requests of one held agent."""
+
+    def __init__(self, holder: Holder) -> None:
+        self.holder = holder
+
+    def look(self) -> None:
+        """Answers every request that waits."""
+        directory = self.holder.place.control
+        for name in control.waiting(directory):
+            try:
+                request = control.read(directory, name)
+            except CorruptError as error:
+                self.holder.record(events.Notice(code="bad_request", text=error.message))
+                control.remove(directory, name)
+                continue
+            if request is not None:
+                self._answer(request)
+                control.remove(directory, name)
+
+    def _answer(self, request: Control) -> None:
+        done = events.ControlDone(control_id=request.id, verb=request.verb)
+        try:
+            if self.holder.world.clock.now_ns() > parse_rfc3339(request.expires):
+                raise UsageError("the request came too late")
+            result = self._carry_out(request)
+            done = msgspec.structs.replace(done, message=result)
+        except BeamError as error:
+            done = msgspec.structs.replace(done, ok=False, code=error.kind, message=error.message)
+        self.holder.record(done, message_id=request.target, sync=True)
+
+    def _carry_out(self, request: Control) -> str:
+        if request.verb == "reset":
+            return self._reset(request)
+        target = request.target or ""
+        if request.verb == "interrupt":
+            return self._interrupt(target, request.sender)
+        entry = self.holder.queue.find(target)
+        if entry is None:
+            raise NotFoundError(f"no message {target} is in the queue of {self.holder.place.agent}", subject=target)
+        return {"drop": self._drop, "retry": self._retry, "edit": self._edit}[request.verb](entry, request)
+
+    def _interrupt(self, target: str, by: str) -> str:
+        running = self.holder.running
+        if running is None or running[0] != target:
+            entry = self.holder.queue.find(target)
+            if entry is not None and entry.box == "new":
+                message = self.holder.read(entry)
+                if message is not None:
+                    self.holder.bury(entry, message, "dropped", f"withdrawn by {by}", status=Status.CANCELLED)
+                    self.holder.queue.remove(Entry(entry.position, entry.id, "dead"))
+                return "withdrawn"
+            raise NotFoundError(f"{target} is not running", subject=target)
+        running[1].ask("cancelled", by=by)
+        return "asked to stop"
+
+    def _drop(self, entry: Entry, request: Control) -> str:
+        if entry.box == "cur":
+            raise UnfinishedError(
+                f"{entry.id} is running", f"beam interrupt {self.holder.place.agent}", subject=entry.id
+            )
+        if entry.box == "dead":
+            self.holder.queue.remove(entry)
+            return "removed"
+        message = self.holder.read(entry)
+        if message is not None:
+            self.holder.bury(entry, message, "dropped", f"dropped by {request.sender}", status=Status.CANCELLED)
+            self.holder.queue.remove(Entry(entry.position, entry.id, "dead"))
+        return "dropped"
+
+    def _retry(self, entry: Entry, request: Control) -> str:
+        if entry.box != "dead":
+            raise UsageError(f"{entry.id} was not given up on; it is in {entry.box}/", subject=entry.id)
+        message = self.holder.read(entry)
+        if message is None:
+            raise CorruptError(f"{entry.id} can't be read", subject=entry.id)
+        again = msgspec.structs.replace(message, attempt=message.attempt + 1, deadline=None)
+        self.holder.queue.put(again, self.holder.world.clock, self.holder.world.limits)
+        from beam.faults import reached
+
+        reached("retry.published")
+        self.holder.look_at_queue()
+        return f"attempt {again.attempt}"
+
+    def _edit(self, entry: Entry, request: Control) -> str:
+        if entry.box != "new":
+            raise UsageError(f"{entry.id} does not wait any more; it is in {entry.box}/", subject=entry.id)
+        message = self.holder.read(entry)
+        if message is None or request.text is None:
+            raise CorruptError(f"{entry.id} can't be read", subject=entry.id)
+        payload = Payload(text=request.text, attach=message.payload.attach)
+        edited = msgspec.structs.replace(message, payload=payload, revision=message.revision + 1)
+        self.holder.queue.rewrite(entry, edited)
+        self.holder.see(entry, edited)
+        return f"revision {edited.revision}"
+
+    def _reset(self, request: Control) -> str:
+        session = self.holder.state.session
+        if session is None:
+            return "no session"
+        if self.holder.running is not None:
+            raise UnfinishedError(f"{self.holder.place.agent} is in a turn", "wait for it, or interrupt it")
+        self.holder.record(
+            events.SessionArchived(session_id=session.session_id, reason="reset", by=request.sender), sync=True
+        )
+        return session.session_id

@@ -1,0 +1,437 @@
+"""The holder of an agent: it alone claims messages, runs turns, and appends to the journal.
+
+Whoever takes the lock has a holder's whole duty: recover what the last one left, answer requests, and on leaving look
+once more and start a worker if anything waits. The order of durable steps is that of docs/files.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from beam import events, files
+from beam.agents import registry
+from beam.broker import route
+from beam.broker.sessions import session_lock
+from beam.broker.world import World
+from beam.clock import parse_rfc3339, rfc3339
+from beam.errors import BeamError, CorruptError
+from beam.events import Event, TurnFinished
+from beam.faults import reached
+from beam.home import Place
+from beam.message import Message, decode, digest
+from beam.outcome import Class, Outcome, Status, exit_code
+from beam.process import tree
+from beam.state import CLOSED, DEAD, FINISHED, SENT, Known, State
+from beam.store.journal import Journal, read_event
+from beam.store.lock import Lock, try_lock
+from beam.store.queue import Entry, Queue
+
+if TYPE_CHECKING:
+    from beam.turns.stop import Stop
+
+# A message that ended like this is given up on, and kept in dead/ for `beam queue retry`.
+GIVEN_UP = frozenset({Status.FAILED, Status.TIMEOUT, Status.UNKNOWN, Status.LIMIT})
+Watcher = Callable[[Event], None]
+
+
+def _nobody(event: Event) -> None:
+    """A watcher that does not look."""
+
+
+class Holder:
+    """A held agent (or one lane of it). Make one with `take`; call `leave` in the end."""
+
+    def __init__(self, world: World, place: Place, lock: Lock, journal: Journal) -> None:
+        self.world = world
+        self.place = place
+        self.journal = journal
+        self.queue = Queue(place.queue, place.put_lock)
+        self.blocked: str | None = None
+        self.running: tuple[str, Stop] | None = None
+        self.watcher: Watcher = _nobody
+        self._lock = lock
+        self._seen: set[tuple[str, int]] = set()
+
+    @property
+    def state(self) -> State:
+        return self.journal.state
+
+    # -- taking and leaving ----------------------------------------------------------------------------------------
+
+    @classmethod
+    def take(cls, world: World, place: Place, watcher: Watcher = _nobody) -> Holder | None:
+        """The holder, after recovery; None if somebody else is. Raises DiskError, CorruptError."""
+        lock = try_lock(place.lock)
+        if lock is None:
+            return None
+        try:
+            journal = Journal.open(place.journal, place.agent, world.clock, world.limits)
+            holder = cls(world, place, lock, journal)
+            holder.watcher = watcher
+            holder.recover()
+        except BaseException:
+            lock.release()
+            raise
+        return holder
+
+    def leave(self, *, start_worker: bool = True) -> bool:
+        """Nobody holds the agent any more; whether something waits that nobody has taken since.
+
+        With `start_worker` a worker is started for that.
+        """
+        from beam.broker import worker
+
+        self.release()
+        waits = self.blocked is None and self.waits()
+        if waits and start_worker:
+            worker.start(self.world, self.place)
+        return waits
+
+    def release(self) -> None:
+        """Closes the journal and gives the lock away."""
+        self.journal.close()
+        self._lock.release()
+
+    def waits(self) -> bool:
+        """Whether a message or a request waits that a worker could do something about."""
+        from beam.store import control
+
+        if control.waiting(self.place.control):
+            return True
+        return bool(self.queue.entries("new")) and not self.is_mailbox()
+
+    def is_mailbox(self) -> bool:
+        try:
+            return "mailbox" in registry.adapter(self.world.resolve(self.place.agent).settings.adapter).card.faces
+        except BeamError:
+            return False
+
+    # -- recovery --------------------------------------------------------------------------------------------------
+
+    def recover(self) -> None:
+        """Ends what is left of the last holder's turn, and brings every message file to where the journal says."""
+        turn = self.state.open_turn
+        if turn is not None and self._is_leased():
+            return
+        if turn is not None and not turn.finished and not self._clean(turn.turn_key, turn.owner, turn.processes):
+            return
+        shutil.rmtree(self.place.dir / "scratch", ignore_errors=True)
+        self.queue.sweep(self.world.clock.now_ns() - 3600 * 1_000_000_000)
+        for entry in self.queue.entries("cur"):
+            message = self.read(entry)
+            if message is not None:
+                self._recover_claimed(entry, message)
+        turn = self.state.open_turn
+        if turn is not None and turn.message_id is None:
+            self.record(events.TurnClosed(attempt=turn.attempt), turn=turn.turn, sync=True)
+
+    def _is_leased(self) -> bool:
+        turn = self.state.open_turn
+        if turn is None or turn.lease_until is None:
+            return False
+        return self.world.clock.now_ns() < parse_rfc3339(turn.lease_until)
+
+    def _clean(self, turn_key: str, owner: events.Owner, processes: list[events.Owner]) -> bool:
+        if owner == tree.this_process():
+            return True
+        if tree.is_alive(owner) is None:
+            self._block(
+                f"its last turn ran on host {owner.host or '?'} (pid {owner.pid}), whose processes can't be seen from here"
+            )
+            return False
+        from beam.process.spawn import marker
+
+        cleaned = tree.clean(marker(turn_key), processes)
+        if cleaned.left:
+            self._block(f"processes of its last turn can't be ended: {', '.join(map(str, cleaned.left))}")
+            return False
+        if self.state.blocked:
+            self.record(events.Notice(code="unblocked", text="what blocked the agent is gone"))
+        return True
+
+    def _block(self, why: str) -> None:
+        self.blocked = why
+        if self.state.blocked != why:
+            self.record(events.Notice(code="blocked", text=why), sync=True)
+
+    def _recover_claimed(self, entry: Entry, message: Message) -> None:
+        known = self.state.known.get(message.id)
+        if known is None or known.attempt < message.attempt:
+            self.see(entry, message)
+            known = self.state.known[message.id]
+        if known.attempt > message.attempt:
+            self.queue.remove(entry)
+        elif known.phase == SENT:
+            self._recover_sent(entry, message, known)
+        elif known.phase == FINISHED:
+            self.close(entry, message, self._finished(known))
+        elif known.phase == CLOSED:
+            self._put_away(entry, message, known)
+        elif known.phase == DEAD:
+            self._bury(entry)
+        else:
+            self._back(entry, message, known)
+
+    def _finished(self, known: Known) -> TurnFinished:
+        event = read_event(self.place.journal, known.outcome_seq or 0)
+        if not isinstance(event, TurnFinished):
+            raise CorruptError(f"event {known.outcome_seq} of {self.place.journal} is no outcome")
+        return event
+
+    def _back(self, entry: Entry, message: Message, known: Known) -> None:
+        """Claimed, and nothing sent: back to its place, up to three times."""
+        deaths = self.world.limits.deaths_before_prompt
+        if known.deaths + 1 >= deaths:
+            self.bury(entry, message, "holder_died", f"its holder died {deaths} times before the prompt was sent")
+            return
+        self.record(
+            events.MessageRequeued(attempt=message.attempt, reason="holder_died"), message_id=message.id, sync=True
+        )
+        reached("requeue.recorded")
+        self.queue.move(entry, "new")
+        reached("requeue.moved")
+
+    def _recover_sent(self, entry: Entry, message: Message, known: Known) -> None:
+        turn = self.state.open_turn
+        if turn is not None and turn.lease_until is not None:
+            self._offer_again(entry, message)
+            return
+        number = turn.turn if turn is not None else self.state.turn
+        finished = TurnFinished(
+            attempt=message.attempt,
+            status=Status.UNKNOWN,
+            reason="its holder died after the prompt was sent; nobody knows what the agent did",
+            session_id=self.state.session.session_id if self.state.session else None,
+            via=turn.via if turn is not None else None,
+            exit_code=exit_code(Status.UNKNOWN, None),
+        )
+        if turn is not None:
+            for call_id in list(turn.tools):
+                self.record(events.ToolReturned(call_id=call_id, unfinished=True), turn=number, message_id=message.id)
+        written = self.record(finished, turn=number, message_id=message.id, sync=True)
+        reached("finish.recorded")
+        self.close(entry, message, written)
+
+    def _offer_again(self, entry: Entry, message: Message) -> None:
+        again = msgspec.structs.replace(message, attempt=message.attempt + 1)
+        self.record(
+            events.MessageRequeued(attempt=again.attempt, reason="lease_over"), message_id=message.id, sync=True
+        )
+        self.queue.rewrite(Entry(entry.position, entry.id, "new"), again)
+        self.queue.remove(entry)
+
+    # -- seeing and claiming ---------------------------------------------------------------------------------------
+
+    def record(
+        self, body: events.E, *, turn: int | None = None, message_id: str | None = None, sync: bool = False
+    ) -> events.E:
+        """Appends to the journal, and shows it to the watcher."""
+        event = self.journal.append(body, turn=turn, message_id=message_id, sync=sync)
+        self.watcher(event)
+        return event
+
+    def read(self, entry: Entry) -> Message | None:
+        """The entry's message; None if it is gone or was damaged, and then buried."""
+        try:
+            message = decode(files.read(self.queue.path(entry)))
+            if message.id != entry.id or message.to != self.place.agent:
+                raise CorruptError(f"the file of {entry.id} holds {message.id} to {message.to}")
+        except FileNotFoundError:
+            return None
+        except CorruptError as error:
+            self.record(
+                events.MessageDead(reason="corrupt", detail=error.message, class_=Class.BAD_REQUEST, file=entry.name),
+                message_id=entry.id,
+                sync=True,
+            )
+            self._bury(entry)
+            return None
+        return message
+
+    def see(self, entry: Entry, message: Message) -> None:
+        """Says in the journal that the message is here, the first time, and after each edit or retry."""
+        known = self.state.known.get(message.id)
+        if known is not None and message.attempt > known.attempt:
+            self.record(
+                events.MessageRequeued(attempt=message.attempt, reason="retry"), message_id=message.id, sync=True
+            )
+        if known is None or message.revision > known.revision:
+            self.record(
+                events.MessageQueued(
+                    sender=message.sender,
+                    kind=message.type,
+                    text=message.text,
+                    thread=message.thread,
+                    hops=message.hops,
+                    reply=message.reply,
+                    reply_to=message.reply_to,
+                    key=message.key,
+                    actor=message.actor,
+                    digest=digest(message),
+                    revision=message.revision,
+                    position=entry.position,
+                    queued_at=message.timestamp,
+                ),
+                message_id=message.id,
+            )
+
+    def look_at_queue(self) -> list[Entry]:
+        """What waits, in order, after what can't run was put away (done before, damaged, its id reused)."""
+        waiting = []
+        for entry in self.queue.entries("new"):
+            if (entry.id, entry.position) not in self._seen:
+                message = self.read(entry)
+                if message is None or not self._is_fresh(entry, message):
+                    continue
+                self.see(entry, message)
+                if message.attempt > 1:
+                    self._remove_older(message.id)
+                self._seen.add((entry.id, entry.position))
+            waiting.append(entry)
+        return waiting
+
+    def _is_fresh(self, entry: Entry, message: Message) -> bool:
+        known = self.state.known.get(message.id)
+        if known is None:
+            return True
+        if message.revision <= known.revision and known.digest != digest(message):
+            detail = f"{message.id} was used before, for another text"
+            self.bury(entry, message, "id_reused", detail, class_=Class.BAD_REQUEST)
+            return False
+        if message.attempt > known.attempt or known.phase not in (CLOSED, DEAD, FINISHED):
+            return True
+        if known.phase == DEAD:
+            self._bury(entry)
+        else:
+            self._put_away(entry, message, known)
+        return False
+
+    def _remove_older(self, message_id: str) -> None:
+        for entry in self.queue.entries("dead"):
+            if entry.id == message_id:
+                self.queue.remove(entry)
+
+    def claim(self, entry: Entry) -> tuple[Entry, Message] | None:
+        """The message is this holder's to run; None if it may not run (expired, too many hops) and was put away."""
+        message = self.read(entry)
+        if message is None:
+            return None
+        verdict = self._refuses(message)
+        if verdict is not None:
+            self.bury(entry, message, *verdict[:2], status=verdict[2])
+            return None
+        reached("claim.before")
+        claimed = self.queue.move(entry, "cur")
+        reached("claim.renamed")
+        self.record(events.MessageClaimed(attempt=message.attempt), message_id=message.id, sync=True)
+        reached("claim.recorded")
+        return claimed, message
+
+    def _refuses(self, message: Message) -> tuple[str, str, Status] | None:
+        if message.deadline is not None and self.world.clock.now_ns() > parse_rfc3339(message.deadline):
+            return "expired", "its deadline passed before its turn came; nothing ran", Status.TIMEOUT
+        if message.hops > self.world.limits.hops:
+            return (
+                "hops",
+                f"{message.hops} hops in thread {message.thread}: over the limit of {self.world.limits.hops}",
+                Status.LIMIT,
+            )
+        if message.for_session is not None and message.for_session in self.state.archived:
+            return "no_such_session", f"it answers session {message.for_session}, which was put aside", Status.FAILED
+        return None
+
+    # -- running ---------------------------------------------------------------------------------------------------
+
+    async def run(self, entry: Entry, message: Message, stop: Stop) -> Outcome:
+        """Runs a claimed message to its outcome, closed and put away."""
+        from beam.broker.control import Requests
+        from beam.broker.order import order_of
+        from beam.turns.run import run
+
+        self.running = (message.id, stop)
+        requests = Requests(self)
+        try:
+            order = order_of(self, message)
+
+            def record(body: Event, *, sync: bool = False) -> Event:
+                return self.record(body, turn=order.turn, message_id=message.id, sync=sync)
+
+            with session_lock(self.world, order.adapter_name, order.session_id):
+                finished = await run(order, record, stop, self.world.clock, requests.look)
+        finally:
+            self.running = None
+        self.close(entry, message, finished)
+        self.journal.rotate_if_due()
+        return events.outcome_of(finished)
+
+    async def run_next(self, stop: Stop) -> bool:
+        """Runs the first message that waits; False if none does."""
+        for entry in self.look_at_queue():
+            claimed = self.claim(entry)
+            if claimed is not None:
+                await self.run(*claimed, stop)
+                return True
+        return False
+
+    # -- closing ---------------------------------------------------------------------------------------------------
+
+    def close(self, entry: Entry, message: Message, finished: TurnFinished) -> None:
+        """Routes the reply, says that all is done, and puts the file away."""
+        reached("route.before")
+        closed = route.reply(self.world, message, finished, self.state)
+        reached("route.put")
+        reached("close.before")
+        self.record(closed, turn=finished.turn, message_id=message.id, sync=True)
+        reached("close.recorded")
+        self._put_away(entry, message, self.state.known[message.id])
+
+    def _put_away(self, entry: Entry, message: Message, known: Known) -> None:
+        if known.status in GIVEN_UP and known.phase == CLOSED:
+            status = known.status
+            self.record(
+                events.MessageDead(attempt=message.attempt, reason=status.value, status=status),
+                message_id=message.id,
+                sync=True,
+            )
+            reached("dead.recorded")
+            self._bury(entry)
+            return
+        reached("remove.before")
+        self.queue.remove(entry)
+        reached("removed")
+
+    def bury(
+        self,
+        entry: Entry,
+        message: Message,
+        reason: str,
+        detail: str,
+        *,
+        status: Status = Status.FAILED,
+        class_: Class | None = None,
+    ) -> None:
+        """Gives the message up, before any turn: said in the journal, then moved to dead/."""
+        self.record(
+            events.MessageDead(
+                attempt=message.attempt, reason=reason, detail=detail, status=status, class_=class_, file=entry.name
+            ),
+            message_id=message.id,
+            sync=True,
+        )
+        reached("dead.recorded")
+        self._bury(entry)
+
+    def _bury(self, entry: Entry) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self.queue.move(entry, "dead")
+        self._seen.discard((entry.id, entry.position))
+        reached("dead.moved")
+
+    def now(self) -> str:
+        """The time, as it is written."""
+        return rfc3339(self.world.clock.now_ns())

@@ -1,0 +1,122 @@
+"""Mailboxes: a message is taken by `recv`, for the time of a lease, and answered by `reply`. No process runs the turn."""
+
+from __future__ import annotations
+
+from beam import events, home
+from beam.agents import registry
+from beam.broker.hold import Holder
+from beam.broker.world import World
+from beam.clock import parse_rfc3339, rfc3339
+from beam.errors import NotFoundError, UnfinishedError, UnsupportedError, UsageError
+from beam.events import TurnFinished
+from beam.home import Place
+from beam.message import Message
+from beam.outcome import Class, Outcome, Status, exit_code
+from beam.process import tree
+from beam.state import SENT
+
+_PATIENCE_S = 5.0
+
+
+def _hold(world: World, place: Place) -> Holder:
+    import time
+
+    settings = world.resolve(place.agent).settings
+    if "mailbox" not in registry.adapter(settings.adapter).card.faces:
+        raise UnsupportedError(
+            f"{place.agent} is no mailbox; its messages go to {settings.adapter}",
+            "beam agent list",
+            subject=place.agent,
+        )
+    home.create(world.home, place)
+    until = world.clock.monotonic() + _PATIENCE_S
+    while (holder := Holder.take(world, place)) is None:
+        if world.clock.monotonic() > until:
+            raise UnfinishedError(f"{place.agent} is held by another process", "try again", subject=place.agent)
+        time.sleep(0.01)
+    return holder
+
+
+def recv(world: World, place: Place, lease: float | None) -> Message | None:
+    """The next message, claimed for `lease` seconds (default: the agent's, else the limit); None if none waits.
+
+    Raises UnfinishedError while one is out and not answered.
+    """
+    holder = _hold(world, place)
+    try:
+        turn = holder.state.open_turn
+        if turn is not None and turn.lease_until is not None and not turn.finished:
+            raise UnfinishedError(
+                f"{turn.message_id} is out until {turn.lease_until} and not answered",
+                f"beam reply {turn.message_id} TEXT",
+                subject=turn.message_id or "",
+            )
+        for entry in holder.look_at_queue():
+            claimed = holder.claim(entry)
+            if claimed is not None:
+                _lend(holder, claimed[1], lease)
+                return claimed[1]
+        return None
+    finally:
+        holder.release()
+
+
+def _lend(holder: Holder, message: Message, lease: float | None) -> None:
+    world = holder.world
+    settings = world.resolve(message.to).settings
+    seconds = lease if lease is not None else settings.lease or world.limits.lease
+    number = holder.state.turn + 1
+    holder.record(
+        events.TurnStarted(
+            attempt=message.attempt,
+            owner=tree.this_process(),
+            turn_key=world.clock.random(16).hex(),
+            adapter="mailbox",
+            via="mailbox",
+            lease_until=rfc3339(world.clock.now_ns() + int(seconds * 1e9)),
+        ),
+        turn=number,
+        message_id=message.id,
+        sync=True,
+    )
+    holder.record(events.PromptSent(bytes=len(message.text.encode())), turn=number, message_id=message.id, sync=True)
+
+
+def reply(world: World, place: Place, message_id: str, text: str, *, failed: bool) -> Outcome:
+    """Answers a message that was taken. Raises NotFoundError if it is not out (answered already, or its lease is over)."""
+    holder = _hold(world, place)
+    try:
+        turn, known = holder.state.open_turn, holder.state.known.get(message_id)
+        if turn is None or turn.message_id != message_id or known is None or known.phase != SENT:
+            raise NotFoundError(
+                f"{message_id} is not waiting for an answer",
+                "it was answered already, or its lease ran out: beam recv takes it again",
+                subject=message_id,
+            )
+        if failed and not text.strip():
+            raise UsageError("--failed needs a reason", "beam reply ID --failed TEXT", subject=message_id)
+        entry = next(entry for entry in holder.queue.entries("cur") if entry.id == message_id)
+        message = holder.read(entry)
+        if message is None:
+            raise NotFoundError(f"{message_id} is gone", "", subject=message_id)
+        status, class_ = (Status.FAILED, Class.UNKNOWN) if failed else (Status.COMPLETED, None)
+        began = parse_rfc3339(turn.started_at)
+        finished = holder.record(
+            TurnFinished(
+                attempt=turn.attempt,
+                status=status,
+                class_=class_,
+                reason=text if failed else None,
+                reply=None if failed else text,
+                via="mailbox",
+                duration_s=round(max(0, world.clock.now_ns() - began) / 1e9, 3),
+                exit_code=exit_code(status, class_),
+            ),
+            turn=turn.turn,
+            message_id=message_id,
+            sync=True,
+        )
+        holder.close(entry, message, finished)
+        return events.outcome_of(finished)
+    finally:
+        holder.release()

@@ -1,0 +1,63 @@
+"""From a claimed message to the order for its turn: settings, session, trust, and what the child is told."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from beam import events
+from beam.agents import registry
+from beam.message import Message
+from beam.process import tree
+from beam.turns.order import Order
+
+if TYPE_CHECKING:
+    from beam.broker.hold import Holder
+
+
+def order_of(holder: Holder, message: Message) -> Order:
+    """The order for this message's turn. Puts the session aside first where the message asks for a new one."""
+    world, place = holder.world, holder.place
+    resolved = world.resolve(message.to)
+    settings = resolved.settings
+    turn_key = world.clock.random(16).hex()
+    return Order(
+        message=message,
+        turn=holder.state.turn + 1,
+        turn_key=turn_key,
+        session_id=_session(holder, message, settings.adapter),
+        fresh_session_id=str(uuid.uuid5(uuid.NAMESPACE_OID, f"{place.dir} {message.id} {message.attempt}")),
+        adapter=registry.adapter(settings.adapter),
+        adapter_name=settings.adapter,
+        settings=settings,
+        limits=world.limits,
+        environ=world.environ,
+        child_env={
+            "BEAM_ROOT": str(world.home.root),
+            "BEAM_AGENT": message.to,
+            "BEAM_MESSAGE_ID": message.id,
+            "BEAM_THREAD": message.thread,
+            "BEAM_HOPS": str(message.hops),
+            "BEAM_CHAIN": ",".join((*message.chain, message.to)),
+        },
+        base=world.base,
+        scratch=place.dir / "scratch" / turn_key,
+        owner=tree.this_process(),
+        untrusted=world.why_untrusted(resolved),
+        from_agent=message.hops > 0,
+    )
+
+
+def _session(holder: Holder, message: Message, adapter: str) -> str | None:
+    session = holder.state.session
+    if session is None:
+        return None
+    if message.options.new or session.adapter != adapter:
+        reason = "a new session was asked for" if message.options.new else f"the agent's adapter is {adapter} now"
+        holder.record(
+            events.SessionArchived(session_id=session.session_id, reason=reason, by=message.actor or message.sender),
+            message_id=message.id,
+            sync=True,
+        )
+        return None
+    return session.session_id

@@ -1,0 +1,86 @@
+"""Where a reply goes: into the sender's queue, to whoever waits, or nowhere."""
+
+from __future__ import annotations
+
+from beam import home
+from beam.broker import worker
+from beam.broker.world import World
+from beam.clock import rfc3339
+from beam.errors import BeamError, DiskError
+from beam.events import TurnClosed, TurnFinished
+from beam.message import Message, Payload, SessionContext, reply_id
+from beam.outcome import Status
+from beam.state import DEAD, State
+from beam.store.journal import read_state
+from beam.store.queue import Queue
+
+_ANSWERED = frozenset({Status.COMPLETED, Status.TRUNCATED, Status.REFUSED, Status.DENIED})
+
+
+def reply(world: World, message: Message, finished: TurnFinished, state: State) -> TurnClosed:
+    """Delivers the reply and says what became of it. Doing it twice is doing it once. Raises DiskError."""
+    if message.reply == "wait":
+        return TurnClosed(attempt=finished.attempt, reply="waited", to=message.sender)
+    if message.reply != "queue":
+        return TurnClosed(attempt=finished.attempt, reply="none")
+    to = message.sender
+    if not world.is_agent(to):
+        return TurnClosed(attempt=finished.attempt, reply="dead", to=to, detail=f"no agent is called {to}")
+    answer = answer_to(world, message, finished, state)
+    if answer is None:
+        return TurnClosed(attempt=finished.attempt, reply="none", to=to, detail="nothing was said")
+    try:
+        put(world, answer)
+    except DiskError:
+        raise
+    except BeamError as error:
+        return TurnClosed(attempt=finished.attempt, reply="dead", to=to, reply_id=answer.id, detail=error.message)
+    if answer.hops > world.limits.hops:
+        detail = f"{answer.hops} hops in thread {message.thread}: over the limit of {world.limits.hops}"
+        return TurnClosed(attempt=finished.attempt, reply="dead", to=to, reply_id=answer.id, detail=detail)
+    return TurnClosed(attempt=finished.attempt, reply="queued", to=to, reply_id=answer.id)
+
+
+def answer_to(world: World, message: Message, finished: TurnFinished, state: State) -> Message | None:
+    """The reply as a message; None where nothing was said. A turn without an answer is told, and ends the exchange."""
+    answered = finished.status in _ANSWERED
+    text = finished.reply or ""
+    if answered and not text.strip():
+        return None
+    if not answered:
+        what = finished.status if finished.class_ is None else f"{finished.status} ({finished.class_})"
+        text = f"[beam] {message.to} did not answer {message.id}: {what}: {finished.reason or 'no reason given'}"
+    return Message(
+        id=reply_id(message.sender, message.id, message.attempt),
+        timestamp=rfc3339(world.clock.now_ns()),
+        sender=message.to,
+        to=message.sender,
+        type="reply",
+        payload=Payload(text=text),
+        session_context=SessionContext(
+            session_id=state.session.session_id if state.session else None, turn_number=finished.turn
+        ),
+        reply_to=message.id,
+        reply="queue" if answered else "none",
+        thread=message.thread,
+        hops=message.hops + 1,
+        for_session=message.session_context.session_id,
+    )
+
+
+def put(world: World, message: Message) -> None:
+    """Puts a message whose id says what it is into its agent's queue, once, and sees that somebody will run it."""
+    place = world.place(message.to)
+    home.create(world.home, place)
+    queue = Queue(place.queue, place.put_lock)
+    put_now = queue.put(
+        message, world.clock, world.limits, exempt=True, known=lambda: message.id in read_state(place.journal).known
+    )
+    if put_now:
+        worker.ensure(world, place)
+
+
+def is_over(state: State, message_id: str) -> bool:
+    """Whether the message has its outcome and nothing more will happen to it."""
+    known = state.known.get(message_id)
+    return known is not None and known.phase in ("closed", DEAD)

@@ -1,0 +1,38 @@
+"""The lock of a vendor's session, so that two roots can't drive one conversation."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+from collections.abc import Iterator
+
+from beam import files
+from beam.broker.world import World
+from beam.errors import LimitError
+from beam.home import state_dir
+from beam.store.lock import try_lock
+
+
+@contextlib.contextmanager
+def session_lock(world: World, adapter: str, session_id: str | None) -> Iterator[None]:
+    """Nobody else resumes the session inside. Raises LimitError if somebody does already."""
+    if session_id is None:
+        yield
+        return
+    name = (
+        session_id
+        if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", session_id)
+        else hashlib.sha256(session_id.encode()).hexdigest()
+    )
+    directory = state_dir(world.environ) / "sessions"
+    files.make_directory(directory)
+    lock = try_lock(directory / f"{adapter}-{name}")
+    if lock is None:
+        raise LimitError(
+            f"{adapter} session {session_id} is in a turn of another root",
+            "wait for it, or start your own: beam send --new",
+            subject=session_id,
+        )
+    with lock:
+        yield

@@ -1,0 +1,93 @@
+"""A worker: a detached process that drains one agent's queue and exits. `python -m beam.broker.worker ROOT AGENT [LANE]`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from beam import files
+from beam.broker.world import World
+from beam.home import Home, Place
+from beam.store.lock import try_lock
+
+_LOG_BYTES = 256 * 1024
+
+
+def ensure(world: World, place: Place) -> None:
+    """Somebody will look at the queue: whoever holds the agent looks again after letting go, and if nobody does, a worker
+    is started."""
+    lock = try_lock(place.lock)
+    if lock is not None:
+        lock.release()
+        start(world, place)
+
+
+def start(world: World, place: Place) -> None:
+    """Starts a worker, detached from this process and its terminal. What it says goes to the place's worker.log."""
+    import subprocess
+
+    mode = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND
+    with files.disk("open", place.log):
+        if place.log.exists() and place.log.stat().st_size > _LOG_BYTES:
+            mode |= os.O_TRUNC
+        log = os.open(place.log, mode, 0o600)
+    argv = [sys.executable, "-m", "beam.broker.worker", str(world.home.root), place.agent]
+    if place.lane is not None:
+        argv.append(place.lane)
+    try:
+        subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            cwd=world.base,
+            env=dict(world.environ),
+            start_new_session=True,
+        )
+    finally:
+        os.close(log)
+
+
+def main(argv: list[str]) -> int:
+    """Drains the queue that the arguments name."""
+    import asyncio
+
+    from beam.agents import registry
+    from beam.clock import SystemClock
+    from beam.config import load
+
+    home = Home(Path(argv[0]))
+    environ = dict(os.environ)
+    world = World(
+        home=home, config=load(home, environ=environ, adapters=registry.ADAPTERS), clock=SystemClock(), environ=environ
+    )
+    asyncio.run(drain(world, world.place(argv[1], argv[2] if len(argv) > 2 else None)))
+    return 0
+
+
+async def drain(world: World, place: Place) -> None:
+    """Runs all that waits for the agent; returns when nothing does, or somebody else holds it."""
+    from beam.broker.control import Requests
+    from beam.broker.hold import Holder
+    from beam.process import tree
+    from beam.turns.signals import stopping
+    from beam.turns.stop import Stop
+
+    tree.become_subreaper()
+    while (holder := Holder.take(world, place)) is not None:
+        try:
+            if holder.blocked is None:
+                Requests(holder).look()
+                stop = Stop()
+                with stopping(stop, by="a signal to its worker"):
+                    while stop.reason is None and await holder.run_next(stop):
+                        Requests(holder).look()
+        finally:
+            waits = holder.leave(start_worker=False)
+        if not waits:
+            return
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

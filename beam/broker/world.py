@@ -1,0 +1,52 @@
+"""What a holder needs besides the agent: the root, its configuration, the clock, the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from beam import trust
+from beam.agents import registry
+from beam.clock import Clock
+from beam.config import AGENT_JSON, Config, Resolved, wants_code
+from beam.home import Home, Place
+from beam.limits import Limits
+
+
+class World(Struct, frozen=True, kw_only=True):
+    """One root as one process sees it."""
+
+    home: Home
+    config: Config
+    clock: Clock
+    environ: Mapping[str, str]
+
+    @property
+    def limits(self) -> Limits:
+        return self.config.limits
+
+    def resolve(self, agent: str) -> Resolved:
+        """The agent's settings; for a name with no file of its own, its adapter's. Raises NotFoundError, ConfigError."""
+        return self.config.resolve(agent)
+
+    def is_agent(self, name: str) -> bool:
+        """Whether a message can be sent to that name."""
+        return name in registry.ADAPTERS or name in self.config.names()
+
+    def why_untrusted(self, resolved: Resolved) -> str | None:
+        """Why this agent may not run before `beam trust`; null where it may."""
+        file = resolved.agent_file
+        vouched = file is not None and trust.is_remembered(file.path, file.digest, self.environ)
+        why = wants_code(resolved, vouched=(AGENT_JSON,) if vouched else ())
+        return None if why is None or trust.is_trusted(self.home.base, self.environ) else why
+
+    @property
+    def base(self) -> Path:
+        return self.home.base
+
+    def place(self, agent: str, lane: str | None = None) -> Place:
+        """Where the agent's files are."""
+        place = self.home.agent(agent)
+        return place if lane is None else place.lane_of(lane)

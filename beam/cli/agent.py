@@ -1,0 +1,154 @@
+"""`beam agent`: the agents of this root."""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+import typer
+
+from beam.cli.context import context, is_terminal
+from beam.errors import UsageError
+
+app = typer.Typer(
+    rich_markup_mode=None,
+    add_completion=False,
+    no_args_is_help=True,
+    help="List, show, add, change, reset and remove agents.",
+)
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    every: bool = typer.Option(False, "--all", help="Every adapter too, used or not."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object an agent."),
+) -> None:
+    """List the agents of this root; where there are none, what could be one."""
+    from beam.cli.render.tables import columns
+
+    call = context(ctx)
+    found = call.beam.agents(all=every) or call.beam.agents(all=True)
+    if as_json:
+        for line in found:
+            sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
+        return
+    rows = []
+    for line in found:
+        where = {None: "not installed", "": "-"}.get(line.installed, line.installed or "")
+        rows.append(
+            (
+                line.agent,
+                line.adapter,
+                line.face,
+                line.model or "",
+                line.access or "",
+                line.error or where,
+                line.declared_in,
+            )
+        )
+    columns(
+        ("AGENT", "ADAPTER", "FACE", "MODEL", "ACCESS", "INSTALLED", "DECLARED IN"), rows, wide=is_terminal(sys.stdout)
+    )
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    agent: str = typer.Argument(..., metavar="AGENT"),
+    origin: bool = typer.Option(False, "--origin", help="Say for each setting who set it."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
+) -> None:
+    """Show an agent's settings, what it can do, and where it stands."""
+    from beam.cli.render.tables import pairs
+
+    call = context(ctx)
+    shown = call.beam.agent(agent)
+    if as_json:
+        sys.stdout.write(msgspec.json.encode(shown).decode() + "\n")
+        return
+    default = msgspec.structs.replace(type(shown.settings)())
+    rows = [("agent", shown.agent), ("adapter", f"{shown.adapter} ({shown.card.summary})")]
+    for name in shown.settings.__struct_fields__:
+        value = getattr(shown.settings, name)
+        if name != "adapter" and (value != getattr(default, name) or (origin and shown.origin.get(name) != "default")):
+            text = msgspec.json.encode(value).decode() if not isinstance(value, str) else value
+            rows.append((name, f"{text}   [{shown.origin.get(name)}]" if origin else text))
+    rows += [
+        ("declared in", shown.declared_in),
+        (
+            "installed",
+            {None: f"no; {shown.card.install}", "": "needs no program"}.get(shown.installed, shown.installed or ""),
+        ),
+        ("cwd", shown.cwd),
+        ("environment", shown.environment),
+        ("trust", shown.untrusted or "nothing here needs it, or it was given"),
+    ]
+    for face, can in shown.card.faces.items():
+        words = [name for name in can.__struct_fields__ if getattr(can, name) is True]
+        rows.append((f"face {face}", ", ".join([*words, *(f"access {word}" for word in can.access)]) or "-"))
+    status = shown.status
+    rows += [("state", f"{status.state}, {status.waiting} waiting, {status.dead} dead, {status.totals.turns} turns")]
+    if status.session_id:
+        rows.append(("session", status.session_id))
+    pairs(rows)
+
+
+@app.command()
+def add(
+    ctx: typer.Context,
+    agent: str = typer.Argument(..., metavar="NAME", help="A new name."),
+    adapter: str | None = typer.Argument(None, metavar="[ADAPTER]", help="claude, scripted, mailbox, …"),
+    setting: list[str] = typer.Option(
+        [], "--set", metavar="KEY=VALUE", help="Any setting of beam.yaml (docs/files.md)."
+    ),
+    model: str | None = typer.Option(None, "--model", help="Its model."),
+    access: str | None = typer.Option(None, "--access", help="read, edit, full or ask."),
+    command: str | None = typer.Option(
+        None, "--command", help="A program that is the agent: prompt on stdin, reply on stdout."
+    ),
+) -> None:
+    """Declare an agent, for this root only (agent.json)."""
+    from beam.api.manage import parsed
+    from beam.settings import AgentSettings
+
+    call = context(ctx)
+    given = {"adapter": adapter, "model": model, "access": access, "command": command, **dict(_pairs(setting))}
+    values = {key: parsed(key, text) for key, text in given.items() if text is not None}
+    call.note(f"wrote {call.beam.add_agent(agent, AgentSettings(**values))}")  # type: ignore[arg-type]
+
+
+@app.command("set")
+def set_(
+    ctx: typer.Context,
+    agent: str = typer.Argument(..., metavar="AGENT"),
+    setting: list[str] = typer.Argument(..., metavar="KEY=VALUE...", help="`KEY=` takes a setting back."),
+) -> None:
+    """Change settings of an agent, for this root only (agent.json)."""
+    call = context(ctx)
+    call.note(f"wrote {call.beam.set_agent(agent, {key: value or None for key, value in _pairs(setting)})}")
+
+
+def _pairs(given: list[str]) -> list[tuple[str, str]]:
+    for pair in given:
+        if "=" not in pair:
+            raise UsageError(f"{pair!r} is not KEY=VALUE", "for example: model=opus", subject=pair)
+    return [(key, value) for key, _, value in (pair.partition("=") for pair in given)]
+
+
+@app.command()
+def rm(
+    ctx: typer.Context,
+    agent: str = typer.Argument(..., metavar="AGENT"),
+    purge: bool = typer.Option(False, "--purge", help="Its queue and journal too; they are gone for good."),
+) -> None:
+    """Take an agent's declaration away."""
+    call = context(ctx)
+    call.note(call.beam.remove_agent(agent, purge=purge))
+
+
+@app.command()
+def reset(ctx: typer.Context, agent: str = typer.Argument(..., metavar="AGENT")) -> None:
+    """Put the agent's session aside; the next message starts another."""
+    call = context(ctx)
+    call.note(f"put aside: {call.beam.reset(agent)}")

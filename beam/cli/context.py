@@ -1,0 +1,79 @@
+"""What every command gets: the global options, the `Beam` they name, and the notes it may say."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from beam.errors import UsageError
+
+if TYPE_CHECKING:
+    import typer
+
+    from beam.api import Beam
+
+
+class Context:
+    """The global options of one call."""
+
+    def __init__(
+        self, *, directory: str | None = None, root: str | None = None, quiet: bool = False, verbose: bool = False
+    ) -> None:
+        self.quiet = quiet
+        self.verbose = verbose
+        self._root = root
+        self._directory = directory
+
+    @cached_property
+    def cwd(self) -> Path:
+        """The directory that paths on the command line are relative to."""
+        if self._directory is None:
+            try:
+                return Path.cwd()
+            except FileNotFoundError as error:
+                raise UsageError("the current directory is gone", "cd somewhere that exists") from error
+        path = Path(self._directory).absolute()
+        if not path.is_dir():
+            raise UsageError(f"-C {self._directory}: no such directory", "", subject=self._directory)
+        return path
+
+    @cached_property
+    def beam(self) -> Beam:
+        """The root that this call is about."""
+        from beam.api import Beam
+
+        return Beam(self._root, cwd=self.cwd)
+
+    def path(self, given: str) -> Path:
+        """A path of the command line."""
+        return self.cwd / given
+
+    def note(self, text: str) -> None:
+        """Talk: a line on stderr, unless -q."""
+        if not self.quiet:
+            from beam.cli.render.text import safe
+
+            sys.stderr.write(safe(f"beam: {text}", sys.stderr) + "\n")
+
+    def detail(self, text: str) -> None:
+        """Talk for -v only."""
+        if self.verbose:
+            self.note(text)
+
+
+def context(ctx: typer.Context) -> Context:
+    """The options of this call."""
+    found = ctx.find_object(Context)
+    assert found is not None
+    return found
+
+
+def is_terminal(stream: object) -> bool:
+    """Whether a person sees the stream."""
+    try:
+        return os.isatty(stream.fileno())  # type: ignore[attr-defined]
+    except (AttributeError, OSError, ValueError):
+        return False

@@ -1,0 +1,140 @@
+"""`beam dev`: what authors of adapters and tests use: a scripted model, the decoder of recordings, the schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="For authors of adapters and tests: a scripted model, recordings decoded, JSON Schemas.",
+)
+
+
+@app.command("fake-model", context_settings={"allow_interspersed_args": False})
+def fake_model(
+    command: Annotated[
+        list[str] | None, typer.Argument(help="Run this with the environment of --env, and end with its exit code.")
+    ] = None,
+    script: Annotated[
+        Path | None, typer.Option(help="YAML or JSON file of scripted answers (default: echoes and directives).")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
+    log: Annotated[Path | None, typer.Option(help="Append each request to this file, one JSON object a line.")] = None,
+    env: Annotated[
+        str | None,
+        typer.Option(metavar="ADAPTER", help="Print (or set for COMMAND) what points this CLI at the model."),
+    ] = None,
+) -> None:
+    """Serve a scripted model for real agent CLIs.
+
+    They need no account and no tokens: it listens on loopback and answers what a script says. Alone it prints its URL and serves until ^C. With --env it prints `export` lines in place of the URL.
+    With --env and a command (after --) it serves as long as the command runs.
+    """
+    import os
+
+    from beam.errors import UsageError
+    from beam.testing.fake_model import FakeModel, load
+
+    if command and env is None:
+        raise UsageError("which CLI is the command?", "name its adapter: --env claude -- claude -p hi")
+    with FakeModel(load(script) if script else None, port=port, log=log) as model:
+        variables = model.env(env) if env else {}
+        if command:
+            raise typer.Exit(_run(command, {**os.environ, **variables}))
+        _serve(model.url, variables)
+
+
+def _serve(url: str, variables: Mapping[str, str]) -> None:
+    import shlex
+    import threading
+
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()] or [url]
+    typer.echo("\n".join(lines))
+    typer.echo(f"a scripted model listens at {url}; ^C ends it", err=True)
+    threading.Event().wait()
+
+
+def _run(command: list[str], environ: Mapping[str, str]) -> int:
+    """The command's exit code, 128 + n where signal n ended it; SIGTERM and SIGHUP are passed on to it."""
+    import signal
+    import subprocess
+
+    from beam.errors import NotFoundError
+
+    children: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []
+
+    def pass_on(number: int, _: object) -> None:
+        early.append(number)
+        for child in children:
+            child.send_signal(number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, pass_on)
+    try:
+        child = subprocess.Popen(command, env=environ)
+    except OSError as error:
+        raise NotFoundError(f"can't run {command[0]}: {error.strerror}", subject=command[0]) from error
+    children.append(child)
+    for missed in early:
+        child.send_signal(missed)
+    while True:
+        try:
+            code = child.wait()
+        except KeyboardInterrupt:  # the terminal sent it to the command too, which decides
+            continue
+        return 128 - code if code < 0 else code
+
+
+@app.command()
+def decode(
+    adapter: Annotated[str, typer.Argument(help="The adapter whose CLI wrote it.")],
+    file: Annotated[
+        Path | None,
+        typer.Argument(exists=True, dir_okay=False, readable=True, help="Recorded stdout (default: our stdin)."),
+    ] = None,
+    session: Annotated[str | None, typer.Option(metavar="ID", help="The resume id that the turn asked for.")] = None,
+    exit_code: Annotated[int, typer.Option(metavar="N", help="The CLI's exit code.")] = 0,
+    signal: Annotated[str | None, typer.Option(metavar="NAME", help="The signal that ended it, like SIGTERM.")] = None,
+    stderr: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, readable=True, help="What it wrote to stderr.")
+    ] = None,
+    raw: Annotated[bool, typer.Option(help="Keep the CLI's own lines on the events.")] = False,
+) -> None:
+    """Print a recorded output's events as JSON Lines.
+
+    The last one is `turn.finished`.
+    """
+    import sys
+
+    from beam.agents.base import Exit
+    from beam.events import encode
+    from beam.testing.replay import replay, without_raw
+
+    tail = stderr.read_bytes().decode(errors="replace") if stderr else ""
+    ended = Exit(code=None if signal else exit_code, signal=signal, stderr_tail=tail)
+    with file.open("rb") if file else sys.stdin.buffer as lines:
+        for event in replay(adapter, lines, session_id=session, exit=ended):
+            typer.echo(encode(event if raw else without_raw(event)))
+
+
+@app.command()
+def schema(
+    name: Annotated[str | None, typer.Argument(help="Which one; without it the names are listed.")] = None,
+) -> None:
+    """Print a JSON Schema of what beam reads and writes."""
+    import json
+
+    from beam.cli import schemas
+
+    if name is None:
+        typer.echo("\n".join(schemas.names()))
+    else:
+        typer.echo(json.dumps(schemas.schema(name), indent=2))

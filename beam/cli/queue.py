@@ -1,0 +1,106 @@
+"""`beam queue`: what waits, runs, and was given up on."""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+import typer
+
+from beam.cli.context import context, is_terminal
+from beam.errors import UsageError
+
+app = typer.Typer(
+    rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="List, retry, drop and edit messages."
+)
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    agent: list[str] | None = typer.Argument(None, metavar="[AGENT]...", help="Only these agents."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object a message, its whole text in it."),
+) -> None:
+    """List messages that run, wait, or were given up on."""
+    from beam.cli.render.tables import ago, columns
+    from beam.cli.render.text import one_line
+
+    call = context(ctx)
+    found = call.beam.queue(agent or [])
+    if as_json:
+        for item in found:
+            sys.stdout.write(msgspec.json.encode(item).decode() + "\n")
+        return
+    if not found:
+        call.note("nothing waits, nothing was given up on")
+        return
+    rows = [
+        (
+            item.id,
+            item.box + (f" ({item.reason})" if item.reason else ""),
+            item.sender,
+            ago(item.timestamp) if item.timestamp else "",
+            item.error or one_line(item.text, 200),
+        )
+        for item in found
+    ]
+    columns(("ID", "WHERE", "FROM", "AGE", "TEXT"), rows, wide=is_terminal(sys.stdout))
+
+
+@app.command()
+def retry(ctx: typer.Context, message: str = typer.Argument(..., metavar="ID")) -> None:
+    """Run a message that was given up on again."""
+    call = context(ctx)
+    call.note(f"{call.beam.retry(message)}; beam wait {message}")
+
+
+@app.command()
+def drop(ctx: typer.Context, message: str = typer.Argument(..., metavar="ID")) -> None:
+    """Take a message out of its queue."""
+    call = context(ctx)
+    call.note(call.beam.drop(message))
+
+
+@app.command()
+def edit(
+    ctx: typer.Context,
+    message: str = typer.Argument(..., metavar="ID"),
+    text: list[str] | None = typer.Argument(None, metavar="[TEXT]...", help="The new text; left out: your editor."),
+) -> None:
+    """Give a waiting message another text."""
+    from beam.cli import prompt
+
+    call = context(ctx)
+    if text:
+        new = prompt.read(text, [], call)
+    else:
+        item = next((item for item in call.beam.queue() if item.id.endswith(message) and item.box == "waiting"), None)
+        if item is None:
+            raise UsageError(f"{message} does not wait", "beam queue list", subject=message)
+        edited = _in_editor(item.text)
+        if edited is None or edited == item.text:
+            call.note("nothing was changed")
+            return
+        new = edited
+    call.note(call.beam.edit(message, new))
+
+
+def _in_editor(text: str) -> str | None:
+    """The text as the user's editor left it; None if it was not saved."""
+    import os
+    import shlex
+    import subprocess
+    import tempfile
+    from pathlib import Path
+
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with tempfile.TemporaryDirectory(prefix="beam-edit-") as folder:
+        path = Path(folder) / "message.md"
+        path.write_text(text, encoding="utf-8")
+        try:
+            ended = subprocess.run([*shlex.split(editor), str(path)], check=False)
+        except OSError as error:
+            raise UsageError(
+                f"can't run the editor {editor}: {error.strerror}", "set EDITOR, or give the text"
+            ) from error
+        return path.read_text(encoding="utf-8", errors="replace").rstrip("\n") if ended.returncode == 0 else None

@@ -1,0 +1,52 @@
+"""Tables: aligned columns for a person, tab-separated lines for a program."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from beam.cli.render.text import one_line, visible, write
+
+
+def columns(head: Sequence[str], rows: Sequence[Sequence[str]], *, wide: bool) -> None:
+    """Prints rows under their head. On a terminal (`wide`) aligned, the last column cut at the edge; else with tabs."""
+    if not wide:
+        for row in [head, *rows]:
+            write(sys.stdout, "\t".join(" ".join(cell.split()) for cell in row) + "\n")
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for index, name in enumerate(head):
+        last = index == len(head) - 1
+        table.add_column(
+            name, no_wrap=True, overflow="ellipsis", ratio=1 if last else None, min_width=1 if last else None
+        )
+    for row in rows:
+        table.add_row(*(Text(one_line(cell, 500)) for cell in row))
+    Console(highlight=False).print(table)
+
+
+def pairs(rows: Sequence[tuple[str, str]]) -> None:
+    """Prints name and value, one pair a line."""
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, value in rows:
+        write(sys.stdout, f"{name.ljust(width)}  {visible(value)}\n")
+
+
+def ago(timestamp: str) -> str:
+    """How long ago that was (RFC 3339), in one or two units."""
+    import time
+
+    from beam.clock import parse_rfc3339
+
+    try:
+        seconds = max(0.0, time.time() - parse_rfc3339(timestamp) / 1e9)
+    except ValueError:
+        return "?"
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{int(seconds)}s"

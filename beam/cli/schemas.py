@@ -1,0 +1,113 @@
+"""The JSON Schemas of what beam reads and writes, made from the types: events, outcome, error, message, beam.yaml."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+import msgspec
+from msgspec import Raw, Struct
+
+from beam import events
+from beam.cli.errors import ErrorObject
+from beam.errors import UsageError
+from beam.limits import Limits
+from beam.message import Message
+from beam.outcome import Outcome
+from beam.settings import AgentSettings
+
+DURATIONS = frozenset({"timeout", "idle_timeout", "ask_timeout", "grace", "lease"})
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class BeamYaml(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """beam.yaml. `agents` are by name, `defaults` are for all of them; durations are seconds or text like 1h30m."""
+
+    defaults: AgentSettings = AgentSettings()
+    agents: dict[str, AgentSettings] = {}
+    limits: Limits = Limits()
+    allow_fs: tuple[str, ...] = ()
+
+
+def names() -> list[str]:
+    """What there is a schema for: the values first, then each type of event."""
+    return [*_VALUES, *events.types()]
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The JSON Schema of that name. Raises UsageError with the nearest name."""
+    if name in _VALUES:
+        return {"$schema": _DIALECT, **_VALUES[name]()}
+    if name in events.types():
+        return {"$schema": _DIALECT, **_made(events.types()[name])}
+    import difflib
+
+    near = difflib.get_close_matches(name, names(), 1)
+    hint = f"did you mean {near[0]}?" if near else "`beam dev schema` lists them"
+    raise UsageError(f"there is no schema called {name!r}", hint, subject=name)
+
+
+def _message() -> dict[str, Any]:
+    made = _made(Message)
+    del made["$defs"]["Message"]["properties"]["original"]  # held in memory only
+    return made
+
+
+def _beam_yaml() -> dict[str, Any]:
+    made = _made(BeamYaml)
+    for kind in (AgentSettings, Limits):
+        properties = made["$defs"][kind.__name__]["properties"]
+        for field in DURATIONS & properties.keys():
+            default = {key: properties[field].pop(key) for key in ("default",) if key in properties[field]}
+            choices = properties[field].get("anyOf", [properties[field]])
+            properties[field] = {"anyOf": [*choices, {"type": "string"}], **default}
+    return made
+
+
+_VALUES: dict[str, Callable[[], dict[str, Any]]] = {
+    "outcome": lambda: _made(Outcome),
+    "error": lambda: _made(ErrorObject),
+    "message": _message,
+    "beam.yaml": _beam_yaml,
+    "event": lambda: _made(events.AnyEvent),
+}
+
+
+def _made(type_: object) -> dict[str, Any]:
+    return msgspec.json.schema(_plain(type_))
+
+
+def _plain(type_: Any) -> Any:
+    """The type with plain JSON values in place of `Raw`, whose defaults msgspec can't write into a schema."""
+    if type_ is Raw:
+        return Any
+    if isinstance(type_, type) and issubclass(type_, Struct):
+        return _twin(type_)
+    origin, args = get_origin(type_), get_args(type_)
+    if not args or origin is Literal:
+        return type_
+    parts = tuple(_plain(part) for part in args)
+    return Union[parts] if origin in (Union, UnionType) else origin[parts]  # noqa: UP007 - the parts are made here
+
+
+@functools.cache
+def _twin(kind: type[Struct]) -> type[Struct]:
+    fields: list[Any] = []
+    for field in msgspec.structs.fields(kind):
+        defaults: dict[str, Any] = {"default": field.default, "default_factory": field.default_factory}
+        if isinstance(field.default, Raw):
+            defaults["default"] = msgspec.json.decode(field.default)
+        fields.append((field.name, _plain(field.type), msgspec.field(name=field.encode_name, **defaults)))
+    config = kind.__struct_config__
+    return msgspec.defstruct(
+        kind.__name__,
+        fields,
+        namespace={"__doc__": inspect.cleandoc(kind.__doc__ or "")},
+        tag=config.tag,
+        tag_field=config.tag_field,
+        forbid_unknown_fields=config.forbid_unknown_fields,
+        kw_only=True,
+    )

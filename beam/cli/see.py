@@ -1,0 +1,110 @@
+"""`watch`, `log`, `status`: what agents do and did."""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+import typer
+
+from beam.cli.context import context, is_terminal
+from beam.errors import ExitCode, UsageError
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def watch(
+    ctx: typer.Context,
+    agent: list[str] | None = typer.Argument(None, metavar="[AGENT]...", help="Only these agents."),
+    now: bool = typer.Option(False, "--now", help="Print what is there and end."),
+    since: str | None = typer.Option(None, "--since", metavar="D", help="Begin with what happened in the last D."),
+    as_json: bool = typer.Option(False, "--json", help="Print events as JSON Lines."),
+) -> None:
+    """Print what all agents of this root do, as it happens."""
+    from beam.api.watch import since as since_time
+    from beam.cli.render.stream import Stream
+    from beam.durations import parse
+
+    call = context(ctx)
+    stream = Stream(sys.stdout, as_json=as_json)
+    after = since_time(parse(since)) if since is not None else ""
+    history = now or since is not None
+    names = [call.beam.agent(name).agent for name in agent or []]
+    if not now and not as_json:
+        call.note(f"watching {call.beam.home.root}; ^C ends it")
+    for batch in call.beam.stream(agents=names, follow=not now, history=history):
+        for event in batch:
+            if event.ts >= after:
+                stream.event(event)
+        stream.flush()
+
+
+@app.command()
+def log(
+    ctx: typer.Context,
+    agent: str = typer.Argument(..., metavar="AGENT", help="Whose journal."),
+    as_json: bool = typer.Option(False, "--json", help="Print every event as JSON Lines."),
+    raw: bool = typer.Option(False, "--raw", help="Print the CLI's own lines that the events came from."),
+    turn: int | None = typer.Option(None, "--turn", metavar="N", help="Only this turn."),
+    after: int = typer.Option(0, "--after", metavar="SEQ", min=0, help="Only events after this seq."),
+    verify: bool = typer.Option(False, "--verify", help="Check every line of every segment; exit 13 on damage."),
+) -> int:
+    """Print an agent's journal."""
+    from beam.cli.render.stream import Stream
+    from beam.cli.render.text import safe, write
+
+    call = context(ctx)
+    if verify:
+        damage = call.beam.verify(agent)
+        for line in damage:
+            sys.stderr.write(f"beam: {line}\n")
+        if not damage:
+            call.note(f"the journal of {agent} is whole")
+        return int(ExitCode.CHECK_FAILED) if damage else 0
+    if as_json and raw:
+        raise UsageError("--json and --raw don't go together", "--json has the raw lines in `raw`")
+    stream = Stream(sys.stdout, as_json=as_json)
+    for event in call.beam.events(agent, after=after):
+        if turn is not None and event.turn != turn:
+            continue
+        if raw:
+            line = getattr(event, "raw", None)
+            if isinstance(line, str):
+                write(sys.stdout, safe(line, sys.stdout) + "\n")
+        else:
+            stream.event(event)
+    stream.flush()
+    return 0
+
+
+@app.command()
+def status(
+    ctx: typer.Context,
+    agent: list[str] | None = typer.Argument(None, metavar="[AGENT]...", help="Only these agents."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object an agent."),
+) -> None:
+    """Show where each agent stands."""
+    from beam.cli.render.tables import ago, columns
+
+    call = context(ctx)
+    found = call.beam.status(agent or [])
+    if as_json:
+        for line in found:
+            sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
+        return
+    if not found:
+        call.note(f'no agent was used in {call.beam.home.base} yet; beam send claude "hello"')
+        return
+    rows = []
+    for line in found:
+        doing = line.error or line.blocked or ""
+        if line.running is not None:
+            tools = f", {', '.join(line.running.tools)}" if line.running.tools else ""
+            doing = doing or f"turn {line.running.turn} for {ago(line.running.since)}{tools}"
+        elif line.last is not None:
+            reason = f": {line.last.reason}" if line.last.reason else ""
+            doing = doing or f"{line.last.status} {ago(line.last.at)} ago{reason}"
+        cost = f"${line.totals.cost_usd:.4f}" if line.totals.cost_usd is not None else ""
+        rows.append((line.agent, line.state, str(line.waiting), str(line.dead), str(line.totals.turns), cost, doing))
+    columns(("AGENT", "STATE", "WAIT", "DEAD", "TURNS", "COST", "LAST"), rows, wide=is_terminal(sys.stdout))

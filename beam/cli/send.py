@@ -1,0 +1,110 @@
+"""`beam send`: the words of the command line become one message; its outcome becomes stdout, stderr and an exit code."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from beam.cli.context import Context, context, is_terminal
+from beam.errors import UntrustedError, UsageError
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def send(
+    ctx: typer.Context,
+    agent: str = typer.Argument(
+        ..., metavar="AGENT", help="Who gets the message: a declared agent, or an adapter's name."
+    ),
+    text: list[str] | None = typer.Argument(None, metavar="[TEXT]...", help="The prompt; `-` stands for stdin."),
+    file: list[str] = typer.Option([], "-f", "--file", metavar="FILE", help="A file whose text follows the prompt."),
+    attach: list[str] = typer.Option([], "--attach", metavar="PATH", help="A file that goes along."),
+    model: str | None = typer.Option(None, "--model", help="The model for this turn."),
+    access: str | None = typer.Option(None, "--access", metavar="WORD", help="read, edit, full or ask."),
+    schema: str | None = typer.Option(None, "--schema", metavar="FILE", help="A JSON Schema that the answer must fit."),
+    via: str | None = typer.Option(
+        None, "--via", metavar="FACE", help="exec, dialogue or terminal; default: the best."
+    ),
+    new: bool = typer.Option(False, "--new", help="Put the session aside and start another."),
+    once: bool = typer.Option(False, "--once", help="A throw-away session, beside everything else."),
+    key: str | None = typer.Option(None, "--key", help="Same key and text again: the first outcome, no second turn."),
+    sender: str | None = typer.Option(
+        None, "--from", metavar="NAME", help="Send as another; the journal says who did."
+    ),
+    no_wait: bool = typer.Option(False, "--no-wait", help="Print the message's id and return."),
+    timeout: str | None = typer.Option(
+        None, "--timeout", metavar="D", help="Stop the turn after this long (90s, 30m)."
+    ),
+    deadline: str | None = typer.Option(
+        None, "--deadline", metavar="D", help="Give up if its turn has not begun by then."
+    ),
+    max_turns: int | None = typer.Option(None, "--max-turns", min=1, help="Model calls that the agent may make."),
+    budget: float | None = typer.Option(None, "--budget", metavar="USD", min=0, help="What the turn may cost."),
+    as_json: bool = typer.Option(False, "--json", help="Print the outcome as one JSON object."),
+    as_events: bool = typer.Option(False, "--events", help="Print events as JSON Lines, ending with turn.finished."),
+) -> int:
+    """Send a message to an agent and print its answer.
+
+    The prompt is TEXT, then each -f FILE, parted by blank lines; with neither, stdin. The exit code is the outcome's:
+    docs/exit-codes.md.
+    """
+    from beam.cli import prompt
+    from beam.cli.render.outcome import Printer
+    from beam.durations import parse
+    from beam.message import Options
+
+    call = context(ctx)
+    if as_json and as_events:
+        raise UsageError("--json and --events don't go together", "--events ends with the same outcome")
+    prompt_text = prompt.read(text or [], file, call)
+    options = Options(
+        access=prompt.access(access),
+        model=model,
+        new=new,
+        once=once,
+        schema=prompt.schema(schema, call),
+        via=via,
+        timeout=parse(timeout) if timeout is not None else None,
+        max_turns=max_turns,
+        budget_usd=budget,
+    )
+    beam = call.beam
+
+    def compose():  # type: ignore[no-untyped-def]
+        return beam.message(
+            agent,
+            prompt_text,
+            wait=not no_wait,
+            sender=sender,
+            attach=[call.path(path) for path in attach],
+            options=options,
+            key=key,
+            deadline=parse(deadline) if deadline is not None else None,
+        )
+
+    message = trusting(call, compose)
+    if no_wait:
+        sys.stdout.write(beam.put(message) + "\n")
+        return 0
+    printer = Printer(as_json=as_json, as_events=as_events, call=call)
+    outcome = beam.deliver(message, printer.event)
+    return printer.outcome(outcome)
+
+
+def trusting(call: Context, act):  # type: ignore[no-untyped-def]
+    """Does it; where the folder must be trusted first, asks on a terminal, once."""
+    try:
+        return act()
+    except UntrustedError as error:
+        if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+            raise
+        from beam.cli.render.text import visible
+
+        sys.stderr.write(visible(f"beam: {error.message}\nTrust {call.beam.home.base} to run it? [y/N] "))
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise
+        call.beam.trust()
+        return act()

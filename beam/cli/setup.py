@@ -1,0 +1,61 @@
+"""`trust` and `doctor`."""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+import typer
+
+from beam.cli.context import context, is_terminal
+from beam.errors import ExitCode
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def trust(
+    ctx: typer.Context,
+    folder: str | None = typer.Argument(
+        None, metavar="[DIR]", help="The folder; default: the one that holds the root."
+    ),
+    no: bool = typer.Option(False, "--no", help="Take the trust back."),
+) -> None:
+    """Let this folder's beam.yaml run code.
+
+    Commands, environment, scripts and full access that a folder's files ask for count only after this.
+    """
+    call = context(ctx)
+    beam = call.beam
+    if folder is not None:
+        from beam.api import Beam
+
+        beam = Beam(cwd=call.path(folder))
+    if no:
+        call.note(f"not trusted any more: {beam.untrust()}")
+        return
+    for line in beam.why_untrusted():
+        call.note(line)
+    call.note(f"trusted: {beam.trust()}")
+
+
+@app.command()
+def doctor(
+    ctx: typer.Context,
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object a check."),
+) -> int:
+    """Check the root, its journals and the agents' CLIs.
+
+    Exits 13 if a check failed.
+    """
+    from beam.cli.render.tables import columns
+
+    call = context(ctx)
+    checks = call.beam.doctor()
+    if as_json:
+        for check in checks:
+            sys.stdout.write(msgspec.json.encode(check).decode() + "\n")
+    else:
+        rows = [(check.result, check.what, check.detail) for check in checks]
+        columns(("RESULT", "WHAT", "DETAIL"), rows, wide=is_terminal(sys.stdout))
+    return int(ExitCode.CHECK_FAILED) if any(check.result == "bad" for check in checks) else 0

@@ -1,0 +1,142 @@
+"""`wait`, `show`, `recv`, `reply`, `interrupt`: what is said about messages that were sent already."""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+import typer
+
+from beam.cli.context import context
+from beam.errors import ExitCode, UsageError
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def wait(
+    ctx: typer.Context,
+    message: str = typer.Argument(
+        ..., metavar="ID", help="A message's id, or the end of it (four characters or more)."
+    ),
+    timeout: str | None = typer.Option(None, "--timeout", metavar="D", help="Stop waiting after this long (exit 12)."),
+    as_json: bool = typer.Option(False, "--json", help="Print the outcome as one JSON object."),
+    as_events: bool = typer.Option(False, "--events", help="Print events from now on as JSON Lines."),
+) -> int:
+    """Wait for a message's outcome and print the answer.
+
+    --timeout bounds only the waiting; nothing is stopped. The exit code is the outcome's.
+    """
+    from beam.cli.render.outcome import Printer
+    from beam.durations import parse
+
+    call = context(ctx)
+    printer = Printer(as_json=as_json, as_events=as_events, call=call)
+    seconds = parse(timeout) if timeout is not None else None
+    try:
+        outcome = call.beam.wait(message, timeout=seconds, seen=printer.event)
+    except KeyboardInterrupt:
+        call.note(f"it goes on; beam wait {message}")
+        raise
+    return printer.outcome(outcome)
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    message: str = typer.Argument(
+        ..., metavar="ID", help="A message's id, or the end of it (four characters or more)."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print the outcome as one JSON object."),
+) -> int:
+    """Show what is known of a message now.
+
+    A finished one as `wait` would; one that is not finished exits 12 with where it is.
+    """
+    from beam.cli.render.outcome import Printer
+    from beam.outcome import Outcome
+
+    call = context(ctx)
+    found = call.beam.show(message)
+    if isinstance(found, Outcome):
+        return Printer(as_json=as_json, as_events=False, call=call).outcome(found)
+    if as_json:
+        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+    else:
+        ahead = f", {found.position} ahead of it" if found.status == "waiting" else ""
+        sys.stderr.write(f"beam: {found.message_id} is {found.status}{ahead}; beam wait {found.message_id}\n")
+    return int(ExitCode.UNFINISHED)
+
+
+@app.command()
+def recv(
+    ctx: typer.Context,
+    agent: str = typer.Argument(..., metavar="AGENT", help="A mailbox agent."),
+    wait_: bool = typer.Option(False, "--wait", help="Wait until there is a message."),
+    timeout: str | None = typer.Option(None, "--timeout", metavar="D", help="With --wait: at most this long."),
+    lease: str | None = typer.Option(None, "--lease", metavar="D", help="Offer it again if unanswered for this long."),
+    as_json: bool = typer.Option(False, "--json", help="Print the whole message as one JSON object."),
+) -> int:
+    """Take the next message of a mailbox agent.
+
+    Prints its text, and its id on stderr; answer it with `beam reply ID`. Exit 12 where none waits.
+    """
+    from beam.cli.render.text import safe, write
+    from beam.durations import parse
+    from beam.message import encode
+
+    call = context(ctx)
+    lease_s = parse(lease) if lease is not None else None
+    if wait_:
+        found = call.beam.recv_wait(agent, lease=lease_s, timeout=parse(timeout) if timeout is not None else None)
+    else:
+        found = call.beam.recv(agent, lease=lease_s)
+    if found is None:
+        sys.stderr.write(f"beam: no message waits for {agent}; beam recv {agent} --wait\n")
+        return int(ExitCode.UNFINISHED)
+    if as_json:
+        sys.stdout.write(encode(found).decode())
+    else:
+        call.note(f"from {found.sender}; answer with: beam reply {found.id} TEXT")
+        write(sys.stdout, safe(found.text, sys.stdout) + ("" if found.text.endswith("\n") else "\n"))
+    return 0
+
+
+@app.command()
+def reply(
+    ctx: typer.Context,
+    message: str = typer.Argument(..., metavar="ID", help="The id that recv said, or the end of it."),
+    text: list[str] | None = typer.Argument(None, metavar="[TEXT]...", help="The answer; left out: stdin."),
+    failed: bool = typer.Option(False, "--failed", help="There is no answer; the text says why."),
+) -> int:
+    """Answer a message that `recv` took."""
+    from beam.cli import prompt
+
+    call = context(ctx)
+    answer = prompt.read(text or [], [], call)
+    outcome = call.beam.reply(message, answer, failed=failed)
+    call.detail(f"{outcome.message_id}: {outcome.status}")
+    return 0
+
+
+@app.command()
+def interrupt(
+    ctx: typer.Context,
+    target: str = typer.Argument(..., metavar="AGENT|ID", help="An agent (its running turn) or a message's id."),
+) -> int:
+    """End the turn of a message, or withdraw it.
+
+    What is over is refused, never applied to another turn.
+    """
+    call = context(ctx)
+    call.note(
+        call.beam.interrupt(_running(call.beam.status([target])) if target in call.beam.home.agents() else target)
+    )
+    return 0
+
+
+def _running(found: list) -> str:  # type: ignore[type-arg]
+    running = found[0].running
+    if running is None or running.message_id is None:
+        raise UsageError(f"{found[0].agent} is in no turn", "beam status", subject=found[0].agent)
+    return str(running.message_id)

@@ -1,0 +1,142 @@
+"""What beam raises when beam itself can't go on.
+
+A turn that failed is data (`outcome.Outcome`), never an exception. Each class stands for who must act:
+the caller, the person who wrote the configuration, or the person who owns the disk. `cli.errors` prints them;
+nothing below it does.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """Exit codes of `beam`; the one table that code, docs and tests share (docs/exit-codes.md is made from it)."""
+
+    COMPLETED = 0, "the turn completed"
+    FAILED = 1, "the agent failed; `class` says how"
+    USAGE = 2, "usage, configuration, an untrusted folder, an ambiguous id"
+    TIMEOUT = 3, "the turn timed out and was stopped, or its deadline passed in the queue"
+    NOT_FOUND = 4, "no such agent, message, ask or session, or its CLI is not installed"
+    DENIED = 5, "the turn ended because a request was denied"
+    REFUSED = 6, "the model refused"
+    LIMIT = 7, "a limit: queue, hops, turns, budget, circuit, chain"
+    UNKNOWN = 8, "the outcome is unknown: the holder died after the prompt was sent"
+    CANCELLED = 9, "cancelled by someone else"
+    UNSUPPORTED = 10, "this agent can't do what was asked"
+    TRUNCATED = 11, "the answer was cut off"
+    UNFINISHED = 12, "not finished yet; nothing was stopped"
+    CHECK_FAILED = 13, "a check failed"
+    BUG = 70, "a bug in beam; the traceback is in a file whose path is printed"
+    DISK = 74, "the root or its disk can't be used"
+    HANGUP = 129, "ended by SIGHUP, after cleaning up"
+    INTERRUPTED = 130, "ended by ^C, after cleaning up"
+    TERMINATED = 143, "ended by SIGTERM, after cleaning up"
+
+    meaning: str
+
+    def __new__(cls, value: int, meaning: str) -> ExitCode:
+        member = int.__new__(cls, value)
+        member._value_ = value
+        member.meaning = meaning
+        return member
+
+
+class BeamError(Exception):
+    """Base of all errors that a person sees: what happened to which thing, and what to do next.
+
+    `message` names the thing; `hint` is the next step, or "" where there is none; `subject` is the thing's name alone
+    (an agent, a message id, a path), for programs; `kind` is a stable word for programs.
+    """
+
+    exit_code = ExitCode.USAGE
+    kind = "usage"
+
+    def __init__(
+        self,
+        message: str,
+        hint: str = "",
+        *,
+        subject: str = "",
+        kind: str | None = None,
+        exit_code: ExitCode | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.subject = subject
+        if kind is not None:
+            self.kind = kind
+        if exit_code is not None:
+            self.exit_code = exit_code
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+class UsageError(BeamError):
+    """The caller asked for something that can't be asked."""
+
+
+class ConfigError(BeamError):
+    """beam.yaml, agent.json or an environment variable says something that beam does not understand."""
+
+    kind = "config"
+
+
+class UntrustedError(BeamError):
+    """The folder wants to run code and nobody said yet that it may."""
+
+    kind = "untrusted"
+
+
+class NotFoundError(BeamError):
+    """No such agent, message, ask or session; or the agent's CLI is not installed."""
+
+    exit_code = ExitCode.NOT_FOUND
+    kind = "not_found"
+
+
+class LimitError(BeamError):
+    """A limit stops the message before it enters a queue."""
+
+    exit_code = ExitCode.LIMIT
+    kind = "limit"
+
+
+class UnsupportedError(BeamError):
+    """This agent can't do what was asked."""
+
+    exit_code = ExitCode.UNSUPPORTED
+    kind = "unsupported"
+
+
+class UnfinishedError(BeamError):
+    """The waiting ended before the turn did; nothing was stopped."""
+
+    exit_code = ExitCode.UNFINISHED
+    kind = "unfinished"
+
+
+class SignalledError(BeamError):
+    """A signal came while a verb was at work; it has cleaned up. The command line raises the signal again."""
+
+    kind = "signalled"
+
+    def __init__(self, number: int, outcome: object = None) -> None:
+        super().__init__(f"ended by signal {number}")
+        self.number = number
+        self.outcome = outcome
+
+
+class DiskError(BeamError):
+    """The root or its disk can't be used; state on disk is as it was before the step that failed."""
+
+    exit_code = ExitCode.DISK
+    kind = "disk"
+
+
+class CorruptError(DiskError):
+    """A file of the root holds what beam never wrote there."""
+
+    kind = "corrupt"

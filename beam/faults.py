@@ -1,0 +1,47 @@
+"""Named points at which a test may end the process, as a power cut would.
+
+Each stands before or after one durable step of DESIGN's crash rules (docs/files.md lists them in order). Without
+`BEAM_CRASH_AT` in the environment a point costs one comparison.
+"""
+
+from __future__ import annotations
+
+import os
+
+POINTS = (
+    "put.written",
+    "put.published",
+    "claim.before",
+    "claim.renamed",
+    "claim.recorded",
+    "turn.started",
+    "agent.started",
+    "prompt.before",
+    "prompt.sent",
+    "prompt.written",
+    "finish.before",
+    "finish.recorded",
+    "route.before",
+    "route.put",
+    "close.before",
+    "close.recorded",
+    "remove.before",
+    "removed",
+    "dead.recorded",
+    "dead.moved",
+    "requeue.recorded",
+    "requeue.moved",
+    "retry.published",
+    "segment.written",
+    "segment.published",
+)
+
+_armed = os.environ.get("BEAM_CRASH_AT", "")
+
+
+def reached(point: str) -> None:
+    """End the process here, by SIGKILL, if this is the point that `BEAM_CRASH_AT` names."""
+    if point == _armed:
+        import signal
+
+        os.kill(os.getpid(), signal.SIGKILL)

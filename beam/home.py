@@ -1,0 +1,410 @@
+"""Where beam's files are, and whether they may be used: the root, an agent's place in it, the XDG directories.
+
+Makes directories, never files of state. Must not know: what is in a file, who holds a lock, or any setting.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from beam.errors import BeamError, ConfigError, DiskError, UsageError
+from beam.message import NAME, check_name
+
+ROOT_NAME = ".beam"
+CONFIG_NAME = "beam.yaml"
+_ROOT_DIRS = ("agents", "locks")
+_PLACE_DIRS = (
+    *("queue", "queue/tmp", "queue/new", "queue/cur", "queue/dead"),
+    *("control", "control/tmp", "control/new", "asks", "journal"),
+)
+
+# File systems whose locks or notifications don't reach everyone, with the word that `allow_fs` may use for the kind.
+_SHARED_FILESYSTEMS = {
+    **dict.fromkeys(("nfs", "nfs4"), "nfs"),
+    **dict.fromkeys(("cifs", "smb2", "smb3", "smbfs", "ncpfs"), "smb"),
+    **dict.fromkeys(("9p", "v9fs"), "9p"),
+    **dict.fromkeys(("fuse", "fuseblk", "virtiofs", "osxfs", "grpcfuse", "fakeowner"), "fuse"),
+    **{kind: kind for kind in ("afs", "ceph", "lustre", "glusterfs", "beegfs", "coda", "vboxsf", "prl_fs", "vmhgfs")},
+}
+
+
+class Place(Struct, frozen=True):
+    """Directories and files of one agent, or of one of its lanes (`--once`: a throw-away session beside the queue)."""
+
+    agent: str
+    dir: Path
+    lane: str | None = None
+
+    @property
+    def queue(self) -> Path:
+        return self.dir / "queue"
+
+    @property
+    def control(self) -> Path:
+        return self.dir / "control"
+
+    @property
+    def asks(self) -> Path:
+        return self.dir / "asks"
+
+    @property
+    def journal(self) -> Path:
+        return self.dir / "journal"
+
+    @property
+    def lock(self) -> Path:
+        """The file whose flock makes a holder."""
+        return self.dir.parent.parent / "locks" / self.agent if self.lane is None else self.dir / "lock"
+
+    @property
+    def put_lock(self) -> Path:
+        """The file whose flock orders publications."""
+        return self.dir / "put.lock"
+
+    @property
+    def log(self) -> Path:
+        """What a detached worker writes to stderr."""
+        return self.dir / "worker.log"
+
+    def lane_of(self, suffix: str) -> Place:
+        """The lane of this agent with that name."""
+        return Place(self.agent, self.dir / "once" / check_name(suffix, "lane"), suffix)
+
+    def lanes(self) -> list[Place]:
+        """The lanes that exist, sorted by name."""
+        return [Place(self.agent, self.dir / "once" / name, name) for name in _named_dirs(self.dir / "once")]
+
+
+class Home(Struct, frozen=True):
+    """One root: `root` is the absolute path of a `.beam` directory, which need not exist yet."""
+
+    root: Path
+
+    @property
+    def base(self) -> Path:
+        """The folder that holds the root: the agents' working directory."""
+        return self.root.parent
+
+    @property
+    def config_file(self) -> Path:
+        return self.base / CONFIG_NAME
+
+    def agent(self, name: str) -> Place:
+        """The place of an agent. Raises UsageError for what is no name."""
+        return Place(check_name(name), self.root / "agents" / name)
+
+    def agents(self) -> list[str]:
+        """Names of the agents that have a directory, sorted."""
+        return _named_dirs(self.root / "agents")
+
+    def exists(self) -> bool:
+        return self.root.is_dir()
+
+
+def _named_dirs(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if NAME.match(entry.name) and entry.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise _disk_error(error, folder, "read") from error
+
+
+# -- finding -----------------------------------------------------------------------------------------------------------
+
+
+def find(root_flag: str | None, *, cwd: Path, environ: Mapping[str, str]) -> Home:
+    """The root that counts for a command run in `cwd`; creates nothing.
+
+    It is `root_flag`, `$BEAM_ROOT`, the nearest `.beam` upwards, else `.beam` at the git root or in `cwd`.
+    `$HOME/.beam` counts only in `$HOME` itself. Raises UsageError where a named root is plainly some other directory.
+    """
+    if root_flag is not None:
+        return _named_root(root_flag, cwd, "--root")
+    if environ.get("BEAM_ROOT"):
+        return _named_root(environ["BEAM_ROOT"], cwd, "BEAM_ROOT")
+    start = Path(os.path.abspath(cwd))  # noqa: PTH100 - resolve() would follow links that the caller walked through
+    user_home = environ.get("HOME")
+    folders = [folder for folder in (start, *start.parents) if folder == start or not _is_same(folder, user_home)]
+    for folder in folders:
+        if os.path.lexists(folder / ROOT_NAME):
+            return Home(folder / ROOT_NAME)
+    for folder in folders:
+        if os.path.lexists(folder / ".git"):
+            return Home(folder / ROOT_NAME)
+    return Home(start / ROOT_NAME)
+
+
+def _is_same(folder: Path, user_home: str | None) -> bool:
+    if not user_home:
+        return False
+    try:
+        return folder == Path(user_home) or folder.samefile(user_home)
+    except OSError:
+        return False
+
+
+def _named_root(named: str, cwd: Path, source: str) -> Home:
+    if not named or "\0" in named:
+        raise UsageError(f"{source} names no directory", f"give the path of a {ROOT_NAME} directory")
+    root = Path(os.path.abspath(cwd / named))  # noqa: PTH100
+    if root == root.parent:
+        raise UsageError(f"{source} is {root}", f"give the path of a {ROOT_NAME} directory", subject=str(root))
+    if root.name != ROOT_NAME and not any(os.path.lexists(root / name) for name in _ROOT_DIRS) and _holds_files(root):
+        raise UsageError(
+            f"{source} {root} is a directory of other things, not a root of beam",
+            f"name the {ROOT_NAME} directory itself: {root / ROOT_NAME}",
+            subject=str(root),
+        )
+    return Home(root)
+
+
+def _holds_files(folder: Path) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return any(True for _ in entries)
+    except OSError:
+        return False
+
+
+# -- creating ----------------------------------------------------------------------------------------------------------
+
+
+def create(home: Home, place: Place | None = None) -> None:
+    """Makes the root (0700, ignored by git) and the place's directories, durably; what is there already stays.
+
+    Raises DiskError that names the path.
+    """
+    _make_root(home.root)
+    _make_dirs(home.root / name for name in _ROOT_DIRS)
+    if place is None:
+        return
+    outer = [place.dir] if place.lane is None else [place.dir.parent.parent, place.dir.parent, place.dir]
+    _make_dirs([*outer, *(place.dir / name for name in _PLACE_DIRS)])
+
+
+def _make_root(root: Path) -> None:
+    if not root.parent.exists():
+        try:
+            root.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _disk_error(error, root.parent, "create") from error
+    _make_dirs([root])
+    ignore = root / ".gitignore"
+    if ignore.exists():
+        return
+    try:
+        with os.fdopen(os.open(ignore, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600), "wb") as file:
+            file.write(b"*\n")
+    except OSError as error:
+        raise _disk_error(error, ignore, "create") from error
+
+
+def _make_dirs(folders: Collection[Path] | Iterator[Path]) -> None:
+    touched: set[Path] = set()
+    for folder in folders:
+        try:
+            folder.mkdir(0o700)
+            touched.add(folder.parent)
+        except FileExistsError as error:
+            if not folder.is_dir():
+                raise _not_a_directory(folder) from error
+        except OSError as error:
+            raise _disk_error(error, folder, "create") from error
+    for parent in touched:
+        _sync(parent)
+
+
+def _sync(folder: Path) -> None:
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise _disk_error(error, folder, "sync") from error
+
+
+def _not_a_directory(path: Path) -> DiskError:
+    return DiskError(f"{path} is a file; beam needs a directory there", "move the file away", subject=str(path))
+
+
+_NEXT_STEP = {
+    errno.EROFS: "use a root on a disk that can be written: --root DIR, or BEAM_ROOT",
+    errno.ENOSPC: "free some space, or use another disk: --root DIR, or BEAM_ROOT",
+    errno.EDQUOT: "free some space, or use another disk: --root DIR, or BEAM_ROOT",
+    errno.EACCES: "use a folder of your own: --root DIR, or BEAM_ROOT",
+    errno.EPERM: "use a folder of your own: --root DIR, or BEAM_ROOT",
+    errno.ENOTDIR: "a part of that path is a file; move it away",
+    errno.ENAMETOOLONG: "use a shorter path: --root DIR, or BEAM_ROOT",
+}
+
+
+def _disk_error(error: OSError, path: Path, verb: str) -> DiskError:
+    reason = (error.strerror or str(error)).lower()
+    hint = _NEXT_STEP.get(error.errno or 0, "look at the disk, or use another root: --root DIR, or BEAM_ROOT")
+    return DiskError(f"can't {verb} {path}: {reason}", hint, subject=str(path))
+
+
+# -- checking ----------------------------------------------------------------------------------------------------------
+
+
+def check(home: Home, *, uid: int, allow_fs: Collection[str] = (), mountinfo: str | None = None) -> None:
+    """Refuses a root that is not safely this user's: `check_owner`, then `check_filesystem`."""
+    check_owner(home, uid=uid)
+    check_filesystem(home, allow_fs=allow_fs, mountinfo=mountinfo)
+
+
+def check_owner(home: Home, *, uid: int) -> None:
+    """Refuses a root (DiskError) or beam.yaml (ConfigError) that another user owns or may write, and a linked root.
+
+    Absent files pass. Cheap enough to come before beam.yaml is read.
+    """
+    root = _lstat(home.root)
+    if root is not None:
+        if stat.S_ISLNK(root.st_mode):
+            target = os.path.realpath(home.root)
+            raise DiskError(
+                f"{home.root} is a symbolic link; beam uses real directories only",
+                f"name the directory itself: --root {target}, or BEAM_ROOT={target}",
+                subject=str(home.root),
+            )
+        if not stat.S_ISDIR(root.st_mode):
+            raise _not_a_directory(home.root)
+        _check_mine(home.root, root, uid=uid, error=DiskError, private_group_may_write=False)
+    config = _lstat(home.config_file)
+    if config is not None and stat.S_ISLNK(config.st_mode):
+        if config.st_uid != uid:
+            raise _not_mine(home.config_file, config.st_uid, ConfigError)
+        config = _lstat(Path(os.path.realpath(home.config_file)))
+    if config is not None:
+        if not stat.S_ISREG(config.st_mode):
+            raise ConfigError(f"{home.config_file} is not a file", "move it away", subject=str(home.config_file))
+        _check_mine(home.config_file, config, uid=uid, error=ConfigError, private_group_may_write=True)
+
+
+def _lstat(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise _disk_error(error, path, "look at") from error
+
+
+def _check_mine(
+    path: Path, found: os.stat_result, *, uid: int, error: type[BeamError], private_group_may_write: bool
+) -> None:
+    if found.st_uid != uid:
+        raise _not_mine(path, found.st_uid, error)
+    writers = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if writers == stat.S_IWGRP and private_group_may_write and _is_private_group(found.st_gid, uid):
+        return
+    if writers:
+        raise error(f"{path} can be written by other users", f"take that away: chmod go-w {path}", subject=str(path))
+
+
+def _not_mine(path: Path, owner: int, error: type[BeamError]) -> BeamError:
+    return error(
+        f"{path} belongs to another user (uid {owner})",
+        "take it over with chown if you trust what is in it, or use another root: --root DIR, or BEAM_ROOT",
+        subject=str(path),
+    )
+
+
+def _is_private_group(gid: int, uid: int) -> bool:
+    """Whether the group is that of one ordinary user alone (umask 002 writes beam.yaml group-writable there)."""
+    import grp
+    import pwd
+
+    try:
+        user, group = pwd.getpwuid(uid), grp.getgrgid(gid)
+    except KeyError:
+        return False
+    return uid != 0 and user.pw_gid == gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+
+
+def check_filesystem(home: Home, *, allow_fs: Collection[str] = (), mountinfo: str | None = None) -> None:
+    """Refuses (DiskError) a root on a file system without real locks or notification, unless `allow_fs` names it.
+
+    `mountinfo` is the text of /proc/self/mountinfo; null reads it (no check on systems without it).
+    """
+    where = Path(os.path.realpath(home.root))
+    kind = filesystem_of(where, read_mountinfo() if mountinfo is None else mountinfo)
+    family = "fuse" if kind.startswith("fuse.") else _SHARED_FILESYSTEMS.get(kind)
+    if family is None or kind in allow_fs or family in allow_fs:
+        return
+    raise DiskError(
+        f"{home.root} is on a file system without dependable locks ({kind})",
+        f"use a root on a local disk (--root DIR, or BEAM_ROOT), or write `allow_fs: [{kind}]` into {home.config_file}",
+        subject=str(home.root),
+    )
+
+
+def read_mountinfo() -> str:
+    """This process's mounts; "" where the system does not say."""
+    try:
+        return Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
+    except OSError:
+        return ""
+
+
+def filesystem_of(path: Path, mountinfo: str) -> str:
+    """The type of the file system that holds the absolute real `path` ("nfs4"); "" if the text doesn't say.
+
+    `mountinfo` is as in proc(5). Of mounts over each other the last one counts.
+    """
+    kind, longest = "", -1
+    for line in mountinfo.splitlines():
+        fields, _, tail = line.partition(" - ")
+        words = fields.split(" ")
+        if len(words) < 5 or not tail:
+            continue
+        mount = _OCTAL.sub(lambda match: chr(int(match[1], 8)), words[4])
+        if len(mount) >= longest and path.is_relative_to(mount):
+            kind, longest = tail.split(" ")[0], len(mount)
+    return kind
+
+
+_OCTAL = re.compile(r"\\([0-7]{3})")  # the kernel writes space, tab, newline and backslash like this
+
+
+# -- the user's directories --------------------------------------------------------------------------------------------
+
+
+def state_dir(environ: Mapping[str, str]) -> Path:
+    """`$XDG_STATE_HOME/beam`: what beam remembers for this user."""
+    return _xdg(environ, "XDG_STATE_HOME", ".local/state")
+
+
+def config_dir(environ: Mapping[str, str]) -> Path:
+    """`$XDG_CONFIG_HOME/beam`: what this user set for all folders."""
+    return _xdg(environ, "XDG_CONFIG_HOME", ".config")
+
+
+def _xdg(environ: Mapping[str, str], variable: str, default: str) -> Path:
+    named = environ.get(variable, "")
+    if named.startswith("/"):  # the XDG specification has relative paths ignored
+        return Path(named) / "beam"
+    return user_home(environ) / default / "beam"
+
+
+def user_home(environ: Mapping[str, str]) -> Path:
+    """`$HOME`, else what the user database says. Raises DiskError where neither knows."""
+    if environ.get("HOME", "").startswith("/"):
+        return Path(environ["HOME"])
+    import pwd
+
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError as error:
+        raise DiskError("this user has no home directory", "set HOME") from error

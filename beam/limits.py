@@ -1,0 +1,31 @@
+"""Every limit of beam, in one table. Sizes are bytes, times seconds."""
+
+from __future__ import annotations
+
+import msgspec
+
+MIB = 1024 * 1024
+KIB = 1024
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What beam enforces at `put` and in the turn, alike at every entrance. `beam.yaml` may set each under `limits:`."""
+
+    text_bytes: int = MIB
+    argv_text_bytes: int = 120 * KIB  # one argument on Linux holds 128 KiB, its NUL included
+    waiting: int = 100
+    hops: int = 20
+    timeout: float = 30 * 60.0
+    idle_timeout: float = 10 * 60.0
+    ask_timeout: float = 10 * 60.0
+    grace: float = 5.0
+    lease: float = 10 * 60.0
+    line_bytes: int = 64 * MIB  # one line of an agent's output; the rest of a longer one is dropped, with a notice
+    stderr_lines: int = 500
+    segment_bytes: int = 4 * MIB
+    known_ids_days: int = 30
+    deltas_per_second: int = 20
+    deaths_before_prompt: int = 3
+
+
+DEFAULT = Limits()

@@ -1,0 +1,128 @@
+"""The outcome of a message: statuses, classes of failure, and the one function from them to an exit code."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+from beam.errors import ExitCode
+
+
+class Status(StrEnum):
+    """How a turn ended. `unknown` is said when nobody can know: it never stands for "failed"."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    REFUSED = "refused"
+    TRUNCATED = "truncated"
+    DENIED = "denied"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    LIMIT = "limit"
+    UNKNOWN = "unknown"
+
+
+class Class(StrEnum):
+    """Why a turn failed, in words that a retry policy can act on."""
+
+    AUTH = "auth"
+    RATE_LIMIT = "rate_limit"
+    OVERLOADED = "overloaded"
+    CONTEXT_OVERFLOW = "context_overflow"
+    NETWORK = "network"
+    STALLED = "stalled"
+    CRASHED = "crashed"
+    BAD_REQUEST = "bad_request"
+    UNSUPPORTED = "unsupported"
+    NOT_INSTALLED = "not_installed"
+    UNKNOWN = "unknown"
+
+
+_BY_STATUS = {
+    Status.COMPLETED: ExitCode.COMPLETED,
+    Status.FAILED: ExitCode.FAILED,
+    Status.REFUSED: ExitCode.REFUSED,
+    Status.TRUNCATED: ExitCode.TRUNCATED,
+    Status.DENIED: ExitCode.DENIED,
+    Status.TIMEOUT: ExitCode.TIMEOUT,
+    Status.CANCELLED: ExitCode.CANCELLED,
+    Status.LIMIT: ExitCode.LIMIT,
+    Status.UNKNOWN: ExitCode.UNKNOWN,
+}
+_FAILED_BY_CLASS = {Class.UNSUPPORTED: ExitCode.UNSUPPORTED, Class.NOT_INSTALLED: ExitCode.NOT_FOUND}
+
+
+def exit_code(status: Status, class_: Class | None) -> ExitCode:
+    """The exit code that (status, class) stands for."""
+    if status is Status.FAILED and class_ is not None:
+        return _FAILED_BY_CLASS.get(class_, ExitCode.FAILED)
+    return _BY_STATUS[status]
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens of one turn; null where the agent does not say, never 0 for that."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+    def plus(self, other: Usage) -> Usage:
+        """The sum; a figure known on one side only counts as that figure."""
+        return Usage(
+            input_tokens=_add(self.input_tokens, other.input_tokens),
+            output_tokens=_add(self.output_tokens, other.output_tokens),
+            cached_tokens=_add(self.cached_tokens, other.cached_tokens),
+            reasoning_tokens=_add(self.reasoning_tokens, other.reasoning_tokens),
+        )
+
+
+def _add(left: int | None, right: int | None) -> int | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return left + right
+
+
+class Denial(msgspec.Struct, frozen=True, kw_only=True):
+    """One request of the agent that was denied. `by`: `default` (no person, no rule), `rule`, or a person's name."""
+
+    tool: str
+    call_id: str = ""
+    input: msgspec.Raw = msgspec.Raw(b"null")
+    by: str = "default"
+
+
+SessionNote = Literal["new", "resumed", "lost"]
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a message: `send/wait/show --json`, and what `Beam().send(...)` returns.
+
+    `turn` is null for a message that ended before any turn (dropped, expired). `reply` is what the agent said, never an
+    error's text: that is `reason`. `exit_code` is beam's own. `redacted` counts secrets that were blanked in it.
+    `structured` is the JSON value that a schema asked for. Times are seconds.
+    """
+
+    v: int = 1
+    message_id: str
+    agent: str
+    turn: int | None
+    attempt: int
+    status: Status
+    class_: Class | None = msgspec.field(name="class", default=None)
+    reason: str | None = None
+    reply: str | None = None
+    session_id: str | None = None
+    session: SessionNote | None = None
+    via: str | None = None
+    model: str | None = None
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    duration_s: float | None = None
+    exit_code: int = 0
+    denials: tuple[Denial, ...] = ()
+    structured: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    lossy: bool | msgspec.UnsetType = msgspec.UNSET
+    redacted: int = 0

@@ -1,0 +1,37 @@
+"""The environment of an agent's process: beam's own, less what would change or follow it, plus what was configured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# Code that the dynamic loader runs inside every program: not even a trusted configuration sets these.
+LOADER = frozenset({"LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES"})
+
+# What must not be inherited. Code injected into interpreters (each agent CLI is one of them or starts some), and what
+# would make a Claude Code started from inside another one take itself for a part of it. LD_LIBRARY_PATH and PYTHONPATH
+# stay: they are how some programs find their own libraries.
+DENY = LOADER | {
+    "NODE_OPTIONS",
+    "NODE_REPL_EXTERNAL_MODULE",
+    "BUN_OPTIONS",
+    "PYTHONSTARTUP",
+    "PYTHONINSPECT",
+    "PERL5OPT",
+    "RUBYOPT",
+    "BASH_ENV",
+    "ENV",
+    "CLAUDECODE",
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_CODE_SSE_PORT",
+    "CLAUDE_CODE_SESSION_ID",
+    "CLAUDE_CODE_RESUME_INTERRUPTED_TURN",
+}
+
+
+def environment(
+    environ: Mapping[str, str], extra: Mapping[str, str], *, deny: frozenset[str] = frozenset()
+) -> dict[str, str]:
+    """`environ` less DENY and `deny`, plus `extra`, which counts except for the loader's variables."""
+    refused = DENY | deny
+    kept = {name: value for name, value in environ.items() if name not in refused}
+    return kept | {name: value for name, value in extra.items() if name not in LOADER}

@@ -1,0 +1,74 @@
+"""Bytes in chunks of any size -> whole lines. Pure; must not know where the bytes come from."""
+
+from __future__ import annotations
+
+
+class Lines:
+    """Splits a stream at each newline byte; any chunking of the same bytes gives the same lines.
+
+    A line longer than `limit` bytes is given as its first `limit` bytes, once, when the limit is passed; the rest of it
+    is dropped. Each byte is copied a fixed number of times, however long the line is.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._dropping = False
+        self.cut = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that this chunk completes, without their newlines. `cut` counts those that were too long so far."""
+        lines: list[bytes] = []
+        *whole, rest = chunk.split(b"\n")
+        for piece in whole:
+            self._add(piece, lines)
+            if not self._dropping:
+                lines.append(b"".join(self._parts))
+            self._reset()
+        if rest:
+            self._add(rest, lines)
+        return lines
+
+    def end(self) -> list[bytes]:
+        """The last line, if the stream did not end with a newline."""
+        lines = [b"".join(self._parts)] if self._size and not self._dropping else []
+        self._reset()
+        return lines
+
+    def _add(self, piece: bytes, lines: list[bytes]) -> None:
+        if self._dropping:
+            return
+        room = self._limit - self._size
+        self._parts.append(piece if len(piece) <= room else piece[:room])
+        self._size += len(piece)
+        if len(piece) > room:
+            lines.append(b"".join(self._parts))
+            self._parts.clear()
+            self._dropping = True
+            self.cut += 1
+
+    def _reset(self) -> None:
+        self._parts.clear()
+        self._size = 0
+        self._dropping = False
+
+
+class Tail:
+    """Keeps the last `count` lines of a stream, and at most `limit` bytes of them."""
+
+    def __init__(self, count: int, *, limit: int = 256 * 1024) -> None:
+        self._count = count
+        self._limit = limit
+        self._kept = bytearray()
+
+    def feed(self, chunk: bytes) -> None:
+        """Adds bytes and forgets the oldest."""
+        self._kept += chunk[-self._limit :]
+        if len(self._kept) > 2 * self._limit:
+            del self._kept[: -self._limit]
+
+    def text(self) -> str:
+        """The kept lines; invalid UTF-8 becomes U+FFFD."""
+        lines = bytes(self._kept[-self._limit :]).splitlines(keepends=True)
+        return b"".join(lines[-self._count :] if self._count else []).decode("utf-8", "replace")

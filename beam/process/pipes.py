@@ -1,0 +1,138 @@
+"""The pipes between beam and one guard with its agent, as asyncio protocols. Must not know who reads them, or why."""
+
+from __future__ import annotations
+
+import asyncio
+import signal as signals
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from beam.process.lines import Lines
+
+
+class Started(Struct, frozen=True):
+    """How the start went: the agent's process, or the `errno` of its exec; all 0 where the guard failed."""
+
+    pid: int = 0
+    start_ticks: int = 0
+    errno: int = 0
+
+
+def nothing() -> None:
+    """For a caller that does not want to be called."""
+
+
+class Pipe(asyncio.Protocol):
+    """One pipe from the guard or the agent; `closed` is done after its end was delivered."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, on_data: Callable[[bytes], None], on_end: Callable[[], None]
+    ) -> None:
+        self.closed: asyncio.Future[None] = loop.create_future()
+        self._on_data = on_data
+        self._on_end = on_end
+        self._transport: asyncio.BaseTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._on_data(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._on_end()
+        settle(self.closed)
+
+    def close(self) -> None:
+        if self._transport:
+            self._transport.close()
+
+
+class Output:
+    """The agent's stdout, given to the caller's callbacks until one of them fails."""
+
+    def __init__(
+        self,
+        on_line: Callable[[bytes], None],
+        on_output: Callable[[], None],
+        on_long_line: Callable[[], None],
+        line_bytes: int,
+    ) -> None:
+        self.error: Exception | None = None
+        self.fail = nothing
+        self._on_line = on_line
+        self._on_output = on_output
+        self._on_long_line = on_long_line
+        self._lines = Lines(line_bytes)
+
+    def feed(self, data: bytes) -> None:
+        cut = self._lines.cut
+        self._deliver(self._lines.feed(data))
+        self.seen()
+        if self._lines.cut > cut:
+            self._call(self._on_long_line)
+
+    def end(self) -> None:
+        self._deliver(self._lines.end())
+
+    def seen(self) -> None:
+        self._call(self._on_output)
+
+    def _deliver(self, lines: list[bytes]) -> None:
+        for line in lines:
+            self._call(lambda line=line: self._on_line(line))  # type: ignore[misc]
+
+    def _call(self, callback: Callable[[], None]) -> None:
+        if self.error:
+            return
+        try:
+            callback()
+        except Exception as error:  # noqa: BLE001 - not swallowed: `Child.wait` raises it
+            self.error = error
+            self.fail()
+
+
+class Status:
+    """What the guard says, line by line (see `guard.py`)."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.started: asyncio.Future[Started] = loop.create_future()
+        self.code: int | None = None
+        self.signal: str | None = None
+        self.clean: tuple[int, int] | None = None  # swept, left; None until the guard said that it is done
+        self._lines = Lines(1024)
+
+    def feed(self, data: bytes) -> None:
+        for line in self._lines.feed(data):
+            word, *values = line.decode("ascii").split()
+            if word == "started":
+                self._start(Started(pid=int(values[0]), start_ticks=int(values[1])))
+            elif word == "failed":
+                self.clean = 0, 0
+                self._start(Started(errno=int(values[0])))
+            elif word == "exited":
+                self.code = None if values[0] == "-" else int(values[0])
+                self.signal = None if values[1] == "-" else _signal_name(int(values[1]))
+            elif word == "clean":
+                self.clean = int(values[0]), int(values[1])
+
+    def end(self) -> None:
+        self._start(Started())
+
+    def _start(self, started: Started) -> None:
+        if not self.started.done():
+            self.started.set_result(started)
+
+
+def settle(future: asyncio.Future[None]) -> None:
+    """Marks it as done, once."""
+    if not future.done():
+        future.set_result(None)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signals.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"SIG{number}"

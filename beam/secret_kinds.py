@@ -1,0 +1,190 @@
+"""The secrets that beam knows by their looks: one table; for each row, what a match and what a beginning of one is.
+
+Pure data over strings. Must not know: events, streams, or what becomes of a secret that is found.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Literal
+
+from msgspec import Struct
+
+WIDEST = 16 * 1024  # characters: no secret is looked at beyond this
+
+
+class Part(Struct, frozen=True):
+    """Between `least` and `most` (null: any number) characters of a class, written as a regular expression."""
+
+    chars: str
+    least: int = 1
+    most: int | None = None
+
+    def times(self, least: int) -> str:
+        return f"{self.chars}{{{least},{'' if self.most is None else self.most}}}"
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """One look of one kind of secret.
+
+    It begins with the literal `prefix`; the expression `whole` matches from there, its group 1 (if any) being kept in
+    sight. `open` matches from there too, if what follows up to the end of the text may still become a match or a longer
+    one. Nothing further than `span` characters from the prefix counts. `at_word_start`: no letter or digit may come
+    before it, but a JSON escape like \\n may.
+    """
+
+    kind: str
+    prefix: str
+    whole: str
+    open: str
+    span: int
+    any_case: bool = False
+    at_word_start: bool = False
+
+    def opens(self, text: str, start: int) -> bool:
+        """Whether more text could change what is found at `start`, where the prefix is."""
+        return len(text) - start < self.span and _compiled(self.open, self.any_case).match(text, start) is not None
+
+    def match(self, text: str, start: int) -> re.Match[str] | None:
+        """The secret at `start`, where the prefix is."""
+        return _compiled(self.whole, self.any_case).match(text, start, start + self.span)
+
+
+@functools.cache
+def _compiled(expression: str, any_case: bool) -> re.Pattern[str]:
+    return re.compile(expression, re.ASCII | (re.IGNORECASE if any_case else 0))
+
+
+_ALNUM = "[A-Za-z0-9]"
+_WORD = "[A-Za-z0-9_-]"
+_TOKEN = "[A-Za-z0-9._~+/=-]"
+_GAP = Part(r"[\"'\\\s]", 0, 8)
+_SPACE = Part(r"[\s]", 1, 8)
+_SLASH = (Part(r"[\\]", 0, 1), Part("[/]", 1, 1))
+_IN_URL = r"[^\s/\"'<>\\\[\]]"
+_ASSIGNED = (_GAP, Part("[:=>]", 1, 1), _GAP)
+
+
+def _row(
+    kind: str,
+    prefix: str,
+    *parts: Part,
+    keep: int | None = None,
+    until: Part | None = None,
+    span: int = 1024,
+    how: Literal["", "any_case", "at_word_start"] = "",
+) -> Row:
+    """A row whose looks are the prefix and then these parts.
+
+    The prefix and the first `keep` parts stay in sight (null: nothing does), and so does the part that must follow.
+    """
+    looks = [re.escape(prefix), *(part.times(part.least) for part in parts)]
+    if keep is not None:
+        looks = ["(", *looks[: keep + 1], ")", *looks[keep + 1 :]]
+    if until is not None:
+        looks.append(f"(?={until.chars})")
+    open_ = "(?!)"
+    for part in reversed((*parts, until) if until else parts):
+        open_ = rf"(?:{part.times(0)}\Z|{part.times(part.least)}{open_})"
+    return Row(
+        kind=kind,
+        prefix=prefix,
+        whole="".join(looks),
+        open=re.escape(prefix) + open_,
+        span=span,
+        any_case=how == "any_case",
+        at_word_start=how == "at_word_start",
+    )
+
+
+def _assigned(kind: str, name: str, value: Part, *before: Part, span: int = 1024) -> Row:
+    """A row for `name: value` and `name = value`, in any quotes; only the value is secret."""
+    return _row(kind, name, *_ASSIGNED, *before, value, keep=3 + len(before), span=span, how="any_case")
+
+
+def _word(text: str) -> tuple[Part, ...]:
+    return tuple(Part(f"[{letter}]", 1, 1) for letter in text)
+
+
+def _pem() -> Row:
+    """A private key from BEGIN to END; without an END, as far as it looks like one. Newlines may be JSON escapes."""
+    begin = r"-----BEGIN[A-Z0-9 ]{1,50}PRIVATE KEY(?: BLOCK)?-----"
+    until_dashes = r"[^-]*+(?:-(?!----)[^-]*+)*+"
+    end = r"-----END[A-Z0-9 ]{1,60}-----"
+    body = r"(?:[A-Za-z0-9+/=\s→|>:,]|\\+[nrt]|-(?!----))*+"
+    half_begin = r"-----BEGIN[A-Z0-9 ]{0,70}-{0,4}\Z"
+    half_end = r"(?:-----(?:E(?:N(?:D[A-Z0-9 ]{0,60}-{0,4})?)?)?)?\Z"
+    return Row(
+        kind="private-key",
+        prefix="-----BEGIN",
+        whole=f"{begin}(?:{until_dashes}{end}|{body})",
+        open=f"{half_begin}|{begin}{until_dashes}{half_end}",
+        span=WIDEST,
+    )
+
+
+def _jwt(run: Part) -> Row:
+    dot = Part("[.]", 1, 1)
+    return _row("jwt", "eyJ", run, dot, *_word("eyJ"), run, dot, run, span=WIDEST, how="at_word_start")
+
+
+ROWS: tuple[Row, ...] = (
+    _pem(),
+    _row("anthropic-key", "sk-ant-", Part(_WORD, 16)),
+    _row("openrouter-key", "sk-or-", Part(_WORD, 24)),
+    _row("openai-key", "sk-proj-", Part(_WORD, 20)),
+    _row("openai-key", "sk-svcacct-", Part(_WORD, 20)),
+    _row("openai-key", "sk-admin-", Part(_WORD, 20)),
+    _row("openai-key", "sk-", Part(_ALNUM, 32), how="at_word_start"),
+    _row("google-key", "AIza", Part(_WORD, 35), how="at_word_start"),
+    _row("google-token", "ya29.", Part(_WORD, 20)),
+    _row("xai-key", "xai-", Part(_ALNUM, 40)),
+    _row("groq-key", "gsk_", Part(_ALNUM, 40)),
+    _row("huggingface-token", "hf_", Part(_ALNUM, 30)),
+    _row("perplexity-key", "pplx-", Part(_ALNUM, 40)),
+    *(_row("github-token", f"gh{letter}_", Part(_ALNUM, 36)) for letter in "pousr"),
+    _row("github-token", "github_pat_", Part("[A-Za-z0-9_]", 40)),
+    _row("gitlab-token", "glpat-", Part(_WORD, 20)),
+    _row("aws-key-id", "AKIA", Part("[A-Z0-9]", 16, 16)),
+    _row("aws-key-id", "ASIA", Part("[A-Z0-9]", 16, 16)),
+    *(
+        _assigned("aws-secret-key", name, Part("[A-Za-z0-9/+=]", 40))
+        for name in ("secret_access_key", "secretaccesskey", "secret-access-key", "aws_secret_key")
+    ),
+    *(
+        _assigned("aws-session-token", name, Part("[A-Za-z0-9/+=]", 80), span=8192)
+        for name in ("aws_session_token", "sessiontoken")
+    ),
+    _row("slack-token", "xox", Part("[abceoprs]", 1, 1), Part("[-]", 1, 1), Part("[A-Za-z0-9-]", 10)),
+    _row("slack-token", "xapp-", Part("[A-Za-z0-9-]", 20)),
+    _row(
+        "slack-webhook",
+        "hooks.slack.com",
+        *(*_SLASH, Part("[a-z]", 4, 20), *_SLASH, Part(_WORD, 4), *_SLASH, Part(_WORD, 4), *_SLASH, Part(_WORD, 8)),
+        keep=5,
+    ),
+    _row("npm-token", "npm_", Part(_ALNUM, 36)),
+    _row("pypi-token", "pypi-", Part(_WORD, 50)),
+    _row("stripe-key", "sk_live_", Part(_ALNUM, 20)),
+    _row("stripe-key", "rk_live_", Part(_ALNUM, 20)),
+    _jwt(Part(_WORD, 8)),
+    *(
+        _assigned("authorization", "authorization", Part(_TOKEN, 8), *_word(scheme), _SPACE, span=8192)
+        for scheme in ("bearer", "basic", "token")
+    ),
+    _row("bearer-token", "bearer", _SPACE, Part(_TOKEN, 20), keep=1, span=8192, how="any_case"),
+    _assigned("api-key", "api-key", Part(_WORD, 16)),
+    _row(
+        "url-credentials",
+        "://",
+        *(Part(r"[^\s/:@\"'<>\\\[\]]", 0, 128), Part("[:]", 1, 1), Part(_IN_URL, 1, 256)),
+        until=Part("[@]", 1, 1),
+        keep=0,
+        span=512,
+    ),
+)
+
+KINDS: dict[str, str] = {}  # kind -> the regular expression of its looks, for docs/security.md
+for _each in ROWS:
+    KINDS[_each.kind] = f"{KINDS[_each.kind]}|{_each.whole}" if _each.kind in KINDS else _each.whole

@@ -1,0 +1,42 @@
+"""The settings of one agent: the value that beam.yaml, agent.json, the environment and flags add up to."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from beam.message import Access
+
+
+class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One agent. Times are seconds; null leaves it to the limits or to the agent CLI.
+
+    `adapter` is a name of the registry. `executable` replaces the CLI's own name or path. `command`, `reply_path`,
+    `session_path`, `cost_path`, `format` belong to `command` agents, `script` to `scripted`, `mailbox` and `lease` to
+    mailboxes. A nested list in `command` is a group that is left out when a placeholder in it has no value. `cwd` is
+    relative to the folder that holds `.beam/`. `retries` caps the CLI's own API retries.
+    """
+
+    adapter: str = ""
+    executable: str | None = None
+    model: str | None = None
+    access: Access | None = None
+    cwd: str | None = None
+    env: dict[str, str] = {}
+    timeout: float | None = None
+    idle_timeout: float | None = None
+    max_turns: int | None = None
+    budget_usd: float | None = None
+    retries: int | None = None
+    schema: str | None = None
+    system: str | None = None
+    command: tuple[str | tuple[str, ...], ...] = ()
+    format: Literal["text", "json", "jsonl"] = "text"
+    reply_path: str | None = None
+    session_path: str | None = None
+    cost_path: str | None = None
+    script: str | None = None
+    mailbox: bool = False
+    lease: float | None = None
+    description: str | None = None

@@ -1,0 +1,373 @@
+"""The state of one agent: a pure fold over its journal's events.
+
+No clock, no I/O: folding the same events twice gives the same bytes. `fold` leaves its argument alone; `apply` is the same
+step in place, for the one who owns the state.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec import Raw, Struct, field
+
+from beam import events
+from beam.events import AnyEvent, Owner
+from beam.outcome import Class, Status, Usage
+
+QUEUED, CLAIMED, STARTED, SENT, FINISHED, CLOSED, DEAD = (
+    "queued",
+    "claimed",
+    "started",
+    "sent",
+    "finished",
+    "closed",
+    "dead",
+)
+
+
+class Known(Struct, kw_only=True):
+    """What the journal knows of a message. `phase` is the last durable step of its current `attempt`; `outcome_seq` is
+    where its last outcome stands (turn.finished or message.dead), null before; `revision` counts edits; `deaths` counts holders that died before
+    the prompt left; `at` is when it was last heard of."""
+
+    phase: str
+    attempt: int = 1
+    digest: str = ""
+    revision: int = 0
+    deaths: int = 0
+    outcome_seq: int | None = None
+    at: str = ""
+    status: Status | None = None
+
+
+class Session(Struct, kw_only=True):
+    """The agent's current session at its vendor's. `turns` counts those that went through it; `adapter` is whose it is."""
+
+    session_id: str
+    adapter: str = ""
+    model: str | None = None
+    cwd: str | None = None
+    version: str | None = None
+    started_at: str = ""
+    turns: int = 0
+
+
+class OpenTurn(Struct, kw_only=True):
+    """The turn that is running, or was when its holder died. `processes` are those that the journal recorded."""
+
+    turn: int
+    message_id: str | None
+    attempt: int
+    owner: Owner
+    turn_key: str
+    adapter: str
+    via: str
+    started_at: str
+    sent: bool = False
+    finished: bool = False
+    lease_until: str | None = None
+    processes: list[Owner] = []
+    asks: dict[str, events.PermissionAsked] = {}
+    tools: dict[str, str] = {}
+
+
+class Totals(Struct, kw_only=True):
+    """Sums over all turns. `cost_usd` is null until an agent says a price."""
+
+    turns: int = 0
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    by_status: dict[str, int] = {}
+
+
+class Last(Struct, kw_only=True):
+    """The last outcome."""
+
+    message_id: str | None
+    turn: int | None
+    status: Status
+    class_: Class | None = None
+    reason: str | None = None
+    at: str = ""
+
+
+class State(Struct, kw_only=True):
+    """Everything the next holder and every reader need, without reading more than one segment. `archived`: the last 50
+    session ids that were put aside."""
+
+    v: int = 1
+    agent: str = ""
+    seq: int = 0
+    ts: str = ""
+    turn: int = 0
+    session: Session | None = None
+    open_turn: OpenTurn | None = None
+    blocked: str | None = None
+    archived: list[str] = []
+    known: dict[str, Known] = {}
+    totals: Totals = field(default_factory=Totals)
+    last: Last | None = None
+
+    @property
+    def word(self) -> str:
+        """idle, running, waiting (an ask is open) or blocked."""
+        if self.blocked:
+            return "blocked"
+        if self.open_turn is None or self.open_turn.finished:
+            return "idle"
+        return "waiting" if self.open_turn.asks else "running"
+
+
+def fold(state: State, event: AnyEvent) -> State:
+    """The state after the event."""
+    after = copy.deepcopy(state)
+    apply(after, event)
+    return after
+
+
+def fold_all(state: State, later: Iterable[AnyEvent]) -> State:
+    """The state after all the events."""
+    after = copy.deepcopy(state)
+    for event in later:
+        apply(after, event)
+    return after
+
+
+def apply(state: State, event: AnyEvent) -> None:
+    """The same step in place."""
+    state.seq = event.seq
+    state.ts = event.ts
+    step = _STEPS.get(type(event))
+    if step is not None:
+        step(state, event)
+
+
+def forget(state: State, before_ts: str) -> None:
+    """Drops what is known of messages that ended before that time, so that snapshots stay small."""
+    for message_id, known in list(state.known.items()):
+        if known.phase in (CLOSED, DEAD) and known.at < before_ts:
+            del state.known[message_id]
+
+
+def _known(state: State, event: events.Event) -> Known | None:
+    if event.message_id is None:
+        return None
+    known = state.known.get(event.message_id)
+    if known is None:
+        known = state.known[event.message_id] = Known(phase=QUEUED)
+    known.at = event.ts
+    return known
+
+
+def _queued(state: State, event: events.MessageQueued) -> None:
+    known = _known(state, event)
+    if known is not None:
+        known.digest, known.revision = event.digest, event.revision
+
+
+def _claimed(state: State, event: events.MessageClaimed) -> None:
+    known = _known(state, event)
+    if known is not None:
+        known.phase, known.attempt = CLAIMED, event.attempt
+
+
+def _requeued(state: State, event: events.MessageRequeued) -> None:
+    known = _known(state, event)
+    if known is not None:
+        known.deaths = known.deaths + 1 if event.reason == "holder_died" else 0
+        known.phase, known.attempt = QUEUED, event.attempt
+    if state.open_turn is not None and state.open_turn.message_id == event.message_id:
+        state.open_turn = None
+
+
+def _dead(state: State, event: events.MessageDead) -> None:
+    known = _known(state, event)
+    if known is None:
+        return
+    if known.outcome_seq is None or known.phase not in (FINISHED, CLOSED) or known.attempt != event.attempt:
+        known.outcome_seq, known.status = event.seq, event.status
+        state.last = Last(
+            message_id=event.message_id,
+            turn=event.turn,
+            status=event.status,
+            class_=event.class_,
+            reason=event.detail or event.reason,
+            at=event.ts,
+        )
+    known.phase, known.attempt = DEAD, event.attempt
+    if state.open_turn is not None and state.open_turn.message_id == event.message_id:
+        state.open_turn = None
+
+
+def _session(state: State, event: events.SessionStarted | events.SessionResumed) -> None:
+    adapter = state.open_turn.adapter if state.open_turn is not None else ""
+    before = state.session
+    same = before is not None and isinstance(event, events.SessionResumed)
+    state.session = Session(
+        session_id=event.session_id,
+        adapter=adapter or (before.adapter if before else ""),
+        model=event.model or (before.model if same and before else None),
+        cwd=event.cwd,
+        version=event.version,
+        started_at=before.started_at if same and before else event.ts,
+        turns=before.turns if same and before else 0,
+    )
+
+
+def _session_gone(state: State, event: events.SessionLost | events.SessionArchived) -> None:
+    if isinstance(event, events.SessionArchived):
+        state.archived = [*state.archived[-49:], event.session_id]
+    if state.session is not None and state.session.session_id == event.session_id:
+        state.session = None
+
+
+def _turn_started(state: State, event: events.TurnStarted) -> None:
+    state.turn = event.turn or state.turn + 1
+    state.blocked = None
+    state.open_turn = OpenTurn(
+        turn=state.turn,
+        message_id=event.message_id,
+        attempt=event.attempt,
+        owner=event.owner,
+        turn_key=event.turn_key,
+        adapter=event.adapter,
+        via=event.via,
+        started_at=event.ts,
+        lease_until=event.lease_until,
+        processes=[],
+        asks={},
+        tools={},
+    )
+    known = _known(state, event)
+    if known is not None:
+        known.phase, known.attempt = STARTED, event.attempt
+
+
+def _agent_started(state: State, event: events.AgentStarted) -> None:
+    if state.open_turn is not None:
+        owner = state.open_turn.owner
+        for pid, ticks in ((event.guard_pid, event.guard_start_ticks), (event.pid, event.start_ticks)):
+            state.open_turn.processes.append(
+                Owner(
+                    pid=pid,
+                    start_ticks=ticks,
+                    boot_id=owner.boot_id,
+                    pid_namespace=owner.pid_namespace,
+                    host=owner.host,
+                )
+            )
+
+
+def _agent_exited(state: State, event: events.AgentExited) -> None:
+    if state.open_turn is not None:
+        state.open_turn.processes.clear()
+
+
+def _prompt_sent(state: State, event: events.PromptSent) -> None:
+    if state.open_turn is not None:
+        state.open_turn.sent = True
+    known = _known(state, event)
+    if known is not None:
+        known.phase = SENT
+
+
+def _turn_finished(state: State, event: events.TurnFinished) -> None:
+    known = _known(state, event)
+    if known is not None:
+        known.phase, known.attempt = FINISHED, event.attempt
+        known.outcome_seq, known.status = event.seq, event.status
+    totals = state.totals
+    if event.turn is not None:
+        totals.turns += 1
+        totals.usage = totals.usage.plus(event.usage)
+        if event.cost_usd is not None:
+            totals.cost_usd = (totals.cost_usd or 0.0) + event.cost_usd
+        if state.session is not None and state.session.session_id == event.session_id:
+            state.session.turns += 1
+            state.session.model = event.model or state.session.model
+    totals.by_status[event.status] = totals.by_status.get(event.status, 0) + 1
+    state.last = Last(
+        message_id=event.message_id,
+        turn=event.turn,
+        status=event.status,
+        class_=event.class_,
+        reason=event.reason,
+        at=event.ts,
+    )
+    if state.open_turn is not None and state.open_turn.message_id == event.message_id:
+        state.open_turn.finished = True
+
+
+def _turn_closed(state: State, event: events.TurnClosed) -> None:
+    known = _known(state, event)
+    if known is not None and known.phase != DEAD:
+        known.phase, known.attempt = CLOSED, event.attempt
+    if state.open_turn is not None and state.open_turn.message_id == event.message_id:
+        state.open_turn = None
+
+
+def _asked(state: State, event: events.PermissionAsked) -> None:
+    if state.open_turn is not None:
+        state.open_turn.asks[event.ask_id] = event
+
+
+def _answered(state: State, event: events.PermissionDecided | events.PermissionCancelled) -> None:
+    if state.open_turn is not None:
+        state.open_turn.asks.pop(event.ask_id, None)
+
+
+def _tool_called(state: State, event: events.ToolCalled) -> None:
+    if state.open_turn is not None:
+        state.open_turn.tools[event.call_id] = event.name
+
+
+def _tool_returned(state: State, event: events.ToolReturned) -> None:
+    if state.open_turn is not None:
+        state.open_turn.tools.pop(event.call_id, None)
+
+
+def _notice(state: State, event: events.Notice) -> None:
+    if event.code == "blocked":
+        state.blocked = event.text
+    elif event.code == "unblocked":
+        state.blocked = None
+
+
+_STEPS: dict[type[events.Event], Callable[[State, Any], None]] = {
+    events.MessageQueued: _queued,
+    events.MessageClaimed: _claimed,
+    events.MessageRequeued: _requeued,
+    events.MessageDead: _dead,
+    events.SessionStarted: _session,
+    events.SessionResumed: _session,
+    events.SessionLost: _session_gone,
+    events.SessionArchived: _session_gone,
+    events.TurnStarted: _turn_started,
+    events.AgentStarted: _agent_started,
+    events.AgentExited: _agent_exited,
+    events.PromptSent: _prompt_sent,
+    events.TurnFinished: _turn_finished,
+    events.TurnClosed: _turn_closed,
+    events.PermissionAsked: _asked,
+    events.PermissionDecided: _answered,
+    events.PermissionCancelled: _answered,
+    events.ToolCalled: _tool_called,
+    events.ToolReturned: _tool_returned,
+    events.Notice: _notice,
+}
+
+
+class Snapshot(Struct, kw_only=True, tag="snapshot", tag_field="type"):
+    """The first line of a segment: the state after everything before it, so that no older segment need be read.
+
+    `previous` is the name of the segment before, null for the first. `state` has the ids of 30 days.
+    """
+
+    v: int = 1
+    agent: str
+    ts: str
+    previous: str | None
+    last_seq: int
+    state: Raw

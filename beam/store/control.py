@@ -1,0 +1,57 @@
+"""Requests to an agent's holder: files in `control/new`, answered by a `control.done` in its journal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from beam import files
+from beam.errors import CorruptError
+
+Verb = Literal["interrupt", "drop", "retry", "edit", "reset"]
+
+
+class Control(Struct, frozen=True, kw_only=True):
+    """One request. `target` is the message id it is for (reset: none); over or unknown, it is refused, never applied to
+    another. `expires` is RFC 3339 UTC; `text` is an edit's new text."""
+
+    v: int = 1
+    id: str
+    verb: Verb
+    sender: str = field(name="from", default="human")
+    timestamp: str
+    expires: str
+    target: str | None = None
+    text: str | None = None
+
+
+_decoder = msgspec.json.Decoder(Control)
+
+
+def publish(directory: Path, control: Control) -> None:
+    """The request is on disk, for whoever holds the agent."""
+    name = f"{control.id}.json"
+    files.publish(directory / "tmp" / name, directory / "new" / name, msgspec.json.encode(control) + b"\n")
+
+
+def waiting(directory: Path) -> list[str]:
+    """The names of requests that nobody answered yet, oldest first."""
+    return [name for name in files.names(directory / "new") if name.endswith(".json")]
+
+
+def read(directory: Path, name: str) -> Control | None:
+    """The request; None if it is gone. Raises CorruptError."""
+    try:
+        return _decoder.decode(files.read(directory / "new" / name))
+    except FileNotFoundError:
+        return None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise CorruptError(f"{directory / 'new' / name} is no request: {error}") from error
+
+
+def remove(directory: Path, name: str) -> None:
+    """The request was answered."""
+    files.remove(directory / "new" / name)

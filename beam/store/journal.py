@@ -1,0 +1,387 @@
+"""An agent's journal on disk: segments of JSON lines, one writer, any number of readers that take no locks.
+
+A segment is named by the first seq it can hold and begins with a snapshot. Nothing is ever shortened: a line torn by a
+crash gets its newline, and the notice that follows names its bytes. Must not know: what the events mean.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from beam import events, files
+from beam.clock import Clock, rfc3339
+from beam.errors import CorruptError, DiskError
+from beam.events import AnyEvent, Event
+from beam.faults import reached
+from beam.limits import Limits
+from beam.redact import redact_event
+from beam.state import Snapshot, State, apply, forget
+
+_snapshot_decoder = msgspec.json.Decoder(Snapshot)
+_state_decoder = msgspec.json.Decoder(State)
+_SNAPSHOT = b'{"type":"snapshot"'
+_DAY_NS = 24 * 3600 * 1_000_000_000
+E = TypeVar("E", bound=Event)
+
+
+def segment_name(first_seq: int) -> str:
+    """The name of the segment that begins at that seq."""
+    return f"{first_seq:012d}.jsonl"
+
+
+def segments(directory: Path) -> list[str]:
+    """The segments' names, oldest first."""
+    return [name for name in files.names(directory) if name.endswith(".jsonl") and name[:-6].isdigit()]
+
+
+def read_state(directory: Path) -> State:
+    """The state now, from the newest segment alone. The empty state where there is no journal.
+
+    Raises CorruptError for damage that no notice covers.
+    """
+    found = segments(directory)
+    if not found:
+        return State()
+    segment = Segment.read(directory / found[-1])
+    state = segment.state
+    for event in segment.events:
+        apply(state, event)
+    return state
+
+
+class Segment(Struct):
+    """One segment as it is now. Its events stand in [begin, end); `torn` is [start, end) of bytes after the last newline."""
+
+    path: Path
+    state: State
+    events: list[AnyEvent]
+    begin: int
+    end: int
+    torn: tuple[int, int] | None
+    uncovered: tuple[int, int] | None
+
+    @classmethod
+    def read(cls, path: Path) -> Segment:
+        """Reads it all. `uncovered` is the last line, if it is damaged and nothing follows that says so (a crash between
+        the two steps of a repair). Raises CorruptError for any other damage."""
+        data = files.read(path)
+        line_end = data.find(b"\n")
+        if line_end < 0:
+            raise CorruptError(
+                f"{path} has no snapshot", "move it aside; the segment before it is whole", subject=str(path)
+            )
+        state = _snapshot_state(path, data[:line_end])
+        lines = Lines(path)
+        found = list(lines.feed(data[line_end + 1 :], line_end + 1))
+        return cls(path, state, found, line_end + 1, lines.position, lines.torn(len(data)), lines.pending)
+
+
+def _snapshot_state(path: Path, line: bytes) -> State:
+    try:
+        snapshot = _snapshot_decoder.decode(line)
+        state = _state_decoder.decode(snapshot.state)
+    except msgspec.MsgspecError as error:
+        raise CorruptError(
+            f"{path} has a damaged snapshot: {error}", "restore the file from a backup", subject=str(path)
+        ) from error
+    state.seq = snapshot.last_seq
+    return state
+
+
+class Lines:
+    """Turns a segment's bytes after its snapshot into events; feed them in pieces.
+
+    A line that is no event waits in `pending` until the next line, which must be the notice that covers it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._rest = b""
+        self.position = 0
+        self.pending: tuple[int, int] | None = None
+        self._why: CorruptError | None = None
+
+    def feed(self, data: bytes, offset: int = -1) -> Iterator[AnyEvent]:
+        """The events of the whole lines so far. `offset`: where in the file the first piece begins."""
+        if offset >= 0:
+            self.position = offset
+        data = self._rest + data
+        start = 0
+        while (end := data.find(b"\n", start)) >= 0:
+            begin = self.position
+            self.position += end + 1 - start
+            event = self._line(data[start:end], begin, begin + end - start)
+            start = end + 1
+            if event is not None:
+                yield event
+        self._rest = data[start:]
+
+    def _line(self, line: bytes, begin: int, end: int) -> AnyEvent | None:
+        try:
+            event = events.decode(line)
+        except CorruptError as error:
+            if self.pending is not None:
+                self._raise()
+            if line.strip():
+                self.pending, self._why = (begin, end), error
+            return None
+        if self.pending is not None:
+            covers = event.covers if isinstance(event, events.Notice) else None
+            if covers is None or tuple(covers) != self.pending:
+                self._raise()
+            self.pending = None
+        return event
+
+    def _raise(self) -> None:
+        begin = self.pending[0] if self.pending else 0
+        raise CorruptError(
+            f"{self._path} is damaged at byte {begin}: {self._why}",
+            f"`beam log {self._path.parent.parent.name} --verify` lists all damage; restore the file from a backup",
+            subject=str(self._path),
+        )
+
+    def torn(self, size: int) -> tuple[int, int] | None:
+        """The bytes after the last newline, if any."""
+        return (self.position, size) if size > self.position else None
+
+
+class Journal:
+    """The holder's side: appends, and keeps the state. Everything is redacted on its way in."""
+
+    def __init__(self, directory: Path, agent: str, clock: Clock, limits: Limits) -> None:
+        self.directory = directory
+        self.agent = agent
+        self.state = State(agent=agent)
+        self.redacted = 0
+        self._clock = clock
+        self._limits = limits
+        self._handle = -1
+        self._size = 0
+        self._begun = 0
+        self._torn: int | None = None
+        self._suspect = False
+        self._name = ""
+
+    @classmethod
+    def open(cls, directory: Path, agent: str, clock: Clock, limits: Limits) -> Journal:
+        """The journal, repaired and ready to append. Only the holder may."""
+        journal = cls(directory, agent, clock, limits)
+        found = segments(directory)
+        if not found:
+            journal._begin_segment()
+            return journal
+        segment = Segment.read(directory / found[-1])
+        journal._take(segment, found[-1])
+        return journal
+
+    def _take(self, segment: Segment, name: str) -> None:
+        self.state = segment.state
+        for event in segment.events:
+            apply(self.state, event)
+        self._open_handle(name)
+        self._begun = segment.begin
+        if segment.torn is not None:
+            begin, end = segment.torn
+            self._write(b"\n", sync=False)
+            whole = self._decoded(self.directory / name, begin, end)
+            if whole is not None and whole.seq == self.state.seq + 1:
+                apply(self.state, whole)
+            else:
+                self._note_torn(begin, end)
+        elif segment.uncovered is not None:
+            self._note_torn(*segment.uncovered)
+
+    @staticmethod
+    def _decoded(path: Path, begin: int, end: int) -> AnyEvent | None:
+        with path.open("rb") as file:
+            file.seek(begin)
+            try:
+                return events.decode(file.read(end - begin))
+            except CorruptError:
+                return None
+
+    def _note_torn(self, begin: int, end: int) -> None:
+        text = (
+            f"{end - begin} bytes of a line that a crash cut short stand at {begin} of {self._name}; readers skip them"
+        )
+        self.append(events.Notice(text=text, code="torn", covers=(begin, end)), sync=True)
+
+    def _open_handle(self, name: str) -> None:
+        path = self.directory / name
+        with files.disk("open", path):
+            self._handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+            self._size = os.fstat(self._handle).st_size
+        self._name = name
+        self._begun = self._size
+
+    def _begin_segment(self) -> None:
+        now = self._clock.now_ns()
+        forget(self.state, rfc3339(max(0, now - self._limits.known_ids_days * _DAY_NS)))
+        snapshot = Snapshot(
+            agent=self.agent,
+            ts=self._stamp_time(),
+            previous=self._name or None,
+            last_seq=self.state.seq,
+            state=Raw(msgspec.json.encode(self.state)),
+        )
+        name = segment_name(self.state.seq + 1)
+        temporary = self.directory / f".{name}.tmp"
+        files.write_new(temporary, msgspec.json.encode(snapshot) + b"\n")
+        reached("segment.written")
+        files.move(temporary, self.directory / name)
+        reached("segment.published")
+        self.close()
+        self._open_handle(name)
+
+    def rotate_if_due(self) -> None:
+        """Begins a new segment if this one has grown enough. Only between turns."""
+        if self._size - self._begun > max(self._limits.segment_bytes, self._begun):
+            self._begin_segment()
+
+    def _stamp_time(self) -> str:
+        return max(self.state.ts, rfc3339(self._clock.now_ns()))
+
+    def append(self, body: E, *, turn: int | None = None, message_id: str | None = None, sync: bool = False) -> E:
+        """The event as it stands in the journal now: stamped, redacted. With `sync` it is on disk when this returns.
+
+        Raises DiskError; then the journal says nothing of the event, and the next append repairs what was half written.
+        """
+        if self._suspect:
+            self._reread()
+        if self._torn is not None:
+            self._repair()
+        clean, count = redact_event(body)
+        event = events.stamp(
+            clean, seq=self.state.seq + 1, ts=self._stamp_time(), agent=self.agent, turn=turn, message_id=message_id
+        )
+        self._write(events.encode(event) + b"\n", sync=sync)
+        self.redacted += count
+        apply(self.state, event)  # type: ignore[arg-type]  # every Event is one of AnyEvent
+        return event
+
+    def _write(self, data: bytes, *, sync: bool) -> None:
+        path = self.directory / self._name
+        try:
+            files.write_all(self._handle, data)
+        except OSError as error:
+            begin = self._size
+            self._size = os.fstat(self._handle).st_size
+            if self._size > begin:
+                self._torn = begin
+            raise files.disk_error("write", path, error) from error
+        self._size += len(data)
+        if sync:
+            try:
+                os.fsync(self._handle)
+            except OSError as error:
+                self._suspect = True
+                raise files.disk_error("sync", path, error) from error
+
+    def _reread(self) -> None:
+        """After a failed fsync nobody knows which of the written pages are on disk: what can be read counts, and it is
+        said again in a new segment, which is synced as a whole."""
+        self._suspect = False
+        self.close()
+        name = self._name
+        self._torn = None
+        self._take(Segment.read(self.directory / name), name)
+        self._begin_segment()
+
+    def _repair(self) -> None:
+        begin = self._torn
+        assert begin is not None
+        end = self._size
+        self._write(b"\n", sync=False)
+        self._torn = None
+        self._note_torn(begin, end)
+
+    def close(self) -> None:
+        """Nothing more will be appended here."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+
+class Reader:
+    """Events in order from a position, and later ones when asked again. Holds no file open and takes no lock."""
+
+    def __init__(self, directory: Path, after_seq: int = 0) -> None:
+        self.directory = directory
+        self.seq = after_seq
+        self._name = ""
+        self._offset = 0
+        self._lines: Lines | None = None
+
+    @classmethod
+    def at_end(cls, directory: Path) -> tuple[Reader, State]:
+        """A reader of what comes after now, and the state now."""
+        reader = cls(directory)
+        state = read_state(directory)
+        reader.seq = state.seq
+        return reader, state
+
+    def poll(self) -> list[AnyEvent]:
+        """The events that are new since the last call. Raises CorruptError."""
+        found: list[AnyEvent] = []
+        while True:
+            if self._name:
+                found += self._read_segment()
+            following = self._following()
+            if following is None:
+                return found
+            if self._name:
+                found += self._read_segment()
+            self._name, self._offset, self._lines = following, 0, Lines(self.directory / following)
+
+    def _following(self) -> str | None:
+        names = segments(self.directory)
+        if self._name:
+            later = [name for name in names if name > self._name]
+            return later[0] if later else None
+        holding = [name for name in names if int(name[:-6]) <= self.seq + 1]
+        return holding[-1] if holding else (names[0] if names else None)
+
+    def _read_segment(self) -> list[AnyEvent]:
+        path = self.directory / self._name
+        lines = self._lines
+        assert lines is not None
+        try:
+            if self._offset and path.stat().st_size <= self._offset:
+                return []
+            with path.open("rb") as file:
+                file.seek(self._offset)
+                data = file.read()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise files.disk_error("read", path, error) from error
+        if not data:
+            return []
+        first = self._offset == 0
+        if first:
+            snapshot_end = data.find(b"\n") + 1
+            if not snapshot_end:
+                return []
+            fed = list(lines.feed(data[snapshot_end:], snapshot_end))
+        else:
+            fed = list(lines.feed(data))
+        self._offset += len(data)
+        new = [event for event in fed if event.seq > self.seq]
+        if new:
+            self.seq = new[-1].seq
+        return new
+
+
+def read_event(directory: Path, seq: int) -> AnyEvent:
+    """The event with that number. Raises DiskError if the journal no longer has it."""
+    holding = [name for name in segments(directory) if int(name[:-6]) <= seq]
+    for event in Segment.read(directory / holding[-1]).events if holding else ():
+        if event.seq == seq:
+            return event
+    raise DiskError(f"event {seq} is not in {directory}", "its segment was removed", subject=str(directory))

@@ -1,0 +1,153 @@
+"""An agent's queue on disk: put, claim, back, remove, bury. Only the holder calls anything but `put` and the readers.
+
+`new/` waits, `cur/` is claimed, `dead/` was given up on; a name is `<position>-<id>.json` and positions are given at
+publication, so names sort in the order of arrival whatever the clock does. Must not know: what a turn is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+
+from beam import files
+from beam.clock import Clock
+from beam.errors import LimitError
+from beam.faults import reached
+from beam.limits import Limits
+from beam.message import Message, encode, file_name, parse_file_name
+from beam.store.lock import short_lock
+
+BOXES = ("tmp", "new", "cur", "dead")
+
+
+class Entry(Struct, frozen=True):
+    """A message's file, by its name alone."""
+
+    position: int
+    id: str
+    box: str
+
+    @property
+    def name(self) -> str:
+        return file_name(self.position, self.id)
+
+
+class Queue:
+    """The queue in one directory; `put_lock` is the file that orders its writers."""
+
+    def __init__(self, directory: Path, put_lock: Path) -> None:
+        self.directory = directory
+        self.put_lock = put_lock
+
+    def path(self, entry: Entry) -> Path:
+        """Where the entry's file is."""
+        return self.directory / entry.box / entry.name
+
+    def entries(self, box: str) -> list[Entry]:
+        """What lies in that box, in order."""
+        found = (parse_file_name(name) for name in files.names(self.directory / box))
+        return [Entry(parsed[0], parsed[1], box) for parsed in found if parsed]
+
+    def find(self, message_id: str) -> Entry | None:
+        """Where the message lies; looked for in the order in which messages move, so that one that moves is not missed."""
+        for box in ("new", "cur", "dead"):
+            for entry in self.entries(box):
+                if entry.id == message_id:
+                    return entry
+        return None
+
+    def put(
+        self,
+        message: Message,
+        clock: Clock,
+        limits: Limits,
+        *,
+        exempt: bool = False,
+        known: Callable[[], bool] | None = None,
+    ) -> bool:
+        """Publishes the message; it is on disk when this returns.
+
+        With `known` (for ids that are not random) nothing is put if the message is here already, or if `known()`, asked
+        under the lock, says that the journal has it; then False. Raises LimitError when the queue is full, unless
+        `exempt`; DiskError with nothing published.
+        """
+        return bool(self.put_all([message], clock, limits, exempt=exempt, known=known))
+
+    def put_all(
+        self,
+        messages: list[Message],
+        clock: Clock,
+        limits: Limits,
+        *,
+        exempt: bool = False,
+        known: Callable[[], bool] | None = None,
+    ) -> int:
+        """Publishes several messages in this order, with one sync of the directory; how many were put."""
+        with short_lock(self.put_lock) as handle:
+            if known is not None and (self.find(messages[0].id) is not None or known()):
+                return 0
+            if not exempt:
+                waiting = len(self.entries("new"))
+                if waiting + len(messages) > limits.waiting:
+                    raise LimitError(
+                        f"{waiting} messages wait for {messages[0].to}, the limit is {limits.waiting}",
+                        "wait for some to finish, drop some (`beam queue list`), or raise `limits: waiting:` in beam.yaml",
+                        subject=messages[0].to,
+                    )
+            first = max(self._last_position(handle) + 1, clock.now_ns())
+            names = [file_name(first + offset, message.id) for offset, message in enumerate(messages)]
+            temporaries: list[Path] = []
+            try:
+                for name, message in zip(names, messages, strict=True):
+                    temporaries.append(self.directory / "tmp" / name)
+                    files.write_new(temporaries[-1], encode(message))
+                reached("put.written")
+                self._remember_position(handle, first + len(messages) - 1)
+                for name, temporary in zip(names, temporaries, strict=True):
+                    with files.disk("publish", temporary):
+                        temporary.rename(self.directory / "new" / name)
+            except BaseException:
+                for temporary in temporaries:
+                    with contextlib.suppress(OSError):
+                        temporary.unlink()
+                raise
+            files.sync_directory(self.directory / "new")
+            reached("put.published")
+        return len(messages)
+
+    def _last_position(self, handle: int) -> int:
+        with files.disk("read", self.put_lock):
+            written = os.pread(handle, 20, 0)
+        if len(written) == 20 and written.isdigit():
+            return int(written)
+        return max((entry.position for box in BOXES[1:] for entry in self.entries(box)), default=0)
+
+    def _remember_position(self, handle: int, position: int) -> None:
+        with files.disk("write", self.put_lock):
+            os.pwrite(handle, b"%020d" % position, 0)
+
+    def move(self, entry: Entry, box: str) -> Entry:
+        """The entry in another box, on disk. Raises FileNotFoundError if its file is gone."""
+        moved = Entry(entry.position, entry.id, box)
+        files.move(self.path(entry), self.path(moved))
+        return moved
+
+    def remove(self, entry: Entry) -> None:
+        """The entry's file is gone."""
+        files.remove(self.path(entry))
+
+    def rewrite(self, entry: Entry, message: Message) -> None:
+        """The waiting entry has another content."""
+        files.publish(self.directory / "tmp" / entry.name, self.path(entry), encode(message))
+
+    def sweep(self, older_than_ns: int) -> None:
+        """Removes what dead writers left in `tmp/` before that time (nanoseconds)."""
+        directory = self.directory / "tmp"
+        for name in files.names(directory):
+            with contextlib.suppress(OSError):
+                if (directory / name).stat().st_mtime_ns < older_than_ns:
+                    (directory / name).unlink()

@@ -1,0 +1,85 @@
+"""The player: which answer a request gets, over the life of one scripted model.
+
+It remembers what was used up, and by their ids what answers the results of its own tool calls; so parallel
+conversations do not mix. Must not know: any wire format, sockets, clocks.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from beam.testing.fake_model import directives
+from beam.testing.fake_model.script import ECHO, RESULT, Answer, Asked, Script, as_answer, expand
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """A tool call under its id."""
+
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """An answer made out for one request: templates filled, ids given. Pace and faults are the `answer`'s."""
+
+    text: str
+    thinking: str
+    calls: tuple[Call, ...]
+    answer: Answer
+    id: str
+
+    @property
+    def stop(self) -> str:
+        """end_turn, tool_use, max_tokens or refusal."""
+        return "tool_use" if self.calls and self.answer.stop == "end_turn" else self.answer.stop
+
+
+class Player:
+    """Plays one script; safe to ask from several threads. `new_id` gives a fresh id each time."""
+
+    def __init__(self, script: Script, *, new_id: Callable[[], str]) -> None:
+        self._script = script
+        self._new_id = new_id
+        self._lock = threading.Lock()
+        self._used = [0] * len(script.rules)
+        self._asked: Counter[tuple[str, int]] = Counter()
+        self._then: dict[str, Answer] = {}
+
+    def reply(self, asked: Asked) -> Reply:
+        """The reply to this request; asking uses up rules that have a count."""
+        with self._lock:
+            answer = self._answer(asked)
+            calls = tuple(Call(id=self._new_id(), name=tool.name, input=tool.input) for tool in answer.tools)
+            for call in calls:
+                self._then[call.id] = as_answer(RESULT if answer.then is None else answer.then)
+            message_id = self._new_id()
+        text = answer.text
+        if text is None:
+            text = "" if answer.tools or answer.stop == "refusal" else ECHO
+        return Reply(
+            text=expand(text, asked),
+            thinking=expand(answer.thinking or "", asked),
+            calls=calls,
+            answer=answer,
+            id=message_id,
+        )
+
+    def _answer(self, asked: Asked) -> Answer:
+        if asked.call_ids:
+            followers = [self._then[call_id] for call_id in asked.call_ids if call_id in self._then]
+            return followers[0] if followers else Answer(text=RESULT)
+        for index, rule in enumerate(self._script.rules):
+            if (rule.times is None or self._used[index] < rule.times) and rule.fits(asked):
+                self._used[index] += 1
+                return rule
+        if not self._script.directives:
+            return Answer()
+        key = (asked.prompt, asked.turns)
+        self._asked[key] += 1
+        return directives.answer(asked, before=self._asked[key] - 1)

@@ -1,0 +1,180 @@
+"""What the scripted model answers: the values of a script, and how a file becomes one.
+
+A script is a list of rules; `replies` are rules that are used up one after another. Must not know: any vendor's wire
+format, sockets, clocks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from beam.errors import ConfigError
+
+Place = Literal["start", "middle"]
+Stop = Literal["end_turn", "max_tokens", "refusal"]
+Positive = Annotated[int, Meta(ge=1)]
+Seconds = Annotated[float, Meta(ge=0)]
+
+
+class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One tool call of the model. `input` is the tool's JSON object."""
+
+    name: str
+    input: dict[str, Any] = {}
+
+
+class Error(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An API error. `type` null: the usual one of that status. `retry_after`: seconds, sent as a header."""
+
+    status: Annotated[int, Meta(ge=400, le=599)] = 500
+    type: str | None = None
+    message: str = "scripted error"
+    retry_after: Seconds | None = None
+
+
+class Figures(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Token figures to report; null: estimated at 4 bytes a token (cache figures: 0)."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+
+
+class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One answer of the model.
+
+    `text` null: nothing beside tool calls or a refusal, else the echo; "" is an empty reply. `tools` are called in
+    parallel; `then` answers their results (null: RESULT). `chunk`: characters a streamed piece; `delay`: seconds before
+    each piece. `at` says where `error`, `stall` (seconds, or true: for ever) and `drop` happen. `malformed`: a broken
+    piece of JSON in the middle.
+    """
+
+    text: str | None = None
+    thinking: str | None = None
+    tools: tuple[Tool, ...] = ()
+    then: str | Answer | None = None
+    stop: Stop = "end_turn"
+    usage: Figures = Figures()
+    chunk: Positive = 24
+    delay: Seconds = 0.0
+    error: Error | None = None
+    stall: bool | Seconds = False
+    drop: bool = False
+    at: Place = "start"
+    malformed: bool = False
+
+
+class Rule(Answer, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An answer and when to give it: all that is said must hold.
+
+    `match` is a part of the prompt, `regex` is searched in it, `turns` is the number of prompts in the conversation,
+    `model` a part of the model's name. After `times` requests the rule is used up (null: never).
+    """
+
+    match: str | None = None
+    regex: str | None = None
+    turns: Positive | None = None
+    model: str | None = None
+    times: Positive | None = None
+
+    def fits(self, asked: Asked) -> bool:
+        """Whether this request is one for the rule."""
+        return (
+            (self.match is None or self.match in asked.prompt)
+            and (self.regex is None or re.search(self.regex, asked.prompt) is not None)
+            and (self.turns is None or self.turns == asked.turns)
+            and (self.model is None or self.model in asked.model)
+        )
+
+
+class Script(Struct, frozen=True, kw_only=True):
+    """Rules in the order they are tried. With `directives`, a prompt that fits none may say itself what it gets."""
+
+    rules: tuple[Rule, ...] = ()
+    directives: bool = True
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What a request asks, whatever its wire format.
+
+    `prompt` is the last thing a person said, verbatim; `turns` counts how often one did; `call_ids` and `results` are
+    the tool calls that the last message answers. `size` is the request's in bytes.
+    """
+
+    prompt: str = ""
+    turns: int = 0
+    model: str = ""
+    stream: bool = False
+    call_ids: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    size: int = 0
+
+
+ECHO = "ECHO[{prompt}] turns={turns}"
+RESULT = "RESULT[{result}] turns={turns}"
+_PLACEHOLDER = re.compile(r"\{(prompt|turns|model|result)\}")
+
+
+def expand(template: str, asked: Asked) -> str:
+    """The template with {prompt}, {turns}, {model} and {result} filled in; other braces stay as they are."""
+    values = {
+        "prompt": asked.prompt,
+        "turns": str(asked.turns),
+        "model": asked.model,
+        "result": "\n".join(asked.results),
+    }
+    return _PLACEHOLDER.sub(lambda found: values[found[1]], template)
+
+
+class _File(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    rules: tuple[Rule, ...] = ()
+    replies: tuple[str | Rule, ...] = ()
+    otherwise: str | Answer | None = None
+    directives: bool | None = field(default=None)
+
+
+def load(path: Path) -> Script:
+    """The script of a YAML or JSON file. Raises ConfigError that names the file and the field."""
+    import yaml
+
+    try:
+        value = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"can't read the script {path}: {error}", subject=str(path)) from error
+    return parse({} if value is None else value, name=str(path))
+
+
+def parse(value: object, *, name: str = "script") -> Script:
+    """The script that this plain value describes; `name` is what errors call it. Raises ConfigError."""
+    try:
+        read = msgspec.convert(value, _File)
+        rules = read.rules + tuple(_once(reply) for reply in read.replies)
+        for rule in rules:
+            re.compile(rule.regex or "")
+    except (msgspec.ValidationError, re.error) as error:
+        raise ConfigError(f"{name}: {error}", "docs/fake-model.md lists what a script may say", subject=name) from error
+    if read.otherwise is not None:
+        rules = (*rules, _always(read.otherwise))
+    return Script(rules=rules, directives=not rules if read.directives is None else read.directives)
+
+
+def as_answer(value: str | Answer) -> Answer:
+    """A text is the answer that says it."""
+    return Answer(text=value) if isinstance(value, str) else value
+
+
+def _once(reply: str | Rule) -> Rule:
+    rule = Rule(text=reply) if isinstance(reply, str) else reply
+    return rule if rule.times else msgspec.structs.replace(rule, times=1)
+
+
+def _always(answer: str | Answer) -> Rule:
+    given: Mapping[str, Any] = msgspec.structs.asdict(as_answer(answer))
+    return Rule(**given)

@@ -1,0 +1,148 @@
+"""`FakeModel`: a scripted model that runs in the background of a test, and its log of requests."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+from msgspec import Struct
+
+from beam.agents import registry
+from beam.errors import DiskError, UnsupportedError
+from beam.testing.fake_model.http import Server
+from beam.testing.fake_model.player import Player
+from beam.testing.fake_model.script import Asked, Script, load, parse
+
+_SECRET_HEADERS = frozenset(
+    {"authorization", "x-api-key", "x-goog-api-key", "api-key", "cookie", "proxy-authorization"}
+)
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """One request as it came. `time` is RFC 3339 UTC; header names are lower case, values of secret ones are `***`;
+    `body` is the parsed JSON, null where there was none; `asked` is set for requests for an answer."""
+
+    time: str
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: Any = None
+    asked: Asked | None = None
+
+
+class FakeModel:
+    """A scripted model that answers over HTTP; start it with `with`.
+
+    `script`: a Script, a plain value, the path of a YAML or JSON file, or null for echoes and directives. `port` 0: any
+    free one. `log`: a file that each request is appended to, one JSON object a line. `clock` gives seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        script: Script | Mapping[str, Any] | Path | None = None,
+        *,
+        port: int = 0,
+        log: Path | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.requests: list[Request] = []
+        self._log = log
+        self._clock = clock
+        self._port = port
+        self._lock = threading.Lock()
+        self._server: Server | None = None
+        self._thread: threading.Thread | None = None
+        self._player = Player(_script(script), new_id=lambda: uuid.uuid4().hex)
+
+    @property
+    def url(self) -> str:
+        """Where it listens, without a slash at the end. Only while it runs."""
+        if self._server is None:
+            raise RuntimeError("the scripted model is not running: use `with`")
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def start(self) -> Self:
+        """Listen and answer in the background. Raises DiskError where the port is taken or the log can't be written."""
+        try:
+            if self._log is not None:
+                self._log.touch()
+            self._server = Server(("127.0.0.1", self._port), self._player, self._record)
+        except OSError as error:
+            what = self._log if error.filename else f"127.0.0.1:{self._port}"
+            raise DiskError(f"can't start the scripted model: {what}: {error.strerror}", subject=str(what)) from error
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="fake-model", daemon=True)
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Cut all connections, stalled ones too, and close the port. Doing it twice is once."""
+        server, thread = self._server, self._thread
+        self._server = self._thread = None
+        if server is not None and thread is not None:
+            server.stop()
+            thread.join()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def env(self, adapter: str) -> dict[str, str]:
+        """The variables that make a CLI of this adapter talk to this model only.
+
+        Raises NotFoundError for no adapter, UnsupportedError for one that can't be pointed at a model.
+        """
+        return model_env(adapter, self.url)
+
+    def prompts(self) -> list[str]:
+        """The last thing a person said, of each request for an answer, in order."""
+        with self._lock:
+            return [request.asked.prompt for request in self.requests if request.asked is not None]
+
+    def _record(self, method: str, path: str, headers: Mapping[str, str], body: object, asked: Asked | None) -> None:
+        shown = {name.lower(): "***" if name.lower() in _SECRET_HEADERS else value for name, value in headers.items()}
+        with self._lock:
+            at = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+            request = Request(time=at, method=method, path=path, headers=shown, body=body, asked=asked)
+            self.requests.append(request)
+            if self._log is not None:
+                with self._log.open("a", encoding="ascii") as file:
+                    file.write(json.dumps(msgspec.to_builtins(request)) + "\n")
+
+
+def model_env(adapter: str, url: str) -> dict[str, str]:
+    """The variables that make a CLI of this adapter talk to the model at `url` only.
+
+    Raises NotFoundError for no adapter, UnsupportedError for one that can't be pointed at a model.
+    """
+    if adapter not in registry.ADAPTERS:
+        registry.adapter(adapter)
+    name = f"{registry.ADAPTERS[adapter]}.env"
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name not in (name, registry.ADAPTERS[adapter]):
+            raise
+        raise UnsupportedError(f"{adapter} can't be pointed at a scripted model", subject=adapter) from error
+    env: dict[str, str] = module.fake_model_env(url)
+    return env
+
+
+def _script(given: Script | Mapping[str, Any] | Path | None) -> Script:
+    if isinstance(given, Script):
+        return given
+    if isinstance(given, Path):
+        return load(given)
+    return parse({} if given is None else given)

@@ -1,0 +1,190 @@
+"""The steps of a script, played: each as the frames that it writes on stdout (docs/scripted.md).
+
+Must not know: which reply is played, sessions, arguments.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from beam.testing.script import Reply
+
+CHUNK = 12  # characters of a streamed piece, where the script says nothing
+_TEMPLATE = re.compile(r"\{(prompt|turn|session|agent|model|from|env\.([A-Za-z_][A-Za-z0-9_]*))\}")
+
+
+def write_frame(frame: str, /, **fields: object) -> None:
+    """One frame on stdout, at once."""
+    write_line(json.dumps({"frame": frame, **fields}, default=str).encode())
+
+
+def write_line(line: bytes) -> None:
+    """One raw line on stdout, at once."""
+    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def fill(value: Any, names: Mapping[str, str], environ: Mapping[str, str]) -> Any:
+    """The value with the templates in its texts filled in; a variable that is not set is empty."""
+    if isinstance(value, str):
+        return _TEMPLATE.sub(lambda match: environ.get(match[2], "") if match[2] else names[match[1]], value)
+    if isinstance(value, list):
+        return [fill(item, names, environ) for item in value]
+    if isinstance(value, dict):
+        return {key: fill(item, names, environ) for key, item in value.items()}
+    return value
+
+
+class Player:
+    """Plays the steps of one reply; `result` is what the last frame says."""
+
+    def __init__(self, forget: Callable[[], None]) -> None:
+        self._forget = forget
+        self._calls = 0
+        self._tokens: dict[str, int] = {}
+        self._cost: float | None = None
+        self._is_over = False
+        self.result: dict[str, Any] = {"status": "completed", "reply": ""}
+
+    def play(self, reply: Reply, names: Mapping[str, str], environ: Mapping[str, str]) -> None:
+        """Writes the frames of each step, up to one that ends the turn."""
+        for step in reply:
+            value = fill(step.value, names, environ)
+            getattr(self, f"step_{step.verb}")(value, **step.beside)
+            if self._is_over:
+                return
+
+    def _end(self, status: str, **fields: object) -> None:
+        self.result.update(status=status, **fields)
+        self._is_over = True
+
+    def step_text(self, text: str) -> None:
+        self.result["reply"] = text
+        write_frame("text", text=text)
+
+    def step_delta(self, text: str) -> None:
+        write_frame("delta", text=text)
+
+    def step_stream(self, value: dict[str, Any]) -> None:
+        text, size = value["text"], value.get("chunk", CHUNK)
+        for start in range(0, len(text), size):
+            write_frame("delta", text=text[start : start + size])
+            time.sleep(value.get("delay", 0))
+        self.step_text(text)
+
+    def step_big(self, size: int) -> None:
+        self.step_text("x" * size)
+
+    def step_think(self, text: str) -> None:
+        write_frame("thinking", text=text)
+
+    def step_delay(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def step_tool(self, value: dict[str, Any]) -> None:
+        call_id = self._call(value["name"], value.get("input"))
+        if "progress" in value:
+            write_frame("tool_progress", id=call_id, text=value["progress"])
+        time.sleep(value.get("delay", 0))
+        if not value.get("unfinished"):
+            output, is_error = value.get("output", ""), value.get("is_error", False)
+            write_frame("tool_result", id=call_id, output=output, is_error=is_error)
+
+    def _call(self, name: str, input: object) -> str:
+        self._calls += 1
+        write_frame("tool_call", id=f"call-{self._calls}", name=name, input=input)
+        return f"call-{self._calls}"
+
+    def step_run(self, argv: list[str]) -> None:
+        import subprocess
+        import tempfile
+
+        call_id = self._call("run", {"argv": argv})
+        with tempfile.TemporaryFile() as output:  # not a pipe: what the program leaves behind may hold it open
+            try:
+                code = subprocess.run(
+                    argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, check=False
+                ).returncode
+            except (OSError, ValueError) as error:
+                write_frame("tool_result", id=call_id, output=str(error), is_error=True)
+                return
+            output.seek(0)
+            said = output.read().decode("utf-8", "replace")
+        write_frame("tool_result", id=call_id, output=said, is_error=code != 0)
+
+    def step_plan(self, steps: list[dict[str, str]]) -> None:
+        write_frame("plan", steps=steps)
+
+    def step_file(self, value: dict[str, str]) -> None:
+        write_frame("file", **value)
+
+    def step_status(self, value: dict[str, Any]) -> None:
+        write_frame("status", **value)
+
+    def step_usage(self, tokens: dict[str, int]) -> None:
+        self._tokens = tokens
+        write_frame("usage", usage=self._tokens, cost_usd=self._cost)
+
+    def step_cost_usd(self, cost: float) -> None:
+        self._cost = cost
+        write_frame("usage", usage=self._tokens, cost_usd=self._cost)
+
+    def step_stderr(self, text: str) -> None:
+        sys.stderr.write(text.rstrip("\n") + "\n")
+        sys.stderr.flush()
+
+    def step_garbage(self, lines: list[str | bytes]) -> None:
+        for line in lines:
+            write_line(line.encode("utf-8", "surrogatepass") if isinstance(line, str) else line)
+
+    def step_lose_session(self, flag: bool) -> None:
+        if flag:
+            self._forget()
+
+    def step_silent(self, flag: bool) -> None:
+        if flag:
+            self._end("completed", reply="")
+
+    def step_truncate(self, flag: bool) -> None:
+        if flag:
+            self._end("truncated", reason="the answer was cut off at the output limit")
+
+    def step_refuse(self, reason: str) -> None:
+        self._end("refused", reason=reason)
+
+    def step_limit(self, reason: str) -> None:
+        self._end("limit", reason=reason)
+
+    def step_fail(self, value: dict[str, str]) -> None:
+        reason = value.get("reason", "the script says that it failed")
+        self._end("failed", **{"class": value.get("class", "unknown")}, reason=reason, reply=None)
+
+    def step_deny(self, value: dict[str, Any]) -> None:
+        by = value.get("by", "default")
+        denial = {"tool": value["tool"], "input": value.get("input"), "by": by}
+        self.result.setdefault("denials", []).append(denial)
+        if by == "default":
+            self._end("denied", reason=f"{value['tool']} was denied")
+
+    def step_crash(self, how: str | int) -> NoReturn:
+        if isinstance(how, str):
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.Signals[how])
+            time.sleep(1)  # a signal that does not end a process
+        os._exit(how if isinstance(how, int) else 1)
+
+    def step_hang(self, flag: bool, *, stubborn: bool = False) -> None:
+        if stubborn:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)
+        if flag:
+            write_frame("status", state="hanging")
+        while flag:
+            time.sleep(3600)

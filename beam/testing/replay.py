@@ -1,0 +1,41 @@
+"""Replay: an agent CLI's recorded output -> beam's events, through the same decoder that a live turn uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from beam.agents import registry
+from beam.agents.base import Exit, Turn
+from beam.errors import UnsupportedError
+from beam.events import Event, TurnFinished, stamp
+from beam.outcome import exit_code
+
+
+def replay(name: str, lines: Iterable[bytes], *, session_id: str | None = None, exit: Exit) -> Iterator[Event]:
+    """The events of one recorded process of this adapter's CLI, numbered from 1; the last one is `turn.finished`.
+
+    `lines` end with or without a newline; `session_id` is the resume id that the turn asked for; `exit` is how the
+    process ended. `ts` stays empty: nobody recorded it. Raises NotFoundError for no adapter, UnsupportedError for one
+    without a headless face.
+    """
+    face = registry.adapter(name).exec
+    if face is None:
+        raise UnsupportedError(f"{name} has no headless output to decode", subject=name)
+    turn = Turn(text="", message_id="", agent=name, session_id=session_id)
+    decoder = face.decoder(turn)
+    seq = 0
+    for line in lines:
+        for event in decoder.line(line.removesuffix(b"\n")):
+            yield stamp(event, seq=(seq := seq + 1), ts="", agent=name, turn=1, message_id=None)
+    events, verdict = decoder.end(exit)
+    said = {field: getattr(verdict, field) for field in verdict.__struct_fields__}
+    finished = TurnFinished(**said, via="exec", exit_code=exit_code(verdict.status, verdict.class_))
+    for event in (*events, finished):
+        yield stamp(event, seq=(seq := seq + 1), ts="", agent=name, turn=1, message_id=None)
+
+
+def without_raw(event: Event) -> Event:
+    """The event without the CLI's own line on it."""
+    return msgspec.structs.replace(event, raw=msgspec.UNSET) if "raw" in event.__struct_fields__ else event

@@ -1,0 +1,297 @@
+"""The YAML script of a scripted agent (docs/scripted.md): read, checked whole, and asked for the reply to a prompt.
+
+Must not know: how a step is played, sessions, output.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+SHIPPED = Path(__file__).parent / "scripts"
+
+
+class ScriptError(Exception):
+    """The script can't be played; says which file, where in it, and what would be right."""
+
+
+class Form(NamedTuple):
+    """What a step takes: a plain value of `plain`, or a mapping of `keys`; a plain value stands for the first key.
+    `beside` are keys that may stand next to the step's own. No types: any value."""
+
+    plain: tuple[type, ...] = ()
+    keys: Mapping[str, tuple[type, ...]] = {}
+    beside: Mapping[str, tuple[type, ...]] = {}
+
+
+TEXT, FLAG, COUNT, NUMBER = (str,), (bool,), (int,), (int, float)
+_TOOL = {
+    "name": TEXT,
+    "input": (),
+    "output": TEXT,
+    "is_error": FLAG,
+    "progress": TEXT,
+    "delay": NUMBER,
+    "unfinished": FLAG,
+}
+_STATUS = {
+    **dict.fromkeys(("state", "detail", "class"), TEXT),
+    **dict.fromkeys(("attempt", "of", "http_status"), COUNT),
+    "delay_s": NUMBER,
+}
+_TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
+STEPS: Mapping[str, Form] = {
+    "text": Form(TEXT),
+    "delta": Form(TEXT),
+    "stream": Form(TEXT, {"text": TEXT, "chunk": COUNT, "delay": NUMBER}),
+    "think": Form(TEXT),
+    "delay": Form(NUMBER),
+    "tool": Form(TEXT, _TOOL),
+    "plan": Form((list,)),
+    "file": Form(TEXT, {"path": TEXT, "kind": TEXT}),
+    "status": Form(TEXT, _STATUS),
+    "usage": Form((), dict.fromkeys(_TOKENS, COUNT)),
+    "cost_usd": Form(NUMBER),
+    "stderr": Form(TEXT),
+    "garbage": Form((str, bytes, list)),
+    "big": Form(COUNT),
+    "run": Form((list,)),
+    "lose_session": Form(FLAG),
+    "silent": Form(FLAG),
+    "truncate": Form(FLAG),
+    "refuse": Form(TEXT),
+    "limit": Form(TEXT),
+    "fail": Form(TEXT, {"reason": TEXT, "class": TEXT}),
+    "deny": Form(TEXT, {"tool": TEXT, "input": (), "by": TEXT}),
+    "crash": Form((str, int)),
+    "hang": Form(FLAG, beside={"stubborn": FLAG}),
+}
+_PLAN_STATES = ("pending", "in_progress", "completed")
+
+
+class Step(NamedTuple):
+    """One step: its verb and its value; a mapping where the verb's form has keys. `beside`: the keys next to it."""
+
+    verb: str
+    value: Any
+    beside: Mapping[str, Any]
+
+
+Reply = tuple[Step, ...]
+
+
+class Script(NamedTuple):
+    """A checked script."""
+
+    replies: tuple[Reply, ...] = ()
+    loop: bool = False
+    rules: tuple[tuple[re.Pattern[str], Reply], ...] = ()
+    default: Reply | None = None
+    model: str | None = None
+
+    def reply(self, prompt: str, turn: int) -> Reply | None:
+        """The reply to the prompt of the session's turn (from 1): the first rule that matches, else `default`, else the
+        turn's one of `replies`. None where there is none."""
+        for pattern, reply in self.rules:
+            if pattern.search(prompt):
+                return reply
+        if self.default is not None or not self.replies:
+            return self.default
+        index = (turn - 1) % len(self.replies) if self.loop else min(turn, len(self.replies)) - 1
+        return self.replies[index]
+
+
+def find(name: str, base: Path) -> Path:
+    """The file of a shipped script's name, or of a path (relative to `base`). Raises ScriptError."""
+    is_path = "/" in name or name.endswith((".yaml", ".yml"))
+    path = base / name if is_path else SHIPPED / f"{name}.yaml"
+    if path.is_file():
+        return path
+    if is_path:
+        raise ScriptError(f"no script {path}")
+    names = sorted(file.stem for file in SHIPPED.glob("*.yaml"))
+    raise ScriptError(f"no script is called {name!r}{_nearest(name, names)}")
+
+
+def load(path: Path) -> Script:
+    """The script in a file. Raises ScriptError."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        value = yaml.load(path.read_bytes(), loader)
+    except OSError as error:
+        raise ScriptError(f"{path}: {error.strerror}") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise ScriptError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    return parse(value, str(path))
+
+
+def parse(value: object, name: str) -> Script:
+    """The script that a YAML value is. `name` is its file's, for errors. Raises ScriptError."""
+    if not isinstance(value, dict):
+        raise ScriptError(f"{name}: a script is a mapping with `replies` or `rules`")
+    keys = {"replies": (list,), "rules": (list,), "default": (), "loop": FLAG, "model": TEXT, "description": TEXT}
+    _check_keys(value, keys, name)
+    if "replies" in value and "default" in value:
+        raise ScriptError(f"{name}: `default` and `replies` both answer what no rule matches: take one of them out")
+    if not value.get("replies") and not value.get("rules") and "default" not in value:
+        raise ScriptError(f"{name}: it has no replies and no rules")
+    return Script(
+        replies=tuple(_reply(item, f"{name}: replies[{i}]") for i, item in enumerate(value.get("replies", ()))),
+        loop=value.get("loop", False),
+        rules=tuple(_rule(item, f"{name}: rules[{i}]") for i, item in enumerate(value.get("rules", ()))),
+        default=_reply(value["default"], f"{name}: default") if "default" in value else None,
+        model=value.get("model"),
+    )
+
+
+def _rule(value: object, where: str) -> tuple[re.Pattern[str], Reply]:
+    if not isinstance(value, dict) or "match" not in value or "reply" not in value:
+        raise ScriptError(f"{where}: a rule has `match` and `reply`")
+    _check_keys(value, {"match": TEXT, "reply": ()}, where)
+    try:
+        pattern = re.compile(value["match"])
+    except re.error as error:
+        raise ScriptError(f"{where}.match: not a regular expression: {error}") from error
+    return pattern, _reply(value["reply"], f"{where}.reply")
+
+
+def _reply(value: object, where: str) -> Reply:
+    if isinstance(value, list):
+        return tuple(_step(item, f"{where}[{i}]") for i, item in enumerate(value))
+    return (_step(value, where),)
+
+
+def _step(value: object, where: str) -> Step:
+    if isinstance(value, str):
+        return Step("text", value, {})
+    if not isinstance(value, dict) or not value:
+        raise ScriptError(f"{where}: a step is a text or a mapping with one of {', '.join(STEPS)}")
+    verbs = [key for key in value if key in STEPS]
+    if not verbs:
+        key = next(iter(value))
+        raise ScriptError(f"{where}: unknown key {str(key)!r}{_nearest(str(key), STEPS)}")
+    verb = verbs[0]
+    form = STEPS[verb]
+    beside = {key: item for key, item in value.items() if key != verb}
+    for key in beside:
+        if key in STEPS:
+            raise ScriptError(f"{where}: `{verb}` and `{key}` are two steps: put each in its own list item")
+    _check_keys(beside, form.beside, where)
+    return Step(verb, _checked(verb, value[verb], form, f"{where}.{verb}"), beside)
+
+
+def _checked(verb: str, value: Any, form: Form, where: str) -> Any:
+    if form.keys and isinstance(value, dict):
+        _check_keys(value, form.keys, where)
+    elif form.plain:
+        _check_type(value, form.plain, where)
+        value = {next(iter(form.keys)): value} if form.keys else value
+    else:
+        raise ScriptError(f"{where}: it takes a mapping of {', '.join(form.keys)}")
+    check = _CHECKS.get(verb)
+    return check(value, where) if check else value
+
+
+def _check_keys(value: Mapping[Any, Any], keys: Mapping[str, tuple[type, ...]], where: str) -> None:
+    for key, item in value.items():
+        if key not in keys:
+            raise ScriptError(f"{where}: unknown key {str(key)!r}{_nearest(str(key), keys)}")
+        _check_type(item, keys[key], f"{where}.{key}")
+
+
+def _check_type(value: object, types: tuple[type, ...], where: str) -> None:
+    if types and type(value) not in types:
+        words = {str: "a text", bool: "true or false", int: "a whole number", float: "a number", list: "a list"}
+        said = " or ".join(words.get(kind, "bytes") for kind in types)
+        raise ScriptError(f"{where}: it takes {said}, not {value!r:.80}")
+    if types == NUMBER and isinstance(value, int | float) and not 0 <= value <= 1e6:
+        raise ScriptError(f"{where}: it can't be less than 0 or more than a million")
+
+
+def _nearest(key: str, known: Iterable[str]) -> str:
+    import difflib
+
+    names = [str(name) for name in known]
+    near = difflib.get_close_matches(key, names, 1, 0.5)
+    return f" (did you mean {near[0]!r}?)" if near else f" (there are: {', '.join(names)})" if names else ""
+
+
+def _check_plan(value: list[Any], where: str) -> list[dict[str, Any]]:
+    steps = []
+    for i, item in enumerate(value):
+        step = {"text": item} if isinstance(item, str) else item
+        if not isinstance(step, dict) or "text" not in step:
+            raise ScriptError(f"{where}[{i}]: a step of a plan is a text, or has `text` and `status`")
+        _check_keys(step, {"text": TEXT, "status": TEXT}, f"{where}[{i}]")
+        _check_word(step.get("status", "pending"), _PLAN_STATES, f"{where}[{i}].status")
+        steps.append(step)
+    return steps
+
+
+def _check_class(value: dict[str, Any], where: str) -> dict[str, Any]:
+    if "class" in value:
+        from beam.outcome import Class
+
+        _check_word(value["class"], [str(word) for word in Class], f"{where}.class")
+    return value
+
+
+def _check_stream(value: dict[str, Any], where: str) -> dict[str, Any]:
+    if "text" not in value or value.get("chunk", 1) < 1:
+        raise ScriptError(f"{where}: it needs a `text`, and a `chunk` of at least 1 character")
+    return value
+
+
+def _check_run(value: list[Any], where: str) -> list[Any]:
+    if not value or not all(isinstance(argument, str) for argument in value):
+        raise ScriptError(f"{where}: it takes a program and its arguments, each a text")
+    return value
+
+
+def _check_crash(value: Any, where: str) -> Any:
+    names = [member.name for member in signal.Signals]
+    if isinstance(value, str):
+        _check_word(value, names, where)
+    elif not 0 <= value <= 255:
+        raise ScriptError(f"{where}: an exit code is 0 to 255, not {value}")
+    return value
+
+
+def _check_garbage(value: Any, where: str) -> list[Any]:
+    lines = value if isinstance(value, list) else [value]
+    for i, line in enumerate(lines):
+        _check_type(line, (str, bytes), f"{where}[{i}]")
+    return lines
+
+
+def _check_word(word: str, words: Iterable[str], where: str) -> None:
+    if word not in words:
+        raise ScriptError(f"{where}: unknown word {word!r}{_nearest(word, words)}")
+
+
+def _require(key: str) -> Any:
+    def check(value: dict[str, Any], where: str) -> dict[str, Any]:
+        if key not in value:
+            raise ScriptError(f"{where}: it needs a `{key}`")
+        return value
+
+    return check
+
+
+_CHECKS: Mapping[str, Any] = {
+    "plan": _check_plan,
+    "fail": _check_class,
+    "status": lambda value, where: _check_class(_require("state")(value, where), where),
+    "stream": _check_stream,
+    "tool": _require("name"),
+    "file": _require("path"),
+    "deny": _require("tool"),
+    "run": _check_run,
+    "crash": _check_crash,
+    "garbage": _check_garbage,
+}

@@ -1,0 +1,182 @@
+"""What one turn is asked to do, with every option settled: the order, and the adapter's view of it.
+
+Only looks (PATH, the working directory); starts nothing and writes nothing but the turn's scratch files.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+from msgspec import Struct
+
+from beam import events, files
+from beam.agents.base import Adapter, Capabilities, Face, Host, Turn
+from beam.errors import NotFoundError, UnsupportedError
+from beam.events import Event
+from beam.limits import Limits
+from beam.message import Access, Message
+from beam.settings import AgentSettings
+
+
+class Record(Protocol):
+    """Writes an event of this turn into the journal; returns it as it stands there."""
+
+    def __call__(self, body: Event, *, sync: bool = False) -> Event: ...
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    """Everything that one turn needs. `environ` is the environment of the process that runs the turn; `child_env` what
+    beam itself tells the child (BEAM_*); `base` the folder that holds the root; `scratch` where a private directory for the
+    turn may be made; `untrusted` says why the folder must be trusted first."""
+
+    message: Message
+    turn: int
+    turn_key: str
+    session_id: str | None
+    fresh_session_id: str
+    adapter: Adapter
+    adapter_name: str
+    settings: AgentSettings
+    limits: Limits
+    environ: Mapping[str, str]
+    child_env: Mapping[str, str]
+    base: Path
+    scratch: Path
+    owner: events.Owner
+    untrusted: str | None = None
+    from_agent: bool = False
+
+
+_RANK: dict[Access, int] = {"read": 0, "ask": 1, "edit": 2, "full": 3}
+
+
+def face_of(adapter: Adapter, via: str | None) -> Face:
+    """The face that runs the turn. Raises UnsupportedError for one that this agent has not."""
+    faces = adapter.card.faces
+    if via in (None, "auto"):
+        for face in ("dialogue", "exec", "terminal", "mailbox"):
+            if face in faces:
+                return face
+    for face in faces:
+        if face == via:
+            return face
+    raise UnsupportedError(f"{adapter.card.name} has no {via} face", f"it has: {', '.join(faces)}", subject=str(via))
+
+
+def access_of(order: Order, capabilities: Capabilities) -> Access:
+    """The access that the turn runs with. Raises UnsupportedError for one that the agent can't enforce.
+
+    A message from an agent may lower what the settings give, never raise it.
+    """
+    asked, configured = order.message.options.access, order.settings.access
+    if not capabilities.access:
+        if asked is not None:
+            raise UnsupportedError(
+                f"{order.adapter_name} agents have no access of their own to set to {asked!r}",
+                "what they may do is what their program does; leave --access out",
+                subject=asked,
+            )
+        return configured or "full"
+    granted: Access = configured or "read"
+    if asked is not None:
+        granted = asked if not order.from_agent or _RANK[asked] < _RANK[granted] else granted
+    if granted not in capabilities.access:
+        raise UnsupportedError(
+            f"{order.adapter_name} can't enforce --access {granted} here",
+            f"it can: {', '.join(capabilities.access)}",
+            subject=granted,
+        )
+    return granted
+
+
+def turn_of(order: Order, face: Face, scratch: str) -> Turn:
+    """The adapter's view of the message. Raises UnsupportedError for an option that this face can't apply."""
+    capabilities = order.adapter.card.faces[face]
+    options, settings, name = order.message.options, order.settings, order.adapter_name
+    schema = options.schema or settings.schema
+    turns = options.max_turns or settings.max_turns
+    budget = options.budget_usd or settings.budget_usd
+    wanted = {
+        "--schema": bool(schema) and not capabilities.schema,
+        "--max-turns": turns is not None and not capabilities.max_turns,
+        "--budget": budget is not None and not capabilities.budget,
+        "--model": options.model is not None and not capabilities.model,
+        "--attach": bool(order.message.payload.attach) and capabilities.attach is None,
+    }
+    lacking = [flag for flag, lacks in wanted.items() if lacks]
+    if lacking:
+        raise UnsupportedError(
+            f"{name} has no way to do {', '.join(lacking)}", "leave it out, or send to another agent"
+        )
+    cwd = (order.base / settings.cwd).resolve() if settings.cwd else order.base
+    if not cwd.is_dir():
+        raise NotFoundError(f"{cwd} is no directory", f"`cwd` of agent {order.message.to} names it", subject=str(cwd))
+    return Turn(
+        text=order.message.text,
+        sender=order.message.sender,
+        message_id=order.message.id,
+        agent=order.message.to,
+        attempt=order.message.attempt,
+        session_id=order.session_id,
+        fresh_session_id=order.fresh_session_id,
+        model=options.model or settings.model,
+        access=access_of(order, capabilities),
+        cwd=str(cwd),
+        scratch=scratch,
+        attach=order.message.payload.attach,
+        schema=schema,
+        once=options.once,
+        max_turns=turns,
+        budget_usd=budget,
+        settings=settings,
+    )
+
+
+def host_of(order: Order) -> Host:
+    """What this machine has for the adapter. Raises NotFoundError (kind not_installed) if its CLI is missing."""
+    import sys
+
+    return Host(
+        executable=find_executable(order.adapter, order.settings, order.environ, order.base),
+        home=order.environ.get("HOME", ""),
+        python=sys.executable,
+    )
+
+
+def find_executable(adapter: Adapter, settings: AgentSettings, environ: Mapping[str, str], base: Path) -> str:
+    """The absolute path of the adapter's CLI, or "" where it needs none.
+
+    Raises NotFoundError (kind not_installed) with the way to install it.
+    """
+    wanted = settings.executable or adapter.card.executable
+    if not wanted:
+        return ""
+    if "/" in wanted:
+        path = (base / Path(wanted).expanduser()).resolve()
+        found = str(path) if path.is_file() else None
+    else:
+        found = shutil.which(wanted, path=environ.get("PATH"))
+    if found is None:
+        raise NotFoundError(
+            f"{wanted} is not installed here", adapter.card.install, subject=adapter.card.name, kind="not_installed"
+        )
+    return found
+
+
+def write_scratch(scratch: Path, contents: Mapping[str, bytes]) -> None:
+    """The launch's files, private, in the turn's scratch directory."""
+    for name, data in contents.items():
+        path = scratch / name
+        if ".." in Path(name).parts or path.is_absolute() != scratch.is_absolute():
+            raise ValueError(f"a scratch file's name leads elsewhere: {name}")
+        files.make_directory(path.parent)
+        files.write_new(path, data)
+
+
+def replace_session(turn: Turn, fresh_session_id: str) -> Turn:
+    """The same turn in a new session."""
+    return msgspec.structs.replace(turn, session_id=None, fresh_session_id=fresh_session_id)

@@ -1,0 +1,148 @@
+"""One message to its outcome: the durable order of a turn, whatever face runs it.
+
+`turn.started` is on disk before anything is spawned, `prompt.sent` before the first byte of the prompt leaves, and
+`turn.finished` before anyone is told. What comes before (claim) and after (routing, closing) is the holder's.
+Must not know: queues, locks, other agents.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+
+from beam import durations, events
+from beam.agents.base import Face, Verdict
+from beam.clock import Clock
+from beam.errors import BeamError, DiskError, NotFoundError, UnsupportedError, UntrustedError
+from beam.events import TurnFinished
+from beam.faults import reached
+from beam.outcome import Class, SessionNote, Status, exit_code
+from beam.turns import exec as exec_face
+from beam.turns.order import Order, Record, face_of, host_of, turn_of
+from beam.turns.stop import Stop
+
+
+async def run(order: Order, record: Record, stop: Stop, clock: Clock, look: Callable[[], None]) -> TurnFinished:
+    """Runs the turn and returns its outcome as it stands in the journal, on disk.
+
+    `look` is called ten times a second while the turn runs (control requests). Raises DiskError if the journal can't be
+    written; then everything that was started is gone, and the next holder says what is known.
+    """
+    began = clock.monotonic()
+    face = None
+    try:
+        face = face_of(order.adapter, order.message.options.via)
+        started = events.TurnStarted(
+            attempt=order.message.attempt,
+            owner=order.owner,
+            turn_key=order.turn_key,
+            adapter=order.adapter_name,
+            via=face,
+        )
+    except UnsupportedError as error:
+        started = events.TurnStarted(
+            attempt=order.message.attempt,
+            owner=order.owner,
+            turn_key=order.turn_key,
+            adapter=order.adapter_name,
+            via=order.message.options.via or "auto",
+        )
+        record(started, sync=True)
+        return _finish(order, record, refusal(error), stop, None, clock.monotonic() - began)
+    record(started, sync=True)
+    reached("turn.started")
+    order.scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        verdict = await _verdict(order, face, record, stop, clock, look, began)
+    finally:
+        shutil.rmtree(order.scratch, ignore_errors=True)
+    return _finish(order, record, verdict, stop, face, clock.monotonic() - began)
+
+
+async def _verdict(
+    order: Order, face: Face, record: Record, stop: Stop, clock: Clock, look: Callable[[], None], began: float
+) -> Verdict:
+    try:
+        if order.untrusted is not None:
+            raise UntrustedError(order.untrusted, f"look at it, then: beam trust {order.base}")
+        turn = turn_of(order, face, str(order.scratch))
+        host = host_of(order)
+        if order.adapter.exec is None or face != "exec":
+            raise UnsupportedError(f"{order.adapter_name} agents run no turns; a person or a script answers them")
+        return await exec_face.play(
+            exec_face.Play(
+                exec=order.adapter.exec,
+                turn=turn,
+                host=host,
+                turn_key=order.turn_key,
+                limits=order.limits,
+                environ=order.environ,
+                child_env={**order.settings.env, **order.child_env},
+                timeout=order.message.options.timeout or order.settings.timeout or order.limits.timeout,
+                idle_timeout=order.settings.idle_timeout or order.limits.idle_timeout,
+            ),
+            record,
+            stop,
+            clock,
+            look,
+        )
+    except DiskError:
+        raise
+    except BeamError as error:
+        return refusal(error)
+
+
+def refusal(error: BeamError) -> Verdict:
+    """The verdict for what beam could not even start."""
+    by_type = {UnsupportedError: Class.UNSUPPORTED, NotFoundError: Class.NOT_INSTALLED}
+    class_ = next((word for kind, word in by_type.items() if isinstance(error, kind)), Class.BAD_REQUEST)
+    if isinstance(error, NotFoundError) and error.kind != "not_installed":
+        class_ = Class.BAD_REQUEST
+    return Verdict(status=Status.FAILED, class_=class_, reason=str(error))
+
+
+def _finish(
+    order: Order, record: Record, verdict: Verdict, stop: Stop, face: Face | None, duration_s: float
+) -> TurnFinished:
+    finished = finished_of(order, verdict, stop, face, duration_s)
+    reached("finish.before")
+    written = record(finished, sync=True)
+    reached("finish.recorded")
+    assert isinstance(written, TurnFinished)
+    return written
+
+
+def finished_of(order: Order, verdict: Verdict, stop: Stop, face: Face | None, duration_s: float) -> TurnFinished:
+    """The outcome: the adapter's verdict, and what only beam knows (who stopped it, how long it took)."""
+    status, class_, reason = verdict.status, verdict.class_, verdict.reason
+    if stop.reason is not None and status is not Status.COMPLETED:
+        limit = order.message.options.timeout or order.settings.timeout or order.limits.timeout
+        idle = order.settings.idle_timeout or order.limits.idle_timeout
+        status, class_, reason = {
+            "timeout": (Status.TIMEOUT, None, f"stopped after {durations.show(limit)}, the turn's timeout"),
+            "idle": (Status.TIMEOUT, Class.STALLED, f"stopped: no sign of life for {durations.show(idle)}"),
+            "cancelled": (Status.CANCELLED, None, f"stopped by {stop.by or 'a request'}"),
+            "interrupted": (Status.CANCELLED, None, f"stopped by {stop.by or 'a signal'}"),
+            "broken": (status, class_, reason),
+        }[stop.reason]
+    session: SessionNote | None = verdict.session
+    if session is None and verdict.session_id is not None:
+        session = "resumed" if order.session_id is not None else "new"
+    return TurnFinished(
+        attempt=order.message.attempt,
+        status=status,
+        class_=class_,
+        reason=reason,
+        reply=verdict.reply,
+        session_id=verdict.session_id,
+        session=session,
+        via=face,
+        model=verdict.model,
+        usage=verdict.usage,
+        cost_usd=verdict.cost_usd,
+        duration_s=round(duration_s, 3),
+        exit_code=exit_code(status, class_),
+        denials=verdict.denials,
+        structured=verdict.structured,
+        lossy=verdict.lossy,
+    )

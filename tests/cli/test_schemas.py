@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from beam import config_file, events
+from beam.agents.base import Exit
+from beam.cli import schemas
+from beam.errors import UsageError
+from beam.events import Event
+from beam.testing.replay import replay
+
+
+def refs(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        own = {value["$ref"]} if "$ref" in value else set()
+        return own.union(*(refs(item) for item in value.values()))
+    return set().union(*(refs(item) for item in value)) if isinstance(value, list) else set()
+
+
+def properties(name: str) -> dict[str, Any]:
+    made = schemas.schema(name)
+    found: dict[str, Any] = made["$defs"][made["$ref"].rpartition("/")[2]]["properties"]
+    return found
+
+
+@pytest.mark.parametrize("name", schemas.names())
+def test_each_schema_is_json_whose_references_lead_somewhere(name: str):
+    made = json.loads(json.dumps(schemas.schema(name)))
+
+    assert made["$schema"].startswith("https://json-schema.org/")
+    assert refs(made)
+    assert refs(made) <= {f"#/$defs/{part}" for part in made["$defs"]}
+
+
+def test_there_is_a_schema_for_each_value_and_each_type_of_event():
+    assert schemas.names() == ["outcome", "error", "message", "beam.yaml", "event", *events.types()]
+
+
+def test_the_schema_of_an_event_has_the_fields_that_are_written():
+    lines = [b'{"type":"result","subtype":"success","is_error":false,"result":"hi","session_id":"s"}']
+    found: list[Event] = list(replay("claude", lines, exit=Exit(code=0)))
+
+    for event in found:
+        written = json.loads(events.encode(event))
+        assert written.keys() <= properties(written["type"]).keys()
+    assert properties("turn.finished")["type"] == {"enum": ["turn.finished"]}
+    assert "class" in properties("turn.finished")
+
+
+def test_a_message_has_only_what_its_file_has():
+    assert "from" in properties("message")
+    assert "original" not in properties("message")
+
+
+def test_durations_of_beam_yaml_may_be_text_and_nothing_else_of_that_kind():
+    agent = schemas.schema("beam.yaml")["$defs"]["AgentSettings"]["properties"]
+
+    assert schemas.DURATIONS == config_file._DURATIONS
+    assert agent["timeout"]["anyOf"] == [{"type": "number"}, {"type": "null"}, {"type": "string"}]
+    assert agent["budget_usd"]["anyOf"] == [{"type": "number"}, {"type": "null"}]
+
+
+def test_an_unknown_name_is_refused_with_the_nearest():
+    with pytest.raises(UsageError, match=r"did you mean outcome\?"):
+        schemas.schema("outcom")

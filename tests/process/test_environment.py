@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+
+from beam.process.environment import DENY, LOADER, environment
+
+
+def test_a_child_gets_the_environment_of_the_process_and_what_was_configured() -> None:
+    assert environment({"PATH": "/bin", "X": "1"}, {"X": "2", "Y": "3"}, deny=frozenset()) == {
+        "PATH": "/bin",
+        "X": "2",
+        "Y": "3",
+    }
+
+
+@pytest.mark.parametrize("name", sorted(DENY))
+def test_what_would_change_or_follow_the_child_is_not_inherited(name: str) -> None:
+    assert environment({name: "x"}, {}, deny=frozenset()) == {}
+
+
+def test_a_longer_deny_list_adds_to_the_constant_one() -> None:
+    assert environment({"CLAUDECODE": "1", "MINE": "x", "OTHER": "y"}, {}, deny=frozenset({"MINE"})) == {"OTHER": "y"}
+
+
+def test_what_a_trusted_configuration_sets_counts() -> None:
+    assert environment({}, {"NODE_OPTIONS": "--max-old-space-size=4096"}) == {
+        "NODE_OPTIONS": "--max-old-space-size=4096"
+    }
+
+
+@pytest.mark.parametrize("name", sorted(LOADER))
+def test_nothing_sets_the_variables_of_the_loader(name: str) -> None:
+    assert environment({name: "a"}, {name: "b"}) == {}
+
+
+def test_the_marker_of_an_outer_turn_stays() -> None:
+    assert environment({"BEAM_TURN_outer": "1"}, {}) == {"BEAM_TURN_outer": "1"}

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from beam.process.pipes import Output, Started, Status, nothing
+
+
+def said(*chunks: bytes) -> tuple[Started, int | None, str | None, tuple[int, int] | None]:
+    async def main() -> tuple[Started, int | None, str | None, tuple[int, int] | None]:
+        status = Status(asyncio.get_running_loop())
+        for chunk in chunks:
+            status.feed(chunk)
+        status.end()
+        return await status.started, status.code, status.signal, status.clean
+
+    return asyncio.run(main())
+
+
+WHOLE = b"started 12 345\nexited 3 -\nclean 2 1 17\n"
+
+
+def test_the_status_of_a_guard_reads_the_same_in_one_piece_and_byte_by_byte() -> None:
+    expected = (Started(pid=12, start_ticks=345), 3, None, (2, 1))
+    assert said(WHOLE) == said(*(bytes([byte]) for byte in WHOLE)) == expected
+
+
+@pytest.mark.parametrize(("number", "name"), [(9, "SIGKILL"), (15, "SIGTERM"), (40, "SIG40")])
+def test_a_signal_has_its_name(number: int, name: str) -> None:
+    assert said(b"started 1 2\nexited - %d\n" % number) == (Started(pid=1, start_ticks=2), None, name, None)
+
+
+def test_an_exec_that_failed_left_nothing_to_clean() -> None:
+    assert said(b"failed 2\n") == (Started(errno=2), None, None, (0, 0))
+
+
+def test_a_guard_that_said_nothing_did_not_start() -> None:
+    assert said() == (Started(), None, None, None)
+
+
+def output(line_bytes: int = 100) -> tuple[Output, list[object]]:
+    seen: list[object] = []
+    return (
+        Output(seen.append, lambda: seen.append("output"), lambda: seen.append("long"), line_bytes),
+        seen,
+    )
+
+
+def test_a_long_line_is_told_after_it_was_given() -> None:
+    out, seen = output(4)
+    out.feed(b"12345\nab\nc")
+    out.end()
+    assert seen == [b"1234", b"ab", "output", "long", b"c"]
+
+
+def test_after_a_callback_failed_none_is_called_again_and_the_failure_is_kept() -> None:
+    called = []
+
+    def fail(line: bytes) -> None:
+        called.append(line)
+        raise ZeroDivisionError
+
+    out = Output(fail, nothing, nothing, 100)
+    out.fail = lambda: called.append(b"fail")
+    out.feed(b"a\nb\n")
+    out.feed(b"c\n")
+    out.end()
+    assert called == [b"a", b"fail"]
+    assert isinstance(out.error, ZeroDivisionError)

@@ -1,0 +1,339 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import trees
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam.errors import BeamError, ConfigError, NotFoundError
+from beam.process import spawn, tree
+
+pytestmark = pytest.mark.acceptance
+
+T = TypeVar("T")
+ENV = {"PATH": os.environ["PATH"]}
+PYTHON = [sys.executable, "-I", "-S", "-c"]
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    async def bounded() -> T:
+        async with asyncio.timeout(30):
+            return await work
+
+    return asyncio.run(bounded(), debug=False)
+
+
+async def start(argv: list[str], on_line: Callable[[bytes], None] = lambda line: None, **more: Any) -> spawn.Child:
+    return await spawn.start(argv, **{"env": ENV, "cwd": "/", "turn_key": "spawntest", "on_line": on_line, **more})
+
+
+def outcome(argv: list[str], *, feed: bytes | None = None, **more: Any) -> tuple[spawn.Ended, list[bytes]]:
+    lines: list[bytes] = []
+
+    async def main() -> spawn.Ended:
+        child = await start(argv, lines.append, stdin=feed is not None, **more)
+        if feed is not None:
+            await child.feed(feed)
+        return await child.wait()
+
+    return run(main()), lines
+
+
+def test_an_agent_that_exits_has_a_code_its_lines_and_the_end_of_its_stderr() -> None:
+    ended, lines = outcome(["sh", "-c", "echo one; echo two; echo oops >&2; exit 3"])
+    assert (ended, lines) == (spawn.Ended(code=3, stderr_tail="oops\n"), [b"one", b"two"])
+
+
+@pytest.mark.parametrize("name", ["KILL", "TERM", "INT", "PIPE", "USR1"])
+def test_an_agent_that_is_killed_has_a_signal(name: str) -> None:
+    ended, _ = outcome(["sh", "-c", f"kill -{name} $$; exit 9"])
+    assert (ended.code, ended.signal) == (None, f"SIG{name}")
+
+
+def test_a_child_is_named_by_pid_and_start() -> None:
+    async def main() -> None:
+        child = await start(["cat"], stdin=True)
+        assert tree.start_ticks(child.pid) == child.start_ticks
+        assert tree.start_ticks(child.guard_pid) == child.guard_start_ticks
+        assert child.stopped_by is None
+        await child.feed(b"")
+        assert (await child.wait()).code == 0
+        assert tree.start_ticks(child.pid) is None
+        assert tree.start_ticks(child.guard_pid) is None
+
+    run(main())
+
+
+@pytest.mark.parametrize("size", [1_000_000, 20_000_000])
+def test_a_line_may_be_very_long(size: int) -> None:
+    ended, lines = outcome([*PYTHON, f"print('x' * {size}); print('end', end='')"])
+    assert (ended.code, [len(line) for line in lines], lines[1]) == (0, [size, 3], b"end")
+
+
+def test_a_line_beyond_the_limit_is_cut_and_told() -> None:
+    told: list[None] = []
+    ended, lines = outcome(
+        [*PYTHON, "print('x' * 300_000); print('next')"],
+        line_bytes=100_000,
+        on_long_line=lambda: told.append(None),
+    )
+    assert (ended.code, [len(line) for line in lines], told) == (0, [100_000, 4], [None])
+
+
+def test_bytes_that_are_no_text_arrive_as_they_are() -> None:
+    code = (
+        r"import sys; sys.stdout.buffer.write(b'\xff\xfe\0\x80\n\0\n\n\xc3'); sys.stderr.buffer.write(b'\xff\0 oops')"
+    )
+    ended, lines = outcome([*PYTHON, code])
+    assert (lines, ended.stderr_tail) == ([b"\xff\xfe\0\x80", b"\0", b"", b"\xc3"], "\N{REPLACEMENT CHARACTER}\0 oops")
+
+
+def test_only_the_last_lines_of_stderr_are_kept() -> None:
+    ended, _ = outcome([*PYTHON, "import sys; [print(i, file=sys.stderr) for i in range(10_000)]"], stderr_lines=3)
+    assert ended.stderr_tail == "9997\n9998\n9999\n"
+
+
+@given(st.lists(st.binary(max_size=2000), max_size=5))
+@settings(max_examples=5, deadline=None)
+def test_what_is_fed_is_what_a_copying_agent_says(parts: list[bytes]) -> None:
+    data = b"\n".join(parts) + b"\n"
+    assert outcome(["cat"], feed=data)[1] == data.split(b"\n")[:-1]
+
+
+def test_five_megabytes_are_fed_to_an_agent_that_reads_and_writes_at_once() -> None:
+    data = b"0123456789abcde\n" * (5 * 65536)
+    ended, lines = outcome(["cat"], feed=data)
+    assert (ended.code, len(lines), lines[-1]) == (0, 5 * 65536, b"0123456789abcde")
+
+
+@pytest.mark.parametrize("script", ["exec <&-; sleep 0.1; exit 4", "head -c 10 >/dev/null; exit 4", "exit 4"])
+def test_an_agent_that_does_not_read_its_stdin_is_no_error(script: str) -> None:
+    assert outcome(["sh", "-c", script], feed=b"x" * 5_000_000)[0].code == 4
+
+
+def test_stdin_may_be_written_in_steps() -> None:
+    async def main() -> list[bytes]:
+        lines: list[bytes] = []
+        arrived = asyncio.Event()
+
+        def on_line(line: bytes) -> None:
+            lines.append(line)
+            arrived.set()
+
+        child = await start(["cat"], on_line, stdin=True)
+        await child.write(b"one\n")
+        await arrived.wait()
+        assert lines == [b"one"]
+        await child.feed(b"two")
+        await child.wait()
+        return lines
+
+    assert run(main()) == [b"one", b"two"]
+
+
+def test_without_stdin_the_agent_reads_nothing() -> None:
+    assert outcome(["cat"]) == (spawn.Ended(code=0), [])
+
+
+def test_any_output_is_activity_also_without_a_newline_or_on_stderr() -> None:
+    async def main(argv: list[str]) -> None:
+        seen = asyncio.Event()
+        child = await start(argv, on_output=seen.set)
+        await seen.wait()
+        child.end(0)
+        await child.wait()
+
+    run(main(["sh", "-c", "printf x; sleep 600"]))
+    run(main(["sh", "-c", "printf x >&2; sleep 600"]))
+
+
+def test_a_background_child_that_holds_stdout_does_not_hold_up_the_turn() -> None:
+    began = time.monotonic()
+    ended, lines = outcome(["sh", "-c", "(trap '' TERM; sleep 600) & echo done; exit 6"])
+    assert (ended.code, ended.left, lines) == (6, 0, [b"done"])
+    assert ended.swept >= 1
+    assert time.monotonic() - began < 3
+
+
+@pytest.mark.parametrize("kind", ["plain", "cleared-daemon", "many"])
+def test_nothing_is_left_when_the_child_was_waited_for(kind: str, tmp_path: Path) -> None:
+    ended, lines = outcome([sys.executable, "-I", "-S", trees.__file__, kind, str(tmp_path), "exit"])
+    assert (ended.code, ended.left, lines) == (7, 0, [b"ready"])
+    assert ended.swept >= 1
+    assert trees.in_folder(tmp_path) == []
+
+
+def test_ending_gives_the_agent_its_grace() -> None:
+    async def main() -> spawn.Ended:
+        ready = asyncio.Event()
+        script = "trap 'echo bye; exit 8' TERM; echo ready; while :; do sleep 0.01; done"
+        child = await start(["sh", "-c", script], lambda line: ready.set())
+        await ready.wait()
+        child.end(10)
+        return await child.wait()
+
+    assert run(main()).code == 8
+
+
+def test_an_interrupt_reaches_the_agent() -> None:
+    async def main() -> spawn.Ended:
+        ready = asyncio.Event()
+        child = await start(
+            ["sh", "-c", "trap 'exit 12' TERM; echo ready; while :; do sleep 0.01; done"], lambda line: ready.set()
+        )
+        await ready.wait()
+        child.interrupt("SIGTERM")
+        ended = await child.wait()
+        child.interrupt("SIGTERM")
+        child.end(0)
+        return ended
+
+    assert run(main()).code == 12
+
+
+@pytest.mark.parametrize("grandchild", ["sleep 600 &", "env -i setsid sleep 600 &", ""])
+def test_a_killed_guard_is_an_end_that_nobody_knows(grandchild: str) -> None:
+    async def main() -> spawn.Ended:
+        ready = asyncio.Event()
+        pids: list[int] = []
+
+        def on_line(line: bytes) -> None:
+            pids.extend(map(int, line.split()))
+            ready.set()
+
+        child = await start(["sh", "-c", f"{grandchild} echo $!; sleep 600"], on_line)
+        await ready.wait()
+        os.kill(child.guard_pid, signal.SIGKILL)
+        ended = await child.wait()
+        assert all(tree.start_ticks(pid) is None for pid in [child.pid, *pids])
+        return ended
+
+    assert tree.become_subreaper()
+    ended = run(main())
+    assert (ended.code, ended.signal, ended.left) == (None, None, 0)
+
+
+def test_children_at_once_do_not_touch_each_other() -> None:
+    async def main() -> list[spawn.Ended]:
+        children = [
+            await start(["sh", "-c", f"setsid sleep 600 & read x; exit {n}"], turn_key=f"spawn{n}", stdin=True)
+            for n in range(6)
+        ]
+        os.kill(children[5].guard_pid, signal.SIGKILL)
+        first = await children[5].wait()
+        for child in children[:5]:
+            await child.feed(b"go\n")
+        return [first, *(await asyncio.gather(*(child.wait() for child in children[:5])))]
+
+    tree.become_subreaper()
+    first, *others = run(main())
+    assert (first.code, first.left) == (None, 0)
+    assert [ended.code for ended in others] == [0, 1, 2, 3, 4]
+
+
+def test_what_a_callback_raises_ends_the_tree_and_is_raised_by_wait() -> None:
+    def fail(line: bytes) -> None:
+        raise ZeroDivisionError(line)
+
+    async def main() -> None:
+        child = await start(["sh", "-c", "setsid sleep 600 & echo $!; sleep 600"], fail)
+        with pytest.raises(ZeroDivisionError) as caught:
+            await child.wait()
+        assert tree.start_ticks(int(caught.value.args[0])) is None
+        assert tree.start_ticks(child.pid) is None
+
+    run(main())
+
+
+def test_waiting_may_be_given_up_and_taken_up_again() -> None:
+    async def main() -> spawn.Ended:
+        child = await start(["cat"], stdin=True)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await child.wait()
+        assert tree.start_ticks(child.pid) == child.start_ticks
+        await child.feed(b"")
+        await child.wait()
+        return await child.wait()
+
+    assert run(main()).code == 0
+
+
+def test_a_start_that_is_cancelled_leaves_nothing() -> None:
+    async def main() -> None:
+        starting = asyncio.ensure_future(start(["sleep", "600"], turn_key="cancelled"))
+        await asyncio.sleep(0)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+
+    run(main())
+    assert tree.clean(spawn.marker("cancelled"), []) == tree.Cleaned()
+
+
+@pytest.mark.parametrize("program", ["no-such-program", "/no/such/program"])
+def test_a_program_that_is_not_there_is_not_installed(program: str) -> None:
+    with pytest.raises(NotFoundError, match="was not found") as caught:
+        outcome([program])
+    assert (caught.value.kind, caught.value.subject) == ("not_installed", program)
+
+
+def script(folder: Path, text: bytes, mode: int) -> str:
+    path = folder / "program"
+    path.write_bytes(text)
+    path.chmod(mode)
+    return str(path)
+
+
+def test_a_script_whose_interpreter_is_not_there_is_not_installed(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="interpreter"):
+        outcome([script(tmp_path, b"#!/no/such/interpreter\n", 0o755)])
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "said"),
+    [(b"#!/bin/sh\n", 0o644, "may not be executed"), (b"just text\n", 0o755, "not a program")],
+)
+def test_a_file_that_cannot_be_executed_is_an_error(text: bytes, mode: int, said: str, tmp_path: Path) -> None:
+    with pytest.raises(BeamError, match=said) as caught:
+        outcome([script(tmp_path, text, mode)])
+    assert not isinstance(caught.value, NotFoundError)
+
+
+def test_arguments_that_are_too_long_are_an_error() -> None:
+    with pytest.raises(BeamError, match="too long"):
+        outcome(["true", "x" * 200_000])
+
+
+def test_an_argument_with_a_nul_is_an_error() -> None:
+    with pytest.raises(BeamError, match="could not be started"):
+        outcome(["true", "x\0y"])
+
+
+def test_a_folder_that_is_not_there_is_an_error_of_the_configuration(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="does not exist"):
+        outcome(["true"], cwd=str(tmp_path / "gone"))
+
+
+def descriptors() -> list[str]:
+    return sorted(entry.name for entry in Path("/proc/self/fd").iterdir())
+
+
+def test_no_descriptor_and_no_child_is_left_behind() -> None:
+    before = descriptors()
+    outcome(["sh", "-c", "echo x; sleep 600 &"], feed=b"x")
+    with pytest.raises(NotFoundError):
+        outcome(["no-such-program"])
+    with pytest.raises(BeamError):
+        outcome(["true", "x" * 200_000])
+    assert descriptors() == before
+    assert tree.spared == set()

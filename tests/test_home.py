@@ -1,0 +1,252 @@
+"""Where the root is, what is made in it, and which roots are refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from beam import home
+from beam.errors import ConfigError, DiskError, UsageError
+from beam.home import Home
+
+MOUNTINFO = r"""22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+30 22 0:25 / /proc rw - proc proc rw
+40 22 0:44 / /home rw,relatime - nfs4 server:/home rw
+41 40 0:45 / /home/local rw - btrfs /dev/sdb rw
+42 22 0:46 / /mnt/two\040words rw - fuse.sshfs host: rw
+43 22 0:47 / /over rw - ext4 /dev/sdc rw
+44 43 0:48 / /over rw - 9p share rw
+a torn line
+"""
+
+
+def find(cwd: Path, flag: str | None = None, **environ: str) -> Path:
+    return home.find(flag, cwd=cwd, environ=environ).root
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Home:
+    made = Home(tmp_path / "work" / ".beam")
+    made.base.mkdir()
+    home.create(made)
+    return made
+
+
+def check(root: Home, **more: object) -> None:
+    home.check(root, uid=os.getuid(), mountinfo=MOUNTINFO, **more)  # type: ignore[arg-type]
+
+
+# -- finding
+
+
+def test_the_flag_beats_the_variable_beats_the_folder(tmp_path: Path) -> None:
+    (tmp_path / ".beam").mkdir()
+    assert find(tmp_path, "a/.beam", BEAM_ROOT="/x/.beam") == tmp_path / "a/.beam"
+    assert find(tmp_path, None, BEAM_ROOT="/x/.beam") == Path("/x/.beam")
+    assert find(tmp_path, None, BEAM_ROOT="") == tmp_path / ".beam"
+
+
+def test_the_nearest_root_upwards_counts_even_above_the_git_root(tmp_path: Path) -> None:
+    inner = tmp_path / "repo" / "src"
+    inner.mkdir(parents=True)
+    (tmp_path / "repo" / ".git").mkdir()
+    (tmp_path / ".beam").mkdir()
+    assert find(inner) == tmp_path / ".beam"
+    (tmp_path / "repo" / ".beam").mkdir()
+    assert find(inner) == tmp_path / "repo" / ".beam"
+
+
+def test_without_a_root_it_is_at_the_git_root_or_here(tmp_path: Path) -> None:
+    inner = tmp_path / "repo" / "src"
+    inner.mkdir(parents=True)
+    assert find(inner) == inner / ".beam"
+    (tmp_path / "repo" / ".git").write_text("gitdir: elsewhere\n")
+    assert find(inner) == tmp_path / "repo" / ".beam"
+
+
+def test_the_root_of_the_users_home_counts_only_there(tmp_path: Path) -> None:
+    inner = tmp_path / "src"
+    inner.mkdir()
+    (tmp_path / ".beam").mkdir()
+    (tmp_path / ".git").mkdir()
+    assert find(inner, HOME=str(tmp_path)) == inner / ".beam"
+    assert find(tmp_path, HOME=str(tmp_path)) == tmp_path / ".beam"
+    link = tmp_path.parent / f"{tmp_path.name}-link"
+    link.symlink_to(tmp_path)
+    assert find(inner, HOME=str(link)) == inner / ".beam"
+
+
+def test_finding_creates_nothing(tmp_path: Path) -> None:
+    found = home.find(None, cwd=tmp_path, environ={})
+    assert not found.exists()
+    assert found.agents() == []
+    assert found.agent("a").lanes() == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("flag", ["", "/", "a\0b"])
+def test_a_flag_that_names_no_directory_is_refused(tmp_path: Path, flag: str) -> None:
+    with pytest.raises(UsageError, match="--root"):
+        find(tmp_path, flag)
+
+
+def test_a_folder_of_other_things_is_not_taken_for_a_root(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    with pytest.raises(UsageError, match=r"name the .beam directory itself"):
+        find(tmp_path, str(tmp_path))
+    (tmp_path / "agents").mkdir()
+    assert find(tmp_path, str(tmp_path)) == tmp_path
+    assert find(tmp_path, "new") == tmp_path / "new"
+
+
+# -- creating
+
+
+def test_creating_makes_private_directories_once(root: Home) -> None:
+    place = root.agent("planner")
+    for _ in range(2):
+        home.create(root, place)
+        home.create(root, place.lane_of("k1"))
+    assert (root.root / ".gitignore").read_text() == "*\n"
+    for folder in (
+        "queue/tmp",
+        "queue/new",
+        "queue/cur",
+        "queue/dead",
+        "control/tmp",
+        "control/new",
+        "asks",
+        "journal",
+    ):
+        for where in (place, place.lane_of("k1")):
+            assert (where.dir / folder).stat().st_mode & 0o777 == 0o700
+    assert root.agents() == ["planner"]
+    assert place.lanes() == [place.lane_of("k1")]
+
+
+def test_a_gitignore_of_the_users_stays(root: Home) -> None:
+    (root.root / ".gitignore").write_text("!agents\n")
+    home.create(root)
+    assert (root.root / ".gitignore").read_text() == "!agents\n"
+
+
+def test_places_of_an_agent_and_its_lanes(tmp_path: Path) -> None:
+    place = Home(tmp_path / ".beam").agent("a")
+    assert place.lock == tmp_path / ".beam/locks/a"
+    assert place.lane_of("x").lock == tmp_path / ".beam/agents/a/once/x/lock"
+    assert (place.queue, place.put_lock) == (place.dir / "queue", place.dir / "put.lock")
+
+
+@pytest.mark.parametrize("name", ["", "../x", "A", "a/b", "a" * 65, "a\n"])
+def test_a_path_is_never_built_of_what_is_no_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError):
+        Home(tmp_path).agent(name)
+    with pytest.raises(UsageError):
+        Home(tmp_path).agent("a").lane_of(name)
+
+
+def test_junk_among_the_agents_is_not_an_agent(root: Home) -> None:
+    (root.root / "agents" / "a file").write_text("")
+    (root.root / "agents" / "file").write_text("")
+    for name in ("b", "a", "Capital", ".hidden"):
+        (root.root / "agents" / name).mkdir()
+    assert root.agents() == ["a", "b"]
+
+
+def test_a_file_where_a_directory_should_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / ".beam").write_text("")
+    with pytest.raises(DiskError, match=r"\.beam is a file"):
+        home.create(Home(tmp_path / ".beam"))
+    with pytest.raises(DiskError, match=r"\.beam is a file"):
+        check(Home(tmp_path / ".beam"))
+
+
+def test_a_disk_that_does_not_take_the_root_is_a_disk_error_with_a_next_step() -> None:
+    with pytest.raises(DiskError, match=r"can't create /proc/nowhere.*--root DIR"):
+        home.create(Home(Path("/proc/nowhere/.beam")))
+
+
+# -- checking
+
+
+def test_a_root_of_ones_own_passes(root: Home) -> None:
+    root.config_file.write_text("")
+    root.config_file.chmod(0o644)
+    check(root)
+    check(Home(root.base / "absent" / ".beam"))
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o720, 0o702, 0o777])
+def test_a_root_that_others_may_write_is_refused(root: Home, mode: int) -> None:
+    root.root.chmod(mode)
+    with pytest.raises(DiskError, match="chmod go-w"):
+        check(root)
+
+
+def test_a_beam_yaml_that_others_may_write_is_refused(root: Home) -> None:
+    root.config_file.write_text("")
+    root.config_file.chmod(0o646)
+    with pytest.raises(ConfigError, match="chmod go-w"):
+        check(root)
+
+
+def test_roots_and_configurations_of_another_user_are_refused(root: Home) -> None:
+    with pytest.raises(DiskError, match="belongs to another user"):
+        home.check_owner(root, uid=os.getuid() + 1)
+    bare = Home(root.base / "bare" / ".beam")
+    bare.base.mkdir()
+    bare.config_file.write_text("")
+    with pytest.raises(ConfigError, match="belongs to another user"):
+        home.check_owner(bare, uid=os.getuid() + 1)
+
+
+def test_a_linked_root_is_refused_and_its_target_named(root: Home, tmp_path: Path) -> None:
+    (tmp_path / ".beam").symlink_to(root.root)
+    with pytest.raises(DiskError, match=f"--root {root.root}"):
+        check(Home(tmp_path / ".beam"))
+
+
+def test_a_linked_beam_yaml_is_checked_where_it_lies(root: Home, tmp_path: Path) -> None:
+    target = tmp_path / "shared.yaml"
+    target.write_text("")
+    target.chmod(0o600)
+    root.config_file.symlink_to(target)
+    check(root)
+    target.chmod(0o606)
+    with pytest.raises(ConfigError, match="can be written by other users"):
+        check(root)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        *(("/x", "ext4"), ("/home", "nfs4"), ("/home/a", "nfs4"), ("/homes", "ext4"), ("/home/local/a", "btrfs")),
+        *(("/mnt/two words/a", "fuse.sshfs"), ("/over/a", "9p")),
+    ],
+)
+def test_the_file_system_is_that_of_the_nearest_topmost_mount(path: str, kind: str) -> None:
+    assert home.filesystem_of(Path(path), MOUNTINFO) == kind
+    assert home.filesystem_of(Path(path), "") == ""
+
+
+@pytest.mark.parametrize(("where", "kind"), [("/home/a", "nfs4"), ("/mnt/two words", "fuse.sshfs"), ("/over", "9p")])
+def test_file_systems_without_dependable_locks_are_refused_unless_allowed(where: str, kind: str) -> None:
+    shared = Home(Path(where) / ".beam")
+    with pytest.raises(DiskError, match=f"allow_fs: .{kind}"):
+        home.check_filesystem(shared, mountinfo=MOUNTINFO)
+    home.check_filesystem(shared, mountinfo=MOUNTINFO, allow_fs=[kind])
+    home.check_filesystem(shared, mountinfo=MOUNTINFO, allow_fs=["nfs", "fuse", "9p"])
+    with pytest.raises(DiskError):
+        home.check_filesystem(shared, mountinfo=MOUNTINFO, allow_fs=["smb"])
+
+
+# -- the user's directories
+
+
+def test_xdg_directories_are_absolute_or_the_default() -> None:
+    assert home.state_dir({"HOME": "/h"}) == Path("/h/.local/state/beam")
+    assert home.state_dir({"HOME": "/h", "XDG_STATE_HOME": "/s"}) == Path("/s/beam")
+    assert home.config_dir({"HOME": "/h", "XDG_CONFIG_HOME": "relative"}) == Path("/h/.config/beam")
+    assert home.config_dir({}).is_absolute()

@@ -1,0 +1,291 @@
+"""Secrets go, whatever way they come; everything else stays, to the letter."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam import events
+from beam.redact import KINDS, Stream, maybe, redact, redact_event, redact_json
+
+BASE64 = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
+LETTERS = "aB3dE6gH9jK2mN5pQ8rS1tU4vW7xY0zaB3dE6gH9jK2mN5pQ8rS1tU4vW7xY0zab"
+PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{BASE64}\n{BASE64}\nshort==\n-----END RSA PRIVATE KEY-----"
+JWT = f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.{LETTERS[:43]}"
+
+# text -> (what is left of it, the part that must be gone)
+SECRETS: dict[str, tuple[str, str, str]] = {}
+
+
+def _plant(kind: str, secret: str, before: str = "", after: str = "") -> None:
+    SECRETS[f"{kind} {len(SECRETS)}"] = (before + secret + after, f"{before}[redacted:{kind}]{after}", secret)
+
+
+_plant("anthropic-key", f"sk-ant-api03-{LETTERS}-{LETTERS[:26]}AA")
+_plant("openai-key", f"sk-proj-{LETTERS}_{LETTERS}")
+_plant("openai-key", f"sk-svcacct-{LETTERS}")
+_plant("openai-key", f"sk-admin-{LETTERS}")
+_plant("openai-key", f"sk-{LETTERS[:20]}T3BlbkFJ{LETTERS[:20]}")
+_plant("openrouter-key", f"sk-or-v1-{LETTERS}")
+_plant("google-key", f"AIza{LETTERS[:35]}")
+_plant("google-token", f"ya29.{LETTERS}")
+_plant("xai-key", f"xai-{LETTERS}{LETTERS[:16]}")
+_plant("groq-key", f"gsk_{LETTERS[:52]}")
+_plant("huggingface-token", f"hf_{LETTERS[:34]}")
+_plant("perplexity-key", f"pplx-{LETTERS[:48]}")
+for _letter in "pousr":
+    _plant("github-token", f"gh{_letter}_{LETTERS[:36]}")
+_plant("github-token", f"github_pat_{LETTERS[:22]}_{LETTERS[:59]}")
+_plant("gitlab-token", f"glpat-{LETTERS[:20]}")
+_plant("aws-key-id", "AKIAIOSFODNN7EXAMPLE")
+_plant("aws-key-id", "ASIAIOSFODNN7EXAMPLE")
+_plant("aws-secret-key", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "aws_secret_access_key = ")
+_plant("aws-secret-key", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "export AWS_SECRET_ACCESS_KEY='", "'")
+_plant("aws-secret-key", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", '{"SecretAccessKey": "', '"}')
+_plant("aws-session-token", LETTERS * 3, "AWS_SESSION_TOKEN=")
+_plant("slack-token", f"xoxb-123456789012-1234567890123-{LETTERS[:24]}")
+_plant("slack-token", f"xapp-1-A0-123-{LETTERS[:24]}")
+_plant("slack-webhook", f"T00000000/B00000000/{LETTERS[:24]}", "https://hooks.slack.com/services/")
+_plant("npm-token", f"npm_{LETTERS[:36]}")
+_plant("pypi-token", f"pypi-{LETTERS}")
+_plant("stripe-key", f"sk_live_{LETTERS[:24]}")
+_plant("stripe-key", f"rk_live_{LETTERS[:24]}")
+_plant("jwt", JWT)
+_plant("private-key", PEM)
+_plant("private-key", PEM.replace("\n", "\\n"))
+_plant("private-key", PEM.replace("RSA", "OPENSSH").replace("\n", "\r\n"))
+_plant("private-key", "\n".join(f"{n:6}\t{line}" for n, line in enumerate(PEM.split("\n"), 2)).lstrip()[2:])
+_plant("private-key", PEM.partition("short")[0])
+_plant("authorization", "dXNlcjpwYXNzd29yZA==", "Authorization: Basic ")
+_plant("authorization", LETTERS, '"authorization": "Bearer ', '"')
+_plant("bearer-token", LETTERS, "bearer ")
+_plant("api-key", LETTERS, "-H 'x-api-key: ", "'")
+_plant("url-credentials", "user:s3cr3t@x", "https://", "@example.org/path")
+_plant("url-credentials", "postgres:hunter2", "postgresql://", "@localhost:5432/db")
+
+secrets = pytest.mark.parametrize(("text", "left", "secret"), SECRETS.values(), ids=SECRETS)
+
+
+def streamed(*pieces: str) -> str:
+    stream = Stream()
+    return "".join([*(stream.feed(piece) for piece in pieces), stream.end()])
+
+
+@secrets
+@pytest.mark.parametrize(
+    ("before", "after"), [("", ""), ("say ", " and go on"), ("line\n", "\nline"), ('"', '"'), ("(", ")")]
+)
+def test_a_secret_is_blanked_and_nothing_else(text: str, left: str, secret: str, before: str, after: str) -> None:
+    if secret.startswith("-----BEGIN") and "END" not in secret:
+        before, after = "", "."  # without its end a key goes on as long as it looks like one
+    assert redact(before + text + after) == (before + left + after, 1)
+
+
+@secrets
+def test_a_secret_cut_anywhere_is_found_in_a_stream(text: str, left: str, secret: str) -> None:
+    whole = f"say {text}; done"
+    expected, _ = redact(whole)
+    assert secret not in expected
+    for cut in range(len(whole) + 1):
+        assert streamed(whole[:cut], whole[cut:]) == expected, cut
+    assert streamed(*whole) == expected
+
+
+@secrets
+def test_redacting_twice_changes_nothing_more(text: str, left: str, secret: str) -> None:
+    once, _ = redact(text)
+    assert redact(once) == (once, 0)
+
+
+@secrets
+def test_a_secret_behind_json_escapes_is_found_and_the_json_stays_valid(text: str, left: str, secret: str) -> None:
+    hidden = '{"out": "' + "".join(f"\\u{ord(letter):04x}" for letter in text) + '", "n": 1}'
+    blanked, count = redact_json(hidden)
+    assert (json.loads(blanked), count) == ({"out": left, "n": 1}, 1)
+    assert maybe(hidden.encode())
+
+
+@secrets
+def test_every_part_of_an_event_is_blanked(text: str, left: str, secret: str) -> None:
+    line = json.dumps({"content": [{"text": text}]})
+    event = events.ToolCalled(call_id="1", name="Bash", input=msgspec.Raw(json.dumps({"a": [text]}).encode()), raw=line)
+    blanked, count = redact_event(event)
+    encoded = events.encode(blanked)
+    assert json.dumps(secret).strip('"') not in encoded.decode()
+    assert count == 1
+    assert json.loads(encoded)["input"] == {"a": [left]}
+    assert json.loads(json.loads(encoded)["raw"]) == {"content": [{"text": left}]}
+
+
+def test_nested_values_and_tuples_of_an_event_are_blanked() -> None:
+    key = f"ghp_{LETTERS[:36]}"
+    plan = events.PlanUpdated(steps=(events.PlanStep(text="rest"), events.PlanStep(text=f"use {key}")))
+    assert redact_event(plan) == (
+        events.PlanUpdated(steps=(events.PlanStep(text="rest"), events.PlanStep(text="use [redacted:github-token]"))),
+        1,
+    )
+
+
+def test_an_event_without_secrets_is_the_same_object() -> None:
+    event = events.Text(text="see https://example.org/a:b?c=d@e and task-force", raw='{"text": "\\u001b[1m"}')
+    blanked, count = redact_event(event)
+    assert blanked is event
+    assert count == 0
+
+
+def test_a_name_and_its_value_in_json_are_seen_together() -> None:
+    blanked = redact_json('{"SecretAccessKey": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}')
+    assert blanked == ('{"SecretAccessKey": "[redacted:aws-secret-key]"}', 1)
+
+
+def test_json_is_never_broken_by_what_is_blanked_in_it() -> None:
+    document = json.dumps({"api-key": 1234567890123456789, "n": f"hf_{LETTERS[:34]}"})
+    blanked, count = redact_json(document)
+    assert (json.loads(blanked)["n"], count) == ("[redacted:huggingface-token]", 1)
+
+
+def test_a_lone_surrogate_does_not_hide_a_secret() -> None:
+    blanked, count = redact_event(events.Text(text=f"\ud800 ghp_{LETTERS[:36]}"))
+    assert (blanked.text, count) == ("\ud800 [redacted:github-token]", 1)
+
+
+@pytest.mark.parametrize(
+    "prose",
+    [
+        "the task-force at desk-12 asked for the risk-assessment-of-the-whole-new-building",
+        "disk-0123456789abcdef0123456789abcdef0123456789abcdef",
+        "a bearer of good news; Authorization: none; Bearer <token>; api-key: $KEY",
+        "https://example.org:8080/a@b http://localhost:3000 ssh://git@example.org:22/x git@github.com:a/b.git",
+        "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+        "eyJ is how a token begins, and eyJhbGciOiJIUzI1NiJ9 alone is none",
+        'if "-----BEGIN" in text: raise',
+        "secret_access_key = os.environ['X']",
+        "\u0130 \u017f \u212a bearer",
+        "",
+    ],
+)
+def test_prose_stays_as_it_is(prose: str) -> None:
+    assert redact(prose) == (prose, 0)
+    assert streamed(*prose) == prose
+
+
+def test_at_least_twelve_kinds_are_in_the_table_and_each_is_proven_here() -> None:
+    assert len(KINDS) >= 12
+    assert set(KINDS) == {name.split()[0] for name in SECRETS}
+
+
+_texts = st.lists(
+    st.one_of(
+        st.sampled_from([text for text, _, _ in SECRETS.values()]),
+        st.sampled_from([text[: len(text) // 2] for text, _, _ in SECRETS.values()]),
+        st.sampled_from(
+            ["sk-", "eyJ", "AIza", "-----", "-----BEGIN PRIVATE KEY-----", "-----END X-----", "://", ":", "@"]
+        ),
+        st.sampled_from(
+            ["\\n", "\\", "n", " ", "\n", '"', "[redacted:jwt]", "bearer ", "Authorization: ", "é", "A" * 1100]
+        ),
+        st.text(max_size=6),
+    ),
+    max_size=6,
+).map("".join)
+
+
+@given(whole=_texts, data=st.data())
+@settings(max_examples=200, deadline=None)
+def test_a_stream_adds_up_to_the_whole_wherever_it_is_cut(whole: str, data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=4)))
+    pieces = [whole[start:end] for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
+    expected, count = redact(whole)
+    stream = Stream()
+    shown = "".join([*(stream.feed(piece) for piece in pieces), stream.end()])
+    assert (shown, stream.count) == (expected, count)
+
+
+@given(whole=_texts)
+@settings(max_examples=100, deadline=None)
+def test_redacting_any_text_twice_is_redacting_it_once(whole: str) -> None:
+    once, count = redact(whole)
+    assert redact(once) == (once, 0)
+    assert (once is whole) == (count == 0)
+
+
+@given(whole=_texts)
+@settings(max_examples=100, deadline=None)
+def test_maybe_never_overlooks_a_secret(whole: str) -> None:
+    _, count = redact(whole)
+    if count:
+        assert maybe(whole.encode("utf-8", "surrogatepass"))
+        assert maybe(json.dumps({"x": whole}).encode())
+
+
+def test_prose_flows_through_a_stream_at_once() -> None:
+    stream = Stream()
+    assert stream.feed("The answer is 42. ") == "The answer is 42. "
+    assert stream.feed("We have sk") == "We have "
+    assert stream.feed("ills. ") == "skills. "
+    assert stream.feed("see https://example.org/ now ") == "see https://example.org/ now "
+
+
+def test_a_key_is_shown_as_soon_as_it_has_ended() -> None:
+    stream = Stream()
+    assert stream.feed(f"key sk-ant-api03-{LETTERS}") == "key "
+    assert stream.feed("! ok ") == "[redacted:anthropic-key]! ok "
+    assert stream.count == 1
+
+
+def test_a_private_key_without_an_end_is_held_only_up_to_a_cap() -> None:
+    stream = Stream()
+    line = BASE64 + "\n"
+    shown = stream.feed("-----BEGIN PRIVATE KEY-----\n")
+    fed = 0
+    while not shown:
+        shown = stream.feed(line)
+        fed += len(line)
+    assert shown.startswith("[redacted:private-key]")
+    assert fed <= 17 * 1024
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *(
+            "sk-",
+            "sk-ant-",
+            "eyJ",
+            "eyJ.",
+            "eyJaaaaaaaa.",
+            "://",
+            "://a:",
+            "://a:a@",
+            "bearer ",
+            "authorization: ",
+            "A",
+        ),
+        *(
+            "-----BEGIN PRIVATE KEY-----",
+            "-----BEGIN",
+            "-----",
+            "-",
+            "xoxb-",
+            "aws_secret_access_key=",
+            "\\n",
+            "\\u0041",
+        ),
+        *("hooks.slack.com/services/", "authorization:" + " " * 8, "api-key" + '"' * 8, "s", "\n eyJaaaaaaaaa"),
+    ],
+)
+def test_a_long_text_made_to_be_slow_is_not(unit: str) -> None:
+    text = (unit * (250_000 // len(unit) + 1))[:250_000]
+    began = time.process_time()
+    redact(text)
+    maybe(text.encode())
+    stream = Stream()
+    for start in range(0, len(text), 25_000):
+        stream.feed(text[start : start + 25_000])
+    stream.end()
+    assert time.process_time() - began < 2
