@@ -13,11 +13,11 @@ from beam.home import Home
 
 MOUNTINFO = r"""22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 30 22 0:25 / /proc rw - proc proc rw
-40 22 0:44 / /home rw,relatime - nfs4 server:/home rw
-41 40 0:45 / /home/local rw - btrfs /dev/sdb rw
-42 22 0:46 / /mnt/two\040words rw - fuse.sshfs host: rw
-43 22 0:47 / /over rw - ext4 /dev/sdc rw
-44 43 0:48 / /over rw - 9p share rw
+40 22 0:44 / /beam-n rw,relatime - nfs4 server:/x rw
+41 40 0:45 / /beam-n/local rw - btrfs /dev/sdb rw
+42 22 0:46 / /beam-m/two\040words rw - fuse.sshfs host: rw
+43 22 0:47 / /beam-o rw - ext4 /dev/sdc rw
+44 43 0:48 / /beam-o rw - 9p share rw
 a torn line
 """
 
@@ -222,8 +222,14 @@ def test_a_linked_beam_yaml_is_checked_where_it_lies(root: Home, tmp_path: Path)
 @pytest.mark.parametrize(
     ("path", "kind"),
     [
-        *(("/x", "ext4"), ("/home", "nfs4"), ("/home/a", "nfs4"), ("/homes", "ext4"), ("/home/local/a", "btrfs")),
-        *(("/mnt/two words/a", "fuse.sshfs"), ("/over/a", "9p")),
+        *(
+            ("/x", "ext4"),
+            ("/beam-n", "nfs4"),
+            ("/beam-n/a", "nfs4"),
+            ("/beam-ns", "ext4"),
+            ("/beam-n/local/a", "btrfs"),
+        ),
+        *(("/beam-m/two words/a", "fuse.sshfs"), ("/beam-o/a", "9p")),
     ],
 )
 def test_the_file_system_is_that_of_the_nearest_topmost_mount(path: str, kind: str) -> None:
@@ -231,7 +237,9 @@ def test_the_file_system_is_that_of_the_nearest_topmost_mount(path: str, kind: s
     assert home.filesystem_of(Path(path), "") == ""
 
 
-@pytest.mark.parametrize(("where", "kind"), [("/home/a", "nfs4"), ("/mnt/two words", "fuse.sshfs"), ("/over", "9p")])
+@pytest.mark.parametrize(
+    ("where", "kind"), [("/beam-n/a", "nfs4"), ("/beam-m/two words", "fuse.sshfs"), ("/beam-o", "9p")]
+)
 def test_file_systems_without_dependable_locks_are_refused_unless_allowed(where: str, kind: str) -> None:
     shared = Home(Path(where) / ".beam")
     with pytest.raises(DiskError, match=f"allow_fs: .{kind}"):

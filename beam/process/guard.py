@@ -123,7 +123,7 @@ class Guard:
 
     def targets(self, *, childless: bool) -> set[table.Process]:
         """What has to go: living descendants, and living processes that carry the marker."""
-        found = set(table.marked(self.marker))
+        found = {process for process, _ in table.marked(self.marker)}
         if not (childless and table.LINUX):
             found |= table.descendants(self.me, *(pid for pid, _ in self.known))
         if not table.LINUX:
@@ -194,7 +194,7 @@ class Guard:
         until = time.monotonic() + CHASE_SECONDS
         seen: set[int] = set()
         while not self.reap():
-            arrived = {int(pid) for pid in table.read(f"/proc/self/task/{self.me}/children").split()} - seen
+            arrived = set(table.children()) - seen
             for pid in arrived:
                 try:
                     posix.kill(pid, _signal.SIGKILL)  # an own child keeps its pid until it is reaped here

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -90,48 +90,100 @@ def clean(marker: str, owners: Sequence[Owner], *, timeout: float = 5.0) -> Clea
     Never this process or one above it. A guard that is still at work may first finish. An owner of another host or pid
     namespace is left alone: ask `is_alive`. Returns when two looks in a row found nothing, or after `timeout` seconds.
     """
-    roots = {(owner.pid, owner.start_ticks) for owner in owners if is_alive(owner)}
-    name = marker.encode()
-    own = _lineage()
+    began = time.monotonic()
+    hunt = _Hunt(marker.encode(), {(owner.pid, owner.start_ticks) for owner in owners if is_alive(owner)})
+    hunt.let_guards_finish(until=began + timeout * GUARD_SHARE)
+    for _ in range(table.FREEZE_ROUNDS):  # so that nothing forks away, and what is below the marked ones is seen
+        known = len(hunt.seen)
+        hunt.strike(signal.SIGSTOP)
+        if len(hunt.seen) == known:
+            break
+    empty = 0
+    while True:
+        known = len(hunt.seen)
+        struck = hunt.strike(signal.SIGKILL)
+        empty = 0 if struck else empty + 1
+        if empty == 2 or time.monotonic() - began > timeout:
+            left = tuple(sorted(pid for pid, start in struck if start_ticks(pid) == start))
+            return Cleaned(ended=len(hunt.seen) - len(left), left=left)
+        if struck and len(hunt.seen) == known:
+            time.sleep(POLL_SECONDS)
 
-    def find() -> set[Process]:
-        carrying = table.marked(name).keys()
-        alive = {(pid, start) for pid, start in roots if start_ticks(pid) == start}
-        return {process for process in _with_below(alive | carrying) if process[0] not in own}
 
-    def at_work() -> set[Process]:
-        return {process for process, value in table.marked(name).items() if value == table.GUARD_VALUE} - own_processes
+class _Hunt:
+    """What has to go, and every process that was ever seen to have to."""
 
-    own_processes = {process for process in table.marked(name) if process[0] in own}
-    return _end(find, at_work, timeout=timeout)
+    def __init__(self, marker: bytes, roots: set[Process]) -> None:
+        self._marker = marker
+        self._roots = roots
+        self._own = _lineage()
+        self.seen: set[Process] = set()
+
+    def strike(self, number: int) -> set[Process]:
+        """Signals all that are found, each at sight: a link of a chain of forks is gone a moment later."""
+        struck: set[Process] = set()
+        for process, _ in table.marked(self._marker):
+            self._hit(process, number, struck)
+        for process in self._roots | self.seen:
+            if start_ticks(process[0]) == process[1]:
+                self._hit(process, number, struck)
+        if struck:
+            for process in table.descendants(*(pid for pid, _ in struck)):
+                self._hit(process, number, struck)
+        self.seen |= struck
+        return struck
+
+    def let_guards_finish(self, *, until: float) -> None:
+        """Wakes guards, tells them to end, and waits for them."""
+        guards = self._guards()
+        self.seen |= guards
+        for process in guards:
+            table.send(process, signal.SIGTERM)
+            table.send(process, signal.SIGCONT)
+        while guards and time.monotonic() < until:
+            time.sleep(POLL_SECONDS)
+            guards = self._guards()
+
+    def _guards(self) -> set[Process]:
+        return {
+            process
+            for process, value in table.marked(self._marker)
+            if value == table.GUARD_VALUE and process[0] not in self._own
+        }
+
+    def _hit(self, process: Process, number: int, struck: set[Process]) -> None:
+        if process[0] not in self._own and process not in struck:
+            table.send(process, number)
+            struck.add(process)
 
 
 def end_orphans(*, since: int, timeout: float = 5.0) -> Cleaned:
-    """Ends the children that this process adopted after a guard was killed, and what is below them.
+    """Ends the children that this process adopted after a guard was killed, and so all that is below them.
 
     A child of this process counts if it began at `since` (the guard's start ticks) or later, lives in another session
     (the tree of a guard always does) and is not in `spared`. Does nothing in a process that is no subreaper.
     """
     if not _subreaper:
         return Cleaned()
-    me, session = os.getpid(), os.getsid(0)
-    adopted: set[int] = set()
-
-    def find() -> set[Process]:
-        alive: set[Process] = set()
-        for pid in table.pids():
+    began = time.monotonic()
+    session = os.getsid(0)
+    ended: set[int] = set()
+    empty = 0
+    while True:
+        adopted = set()
+        for pid in table.children():
             row = table.stat_of(pid)
-            if row is None or row[0] != me or row[1] == session or row[2] < since or pid in spared:
-                continue
-            adopted.add(pid)
-            if row[3]:
-                alive.add((pid, row[2]))
-        return _with_below(alive)
-
-    cleaned = _end(find, set, timeout=timeout)
-    for pid in adopted:
-        _reap(pid)
-    return cleaned
+            if row and row[1] != session and row[2] >= since and pid not in spared:
+                adopted.add(pid)
+                if row[3]:
+                    ended.add(pid)
+                    table.send((pid, row[2]), signal.SIGKILL)
+                _reap(pid)
+        empty = 0 if adopted else empty + 1
+        if empty == 2 or time.monotonic() - began > timeout:
+            return Cleaned(ended=len(ended - adopted), left=tuple(sorted(adopted)))
+        if adopted <= ended or not adopted:
+            time.sleep(POLL_SECONDS / 8)
 
 
 def _reap(pid: int) -> None:
@@ -141,10 +193,6 @@ def _reap(pid: int) -> None:
         return  # someone else waited for it
 
 
-def _with_below(roots: set[Process]) -> set[Process]:
-    return roots | table.descendants(*(pid for pid, _ in roots)) if roots else roots
-
-
 def _lineage() -> set[int]:
     pid = os.getpid()
     lineage = {pid}
@@ -152,42 +200,3 @@ def _lineage() -> set[int]:
         pid = row[0]
         lineage.add(pid)
     return lineage
-
-
-def _end(find: Callable[[], set[Process]], at_work: Callable[[], set[Process]], *, timeout: float) -> Cleaned:
-    began = time.monotonic()
-    seen = find()
-    _let_guards_finish(at_work, until=began + timeout * GUARD_SHARE)
-    empty = 0
-    while True:
-        targets = find() | {process for process in seen if start_ticks(process[0]) == process[1]}
-        targets |= _freeze(find, targets - seen)
-        seen |= targets
-        for process in targets:
-            table.send(process, signal.SIGKILL)
-        empty = 0 if targets else empty + 1
-        if empty == 2 or time.monotonic() - began > timeout:
-            left = tuple(sorted(pid for pid, start in targets if start_ticks(pid) == start))
-            return Cleaned(ended=len(seen) - len(left), left=left)
-        if targets:
-            time.sleep(POLL_SECONDS)
-
-
-def _let_guards_finish(at_work: Callable[[], set[Process]], *, until: float) -> None:
-    for process in at_work():
-        table.send(process, signal.SIGTERM)
-        table.send(process, signal.SIGCONT)
-    while time.monotonic() < until and at_work():
-        time.sleep(5 * POLL_SECONDS)
-
-
-def _freeze(find: Callable[[], set[Process]], new: set[Process]) -> set[Process]:
-    frozen: set[Process] = set()
-    for _ in range(table.FREEZE_ROUNDS):
-        for process in new:
-            table.send(process, signal.SIGSTOP)
-        frozen |= new
-        new = find() - frozen
-        if not new:
-            break
-    return frozen

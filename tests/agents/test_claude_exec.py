@@ -117,7 +117,7 @@ def test_attached_files_are_mentioned_after_the_text() -> None:
     assert made.stdin == b'look\n\n@"/w/a.txt"\n@"/w/two words.png"\n@/w/q"uote'
 
 
-@pytest.mark.parametrize("path", ["/w/new\nline", '/w/both " and space', "/w/bell\x07"])
+@pytest.mark.parametrize("path", ["/w/new\nline", '/w/both " and space', "/w/bell\x07", "/w/notes#L5"])
 def test_a_file_that_no_mention_can_name_is_refused(path: str) -> None:
     with pytest.raises(UnsupportedError, match="can't be told of the file"):
         launch("look", attach=(path,))

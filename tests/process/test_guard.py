@@ -96,7 +96,7 @@ def agent(kind: str, folder: Path, then: str) -> list[str]:
 def test_nothing_outlives_the_exit_of_the_agent(kind: str, holder: Holder, tmp_path: Path) -> None:
     holder.start(agent(kind, tmp_path, "exit"))
     code, said = holder.end()
-    assert trees.in_folder(tmp_path) == []
+    assert trees.is_gone(tmp_path)
     assert (code, said[1]) == (7, "exited 7 -")
     word, swept, left, ms = said[2].split()
     assert (word, left) == ("clean", "0")
@@ -110,7 +110,7 @@ def test_nothing_outlives_an_end_that_was_asked_for(kind: str, holder: Holder, t
     assert holder.output_line() == "ready"
     holder.wish("end 0.1")
     code, said = holder.end()
-    assert trees.in_folder(tmp_path) == []
+    assert trees.is_gone(tmp_path)
     assert (code, said[1], said[2].split()[2]) == (143, "exited - 15", "0")
 
 
@@ -142,7 +142,7 @@ def test_a_signal_to_the_guard_ends_the_tree(number: int, holder: Holder, tmp_pa
     os.kill(holder.process.pid, number)
     code, _ = holder.end()
     assert code == 143
-    assert trees.in_folder(tmp_path) == []
+    assert trees.is_gone(tmp_path)
 
 
 @pytest.mark.parametrize("way", ["wish", "signal"])
@@ -166,7 +166,7 @@ def test_the_end_of_the_lifeline_is_the_end_of_all(holder: Holder, tmp_path: Pat
     assert holder.output_line() == "ready"
     holder.drop_lifeline()
     holder.end()
-    assert trees.in_folder(tmp_path) == []
+    assert trees.is_gone(tmp_path)
 
 
 def test_an_exec_that_fails_is_said_with_its_errno(holder: Holder) -> None:
@@ -254,7 +254,7 @@ def test_a_forked_copy_of_the_lifeline_does_not_hide_the_death_of_the_holder(tmp
         assert process.stdout.readline() == b"ready\n"
         process.kill()
         process.wait()
-        trees.until(lambda: not trees.in_folder(tmp_path))  # the test still holds the write end
+        trees.until(lambda: trees.is_gone(tmp_path))  # the test still holds the write end
         process.stdout.close()
     finally:
         for fd in (*lifeline, *status):

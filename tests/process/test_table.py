@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import trees
@@ -82,7 +83,7 @@ def test_the_marker_is_found_by_its_whole_name(sleeper: subprocess.Popen[bytes])
     assert table.marker_of(sleeper.pid, b"EMPTY") == b""
     assert table.marker_of(sleeper.pid, b"TURN_tabletest") is None
     assert table.marker_of(sleeper.pid, b"BEAM_TURN_table") is None
-    assert table.marked(b"BEAM_TURN_tabletest") == {(sleeper.pid, start_of(sleeper.pid)): b"1"}
+    assert list(table.marked(b"BEAM_TURN_tabletest")) == [((sleeper.pid, start_of(sleeper.pid)), b"1")]
 
 
 def test_descendants_are_all_below_and_not_the_root(sleeper: subprocess.Popen[bytes]) -> None:
@@ -99,6 +100,17 @@ def test_descendants_are_all_below_and_not_the_root(sleeper: subprocess.Popen[by
         shell.kill()
         shell.wait()
         shell.stdout.close()
+
+
+def test_children_are_those_of_every_thread(sleeper: subprocess.Popen[bytes]) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(subprocess.Popen, ["sleep", "600"]).result()
+        try:
+            assert {sleeper.pid, other.pid} <= set(table.children())
+        finally:
+            other.kill()
+            other.wait()
+    assert other.pid not in table.children()
 
 
 def test_a_signal_reaches_the_very_process(sleeper: subprocess.Popen[bytes]) -> None:

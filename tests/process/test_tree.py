@@ -142,7 +142,7 @@ def test_cleaning_never_ends_itself_or_those_above_it(sleeper: subprocess.Popen[
 def test_nothing_outlives_a_killed_holder(kind: str, tmp_path: Path) -> None:
     holder = Beam(kind, tmp_path)
     holder.process.kill()
-    trees.until(lambda: not trees.in_folder(tmp_path), seconds=5)
+    trees.until(lambda: trees.is_gone(tmp_path), seconds=5)
     holder.close()
 
 
@@ -151,7 +151,7 @@ def test_nothing_outlives_a_killed_holder(kind: str, tmp_path: Path) -> None:
 def test_when_the_guard_alone_is_killed_its_holder_cleans(kind: str, tmp_path: Path) -> None:
     holder = Beam(kind, tmp_path)
     os.kill(holder.guard.pid, signal.SIGKILL)
-    trees.until(lambda: not trees.in_folder(tmp_path), seconds=5)
+    trees.until(lambda: trees.is_gone(tmp_path), seconds=5)
     ended = holder.rest_of_output()
     holder.close()
     assert "code=None, signal=None" in ended
@@ -173,7 +173,7 @@ def test_the_next_holder_ends_what_a_killed_guard_and_holder_left(kind: str, tmp
     holder.process.kill()
     cleaned = tree.clean(spawn.marker(KEY), [holder.agent, holder.guard])
     assert cleaned.left == ()
-    assert trees.in_folder(tmp_path) == []
+    assert trees.is_gone(tmp_path)
     holder.close()
 
 
@@ -184,5 +184,5 @@ def test_a_stopped_guard_of_a_dead_holder_finishes_its_work(kind: str, tmp_path:
     os.kill(holder.guard.pid, signal.SIGSTOP)
     holder.process.kill()
     assert tree.clean(spawn.marker(KEY), []).left == ()
-    assert trees.in_folder(tmp_path) == []
+    assert trees.is_gone(tmp_path)
     holder.close()

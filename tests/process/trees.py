@@ -42,6 +42,11 @@ def in_folder(folder: Path) -> list[int]:
     return found
 
 
+def is_gone(folder: Path) -> bool:
+    """Whether none of them is left; looks often, because a chain of forks is easily missed."""
+    return not any(in_folder(folder) for _ in range(10))
+
+
 # -- the program -------------------------------------------------------------------------------------------------------
 
 

@@ -222,7 +222,7 @@ def _without_result(turn: Turn, exit: Exit, heard: Heard) -> Verdict:
     if lost_id(turn, tail):
         reason = f"{LOST}{turn.session_id}"
         return Verdict(status=Status.FAILED, class_=Class.BAD_REQUEST, reason=reason, session="lost")
-    complaint = _complaint(tail) if exit.code == 1 else ""
+    complaint = _complaint(tail) if exit.code == 1 and not heard.opened else ""
     if complaint:
         class_ = failure_class(None, "", complaint)
         class_ = Class.BAD_REQUEST if class_ is Class.UNKNOWN else class_
