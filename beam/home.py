@@ -5,17 +5,23 @@ Makes directories, never files of state. Must not know: what is in a file, who h
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
 import stat
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from beam.errors import BeamError, ConfigError, DiskError, UsageError
 from beam.message import NAME, check_name
+
+if TYPE_CHECKING:
+    import grp
+    import pwd
 
 ROOT_NAME = ".beam"
 CONFIG_NAME = "beam.yaml"
@@ -205,6 +211,8 @@ def _make_root(root: Path) -> None:
         with os.fdopen(os.open(ignore, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600), "wb") as file:
             file.write(b"*\n")
     except OSError as error:
+        with contextlib.suppress(OSError):
+            ignore.unlink()  # half a file would be taken for the user's own
         raise _disk_error(error, ignore, "create") from error
 
 
@@ -322,15 +330,19 @@ def _not_mine(path: Path, owner: int, error: type[BeamError]) -> BeamError:
 
 
 def _is_private_group(gid: int, uid: int) -> bool:
-    """Whether the group is that of one ordinary user alone (umask 002 writes beam.yaml group-writable there)."""
     import grp
     import pwd
 
     try:
-        user, group = pwd.getpwuid(uid), grp.getgrgid(gid)
+        return is_private(grp.getgrgid(gid), pwd.getpwuid(uid))
     except KeyError:
         return False
-    return uid != 0 and user.pw_gid == gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+
+
+def is_private(group: grp.struct_group, user: pwd.struct_passwd) -> bool:
+    """Whether the group is that of one ordinary user alone (umask 002 writes beam.yaml group-writable there)."""
+    is_own = group.gr_gid == user.pw_gid and group.gr_name == user.pw_name
+    return user.pw_uid != 0 and is_own and set(group.gr_mem) <= {user.pw_name}
 
 
 def check_filesystem(home: Home, *, allow_fs: Collection[str] = (), mountinfo: str | None = None) -> None:

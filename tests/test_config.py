@@ -60,8 +60,12 @@ def test_each_layer_beats_the_one_below_and_is_named(folder: Folder) -> None:
     assert (settings.model, settings.access, settings.timeout) == ("d", "ask", 180.0)
     assert (settings.retries, settings.max_turns, settings.cwd) == (2, 1, None)
     assert {name: resolved.origin[name] for name in ("model", "access", "timeout", "retries", "max_turns", "cwd")} == {
-        **{"model": "BEAM_MODEL", "access": "agent.json", "timeout": "beam.yaml"},
-        **{"retries": "beam.yaml", "max_turns": "user config", "cwd": "default"},
+        "model": "BEAM_MODEL",
+        "access": "agent.json",
+        "timeout": "beam.yaml",
+        "retries": "beam.yaml",
+        "max_turns": "user config",
+        "cwd": "default",
     }
     assert resolved.declared_in == "agent.json"
 

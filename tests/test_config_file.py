@@ -41,8 +41,11 @@ def test_a_file_is_read_into_the_fields_that_are_written_in_it() -> None:
     )
     assert read.defaults == {"timeout": 1800.0, "env": {"A": "1"}}
     assert read.agents["planner"] == {
-        **{"adapter": "claude", "model": "opus", "access": "edit"},
-        **{"max_turns": 3, "budget_usd": 2.0},
+        "adapter": "claude",
+        "model": "opus",
+        "access": "edit",
+        "max_turns": 3,
+        "budget_usd": 2.0,
     }
     assert read.agents["tail"] == {"command": ("cat", ("-n", "{session}")), "format": "jsonl"}
     assert read.agents["person"] == {"mailbox": True, "lease": 3600.0}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -190,6 +192,23 @@ def test_a_beam_yaml_that_others_may_write_is_refused(root: Home) -> None:
     root.config_file.chmod(0o646)
     with pytest.raises(ConfigError, match="chmod go-w"):
         check(root)
+
+
+@pytest.mark.parametrize(
+    ("uid", "gid", "members", "private"),
+    [
+        (1000, 1000, [], True),
+        (1000, 1000, ["ann"], True),
+        (1000, 1000, ["bob"], False),
+        (1000, 5, [], False),
+        (0, 0, [], False),
+    ],
+)
+def test_a_group_counts_as_ones_own_only_where_nobody_else_is_in_it(
+    uid: int, gid: int, members: list[str], private: bool
+) -> None:
+    user = pwd.struct_passwd(("ann", "x", uid, uid, "", "/home/ann", "/bin/sh"))
+    assert home.is_private(grp.struct_group(("ann", "x", gid, members)), user) is private
 
 
 def test_roots_and_configurations_of_another_user_are_refused(root: Home) -> None:

@@ -34,7 +34,8 @@ def fake_model(
 ) -> None:
     """Serve a scripted model for real agent CLIs.
 
-    They need no account and no tokens: it listens on loopback and answers what a script says. Alone it prints its URL and serves until ^C. With --env it prints `export` lines in place of the URL.
+    They need no account and no tokens: it listens on loopback and answers what a script says.
+    Alone it prints its URL and serves until ^C. With --env it prints `export` lines in place of the URL.
     With --env and a command (after --) it serves as long as the command runs.
     """
     import os

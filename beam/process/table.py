@@ -65,18 +65,12 @@ def pids() -> list[int]:
 
 
 def children() -> list[int]:
-    """This process's own children, zombies too, in the cheapest way."""
+    """This process's own children, zombies too; a full look at all processes only where the kernel has no such list."""
     me = posix.getpid()
-    found = []
-    for thread in posix.listdir("/proc/self/task") if LINUX else ():
-        path = f"/proc/self/task/{thread}/children"
-        if not found and not posix.access(path, posix.R_OK):  # a kernel without CONFIG_PROC_CHILDREN
-            break
-        found += [int(pid) for pid in read(path).split()]
-    else:
-        if LINUX:
-            return found
-    return [pid for pid in pids() if (row := stat_of(pid)) and row[0] == me]
+    if not LINUX or not posix.access(f"/proc/self/task/{me}/children", posix.R_OK):
+        return [pid for pid in pids() if (row := stat_of(pid)) and row[0] == me]
+    lists = [read(f"/proc/self/task/{thread}/children") for thread in posix.listdir("/proc/self/task")]
+    return [int(pid) for pid in b" ".join(lists).split()]
 
 
 def descendants(*roots: int) -> set[Process]:

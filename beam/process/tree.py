@@ -170,6 +170,7 @@ def end_orphans(*, since: int, timeout: float = 5.0) -> Cleaned:
     ended: set[int] = set()
     empty = 0
     while True:
+        known = len(ended)
         adopted = set()
         for pid in table.children():
             row = table.stat_of(pid)
@@ -182,8 +183,8 @@ def end_orphans(*, since: int, timeout: float = 5.0) -> Cleaned:
         empty = 0 if adopted else empty + 1
         if empty == 2 or time.monotonic() - began > timeout:
             return Cleaned(ended=len(ended - adopted), left=tuple(sorted(adopted)))
-        if adopted <= ended or not adopted:
-            time.sleep(POLL_SECONDS / 8)
+        if len(ended) == known:
+            time.sleep(POLL_SECONDS / 4)
 
 
 def _reap(pid: int) -> None:

@@ -85,7 +85,7 @@ def test_retries_are_capped_at_three_unless_the_settings_say_otherwise() -> None
 def test_an_option_that_could_be_taken_for_a_flag_or_is_too_long_is_refused(value: str) -> None:
     for fields in ({"model": value}, {"schema": value}, {"settings": AgentSettings(system=value)}):
         with pytest.raises(UnsupportedError):
-            launch(**fields)  # type: ignore[arg-type]
+            launch(**fields)
 
 
 # -- the prompt --------------------------------------------------------------------------------------------------------
@@ -117,7 +117,9 @@ def test_attached_files_are_mentioned_after_the_text() -> None:
     assert made.stdin == b'look\n\n@"/w/a.txt"\n@"/w/two words.png"\n@/w/q"uote'
 
 
-@pytest.mark.parametrize("path", ["/w/new\nline", '/w/both " and space', "/w/bell\x07", "/w/notes#L5"])
+@pytest.mark.parametrize(
+    "path", ["/w/new\nline", '/w/both " and space', "/w/bell\x07", "/w/notes#L5", "/w/a#b", "/w/x (agent)"]
+)
 def test_a_file_that_no_mention_can_name_is_refused(path: str) -> None:
     with pytest.raises(UnsupportedError, match="can't be told of the file"):
         launch("look", attach=(path,))

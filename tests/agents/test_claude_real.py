@@ -284,7 +284,7 @@ def test_the_model_gets_the_prompt_whatever_it_begins_with(claude: Claude, text:
 
 
 def test_the_model_gets_attached_text_and_images_also_from_outside_the_folder(claude: Claude) -> None:
-    inside, outside, image = claude.folder / "two words.txt", claude.home / "out#1, (é).txt", claude.folder / "dot.png"
+    inside, outside, image = claude.folder / "two words.txt", claude.home / "out, (é).txt", claude.folder / "dot.png"
     inside.write_text("words inside")
     outside.write_text("words outside")
     image.write_bytes(PNG)

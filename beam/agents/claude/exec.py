@@ -16,7 +16,6 @@ from beam.message import Access
 
 RETRIES = 3  # the CLI's own default is 10, three minutes of silence
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
-_LINES = re.compile(r"#L\d+(-\d+)?\Z")  # at the end of a mention: lines of the file, not a part of its name
 _STREAM = ("-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages")
 _CHANGING = ("Bash", "Edit", "Write", "NotebookEdit")
 _LOOKING = ("Read", "Glob", "Grep", "Agent", "Skill", "WebFetch", "WebSearch", "TodoWrite")
@@ -121,7 +120,9 @@ def _prompt(turn: Turn) -> bytes:
 
 
 def _mention(path: str) -> str:
+    """The mention of one file. What follows a `#` would be its lines, and ` (agent)` at the end would name an agent."""
     quoted = '"' not in path
-    if not path.isprintable() or _LINES.search(path) or not (quoted or re.fullmatch(r"\S+", path)):
+    plain = path.isprintable() and "#" not in path and not path.endswith(" (agent)")
+    if not plain or not (quoted or re.fullmatch(r"\S+\w", path)):
         raise UnsupportedError(f"claude can't be told of the file {path!r}", "give it a plainer name", subject=path)
     return f'@"{path}"' if quoted else f"@{path}"

@@ -1,0 +1,56 @@
+# Everything sets up what it needs: a virtual environment in .venv, and for the tests the real agent CLIs, pinned by
+# tests/real/package-lock.json, in a cache outside the tree.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+SEED ?= 0
+
+.PHONY: help demo test check lint format bench agents soak docs picture clean
+help:
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+
+$(VENV)/.ready: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "beam needs Python 3.11 or newer: make PYTHON=python3.12 …" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+agents: $(VENV)/.ready ## install the pinned real agent CLIs into the cache
+	@$(BIN)/python -m tests.real.install
+
+demo: $(VENV)/.ready ## two scripted agents talk; their journal and the activity are shown
+	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/demo.sh
+
+test: $(VENV)/.ready ## all tests, with the real agent CLIs where npm is
+	@$(BIN)/python -m tests.real.install
+	$(PYTEST) -q -n 2 --dist loadfile -m 'not soak'
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+check: lint test ## format, lint, types, import contracts, tests
+
+format: $(VENV)/.ready ## format the code
+	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+docs: $(VENV)/.ready ## write the generated parts of docs/
+	BEAM_WRITE_DOCS=1 $(PYTEST) -q tests/test_docs.py
+
+bench: $(VENV)/.ready ## measure, as ratios in one run
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[bench]'
+	@$(BIN)/python -m tests.real.install
+	@$(BIN)/python -m bench
+
+soak: $(VENV)/.ready ## the long runs
+	@$(BIN)/python -m tests.real.install
+	$(PYTEST) -q -m soak --soak-seed $(SEED)
+
+picture: $(VENV)/.ready ## draw docs/terminal.svg from a real run
+	@$(BIN)/python -m bench.picture
+
+clean: ## remove what make made here
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

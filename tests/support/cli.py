@@ -1,0 +1,177 @@
+"""The real `beam`, run as a subprocess in a scratch home and a scratch project."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+BEAM = (sys.executable, "-m", "beam")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended. `code` is as a shell sees it (128 + signal)."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """stdout as exactly one JSON object."""
+        assert self.out.count("\n") == 1, self
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[Any]:
+        """stdout as JSON Lines."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+@dataclass
+class Cli:
+    """A project directory with its own HOME; nothing of the caller's environment but PATH gets in."""
+
+    base: Path
+    env: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.project.mkdir(parents=True, exist_ok=True)
+        (self.base / "home").mkdir(exist_ok=True)
+        self.env = {
+            "HOME": str(self.base / "home"),
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "TMPDIR": str(self.base),
+            **self.env,
+        }
+
+    @property
+    def project(self) -> Path:
+        return self.base / "project"
+
+    @property
+    def root(self) -> Path:
+        return self.project / ".beam"
+
+    def with_env(self, env: Mapping[str, str]) -> Cli:
+        """The same place, with more environment."""
+        return Cli(self.base, {**self.env, **env})
+
+    def __call__(
+        self, *args: str, stdin: str | bytes | None = None, timeout: float = 60, env: Mapping[str, str] = {}
+    ) -> Ended:
+        """Runs `beam ARGS` to its end."""
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        done = subprocess.run(
+            [*BEAM, *args],
+            cwd=self.project,
+            env={**self.env, **env},
+            input=data,
+            stdin=subprocess.DEVNULL if data is None else None,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
+        code = done.returncode if done.returncode >= 0 else 128 - done.returncode
+        return Ended(code, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+    def start(self, *args: str, env: Mapping[str, str] = {}, stdin: Any = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+        """Starts `beam ARGS`, in a session of its own."""
+        return subprocess.Popen(
+            [*BEAM, *args],
+            cwd=self.project,
+            env={**self.env, **env},
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def shell(self, script: str, timeout: float = 60, env: Mapping[str, str] = {}) -> Ended:
+        """Runs a bash script in which `beam` is this beam."""
+        prelude = f"beam() {{ {' '.join(BEAM)} \"$@\"; }}\n"
+        done = subprocess.run(
+            ["bash", "-c", prelude + script],
+            cwd=self.project,
+            env={**self.env, **env},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
+        return Ended(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+    def config(self, text: str, *, trusted: bool = True) -> None:
+        """Writes beam.yaml; with `trusted` the folder may run code."""
+        (self.project / "beam.yaml").write_text(text)
+        if trusted:
+            self.env["BEAM_TRUST"] = "1"
+
+    def journal(self, agent: str) -> list[dict[str, Any]]:
+        """Every event of the agent's journal, read without beam."""
+        found = []
+        for segment in sorted((self.root / "agents" / agent / "journal").glob("*.jsonl")):
+            for line in segment.read_bytes().split(b"\n"):
+                if line and not line.startswith(b'{"type":"snapshot"'):
+                    try:
+                        found.append(json.loads(line))
+                    except ValueError:
+                        found.append({"type": "<torn>", "seq": None, "line": line.decode(errors="replace")})
+        return found
+
+    def types(self, agent: str) -> list[str]:
+        """The types of its events, in order."""
+        return [event["type"] for event in self.journal(agent)]
+
+    def box(self, agent: str, name: str) -> list[str]:
+        """The files in one box of the agent's queue."""
+        directory = self.root / "agents" / agent / "queue" / name
+        return sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
+
+    def everything_written(self) -> bytes:
+        """Every byte under the root and in the scratch home's state, but for queues (they carry text verbatim)."""
+        found = b""
+        for top in (self.root, self.base / "home"):
+            for path in sorted(top.rglob("*")):
+                if path.is_file() and "queue" not in path.parts:
+                    found += path.read_bytes()
+        return found
+
+
+def eventually(claim: Callable[[], bool], timeout: float = 20, what: str = "") -> None:
+    """Waits until the claim holds; fails if it does not within `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    while not claim():
+        assert time.monotonic() < deadline, what or "it did not happen in time"
+        time.sleep(0.01)
+
+
+def processes_with(text: str) -> list[int]:
+    """The pids of processes whose environment or command line holds the text."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            seen = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if text.encode() in seen and state != "Z":
+            found.append(int(entry.name))
+    return found
+
+
+def kill_hard(process: subprocess.Popen[bytes]) -> None:
+    """SIGKILL, and its end."""
+    process.send_signal(signal.SIGKILL)
+    process.wait(10)
