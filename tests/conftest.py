@@ -42,3 +42,9 @@ def agents_path() -> str:
             pytest.fail("the real agent CLIs are required here, and not installed: make agents")
         pytest.skip("left out: the real agent CLIs are not installed (make agents)")
     return f"{where}{os.pathsep}{os.environ['PATH']}"
+
+
+@pytest.fixture(scope="session")
+def claude(agents_path: str) -> Path:
+    """The pinned real Claude Code."""
+    return Path(agents_path.split(os.pathsep)[0]) / "claude"

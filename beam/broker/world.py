@@ -10,7 +10,7 @@ from msgspec import Struct
 from beam import trust
 from beam.agents import registry
 from beam.clock import Clock
-from beam.config import AGENT_JSON, Config, Resolved, wants_code
+from beam.config import Config, Resolved
 from beam.home import Home, Place
 from beam.limits import Limits
 
@@ -37,10 +37,7 @@ class World(Struct, frozen=True, kw_only=True):
 
     def why_untrusted(self, resolved: Resolved) -> str | None:
         """Why this agent may not run before `beam trust`; null where it may."""
-        file = resolved.agent_file
-        vouched = file is not None and trust.is_remembered(file.path, file.digest, self.environ)
-        why = wants_code(resolved, vouched=(AGENT_JSON,) if vouched else ())
-        return None if why is None or trust.is_trusted(self.home.base, self.environ) else why
+        return trust.refusal(resolved, self.environ)
 
     @property
     def base(self) -> Path:

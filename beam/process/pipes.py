@@ -81,13 +81,13 @@ class Output:
 
     def _deliver(self, lines: list[bytes]) -> None:
         for line in lines:
-            self._call(lambda line=line: self._on_line(line))  # type: ignore[misc]
+            self._call(self._on_line, line)
 
-    def _call(self, callback: Callable[[], None]) -> None:
+    def _call(self, callback: Callable[..., None], *values: bytes) -> None:
         if self.error:
             return
         try:
-            callback()
+            callback(*values)
         except Exception as error:  # noqa: BLE001 - not swallowed: `Child.wait` raises it
             self.error = error
             self.fail()

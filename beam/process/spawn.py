@@ -119,7 +119,7 @@ class Child:
             self.close_stdin()
 
     async def write(self, data: bytes) -> None:
-        """Writes to stdin and leaves it open. A child that does not read it all is no error."""
+        """Writes to stdin and leaves it open; one writer at a time. A child that does not read it all is no error."""
         rest = memoryview(data)
         while rest and self._process.stdin and not self._process.stdin.closed:
             fd = self._process.stdin.fileno()
@@ -211,17 +211,18 @@ class Child:
         self._output.seen()
 
     async def _end(self) -> Ended:
-        await self._connect()
-        await self._guard_gone()
         try:
+            await self._connect()
+            await self._guard_gone()
             await asyncio.wait([self._pipes[0].closed], timeout=EOF_SECONDS)
             swept, left = self._status.clean or self._clean()
             await asyncio.wait([pipe.closed for pipe in self._pipes], timeout=EOF_SECONDS)
         finally:
+            self._status.end()
             for pipe in self._pipes:
                 pipe.close()
             self.close_stdin()
-            os.close(self._lifeline)
+            os.close(self._lifeline)  # the guard ends everything, if it is still there
             self._lifeline = -1
         await asyncio.gather(*(pipe.closed for pipe in self._pipes))
         if self._output.error:

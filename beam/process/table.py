@@ -22,6 +22,7 @@ else:
 LINUX = sys.platform == "linux"
 GUARD_VALUE = b"guard"  # the marker's value in a guard's own environment; below it, it is 1
 FREEZE_ROUNDS = 3
+SIGKILL, SIGTERM, SIGSTOP, SIGCONT = _signal.SIGKILL, _signal.SIGTERM, _signal.SIGSTOP, _signal.SIGCONT
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -157,13 +158,13 @@ def prctl(option: int, value: int) -> bool:
 
 
 def _ps() -> dict[int, tuple[int, int]]:
-    """macOS: pid -> (parent, start in seconds), by ps. (Not run.)"""
+    """macOS: pid -> (parent, start in microseconds, of whole seconds), by ps. (Not run.)"""
     found: dict[int, tuple[int, int]] = {}
     for line in _output(["/bin/ps", "-axo", "pid=,ppid=,state=,lstart="]).splitlines():
         fields = line.decode("ascii", "replace").split(None, 3)
         if len(fields) == 4 and not fields[2].startswith("Z"):
             try:
-                start = int(time.mktime(time.strptime(fields[3].strip(), "%a %b %d %H:%M:%S %Y")))
+                start = int(time.mktime(time.strptime(fields[3].strip(), "%a %b %d %H:%M:%S %Y"))) * 1_000_000
             except ValueError:
                 continue
             found[int(fields[0])] = int(fields[1]), start

@@ -7,8 +7,6 @@ through a pidfd after the start was compared, so that a pid given to another pro
 from __future__ import annotations
 
 import os
-import signal
-import socket
 import time
 from collections.abc import Sequence
 from functools import cache
@@ -49,7 +47,7 @@ def this_process() -> Owner:
         start_ticks=start_ticks(pid) or 0,
         boot_id=_boot_id(),
         pid_namespace=_pid_namespace(),
-        host=socket.gethostname(),
+        host=os.uname().nodename,
     )
 
 
@@ -68,7 +66,7 @@ def is_alive(owner: Owner) -> bool | None:
     A host that was restarted since runs it no more. An equal boot id is this host, whatever it was called then.
     """
     if owner.boot_id != _boot_id() or not owner.boot_id:
-        if owner.host != socket.gethostname():
+        if owner.host != os.uname().nodename:
             return None
         if owner.boot_id and _boot_id():
             return False
@@ -95,13 +93,13 @@ def clean(marker: str, owners: Sequence[Owner], *, timeout: float = 5.0) -> Clea
     hunt.let_guards_finish(until=began + timeout * GUARD_SHARE)
     for _ in range(table.FREEZE_ROUNDS):  # so that nothing forks away, and what is below the marked ones is seen
         known = len(hunt.seen)
-        hunt.strike(signal.SIGSTOP)
+        hunt.strike(table.SIGSTOP)
         if len(hunt.seen) == known:
             break
     empty = 0
     while True:
         known = len(hunt.seen)
-        struck = hunt.strike(signal.SIGKILL)
+        struck = hunt.strike(table.SIGKILL)
         empty = 0 if struck else empty + 1
         if empty == 2 or time.monotonic() - began > timeout:
             left = tuple(sorted(pid for pid, start in struck if start_ticks(pid) == start))
@@ -138,8 +136,8 @@ class _Hunt:
         guards = self._guards()
         self.seen |= guards
         for process in guards:
-            table.send(process, signal.SIGTERM)
-            table.send(process, signal.SIGCONT)
+            table.send(process, table.SIGTERM)
+            table.send(process, table.SIGCONT)
         while guards and time.monotonic() < until:
             time.sleep(POLL_SECONDS)
             guards = self._guards()
@@ -178,7 +176,7 @@ def end_orphans(*, since: int, timeout: float = 5.0) -> Cleaned:
                 adopted.add(pid)
                 if row[3]:
                     ended.add(pid)
-                    table.send((pid, row[2]), signal.SIGKILL)
+                    table.send((pid, row[2]), table.SIGKILL)
                 _reap(pid)
         empty = 0 if adopted else empty + 1
         if empty == 2 or time.monotonic() - began > timeout:
