@@ -8,17 +8,13 @@ import msgspec
 import typer
 
 from beam.cli.context import context, is_terminal
+from beam.cli.group import App
 from beam.errors import UsageError
 
-app = typer.Typer(
-    rich_markup_mode=None,
-    add_completion=False,
-    no_args_is_help=True,
-    help="List, show, add, change, reset and remove agents.",
-)
+app = App("List, show, add, change, reset and remove agents.")
 
 
-@app.command("list")
+@app.verb("list")
 def list_(
     ctx: typer.Context,
     every: bool = typer.Option(False, "--all", help="Every adapter too, used or not."),
@@ -52,7 +48,7 @@ def list_(
     )
 
 
-@app.command()
+@app.verb()
 def show(
     ctx: typer.Context,
     agent: str = typer.Argument(..., metavar="AGENT"),
@@ -94,7 +90,7 @@ def show(
     pairs(rows)
 
 
-@app.command()
+@app.verb()
 def add(
     ctx: typer.Context,
     agent: str = typer.Argument(..., metavar="NAME", help="A new name."),
@@ -118,7 +114,7 @@ def add(
     call.note(f"wrote {call.beam.add_agent(agent, AgentSettings(**values))}")  # type: ignore[arg-type]
 
 
-@app.command("set")
+@app.verb("set")
 def set_(
     ctx: typer.Context,
     agent: str = typer.Argument(..., metavar="AGENT"),
@@ -136,7 +132,7 @@ def _pairs(given: list[str]) -> list[tuple[str, str]]:
     return [(key, value) for key, _, value in (pair.partition("=") for pair in given)]
 
 
-@app.command()
+@app.verb()
 def rm(
     ctx: typer.Context,
     agent: str = typer.Argument(..., metavar="AGENT"),
@@ -147,7 +143,7 @@ def rm(
     call.note(call.beam.remove_agent(agent, purge=purge))
 
 
-@app.command()
+@app.verb()
 def reset(ctx: typer.Context, agent: str = typer.Argument(..., metavar="AGENT")) -> None:
     """Put the agent's session aside; the next message starts another."""
     call = context(ctx)

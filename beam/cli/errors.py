@@ -1,17 +1,21 @@
-"""The one handler of errors: one line on stderr, or one JSON object on stdout, and the right exit code."""
+"""The one handler of errors: one line on stderr, with `--json` one object on stdout too, and the right exit code."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
-from typer._click import exceptions  # typer carries its own click; the one on PyPI would be a second one
 import msgspec
 import typer
 from msgspec import Struct
+from typer._click import exceptions  # typer carries its own click; the one on PyPI would be a second one
 
-from beam.errors import BeamError, ExitCode, SignalledError
+from beam.cli import streams
 from beam.cli.render.text import safe, write
+from beam.errors import BeamError, ExitCode, SignalledError
+
+_SIGPIPE = 13
 
 
 class ErrorBody(Struct, frozen=True, kw_only=True):
@@ -33,43 +37,79 @@ class ErrorObject(Struct, frozen=True, kw_only=True):
 
 def handle(error: BaseException, argv: list[str]) -> int:
     """Says the error where it belongs; the exit code. A signal's own error is raised again as that signal."""
-    if isinstance(error, SystemExit):
-        return error.code if isinstance(error.code, int) else 1
-    if isinstance(error, typer.Exit):
-        return int(error.exit_code)
-    if isinstance(error, BrokenPipeError):
-        return broken_pipe()
-    if isinstance(error, SignalledError):
-        return _signal(error.number)
-    if isinstance(error, KeyboardInterrupt | typer.Abort):
-        return _signal(2)
-    if isinstance(error, BeamError):
-        return report(
-            ErrorBody(
+    match error:
+        case SystemExit():
+            return error.code if isinstance(error.code, int) else 1
+        case typer.Exit():
+            return int(error.exit_code)
+        case exceptions.NoArgsIsHelpError():
+            sys.stdout.write(error.format_message() + "\n")
+            return 0
+        case BrokenPipeError():
+            streams.drop_stdout()
+            return die_of(_SIGPIPE)
+        case SignalledError():
+            if error.outcome is None:
+                report(body_of(error), argv)
+            return die_of(error.number)
+        case KeyboardInterrupt() | typer.Abort():
+            return die_of(2)
+    body = body_of(error)
+    return report(body if body is not None else _bug(error), argv)
+
+
+def body_of(error: BaseException) -> ErrorBody | None:
+    """What is said of the error; None for one that beam should never have raised."""
+    match error:
+        case SignalledError():
+            code = 128 + error.number
+            return ErrorBody(exit_code=code, kind=error.kind, message=error.message, hint=error.hint)
+        case BeamError():
+            return ErrorBody(
                 exit_code=int(error.exit_code),
                 kind=error.kind,
                 message=error.message,
                 hint=error.hint,
                 subject=error.subject,
-            ),
-            argv,
-        )
-    if isinstance(error, exceptions.ClickException):
-        return report(_usage(error), argv)
-    if isinstance(error, OSError) and error.errno is not None:
-        message = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
-        return report(ErrorBody(exit_code=int(ExitCode.DISK), kind="disk", message=message), argv)
-    return _bug(error, argv)
+            )
+        case exceptions.ClickException():
+            return _usage(error)
+        case OSError() if error.errno is not None:
+            name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
+            where = f"{name}: " if name else "a stream of this command: "
+            return ErrorBody(
+                exit_code=int(ExitCode.DISK), kind="disk", message=f"{where}{error.strerror}", subject=name
+            )
+    return None
 
 
-def report(body: ErrorBody, argv: list[str]) -> int:
-    """Prints the error; its exit code."""
-    if "--json" in argv or "--events" in argv:
-        sys.stdout.write(msgspec.json.encode(ErrorObject(error=body)).decode() + "\n")
-    else:
-        hint = f"; {body.hint}" if body.hint else ""
-        write(sys.stderr, safe(f"beam: {body.message}{hint}", sys.stderr).replace("\n", " ") + "\n")
+def report(body: ErrorBody | None, argv: list[str]) -> int:
+    """Prints the error; its exit code. What can't be printed does not make it another error."""
+    assert body is not None
+    body = ErrorBody(**{name: _sayable(getattr(body, name)) for name in body.__struct_fields__})
+    with contextlib.suppress(OSError, ValueError):
+        if wants_json(argv):
+            sys.stdout.write(msgspec.json.encode(ErrorObject(error=body)).decode() + "\n")
+            sys.stdout.flush()
+    complain(f"{body.message}; {body.hint}" if body.hint else body.message)
     return body.exit_code
+
+
+def complain(text: str) -> None:
+    """The one diagnostic of a command that fails: one line on stderr."""
+    with contextlib.suppress(OSError, ValueError):
+        write(sys.stderr, safe(f"beam: {text}", sys.stderr).replace("\n", " ") + "\n")
+        sys.stderr.flush()
+
+
+def wants_json(argv: list[str]) -> bool:
+    """Whether the command line asks for JSON, as far as it can be told of one that may be wrong."""
+    options = argv[: argv.index("--")] if "--" in argv else argv
+    return "--json" in options or "--events" in options
+
+
+def _sayable(value: object) -> object:
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 def _usage(error: exceptions.ClickException) -> ErrorBody:
@@ -82,26 +122,22 @@ def _usage(error: exceptions.ClickException) -> ErrorBody:
     return ErrorBody(exit_code=int(ExitCode.USAGE), kind="usage", message=message[:1].lower() + message[1:], hint=hint)
 
 
-def broken_pipe() -> int:
-    """Whoever read stdout is gone: end as a program that never heard of Python would."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return _signal(13)
-
-
-def _signal(number: int) -> int:
+def die_of(number: int) -> int:
+    """Ends the process as that signal does, with what was said so far out."""
     import signal
 
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    for stream, drop in ((sys.stdout, streams.drop_stdout), (sys.stderr, None)):
+        try:
+            stream.flush()
+        except OSError:
+            if drop is not None:
+                drop()
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     return 128 + number
 
 
-def _bug(error: BaseException, argv: list[str]) -> int:
+def _bug(error: BaseException) -> ErrorBody:
     import tempfile
     import traceback
 
@@ -109,17 +145,17 @@ def _bug(error: BaseException, argv: list[str]) -> int:
     from beam.redact import redact
 
     text, _ = redact("".join(traceback.format_exception(error)))
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="beam-bug-", suffix=".txt", delete=False, encoding="utf-8", errors="replace"
-    ) as file:
-        file.write(f"beam {__version__}, Python {sys.version}\n{text}")
-    return report(
-        ErrorBody(
-            exit_code=int(ExitCode.BUG),
-            kind="bug",
-            message=f"a bug in beam: {type(error).__name__}: {str(error)[:200]}",
-            hint=f"the traceback is in {file.name}",
-            subject=file.name,
-        ),
-        argv,
+    what = f"a bug in beam: {type(error).__name__}: {redact(str(error))[0][:200]}"
+    code = int(ExitCode.BUG)
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="beam-bug-", suffix=".txt", delete=False, encoding="utf-8", errors="replace"
+        ) as file:
+            file.write(f"beam {__version__}, Python {sys.version}\n{text}")
+    except OSError as trouble:
+        place = text.strip().splitlines()[-2].strip() if text.count("\n") > 1 else ""
+        hint = f"its traceback could not be written ({trouble.strerror}); it was at {place}"
+        return ErrorBody(exit_code=code, kind="bug", message=what, hint=hint)
+    return ErrorBody(
+        exit_code=code, kind="bug", message=what, hint=f"the traceback is in {file.name}", subject=file.name
     )

@@ -8,14 +8,13 @@ import msgspec
 import typer
 
 from beam.cli.context import context, is_terminal
+from beam.cli.group import App
 from beam.errors import UsageError
 
-app = typer.Typer(
-    rich_markup_mode=None, add_completion=False, no_args_is_help=True, help="List, retry, drop and edit messages."
-)
+app = App("List, retry, drop and edit messages.")
 
 
-@app.command("list")
+@app.verb("list")
 def list_(
     ctx: typer.Context,
     agent: list[str] | None = typer.Argument(None, metavar="[AGENT]...", help="Only these agents."),
@@ -47,21 +46,21 @@ def list_(
     columns(("ID", "WHERE", "FROM", "AGE", "TEXT"), rows, wide=is_terminal(sys.stdout))
 
 
-@app.command()
+@app.verb()
 def retry(ctx: typer.Context, message: str = typer.Argument(..., metavar="ID")) -> None:
     """Run a message that was given up on again."""
     call = context(ctx)
     call.note(f"{call.beam.retry(message)}; beam wait {message}")
 
 
-@app.command()
+@app.verb()
 def drop(ctx: typer.Context, message: str = typer.Argument(..., metavar="ID")) -> None:
     """Take a message out of its queue."""
     call = context(ctx)
     call.note(call.beam.drop(message))
 
 
-@app.command()
+@app.verb()
 def edit(
     ctx: typer.Context,
     message: str = typer.Argument(..., metavar="ID"),

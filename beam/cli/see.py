@@ -8,12 +8,13 @@ import msgspec
 import typer
 
 from beam.cli.context import context, is_terminal
+from beam.cli.group import App
 from beam.errors import ExitCode, UsageError
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = App()
 
 
-@app.command()
+@app.verb()
 def watch(
     ctx: typer.Context,
     agent: list[str] | None = typer.Argument(None, metavar="[AGENT]...", help="Only these agents."),
@@ -40,7 +41,7 @@ def watch(
         stream.flush()
 
 
-@app.command()
+@app.verb()
 def log(
     ctx: typer.Context,
     agent: str = typer.Argument(..., metavar="AGENT", help="Whose journal."),
@@ -78,7 +79,7 @@ def log(
     return 0
 
 
-@app.command()
+@app.verb()
 def status(
     ctx: typer.Context,
     agent: list[str] | None = typer.Argument(None, metavar="[AGENT]...", help="Only these agents."),

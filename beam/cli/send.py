@@ -7,12 +7,13 @@ import sys
 import typer
 
 from beam.cli.context import Context, context, is_terminal
+from beam.cli.group import App
 from beam.errors import UntrustedError, UsageError
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = App()
 
 
-@app.command()
+@app.verb()
 def send(
     ctx: typer.Context,
     agent: str = typer.Argument(

@@ -8,12 +8,13 @@ import msgspec
 import typer
 
 from beam.cli.context import context, is_terminal
+from beam.cli.group import App
 from beam.errors import ExitCode
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = App()
 
 
-@app.command()
+@app.verb()
 def trust(
     ctx: typer.Context,
     folder: str | None = typer.Argument(
@@ -39,7 +40,7 @@ def trust(
     call.note(f"trusted: {beam.trust()}")
 
 
-@app.command()
+@app.verb()
 def doctor(
     ctx: typer.Context,
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object a check."),

@@ -8,12 +8,13 @@ import msgspec
 import typer
 
 from beam.cli.context import context
+from beam.cli.group import App
 from beam.errors import ExitCode, UsageError
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+app = App()
 
 
-@app.command()
+@app.verb()
 def wait(
     ctx: typer.Context,
     message: str = typer.Argument(
@@ -41,7 +42,7 @@ def wait(
     return printer.outcome(outcome)
 
 
-@app.command()
+@app.verb()
 def show(
     ctx: typer.Context,
     message: str = typer.Argument(
@@ -68,7 +69,7 @@ def show(
     return int(ExitCode.UNFINISHED)
 
 
-@app.command()
+@app.verb()
 def recv(
     ctx: typer.Context,
     agent: str = typer.Argument(..., metavar="AGENT", help="A mailbox agent."),
@@ -102,7 +103,7 @@ def recv(
     return 0
 
 
-@app.command()
+@app.verb()
 def reply(
     ctx: typer.Context,
     message: str = typer.Argument(..., metavar="ID", help="The id that recv said, or the end of it."),
@@ -119,7 +120,7 @@ def reply(
     return 0
 
 
-@app.command()
+@app.verb()
 def interrupt(
     ctx: typer.Context,
     target: str = typer.Argument(..., metavar="AGENT|ID", help="An agent (its running turn) or a message's id."),

@@ -262,6 +262,19 @@ def test_a_turn_ended_by_its_budget_has_the_figures_of_its_models() -> None:
     assert verdict.usage == Usage(input_tokens=13, output_tokens=3, cached_tokens=1)
 
 
+def test_what_claude_says_of_its_arguments_is_the_reason_without_the_code_around_it() -> None:
+    stderr = (
+        "33618 | `),await x\nerror: --max-budget-usd must be a positive number\n    at <anonymous> (/x/cli.js:1:2)\n"
+    )
+    verdict = decode(ended=Exit(code=1, stderr_tail=stderr))[1]
+    assert (verdict.class_, verdict.reason) == (Class.BAD_REQUEST, "error: --max-budget-usd must be a positive number")
+
+
+def test_an_error_of_a_session_that_had_begun_is_a_crash() -> None:
+    verdict = decode(init(), ended=Exit(code=1, stderr_tail="error: out of memory\n"))[1]
+    assert (verdict.class_, verdict.session) == (Class.CRASHED, "new")
+
+
 def test_a_session_is_lost_only_where_claude_says_so_of_the_id_that_was_asked() -> None:
     text = f"No conversation found with session ID: {ID}"
     ended = Exit(code=1, stderr_tail=text + "\n")
@@ -332,6 +345,13 @@ def test_a_denial_that_somebody_decided_is_an_ordinary_answer() -> None:
         assert verdict.status is status
         (denial,) = verdict.denials
         assert isinstance(denial, Denial) and (denial.tool, denial.by) == ("Bash", by or "default")
+
+
+def test_a_turn_that_a_denial_ended_is_denied_and_one_interrupted_after_a_denial_is_cancelled() -> None:
+    denials = [{"tool_name": "Bash", "tool_use_id": "c1", "tool_input": {}}]
+    for why, status in (("aborted_tools", Status.DENIED), ("aborted_streaming", Status.CANCELLED)):
+        ended = result(is_error=True, result=None, terminal_reason=why, permission_denials=denials)
+        assert decode(ended)[1].status is status
 
 
 def test_each_result_updates_the_verdict_and_the_session_id() -> None:

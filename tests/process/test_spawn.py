@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -337,3 +338,9 @@ def test_no_descriptor_and_no_child_is_left_behind() -> None:
         outcome(["true", "x" * 200_000])
     assert descriptors() == before
     assert tree.spared == set()
+
+
+def test_a_child_started_from_a_thread_lives_as_any_other() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        ended, lines = pool.submit(outcome, ["cat"], feed=b"x\n").result()
+    assert (ended, lines) == (spawn.Ended(code=0), [b"x"])

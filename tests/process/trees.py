@@ -116,6 +116,11 @@ def _stubborn_chain(folder: str) -> None:
             os._exit(0)
 
 
+def _many(folder: str) -> None:
+    for _ in range(MANY):
+        _daemon(lambda: _rest(folder))
+
+
 CLEARED: dict[str, str] = {}
 BODIES: dict[str, Callable[[str], None]] = {
     "rest": _rest,
@@ -135,7 +140,7 @@ TREES: dict[str, Callable[[str], None]] = {
     "undumpable-daemon": lambda folder: _daemon(lambda: _hide_then_rest(folder)),
     "chain": lambda folder: _fork(lambda: _chain(folder)),
     "stubborn-chain": lambda folder: _fork(lambda: _stubborn_chain(folder)),
-    "many": lambda folder: [_daemon(lambda: _rest(folder)) for _ in range(MANY)] and None,
+    "many": _many,
 }
 
 

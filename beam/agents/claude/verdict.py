@@ -7,6 +7,7 @@ a "success" of rc 1, an interrupted turn has rc 0). Must not know: how lines bec
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import takewhile
 
 import msgspec
 
@@ -132,7 +133,7 @@ def _judge(turn: Turn, result: Object, heard: Heard) -> tuple[Status, Class | No
     if heard.error == "max_output_tokens":
         return Status.TRUNCATED, None, _first_line(string(result, "result"))
     if is_aborted(result):
-        if objects(result, "permission_denials"):
+        if string(result, "terminal_reason") == "aborted_tools" and objects(result, "permission_denials"):
             return Status.DENIED, None, "the turn was ended by a denied request"
         return Status.CANCELLED, None, "the turn was interrupted"
     if result.get("is_error") is True:
@@ -243,9 +244,10 @@ def stopped_verdict(exit: Exit) -> Verdict | None:
 def _complaint(tail: str) -> str:
     """What the CLI said on stderr about how it was called, up to 500 characters; "" where it said no such thing."""
     lines = [line.strip() for line in tail.splitlines() if line.strip()]
-    for number_, line in enumerate(lines):
+    for start, line in enumerate(lines):
         if line.lower().startswith(("error: ", "error parsing")) or line.startswith(("--", "No conversation found")):
-            return " ".join(lines[number_:])[:500]
+            said = takewhile(lambda line: not line.startswith("at "), lines[start:])  # a stack follows some
+            return " ".join(said)[:500]
     return ""
 
 

@@ -1,0 +1,297 @@
+"""The broker: a holder of many agents. It serves each agent's queue in order, several agents at once, up to a cap.
+
+It takes the lock of every agent that has files here, and of those that appear later; what somebody else holds it asks
+for again. One agent's trouble stops that agent only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from beam.agents import registry as adapters
+from beam.broker import worker
+from beam.broker.control import Requests
+from beam.broker.hold import Holder
+from beam.broker.wake import Wake
+from beam.broker.world import World
+from beam.clock import rfc3339
+from beam.config import load
+from beam.errors import BeamError
+from beam.home import Place
+from beam.turns.stop import Stop
+
+_TRY_AGAIN_S = 1.0
+_TROUBLE_S = 5.0
+Say = Callable[[str], None]
+
+
+class Served:
+    """One agent as the broker sees it."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.holder: Holder | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.stop: Stop | None = None
+        self.not_before = 0.0
+        self.trouble = ""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a turn of it runs."""
+        return self.task is not None and not self.task.done()
+
+
+class Broker:
+    """Serves one root until it is asked to stop. `cap` bounds turns at once; `poll` is seconds between looks that nothing
+    asked for; `say` takes lines for its log."""
+
+    def __init__(self, world: World, *, cap: int, poll: float, poll_only: bool = False, say: Say) -> None:
+        self.world = world
+        self.cap = cap
+        self.poll = poll
+        self.poll_only = poll_only
+        self.say = say
+        self.served: dict[str, Served] = {}
+        self.stopping = False
+        self.forced = False
+        self._wake: Wake | None = None
+        self._config_seen: tuple[object, ...] = self._config_now()
+
+    # -- the loop --------------------------------------------------------------------------------------------------
+
+    async def serve(self, *, grace: float) -> None:
+        """Serves until `ask_to_stop`; then running turns get `grace` seconds, and what is left is interrupted."""
+        self._wake = Wake(poll_only=self.poll_only)
+        try:
+            while not self.stopping:
+                self._look()
+                await self._wake.wait(self.poll)
+            await self._finish(grace)
+        finally:
+            self._leave()
+            self._wake.close()
+
+    def ask_to_stop(self) -> None:
+        """No new claims; asked again: everything at once."""
+        self.forced = self.stopping
+        self.stopping = True
+        if self._wake is not None:
+            self._wake.now()
+
+    def _look(self) -> None:
+        self._reload()
+        self._adopt()
+        now = self.world.clock.monotonic()
+        ready = []
+        for served in self.served.values():
+            if served.is_busy or served.not_before > now:
+                continue
+            position = self._guard(served, lambda served=served: self._prepare(served))
+            if position is not None:
+                ready.append((position, served))
+        room = self.cap - sum(served.is_busy for served in self.served.values())
+        for _, served in sorted(ready, key=lambda pair: pair[0])[: max(0, room)]:
+            self._start(served)
+
+    def _adopt(self) -> None:
+        """Every agent with files is served; what came is watched, what went is let go."""
+        assert self._wake is not None
+        names = self.world.home.agents()
+        self._wake.watch(self.world.home.root / "agents")
+        for name in names:
+            if name not in self.served:
+                place = self.world.place(name)
+                self.served[name] = Served(place)
+            for directory in (self.served[name].place.queue / "new", self.served[name].place.control / "new"):
+                self._wake.watch(directory)
+        for name in set(self.served).difference(names):
+            served = self.served[name]
+            if not served.is_busy:
+                if served.holder is not None:
+                    served.holder.release()
+                for directory in (served.place.queue / "new", served.place.control / "new"):
+                    self._wake.forget(directory)
+                del self.served[name]
+
+    def _prepare(self, served: Served) -> int | None:
+        """Takes the agent if it is free, answers requests; the position of the message that comes next, if one does."""
+        if served.holder is None:
+            served.holder = Holder.take(self.world, served.place)
+            if served.holder is None:
+                served.not_before = self.world.clock.monotonic() + min(_TRY_AGAIN_S, self.poll)
+                return None
+        holder = served.holder
+        holder.world = self.world
+        Requests(holder).look()
+        if holder.blocked is not None:
+            why, served.holder = holder.blocked, None
+            holder.release()
+            raise BeamError(f"blocked: {why}")
+        if holder.is_mailbox():
+            served.holder = None
+            holder.release()
+            served.not_before = self.world.clock.monotonic() + _TRY_AGAIN_S
+            return None
+        waiting = holder.look_at_queue()
+        served.trouble = ""
+        return waiting[0].position if waiting and not holder.is_held_back() else None
+
+    def _guard(self, served: Served, step: Callable[[], int | None]) -> int | None:
+        try:
+            return step()
+        except (BeamError, OSError) as error:
+            self._trouble(served, error)
+            return None
+
+    def _trouble(self, served: Served, error: BaseException) -> None:
+        text = str(error)
+        if text != served.trouble:
+            self.say(f"{served.place.agent}: {text}")
+        served.trouble = text
+        served.not_before = self.world.clock.monotonic() + _TROUBLE_S
+        if served.holder is not None:
+            served.holder.release()
+            served.holder = None
+
+    def _start(self, served: Served) -> None:
+        served.stop = Stop()
+        served.task = asyncio.get_running_loop().create_task(self._turn(served, served.stop))
+
+    async def _turn(self, served: Served, stop: Stop) -> None:
+        assert served.holder is not None
+        try:
+            await served.holder.run_next(stop)
+        except (BeamError, OSError) as error:
+            self._trouble(served, error)
+        except Exception as error:  # noqa: BLE001 - a bug in one turn must not stop the other agents; it is logged whole
+            self._bug(served, error)
+        finally:
+            served.stop = None
+            if self._wake is not None:
+                self._wake.now()
+
+    def _bug(self, served: Served, error: Exception) -> None:
+        import traceback
+
+        self.say("".join(traceback.format_exception(error)))
+        self._trouble(served, error)
+
+    # -- settings that change ----------------------------------------------------------------------------------------
+
+    def _config_now(self) -> tuple[object, ...]:
+        from beam.home import config_dir
+
+        found: list[object] = []
+        for path in (self.world.home.config_file, config_dir(self.world.environ) / "config.yaml"):
+            found.append(_stamp(path))
+        return tuple(found)
+
+    def _reload(self) -> None:
+        now = self._config_now()
+        if now == self._config_seen:
+            return
+        self._config_seen = now
+        try:
+            config = load(self.world.home, environ=self.world.environ, adapters=tuple(adapters.ADAPTERS))
+        except BeamError as error:
+            self.say(f"the old configuration stays: {error}")
+            return
+        self.world = msgspec.structs.replace(self.world, config=config)
+        self.say("read the configuration again")
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    async def _finish(self, grace: float) -> None:
+        busy = [served.task for served in self.served.values() if served.task is not None and not served.task.done()]
+        if not busy:
+            return
+        self.say(f"stopping; {len(busy)} turns have {grace:g} s")
+        assert self._wake is not None
+        until = self.world.clock.monotonic() + grace
+        while not self.forced and self._busy() and (left := until - self.world.clock.monotonic()) > 0:
+            await self._wake.wait(left)
+        asked = 0
+        while self._busy():
+            if asked == 0 or (self.forced and asked == 1):
+                asked += 1
+                for served in self.served.values():
+                    if served.is_busy and served.stop is not None:
+                        served.stop.ask("interrupted", by="the broker's stop")
+            await self._wake.wait(0.2)
+
+    def _busy(self) -> bool:
+        return any(served.is_busy for served in self.served.values())
+
+    def _leave(self) -> None:
+        """Lets every agent go. What was published after the broker was asked to stop gets a worker: its sender saw the
+        lock held, and counts on us."""
+        before = {name: self._last_waiting(served) for name, served in self.served.items()}
+        for served in self.served.values():
+            if served.holder is not None:
+                served.holder.release()
+                served.holder = None
+        for name, served in self.served.items():
+            if self._last_waiting(served) > before[name]:
+                worker.ensure(self.world, served.place)
+        left = sum(1 for served in self.served.values() for _ in self._waiting(served))
+        if left:
+            self.say(f"{left} messages wait; beam broker start, or beam wait ID, goes on with them")
+
+    def _waiting(self, served: Served) -> list[int]:
+        from beam.store.queue import Queue
+
+        try:
+            entries = Queue(served.place.queue, served.place.put_lock).entries("new")
+        except BeamError:
+            return []
+        return [entry.position for entry in entries]
+
+    def _last_waiting(self, served: Served) -> int:
+        return max(self._waiting(served), default=0)
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+async def run(world: World, *, cap: int, poll: float, poll_only: bool, grace: float, say: Say) -> None:
+    """A broker from its first to its last line: claims the root, serves, lets go."""
+    from beam import __version__, home
+    from beam.broker import registry
+    from beam.process import tree
+    from beam.turns.signals import STOPPING
+
+    home.create(world.home)
+    told = registry.BrokerFile(
+        owner=tree.this_process(),
+        version=__version__,
+        started_at=rfc3339(world.clock.now_ns()),
+        poll=poll,
+        cap=cap,
+    )
+    lock = registry.claim(world.home, told)
+    broker = Broker(world, cap=cap, poll=poll, poll_only=poll_only, say=say)
+    loop = asyncio.get_running_loop()
+    for number in STOPPING:
+        loop.add_signal_handler(number, broker.ask_to_stop)
+    tree.become_subreaper()
+    try:
+        say(f"serving {world.home.root} (pid {os.getpid()}, up to {cap} turns at once)")
+        await broker.serve(grace=grace)
+    finally:
+        registry.release(world.home, lock)
+        for number in STOPPING:
+            loop.remove_signal_handler(number)
+        say("stopped")
+        sys.stderr.flush()

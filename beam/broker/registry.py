@@ -1,0 +1,77 @@
+"""broker.json: which broker serves this root. One a root, by a lock that lasts as long as its process."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from beam import files
+from beam.errors import CorruptError, UsageError
+from beam.events import Owner
+from beam.home import Home
+from beam.process import tree
+from beam.store.lock import Lock, try_lock
+
+
+class BrokerFile(Struct, frozen=True, kw_only=True):
+    """What broker.json says: the process, the version of its code, since when, how often it polls (seconds)."""
+
+    v: int = 1
+    owner: Owner
+    version: str
+    started_at: str
+    poll: float
+    cap: int
+
+
+def path(home: Home) -> Path:
+    """Where broker.json is."""
+    return home.root / "broker.json"
+
+
+def log_path(home: Home) -> Path:
+    """Where a detached broker's log is."""
+    return home.root / "broker.log"
+
+
+def claim(home: Home, told: BrokerFile) -> Lock:
+    """This process is the root's broker from now on. Raises UsageError if there is one."""
+    lock = try_lock(home.root / "broker.lock")
+    if lock is None:
+        other = read(home)
+        pid = other.owner.pid if other is not None else "?"
+        raise UsageError(
+            f"a broker serves {home.root} already (pid {pid})", "beam broker status; beam broker stop", subject=str(home.root)
+        )
+    try:
+        files.replace(path(home), msgspec.json.encode(told) + b"\n")
+    except BaseException:
+        lock.release()
+        raise
+    return lock
+
+
+def release(home: Home, lock: Lock) -> None:
+    """The root has no broker any more."""
+    with contextlib.suppress(OSError):
+        path(home).unlink(missing_ok=True)
+    lock.release()
+
+
+def read(home: Home) -> BrokerFile | None:
+    """What broker.json says, alive or not. Raises CorruptError."""
+    try:
+        return msgspec.json.decode(files.read(path(home)), type=BrokerFile)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError as error:
+        raise CorruptError(f"{path(home)} is damaged: {error}", "remove it", subject=str(path(home))) from error
+
+
+def running(home: Home) -> BrokerFile | None:
+    """The broker that lives; None where none does. One on another host counts as living: nobody here can know."""
+    told = read(home)
+    return None if told is None or tree.is_alive(told.owner) is False else told

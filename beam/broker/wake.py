@@ -1,0 +1,87 @@
+"""Wakes a broker when a message or a request is published, so that it need not poll.
+
+On Linux by inotify: idle it costs nothing, where a watcher that polls its own queue every millisecond takes 1.6 % of a
+core. Elsewhere, and with `poll_only`, `wait` just sleeps; the broker looks again after each `poll` anyway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from inotify_simple import INotify
+
+
+class Wake:
+    """Watches directories for files that appear by rename. Made and used in one event loop."""
+
+    def __init__(self, *, poll_only: bool = False) -> None:
+        self._event = asyncio.Event()
+        self._inotify: INotify | None = None
+        self._watched: dict[Path, int] = {}
+        if sys.platform == "linux" and not poll_only:
+            self._inotify = _inotify()
+        if self._inotify is not None:
+            asyncio.get_running_loop().add_reader(self._inotify.fileno(), self._readable)
+
+    @property
+    def notifies(self) -> bool:
+        """Whether a change wakes; else only time does."""
+        return self._inotify is not None
+
+    def watch(self, directory: Path) -> None:
+        """What appears in this directory wakes; again is no harm. A directory that is gone is left out."""
+        if self._inotify is None or directory in self._watched:
+            return
+        from inotify_simple import flags
+
+        with contextlib.suppress(OSError):
+            self._watched[directory] = self._inotify.add_watch(
+                directory, flags.MOVED_TO | flags.CREATE | flags.ONLYDIR
+            )
+
+    def forget(self, directory: Path) -> None:
+        """The directory is not looked at any more."""
+        number = self._watched.pop(directory, None)
+        if number is not None and self._inotify is not None:
+            with contextlib.suppress(OSError):
+                self._inotify.rm_watch(number)
+
+    def now(self) -> None:
+        """Wakes whoever waits."""
+        self._event.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Returns when something happened, at the latest after that many seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+        self._event.clear()
+
+    def close(self) -> None:
+        """Watches nothing any more."""
+        if self._inotify is not None:
+            asyncio.get_running_loop().remove_reader(self._inotify.fileno())
+            self._inotify.close()
+            self._inotify = None
+
+    def _readable(self) -> None:
+        assert self._inotify is not None
+        with contextlib.suppress(BlockingIOError):
+            for _ in self._inotify.read(timeout=0):
+                pass  # which file it was does not matter: the queues are listed
+        self._event.set()
+
+
+def _inotify() -> INotify | None:
+    """The kernel's notification; None where it has no more to give (the limit of instances a user)."""
+    from inotify_simple import INotify
+
+    try:
+        return INotify(nonblocking=True)
+    except OSError:
+        return None

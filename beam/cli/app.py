@@ -1,0 +1,91 @@
+"""The command table and the global options. A command's module is imported only when the command is called."""
+
+from __future__ import annotations
+
+import importlib
+
+import typer
+from typer import _click as click  # typer carries its own click; the one on PyPI would be a second one
+from typer.main import get_command, get_group
+
+from beam.cli.context import Context
+from beam.cli.group import App, Group
+
+# name -> (section of the help, module, one line). A module's `app` holds the command, or is the group.
+COMMANDS = {
+    "send": ("Talk", "beam.cli.send", "Send a message to an agent and print its answer."),
+    "wait": ("Talk", "beam.cli.talk", "Wait for a message's outcome and print the answer."),
+    "show": ("Talk", "beam.cli.talk", "Show what is known of a message now."),
+    "recv": ("Talk", "beam.cli.talk", "Take the next message of a mailbox agent."),
+    "reply": ("Talk", "beam.cli.talk", "Answer a message that `recv` took."),
+    "interrupt": ("Decide", "beam.cli.talk", "End the turn of a message, or withdraw it."),
+    "watch": ("See", "beam.cli.see", "Print what all agents of this root do, as it happens."),
+    "log": ("See", "beam.cli.see", "Print an agent's journal."),
+    "status": ("See", "beam.cli.see", "Show where each agent stands."),
+    "agent": ("Set up", "beam.cli.agent", "List, show, add, change, reset and remove agents."),
+    "queue": ("Set up", "beam.cli.queue", "List, retry, drop and edit messages."),
+    "trust": ("Set up", "beam.cli.setup", "Let this folder's beam.yaml run code."),
+    "doctor": ("Set up", "beam.cli.setup", "Check the root, its journals and the agents' CLIs."),
+    "dev": ("Set up", "beam.cli.dev", "Tools for adapter authors and tests."),
+}
+GROUPS = frozenset({"agent", "queue", "dev"})
+SECTIONS = ("Talk", "See", "Decide", "Set up")
+
+
+class Commands(Group):
+    """The top of the command line; imports what it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == "agents":
+            return get_group(importlib.import_module("beam.cli.agent").app).commands["list"]
+        if cmd_name not in COMMANDS:
+            return None
+        app = importlib.import_module(COMMANDS[cmd_name][1]).app
+        if cmd_name in GROUPS:
+            return get_command(app)
+        return get_group(app).commands[cmd_name]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for section in SECTIONS:
+            rows = [(name, line) for name, (where, _, line) in COMMANDS.items() if where == section]
+            with formatter.section(section):
+                formatter.write_dl(rows)
+
+
+app = App(cls=Commands)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from beam import __version__
+
+        typer.echo(f"beam {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def beam(
+    ctx: typer.Context,
+    directory: str | None = typer.Option(None, "-C", metavar="DIR", help="Run as if started in DIR."),
+    root: str | None = typer.Option(None, "--root", metavar="DIR", help="The .beam directory to use."),
+    quiet: bool = typer.Option(False, "-q", "--quiet", help="No notes on stderr; errors still come."),
+    verbose: bool = typer.Option(False, "-v", "--verbose", help="More notes on stderr."),
+    version: bool = typer.Option(False, "--version", is_eager=True, callback=_version, help="Print the version."),
+) -> None:
+    """One command for every coding agent.
+
+    Send an agent a message; it takes a turn; you get its answer, an exit code that tells the truth, and a journal of
+    everything that happened. stdout is the result, stderr is talk.
+    """
+    ctx.obj = Context(directory=directory, root=root, quiet=quiet, verbose=verbose)
+
+
+def run(argv: list[str]) -> int:
+    """Runs one command line; its exit code. Raises what stopped it."""
+    command = get_command(app)
+    with command.make_context("beam", list(argv)) as ctx:
+        result: object = command.invoke(ctx)
+    return result if isinstance(result, int) else 0

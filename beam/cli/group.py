@@ -1,0 +1,64 @@
+"""How beam's commands look: plain help, `-h` everywhere, and a group without a command prints its help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+import typer
+from typer import _click as click  # typer carries its own click; the one on PyPI would be a second one
+from typer.core import TyperCommand, TyperGroup
+
+P = ParamSpec("P")
+R = TypeVar("R")
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+class Command(TyperCommand):
+    """One command; its usage line names arguments without braces."""
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
+
+class Group(TyperGroup):
+    """Commands under one name. Without a command it prints its help; an unknown one is told the nearest."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args or ["--help"])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        names = self.list_commands(ctx)
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            import difflib
+
+            near = difflib.get_close_matches(args[0], names, 1)
+            hint = f"did you mean `{ctx.command_path} {near[0]}`?" if near else f"there are: {', '.join(names)}"
+            raise click.exceptions.UsageError(f"no command of {ctx.command_path} is called {args[0]!r} ({hint})", ctx)
+        return super().resolve_command(ctx, args)
+
+
+class App(typer.Typer):
+    """The commands of one module."""
+
+    def __init__(self, help: str | None = None, *, cls: type[TyperGroup] = Group) -> None:
+        super().__init__(
+            cls=cls,
+            help=help,
+            rich_markup_mode=None,
+            pretty_exceptions_enable=False,
+            add_completion=False,
+            context_settings=SETTINGS,
+        )
+
+    def verb(self, name: str | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        """Makes a command of a function."""
+        plain: Any = self.command(name, cls=Command, context_settings=SETTINGS)
+
+        def decorate(function: Callable[P, R]) -> Callable[P, R]:
+            plain(function)
+            return function
+
+        return decorate

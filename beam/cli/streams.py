@@ -1,0 +1,42 @@
+"""The process's three standard streams, whatever state its parent left them in."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def prepare() -> None:
+    """Opens what the parent closed, so that no file of beam's gets a standard number, and makes a pipe's text UTF-8.
+
+    A closed stdout becomes one that can't be written: the answer would be lost, and that is said.
+    """
+    for number, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            _point(number, mode)
+    if sys.stdin is None:
+        sys.stdin = open(0, encoding="utf-8")  # noqa: SIM115 - it lives as long as the process
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None and not sys.stdout.isatty():
+        reconfigure(encoding="utf-8", errors="replace")
+
+
+def drop_stdout() -> None:
+    """Nothing more is written to stdout: what is buffered for it is gone, and no one complains at the exit."""
+    _point(1, os.O_WRONLY)
+
+
+def _point(number: int, mode: int) -> None:
+    """Makes that descriptor one of /dev/null."""
+    opened = os.open(os.devnull, mode)
+    if opened != number:
+        os.dup2(opened, number)
+        os.close(opened)
+    else:
+        os.set_inheritable(number, True)
