@@ -119,12 +119,15 @@ class UnfinishedError(BeamError):
 
 
 class SignalledError(BeamError):
-    """A signal came while a verb was at work; it has cleaned up. The command line raises the signal again."""
+    """A signal came while a verb was at work; it has cleaned up. The command line raises the signal again.
+
+    `outcome` is what became of the message that was sent, where there is one.
+    """
 
     kind = "signalled"
 
-    def __init__(self, number: int, outcome: object = None) -> None:
-        super().__init__(f"ended by signal {number}")
+    def __init__(self, number: int, outcome: object = None, *, message: str = "", hint: str = "") -> None:
+        super().__init__(message or f"ended by signal {number}", hint)
         self.number = number
         self.outcome = outcome
 

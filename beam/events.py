@@ -100,6 +100,18 @@ class MessageDead(Event, frozen=True, kw_only=True, tag="message.dead"):
     file: str | None = None
 
 
+class QueuePaused(Event, frozen=True, kw_only=True, tag="queue.paused"):
+    """Nothing is claimed from the agent's queue until it is resumed; messages are still taken in."""
+
+    by: str | None = None
+
+
+class QueueResumed(Event, frozen=True, kw_only=True, tag="queue.resumed"):
+    """The agent's queue is served again."""
+
+    by: str | None = None
+
+
 # -- sessions ----------------------------------------------------------------------------------------------------------
 
 
@@ -373,11 +385,203 @@ class Unknown(_Native, frozen=True, kw_only=True, tag="unknown"):
     what: str = ""
 
 
+# -- teams ---------------------------------------------------------------------------------------------------------------
+
+
+class _OfTeam(Event, frozen=True, kw_only=True):
+    """What happened in a team of one vendor's agents. These are in no journal: `seq` is 0 and `ts` is when it happened.
+
+    `agent` is `<member>@<team>` (`@<team>` where no member did it). `team` is its name, `home` the vendor's directory that
+    it lives in. `key` names the happening: the same one has the same key, whichever source told it. `source`: files,
+    transcript, hook or process.
+    """
+
+    team: str
+    home: str = ""
+    key: str = ""
+    source: str = "files"
+
+
+class TeamStarted(_OfTeam, frozen=True, kw_only=True, tag="team.started"):
+    """A team is there. `session_id` is its lead's."""
+
+    lead: str = ""
+    session_id: str = ""
+    cwd: str = ""
+
+
+class TeamEnded(_OfTeam, frozen=True, kw_only=True, tag="team.ended"):
+    """A team's files are gone: its lead left."""
+
+    reason: str = ""
+
+
+class TeamStale(_OfTeam, frozen=True, kw_only=True, tag="team.stale"):
+    """A team's files are there and its lead's process is not. `pid` is the lead's, null where nobody knows it."""
+
+    reason: str = ""
+    pid: int | None = None
+
+
+class MemberJoined(_OfTeam, frozen=True, kw_only=True, tag="member.joined"):
+    """An agent is in the team. `backend`: in-process, tmux, ...; `colour` is the vendor's own for it."""
+
+    member: str
+    kind: str = ""
+    model: str | None = None
+    colour: str | None = None
+    backend: str = ""
+    pane: str = ""
+    cwd: str = ""
+    prompt: str = ""
+
+
+class MemberWorking(_OfTeam, frozen=True, kw_only=True, tag="member.working"):
+    """The member takes a turn. `why`: what it was seen by."""
+
+    member: str
+    why: str = ""
+
+
+class MemberIdle(_OfTeam, frozen=True, kw_only=True, tag="member.idle"):
+    """The member waits. `reason`: available, interrupted, failed; `summary` is its last words to another member."""
+
+    member: str
+    reason: str = "available"
+    summary: str = ""
+    failure: str = ""
+    task_id: str | None = None
+
+
+class MemberLeft(_OfTeam, frozen=True, kw_only=True, tag="member.left"):
+    """The member is in the team no more."""
+
+    member: str
+    reason: str = ""
+
+
+class MemberOrphaned(_OfTeam, frozen=True, kw_only=True, tag="member.orphaned"):
+    """The member's lead is gone and the member runs on. `pid` is null where its process was not found."""
+
+    member: str
+    pid: int | None = None
+    pane: str = ""
+
+
+class MemberAsked(_OfTeam, frozen=True, kw_only=True, tag="member.asked"):
+    """The member `sender` wants an answer from `to`: its plan approved, a tool permitted, or that `to` shuts down."""
+
+    what: Literal["plan", "permission", "shutdown"]
+    request_id: str
+    sender: str = field(name="from")
+    to: str = ""
+    text: str = ""
+    tool: str | None = None
+    input: Raw = Raw(b"null")
+
+
+class MemberAnswered(_OfTeam, frozen=True, kw_only=True, tag="member.answered"):
+    """What `sender` said to a request."""
+
+    what: Literal["plan", "permission", "shutdown"]
+    request_id: str
+    sender: str = field(name="from")
+    approved: bool
+    text: str = ""
+
+
+class _OfTask(_OfTeam, frozen=True, kw_only=True):
+    """Something became of a task. `by` is who did it, null where no source says."""
+
+    task_id: str
+    subject: str = ""
+    owner: str | None = None
+    by: str | None = None
+
+
+class TaskCreated(_OfTask, frozen=True, kw_only=True, tag="task.created"):
+    """A task is on the team's list."""
+
+    description: str = ""
+    blocked_by: tuple[str, ...] = ()
+
+
+class TaskClaimed(_OfTask, frozen=True, kw_only=True, tag="task.claimed"):
+    """The task has another owner: it was claimed or assigned. `previous` is null where it had none."""
+
+    previous: str | None = None
+
+
+class TaskStarted(_OfTask, frozen=True, kw_only=True, tag="task.started"):
+    """The task is in progress."""
+
+
+class TaskCompleted(_OfTask, frozen=True, kw_only=True, tag="task.completed"):
+    """The task is done."""
+
+
+class TaskReopened(_OfTask, frozen=True, kw_only=True, tag="task.reopened"):
+    """The task was in progress or done and is pending again, or lost its owner. `previous` is the owner it had."""
+
+    previous: str | None = None
+
+
+class TaskDeleted(_OfTask, frozen=True, kw_only=True, tag="task.deleted"):
+    """The task is gone from the list."""
+
+
+class TaskUnblocked(_OfTask, frozen=True, kw_only=True, tag="task.unblocked"):
+    """The last task that this one waited for is done or gone; `blocker` is that one."""
+
+    blocker: str = ""
+
+
+class TaskChanged(_OfTask, frozen=True, kw_only=True, tag="task.changed"):
+    """Something else of the task is different: `fields` names what; `blocked_by` is as it is now."""
+
+    fields: tuple[str, ...] = ()
+    blocked_by: tuple[str, ...] = ()
+
+
+class MailSent(_OfTeam, frozen=True, kw_only=True, tag="mail.sent"):
+    """A message lies in a member's inbox. `mail_id` is the vendor's, "" where it has none. `kind`: message, or the word of
+    the team's own protocol (task_assignment, idle_notification, ...), whose `text` is JSON."""
+
+    mail_id: str
+    sender: str = field(name="from")
+    to: str
+    text: str = ""
+    summary: str = ""
+    kind: str = "message"
+    colour: str | None = None
+
+
+class MailDelivered(_OfTeam, frozen=True, kw_only=True, tag="mail.delivered"):
+    """The member took the message from its inbox. `waited_s` is how long it lay there."""
+
+    mail_id: str
+    sender: str = field(name="from")
+    to: str
+    waited_s: float | None = None
+
+
+class MailLost(_OfTeam, frozen=True, kw_only=True, tag="mail.lost"):
+    """Nobody will get the message."""
+
+    mail_id: str
+    sender: str = field(name="from")
+    to: str
+    why: str = ""
+    text: str = ""
+
+
 AnyEvent = (
     MessageQueued
     | MessageClaimed
     | MessageRequeued
     | MessageDead
+    | QueuePaused
+    | QueueResumed
     | SessionStarted
     | SessionResumed
     | SessionLost
@@ -403,6 +607,27 @@ AnyEvent = (
     | PermissionDecided
     | PermissionCancelled
     | ControlDone
+    | TeamStarted
+    | TeamEnded
+    | TeamStale
+    | MemberJoined
+    | MemberWorking
+    | MemberIdle
+    | MemberLeft
+    | MemberOrphaned
+    | MemberAsked
+    | MemberAnswered
+    | TaskCreated
+    | TaskClaimed
+    | TaskStarted
+    | TaskCompleted
+    | TaskReopened
+    | TaskDeleted
+    | TaskUnblocked
+    | TaskChanged
+    | MailSent
+    | MailDelivered
+    | MailLost
     | Unknown
 )
 

@@ -105,6 +105,7 @@ class State(Struct, kw_only=True):
     session: Session | None = None
     open_turn: OpenTurn | None = None
     blocked: str | None = None
+    paused: bool = False
     archived: list[str] = []
     known: dict[str, Known] = {}
     totals: Totals = field(default_factory=Totals)
@@ -335,6 +336,10 @@ def _notice(state: State, event: events.Notice) -> None:
         state.blocked = None
 
 
+def _paused(state: State, event: events.QueuePaused | events.QueueResumed) -> None:
+    state.paused = isinstance(event, events.QueuePaused)
+
+
 _STEPS: dict[type[events.Event], Callable[[State, Any], None]] = {
     events.MessageQueued: _queued,
     events.MessageClaimed: _claimed,
@@ -356,6 +361,8 @@ _STEPS: dict[type[events.Event], Callable[[State, Any], None]] = {
     events.ToolCalled: _tool_called,
     events.ToolReturned: _tool_returned,
     events.Notice: _notice,
+    events.QueuePaused: _paused,
+    events.QueueResumed: _paused,
 }
 
 

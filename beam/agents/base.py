@@ -26,7 +26,8 @@ class Turn(Struct, frozen=True, kw_only=True):
 
     `session_id` is the resume id to go on with, null for a new session; `fresh_session_id` is a UUID that a CLI which takes
     one may use for a new session (the same for each launch of one attempt). `scratch` is an empty private directory that is
-    removed after the turn. `schema` is a JSON Schema as text. `once`: nobody will resume this session.
+    removed after the turn. `schema` is a JSON Schema as text. `once`: nobody will resume this session. `folder_trusted`:
+    a person said that this folder's own files may run code.
     """
 
     text: str
@@ -46,6 +47,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     max_turns: int | None = None
     budget_usd: float | None = None
     settings: AgentSettings = AgentSettings()
+    folder_trusted: bool = False
 
 
 class Host(Struct, frozen=True, kw_only=True):

@@ -9,22 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beam import home as homes
-from beam import message as messages
 from beam.agents import registry
-from beam.api import look
 from beam.api.both import Steps, coroutine_verb, waiting_verb
 from beam.api.compose import HUMAN, caller_of, compose
 from beam.broker.world import World
 from beam.clock import Clock, SystemClock
 from beam.config import load
 from beam.errors import NotFoundError, UntrustedError, UsageError
-from beam.events import AnyEvent, Event
 from beam.home import Place
-from beam.message import Message, Options, SessionContext
-from beam.outcome import Outcome
+from beam.message import NAME, Message, Options, SessionContext
 
 if TYPE_CHECKING:
+    from beam.api import look
     from beam.api.doctor import Check
+    from beam.events import AnyEvent, Event
+    from beam.outcome import Outcome
     from beam.settings import AgentSettings
 
 
@@ -106,7 +105,7 @@ class Beam:
     def _context(self, sender: str) -> SessionContext:
         from beam.store.journal import read_state
 
-        if sender == HUMAN or not messages.NAME.match(sender) or sender not in self.home.agents():
+        if sender == HUMAN or not NAME.match(sender) or sender not in self.home.agents():
             return SessionContext()
         state = read_state(self.home.agent(sender).journal)
         return SessionContext(
@@ -119,7 +118,7 @@ class Beam:
 
     def put(self, message: Message) -> str:
         """Puts the message into its queue and sees that somebody runs it; its id. Returns as soon as it is on disk."""
-        from beam.api.send import put
+        from beam.api.put import put
         from beam.broker import worker
 
         place = self._place(message)
@@ -165,15 +164,21 @@ class Beam:
         """The outcome of a message, once it has one. Raises UnfinishedError after `timeout` seconds; nothing is stopped."""
         from beam.api.follow import follow
 
-        place, whole = look.find_place(self.world, message_id)
+        place, whole = self._find(message_id)
         outcome = yield from follow(self.world, place, whole, seen=seen, timeout=timeout)
         assert outcome is not None
         return outcome
 
+    def _find(self, message_id: str) -> tuple[Place, str]:
+        from beam.api.look import find_place
+
+        return find_place(self.world, message_id)
+
     def show(self, message_id: str) -> Outcome | look.Pending:
         """What is known of a message now."""
-        place, whole = look.find_place(self.world, message_id)
-        return look.shown(place, whole)
+        from beam.api.look import shown
+
+        return shown(*self._find(message_id))
 
     def recv(self, agent: str, *, lease: float | None = None) -> Message | None:
         """Takes the next message of a mailbox, for `lease` seconds; None if none waits."""
@@ -197,7 +202,7 @@ class Beam:
         """Answers a message that `recv` took. With `failed` the text is the reason why there is no answer."""
         from beam.broker.mailbox import reply
 
-        place, whole = look.find_place(self.world, message_id)
+        place, whole = self._find(message_id)
         return reply(self.world, place, whole, text, failed=failed)
 
     # -- see -------------------------------------------------------------------------------------------------------
@@ -222,8 +227,17 @@ class Beam:
 
     def status(self, agents: Sequence[str] = ()) -> list[look.AgentStatus]:
         """Where each agent stands."""
+        from beam.api import look
+
         names = [self._existing(name).agent for name in agents] or look.agent_names(self.world)
         return [look.status_of(self.world, self.world.place(name)) for name in names]
+
+    def running(self, agent: str) -> str:
+        """The id of the message whose turn runs now. Raises UsageError if none does."""
+        turn = self.status([agent])[0].running
+        if turn is None or turn.message_id is None:
+            raise UsageError(f"{agent} is in no turn", "beam status", subject=agent)
+        return turn.message_id
 
     def verify(self, agent: str) -> list[str]:
         """Everything that is wrong in the agent's journal, a line each."""
@@ -246,11 +260,15 @@ class Beam:
 
     def agents(self, *, all: bool = False) -> list[look.AgentLine]:
         """The agents that are declared or were used here; with `all`, every adapter too."""
+        from beam.api import look
+
         names = dict.fromkeys([*look.agent_names(self.world), *(registry.ADAPTERS if all else ())])
         return [look.agent_line(self.world, name) for name in names]
 
     def agent(self, name: str) -> look.AgentShown:
         """Everything about one agent."""
+        from beam.api import look
+
         return look.agent_shown(self.world, name)
 
     def add_agent(self, name: str, settings: AgentSettings) -> Path:
@@ -283,6 +301,8 @@ class Beam:
 
     def queue(self, agents: Sequence[str] = ()) -> list[look.QueueItem]:
         """What lies in the queues of these agents, or of all."""
+        from beam.api import look
+
         names = [self._existing(name).agent for name in agents] or self.home.agents()
         return list(look.queue_items(self.world, names))
 
@@ -299,8 +319,9 @@ class Beam:
     @waiting_verb
     def edit(self, message_id: str, text: str) -> Steps[str]:
         """Gives a waiting message another text."""
-        from beam.api.compose import check_text
+        from beam.api.compose import check_text, sayable
 
+        text = sayable(text)
         check_text(text, self.world.limits)
         return (yield from self._request("edit", message_id, text=text))
 
@@ -312,7 +333,7 @@ class Beam:
     def _request(self, verb: str, message_id: str, text: str | None = None) -> Steps[str]:
         from beam.api.requests import request
 
-        place, whole = look.find_place(self.world, message_id)
+        place, whole = self._find(message_id)
         return (yield from request(self.world, place, verb, whole, by=self.me, text=text))  # type: ignore[arg-type]
 
     @property

@@ -81,7 +81,9 @@ def compose(
     Raises UsageError for an empty text, LimitError for too long a text, too many hops, or a waiting send into the
     caller's own chain (it could never end).
     """
+    text = sayable(text)
     check_text(text, limits)
+    _check_words(key=key, model=options.model, via=options.via)
     from_agent = caller.is_agent
     if from_agent and wait and to in caller.chain:
         ring = " → ".join((*caller.chain, to))
@@ -132,6 +134,21 @@ def check_text(text: str, limits: Limits) -> None:
         )
 
 
+def sayable(text: str) -> str:
+    """The text with U+FFFD for every lone surrogate, which no file and no agent could take."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _check_words(**words: str | None) -> None:
+    for name, word in words.items():
+        if word is None:
+            continue
+        if word != sayable(word) or not word.strip() or "\0" in word:
+            raise UsageError(
+                f"--{name} {word!r} is not a word that a message can carry", "use plain text", subject=name
+            )
+
+
 def _reply_mode(*, wait: bool, to_agent: bool) -> ReplyMode:
     if wait:
         return "wait"
@@ -141,5 +158,7 @@ def _reply_mode(*, wait: bool, to_agent: bool) -> ReplyMode:
 def _attachments(paths: Sequence[Path]) -> tuple[str, ...]:
     for path in paths:
         if not path.is_file():
-            raise NotFoundError(f"there is no file {path} to attach", subject=str(path))
+            raise NotFoundError(f"there is no file {path} to attach", "give the path of a file", subject=str(path))
+        if sayable(str(path)) != str(path):
+            raise UsageError(f"the name of {str(path)!r} is not UTF-8", "give it another name", subject=str(path))
     return tuple(str(path.absolute()) for path in paths)

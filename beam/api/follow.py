@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from beam import events
 from beam.api.both import Steps
-from beam.broker.hold import Holder
 from beam.broker.world import World
 from beam.errors import CorruptError, UnfinishedError
 from beam.events import AnyEvent, Event
@@ -14,7 +13,6 @@ from beam.home import Place
 from beam.outcome import Outcome
 from beam.state import CLOSED, DEAD, State, apply
 from beam.store.journal import Reader, read_event, read_state
-from beam.store.queue import Queue
 
 _POLL_S = 0.02
 _TAKE_OVER_S = 0.5
@@ -31,10 +29,14 @@ def outcome_in(place: Place, state: State, message_id: str) -> Outcome | None:
     return events.outcome_of(event)
 
 
-def waiting_for(place: Place, message_id: str) -> str | None:
-    """The box that the message lies in (new, cur, dead), or None."""
-    entry = Queue(place.queue, place.put_lock).find(message_id)
-    return entry.box if entry else None
+def told_outcome(place: Place, state: State, message_id: str, seen: Callable[[Event], None]) -> Outcome | None:
+    """The same; the event that put it on disk goes to `seen`."""
+    outcome = outcome_in(place, state, message_id)
+    if outcome is not None:
+        event = read_event(place.journal, state.known[message_id].outcome_seq or 0)
+        assert isinstance(event, events.TurnFinished | events.MessageDead)
+        seen(event)
+    return outcome
 
 
 def follow(
@@ -53,6 +55,8 @@ def follow(
     seconds, or when the agent is blocked; nothing is stopped then.
     """
     state = read_state(place.journal)
+    if (outcome := told_outcome(place, state, message_id, seen)) is not None:
+        return outcome
     reader = Reader(place.journal, state.seq if after_seq is None else after_seq)
     began = world.clock.monotonic()
     looked = began - _TAKE_OVER_S
@@ -72,7 +76,7 @@ def follow(
         if now - looked >= _TAKE_OVER_S:
             looked = now
             see_that_it_runs(world, place)
-        new = _poll(reader)
+        new: list[AnyEvent] = reader.poll()
         for event in new:
             if event.seq > state.seq:
                 apply(state, event)
@@ -82,16 +86,13 @@ def follow(
             yield _POLL_S
 
 
-def _poll(reader: Reader) -> list[AnyEvent]:
-    return reader.poll()
-
-
 def see_that_it_runs(world: World, place: Place) -> None:
     """If nobody holds the agent, does a holder's duty for a moment: recovers, answers requests, starts a worker.
 
     Raises UnfinishedError if the agent is blocked.
     """
     from beam.broker.control import Requests
+    from beam.broker.hold import Holder
 
     holder = Holder.take(world, place)
     if holder is None:

@@ -18,8 +18,8 @@ from beam.message import agent_of, decode
 from beam.outcome import Outcome, Status
 from beam.settings import AgentSettings
 from beam.state import State, Totals
-from beam.store.journal import read_state, segments
-from beam.store.queue import Queue
+from beam.store.journal import read_state
+from beam.store.queue import Entry, Queue
 
 
 class Running(Struct, frozen=True, kw_only=True):
@@ -279,7 +279,7 @@ def _running(state: State) -> Running | None:
     )
 
 
-def _timestamp(queue: Queue, waiting: list) -> str | None:  # type: ignore[type-arg]
+def _timestamp(queue: Queue, waiting: list[Entry]) -> str | None:
     for entry in waiting[:1]:
         try:
             return decode(files.read(queue.path(entry))).timestamp
@@ -368,8 +368,3 @@ def agent_shown(world: World, name: str) -> AgentShown:
         environment="that of the process that runs the turn, minus the deny list, plus env:",
         cwd=str((world.base / resolved.settings.cwd).resolve() if resolved.settings.cwd else world.base),
     )
-
-
-def has_journal(place: Place) -> bool:
-    """Whether anything ever happened to the agent here."""
-    return bool(segments(place.journal))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from beam import home
 from beam.api.both import Steps
 from beam.api.follow import outcome_in, see_that_it_runs
@@ -18,6 +20,7 @@ from beam.store.journal import Reader, read_state
 
 _POLL_S = 0.02
 _TAKE_OVER_S = 0.3
+_SETTLE_S = 2.0
 _EXPIRES_NS = 60 * 1_000_000_000
 _KINDS = {
     "usage": ExitCode.USAGE,
@@ -76,14 +79,29 @@ def request(
         yield _POLL_S
 
 
-def withdraw(world: World, place: Place, message_id: str, *, by: str, timeout: float = 10.0) -> Steps[Outcome | None]:
-    """Interrupts or withdraws the message, wherever it is; its outcome, or None if it is not over in that time (seconds)."""
-    began = world.clock.monotonic()
-    try:
-        yield from request(world, place, "interrupt", message_id, by=by, timeout=timeout)
-    except BeamError:
-        return outcome_in(place, read_state(place.journal), message_id)
-    while world.clock.monotonic() - began < timeout:
+def withdraw(
+    world: World,
+    place: Place,
+    message_id: str,
+    *,
+    by: str,
+    hurry: Callable[[], bool] = lambda: False,
+    timeout: float = 20.0,
+) -> Steps[Outcome | None]:
+    """Interrupts or withdraws the message, wherever it is; its outcome, or None if it is not over in that time (seconds).
+
+    Once `hurry` says yes the holder is asked a second time, which means at once.
+    """
+    until = world.clock.monotonic() + timeout
+    asked = 0
+    while world.clock.monotonic() < until:
+        if asked == 0 or (asked == 1 and hurry()):
+            asked += 1
+            try:
+                yield from request(world, place, "interrupt", message_id, by=by, timeout=timeout / 2)
+            except BeamError:
+                asked = 2  # it is over, or about to be
+                until = min(until, world.clock.monotonic() + _SETTLE_S)
         outcome = outcome_in(place, read_state(place.journal), message_id)
         if outcome is not None:
             return outcome

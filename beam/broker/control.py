@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -51,6 +52,10 @@ class Requests:
         self.holder.record(done, message_id=request.target, sync=True)
 
     def _carry_out(self, request: Control) -> str:
+        if request.verb == "serve":
+            return self._serve(request)
+        if request.verb in ("pause", "resume"):
+            return self._pause(request)
         if request.verb == "reset":
             return self._reset(request)
         target = request.target or ""
@@ -125,3 +130,27 @@ class Requests:
             events.SessionArchived(session_id=session.session_id, reason="reset", by=request.sender), sync=True
         )
         return session.session_id
+
+    def _pause(self, request: Control) -> str:
+        wanted = request.verb == "pause"
+        if self.holder.state.paused == wanted:
+            return "paused already" if wanted else "not paused"
+        body = events.QueuePaused(by=request.sender) if wanted else events.QueueResumed(by=request.sender)
+        self.holder.record(body, sync=True)
+        return "paused" if wanted else "resumed"
+
+    def _serve(self, request: Control) -> str:
+        """Starts a worker that lives longer than this turn, for a message that the turn's agent sent."""
+        from beam.broker import worker
+        from beam.home import Home
+
+        if request.serve is None or not request.serve.root.startswith("/"):
+            raise UsageError("the request names no queue")
+        place = Home(Path(request.serve.root)).agent(request.serve.agent)
+        if request.serve.lane is not None:
+            place = place.lane_of(request.serve.lane)
+        if not place.queue.is_dir():
+            raise NotFoundError(f"there is no queue of {request.serve.agent} in {request.serve.root}")
+        world = msgspec.structs.replace(self.holder.world, home=Home(Path(request.serve.root)))
+        worker.start(world, place)
+        return f"a worker for {request.serve.agent}"

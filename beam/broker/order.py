@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from beam import events
+from beam import events, trust
 from beam.agents import registry
 from beam.message import Message
 from beam.process import tree
@@ -35,6 +35,7 @@ def order_of(holder: Holder, message: Message) -> Order:
         child_env={
             "BEAM_ROOT": str(world.home.root),
             "BEAM_AGENT": message.to,
+            "BEAM_LANE": place.lane or "",
             "BEAM_MESSAGE_ID": message.id,
             "BEAM_THREAD": message.thread,
             "BEAM_HOPS": str(message.hops),
@@ -44,6 +45,7 @@ def order_of(holder: Holder, message: Message) -> Order:
         scratch=place.dir / "scratch" / turn_key,
         owner=tree.this_process(),
         untrusted=world.why_untrusted(resolved),
+        folder_trusted=trust.is_trusted(world.base, world.environ),
         from_agent=message.hops > 0,
     )
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from beam import files
 from beam.broker.world import World
+from beam.clock import rfc3339
 from beam.home import Home, Place
 from beam.store.lock import try_lock
 
 _LOG_BYTES = 256 * 1024
+_SERVE_NS = 600 * 1_000_000_000
 
 
 def ensure(world: World, place: Place) -> None:
@@ -24,29 +27,71 @@ def ensure(world: World, place: Place) -> None:
 
 
 def start(world: World, place: Place) -> None:
-    """Starts a worker, detached from this process and its terminal. What it says goes to the place's worker.log."""
+    """Starts a worker, detached from this process and its terminal.
+
+    Inside an agent's turn the turn's holder is asked to: what this process starts ends with the turn.
+    """
+    if any(name.startswith("BEAM_TURN_") for name in world.environ) and _ask_outer_holder(world, place):
+        return
+    launch(world.home.root, place, world.environ)
+
+
+def launch(root: Path, place: Place, environ: Mapping[str, str]) -> None:
+    """Starts the worker's process. What it says goes to the place's worker.log."""
     import subprocess
+
+    from beam.process import tree
 
     mode = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND
     with files.disk("open", place.log):
         if place.log.exists() and place.log.stat().st_size > _LOG_BYTES:
             mode |= os.O_TRUNC
         log = os.open(place.log, mode, 0o600)
-    argv = [sys.executable, "-m", "beam.broker.worker", str(world.home.root), place.agent]
+    argv = [sys.executable, "-m", "beam.broker.worker", str(root), place.agent]
     if place.lane is not None:
         argv.append(place.lane)
     try:
-        subprocess.Popen(
+        started = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=log,
-            cwd=world.base,
-            env=dict(world.environ),
+            cwd=root.parent,
+            env=dict(environ),
             start_new_session=True,
         )
     finally:
         os.close(log)
+    tree.spared.add(started.pid)
+    started.returncode = 0  # it outlives this process on purpose; nobody here waits for it
+
+
+def _ask_outer_holder(world: World, place: Place) -> bool:
+    """Publishes the request where the holder of the turn that this process belongs to looks; False if that is unknown."""
+    from beam.message import NAME, new_id
+    from beam.store import control
+
+    environ = world.environ
+    root, agent, lane = environ.get("BEAM_ROOT", ""), environ.get("BEAM_AGENT", ""), environ.get("BEAM_LANE") or None
+    if not root.startswith("/") or not NAME.match(agent) or (lane is not None and not NAME.match(lane)):
+        return False
+    outer = Home(Path(root)).agent(agent)
+    outer = outer if lane is None else outer.lane_of(lane)
+    if not outer.control.is_dir():
+        return False
+    now = world.clock.now_ns()
+    control.publish(
+        outer.control,
+        control.Control(
+            id=new_id(agent, now, world.clock.random(4)),
+            verb="serve",
+            sender=agent,
+            timestamp=rfc3339(now),
+            expires=rfc3339(now + _SERVE_NS),
+            serve=control.Serve(root=str(world.home.root), agent=place.agent, lane=place.lane),
+        ),
+    )
+    return True
 
 
 def main(argv: list[str]) -> int:

@@ -9,6 +9,7 @@ import typer
 
 from beam.cli.context import context, is_terminal
 from beam.cli.group import App
+from beam.cli.render.text import write_json
 from beam.errors import UsageError
 
 app = App("List, show, add, change, reset and remove agents.")
@@ -27,7 +28,7 @@ def list_(
     found = call.beam.agents(all=every) or call.beam.agents(all=True)
     if as_json:
         for line in found:
-            sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
+            write_json(line)
         return
     rows = []
     for line in found:
@@ -61,7 +62,7 @@ def show(
     call = context(ctx)
     shown = call.beam.agent(agent)
     if as_json:
-        sys.stdout.write(msgspec.json.encode(shown).decode() + "\n")
+        write_json(shown)
         return
     default = msgspec.structs.replace(type(shown.settings)())
     rows = [("agent", shown.agent), ("adapter", f"{shown.adapter} ({shown.card.summary})")]

@@ -54,9 +54,9 @@ class Context:
     def note(self, text: str) -> None:
         """Talk: a line on stderr, unless -q."""
         if not self.quiet:
-            from beam.cli.render.text import safe
+            from beam.cli.errors import complain
 
-            sys.stderr.write(safe(f"beam: {text}", sys.stderr) + "\n")
+            complain(text)
 
     def detail(self, text: str) -> None:
         """Talk for -v only."""
@@ -71,8 +71,19 @@ def context(ctx: typer.Context) -> Context:
     return found
 
 
+def is_interactive(*streams: object) -> bool:
+    """Whether a person sits at all these streams: terminals, and not those of a CI job."""
+    return all(is_terminal(stream) for stream in streams) and os.environ.get("CI", "") in ("", "0", "false")
+
+
+def is_colourful(stream: object) -> bool:
+    """Whether colour is welcome there (NO_COLOR, TERM=dumb and CI say no)."""
+    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM", "dumb") == "dumb"
+    return is_interactive(stream) and not plain
+
+
 def is_terminal(stream: object) -> bool:
-    """Whether a person sees the stream."""
+    """Whether the stream is a terminal, which would obey escape sequences."""
     try:
         return os.isatty(stream.fileno())  # type: ignore[attr-defined]
     except (AttributeError, OSError, ValueError):

@@ -50,7 +50,7 @@ def handle(error: BaseException, argv: list[str]) -> int:
             return die_of(_SIGPIPE)
         case SignalledError():
             if error.outcome is None:
-                report(body_of(error), argv)
+                report(_of_beam(error, 128 + error.number), argv)
             return die_of(error.number)
         case KeyboardInterrupt() | typer.Abort():
             return die_of(2)
@@ -61,17 +61,8 @@ def handle(error: BaseException, argv: list[str]) -> int:
 def body_of(error: BaseException) -> ErrorBody | None:
     """What is said of the error; None for one that beam should never have raised."""
     match error:
-        case SignalledError():
-            code = 128 + error.number
-            return ErrorBody(exit_code=code, kind=error.kind, message=error.message, hint=error.hint)
         case BeamError():
-            return ErrorBody(
-                exit_code=int(error.exit_code),
-                kind=error.kind,
-                message=error.message,
-                hint=error.hint,
-                subject=error.subject,
-            )
+            return _of_beam(error, int(error.exit_code))
         case exceptions.ClickException():
             return _usage(error)
         case OSError() if error.errno is not None:
@@ -83,10 +74,15 @@ def body_of(error: BaseException) -> ErrorBody | None:
     return None
 
 
-def report(body: ErrorBody | None, argv: list[str]) -> int:
+def _of_beam(error: BeamError, code: int) -> ErrorBody:
+    return ErrorBody(exit_code=code, kind=error.kind, message=error.message, hint=error.hint, subject=error.subject)
+
+
+def report(body: ErrorBody, argv: list[str]) -> int:
     """Prints the error; its exit code. What can't be printed does not make it another error."""
-    assert body is not None
-    body = ErrorBody(**{name: _sayable(getattr(body, name)) for name in body.__struct_fields__})
+    body = msgspec.structs.replace(
+        body, message=_sayable(body.message), hint=_sayable(body.hint), subject=_sayable(body.subject)
+    )
     with contextlib.suppress(OSError, ValueError):
         if wants_json(argv):
             sys.stdout.write(msgspec.json.encode(ErrorObject(error=body)).decode() + "\n")
@@ -108,8 +104,8 @@ def wants_json(argv: list[str]) -> bool:
     return "--json" in options or "--events" in options
 
 
-def _sayable(value: object) -> object:
-    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+def _sayable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _usage(error: exceptions.ClickException) -> ErrorBody:

@@ -46,7 +46,7 @@ class App(typer.Typer):
     def __init__(self, help: str | None = None, *, cls: type[TyperGroup] = Group) -> None:
         super().__init__(
             cls=cls,
-            help=help,
+            help=typer.models.Default(None) if help is None else help,
             rich_markup_mode=None,
             pretty_exceptions_enable=False,
             add_completion=False,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 
-import msgspec
 import typer
 
 from beam.cli.context import context, is_terminal
 from beam.cli.group import App
+from beam.cli.render.text import write_json
 from beam.errors import UsageError
 
 app = App("List, retry, drop and edit messages.")
@@ -28,7 +28,7 @@ def list_(
     found = call.beam.queue(agent or [])
     if as_json:
         for item in found:
-            sys.stdout.write(msgspec.json.encode(item).decode() + "\n")
+            write_json(item)
         return
     if not found:
         call.note("nothing waits, nothing was given up on")

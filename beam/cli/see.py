@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 
-import msgspec
 import typer
 
 from beam.cli.context import context, is_terminal
 from beam.cli.group import App
+from beam.cli.render.text import write_json
 from beam.errors import ExitCode, UsageError
 
 app = App()
@@ -52,17 +52,20 @@ def log(
     verify: bool = typer.Option(False, "--verify", help="Check every line of every segment; exit 13 on damage."),
 ) -> int:
     """Print an agent's journal."""
+    from beam.cli.errors import complain
     from beam.cli.render.stream import Stream
-    from beam.cli.render.text import safe, write
+    from beam.cli.render.text import safe, write, write_line
 
     call = context(ctx)
     if verify:
         damage = call.beam.verify(agent)
         for line in damage:
-            sys.stderr.write(f"beam: {line}\n")
+            write_line(safe(line, sys.stdout))
         if not damage:
             call.note(f"the journal of {agent} is whole")
-        return int(ExitCode.CHECK_FAILED) if damage else 0
+            return 0
+        complain(f"the journal of {agent} is damaged in {len(damage)} place(s); restore those files from a backup")
+        return int(ExitCode.CHECK_FAILED)
     if as_json and raw:
         raise UsageError("--json and --raw don't go together", "--json has the raw lines in `raw`")
     stream = Stream(sys.stdout, as_json=as_json)
@@ -70,9 +73,9 @@ def log(
         if turn is not None and event.turn != turn:
             continue
         if raw:
-            line = getattr(event, "raw", None)
-            if isinstance(line, str):
-                write(sys.stdout, safe(line, sys.stdout) + "\n")
+            native = getattr(event, "raw", None)
+            if isinstance(native, str):
+                write(sys.stdout, safe(native, sys.stdout) + "\n")
         else:
             stream.event(event)
     stream.flush()
@@ -92,7 +95,7 @@ def status(
     found = call.beam.status(agent or [])
     if as_json:
         for line in found:
-            sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
+            write_json(line)
         return
     if not found:
         call.note(f'no agent was used in {call.beam.home.base} yet; beam send claude "hello"')

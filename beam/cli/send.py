@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from typing import TypeVar
 
 import typer
 
-from beam.cli.context import Context, context, is_terminal
+from beam.cli.context import Context, context, is_interactive
 from beam.cli.group import App
-from beam.errors import UntrustedError, UsageError
+from beam.errors import SignalledError, UntrustedError, UsageError
+from beam.message import Message, Options
+from beam.outcome import Outcome
+
+T = TypeVar("T")
 
 app = App()
 
@@ -22,7 +28,7 @@ def send(
     text: list[str] | None = typer.Argument(None, metavar="[TEXT]...", help="The prompt; `-` stands for stdin."),
     file: list[str] = typer.Option([], "-f", "--file", metavar="FILE", help="A file whose text follows the prompt."),
     attach: list[str] = typer.Option([], "--attach", metavar="PATH", help="A file that goes along."),
-    model: str | None = typer.Option(None, "--model", help="The model for this turn."),
+    model: str | None = typer.Option(None, "--model", metavar="NAME", help="The model for this turn."),
     access: str | None = typer.Option(None, "--access", metavar="WORD", help="read, edit, full or ask."),
     schema: str | None = typer.Option(None, "--schema", metavar="FILE", help="A JSON Schema that the answer must fit."),
     via: str | None = typer.Option(
@@ -30,7 +36,9 @@ def send(
     ),
     new: bool = typer.Option(False, "--new", help="Put the session aside and start another."),
     once: bool = typer.Option(False, "--once", help="A throw-away session, beside everything else."),
-    key: str | None = typer.Option(None, "--key", help="Same key and text again: the first outcome, no second turn."),
+    key: str | None = typer.Option(
+        None, "--key", metavar="K", help="Same key and text again: the first outcome, no second turn."
+    ),
     sender: str | None = typer.Option(
         None, "--from", metavar="NAME", help="Send as another; the journal says who did."
     ),
@@ -41,7 +49,9 @@ def send(
     deadline: str | None = typer.Option(
         None, "--deadline", metavar="D", help="Give up if its turn has not begun by then."
     ),
-    max_turns: int | None = typer.Option(None, "--max-turns", min=1, help="Model calls that the agent may make."),
+    max_turns: int | None = typer.Option(
+        None, "--max-turns", metavar="N", min=1, help="Model calls that the agent may make."
+    ),
     budget: float | None = typer.Option(None, "--budget", metavar="USD", min=0, help="What the turn may cost."),
     as_json: bool = typer.Option(False, "--json", help="Print the outcome as one JSON object."),
     as_events: bool = typer.Option(False, "--events", help="Print events as JSON Lines, ending with turn.finished."),
@@ -53,12 +63,14 @@ def send(
     """
     from beam.cli import prompt
     from beam.cli.render.outcome import Printer
+    from beam.cli.render.text import write_json, write_line
     from beam.durations import parse
-    from beam.message import Options
 
     call = context(ctx)
     if as_json and as_events:
         raise UsageError("--json and --events don't go together", "--events ends with the same outcome")
+    if no_wait and as_events:
+        raise UsageError("--no-wait and --events don't go together", "beam wait ID --events")
     prompt_text = prompt.read(text or [], file, call)
     options = Options(
         access=prompt.access(access),
@@ -73,7 +85,7 @@ def send(
     )
     beam = call.beam
 
-    def compose():  # type: ignore[no-untyped-def]
+    def compose() -> Message:
         return beam.message(
             agent,
             prompt_text,
@@ -87,19 +99,28 @@ def send(
 
     message = trusting(call, compose)
     if no_wait:
-        sys.stdout.write(beam.put(message) + "\n")
+        beam.put(message)
+        if as_json:
+            write_json(beam.show(message.id))
+        else:
+            write_line(message.id)
         return 0
     printer = Printer(as_json=as_json, as_events=as_events, call=call)
-    outcome = beam.deliver(message, printer.event)
+    try:
+        outcome = beam.deliver(message, printer.event)
+    except SignalledError as error:
+        if isinstance(error.outcome, Outcome):
+            printer.outcome(error.outcome)
+        raise
     return printer.outcome(outcome)
 
 
-def trusting(call: Context, act):  # type: ignore[no-untyped-def]
+def trusting(call: Context, act: Callable[[], T]) -> T:
     """Does it; where the folder must be trusted first, asks on a terminal, once."""
     try:
         return act()
     except UntrustedError as error:
-        if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+        if not is_interactive(sys.stdin, sys.stderr):
             raise
         from beam.cli.render.text import visible
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 
-import msgspec
 import typer
 
 from beam.cli.context import context, is_terminal
 from beam.cli.group import App
+from beam.cli.render.text import write_json
 from beam.errors import ExitCode
 
 app = App()
@@ -55,7 +55,7 @@ def doctor(
     checks = call.beam.doctor()
     if as_json:
         for check in checks:
-            sys.stdout.write(msgspec.json.encode(check).decode() + "\n")
+            write_json(check)
     else:
         rows = [(check.result, check.what, check.detail) for check in checks]
         columns(("RESULT", "WHAT", "DETAIL"), rows, wide=is_terminal(sys.stdout))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 
-import msgspec
 import typer
 
 from beam.cli.context import context
 from beam.cli.group import App
-from beam.errors import ExitCode, UsageError
+from beam.errors import ExitCode, SignalledError, UnfinishedError, UsageError
 
 app = App()
 
@@ -32,13 +31,14 @@ def wait(
     from beam.durations import parse
 
     call = context(ctx)
+    if as_json and as_events:
+        raise UsageError("--json and --events don't go together", "--events ends with the same outcome")
     printer = Printer(as_json=as_json, as_events=as_events, call=call)
     seconds = parse(timeout) if timeout is not None else None
     try:
         outcome = call.beam.wait(message, timeout=seconds, seen=printer.event)
     except KeyboardInterrupt:
-        call.note(f"it goes on; beam wait {message}")
-        raise
+        raise SignalledError(2, message=f"{message} goes on", hint=f"beam wait {message}") from None
     return printer.outcome(outcome)
 
 
@@ -54,7 +54,9 @@ def show(
 
     A finished one as `wait` would; one that is not finished exits 12 with where it is.
     """
+    from beam.cli.errors import complain
     from beam.cli.render.outcome import Printer
+    from beam.cli.render.text import write_json
     from beam.outcome import Outcome
 
     call = context(ctx)
@@ -62,10 +64,9 @@ def show(
     if isinstance(found, Outcome):
         return Printer(as_json=as_json, as_events=False, call=call).outcome(found)
     if as_json:
-        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
-    else:
-        ahead = f", {found.position} ahead of it" if found.status == "waiting" else ""
-        sys.stderr.write(f"beam: {found.message_id} is {found.status}{ahead}; beam wait {found.message_id}\n")
+        write_json(found)
+    ahead = f", {found.position} ahead of it" if found.status == "waiting" else ""
+    complain(f"{found.message_id} is {found.status}{ahead}; beam wait {found.message_id}")
     return int(ExitCode.UNFINISHED)
 
 
@@ -93,10 +94,9 @@ def recv(
     else:
         found = call.beam.recv(agent, lease=lease_s)
     if found is None:
-        sys.stderr.write(f"beam: no message waits for {agent}; beam recv {agent} --wait\n")
-        return int(ExitCode.UNFINISHED)
+        raise UnfinishedError(f"no message waits for {agent}", f"beam recv {agent} --wait", subject=agent)
     if as_json:
-        sys.stdout.write(encode(found).decode())
+        write(sys.stdout, encode(found).decode())
     else:
         call.note(f"from {found.sender}; answer with: beam reply {found.id} TEXT")
         write(sys.stdout, safe(found.text, sys.stdout) + ("" if found.text.endswith("\n") else "\n"))
@@ -130,14 +130,6 @@ def interrupt(
     What is over is refused, never applied to another turn.
     """
     call = context(ctx)
-    call.note(
-        call.beam.interrupt(_running(call.beam.status([target])) if target in call.beam.home.agents() else target)
-    )
+    message = call.beam.running(target) if target in call.beam.home.agents() else target
+    call.note(f"{message}: {call.beam.interrupt(message)}")
     return 0
-
-
-def _running(found: list) -> str:  # type: ignore[type-arg]
-    running = found[0].running
-    if running is None or running.message_id is None:
-        raise UsageError(f"{found[0].agent} is in no turn", "beam status", subject=found[0].agent)
-    return str(running.message_id)

@@ -11,12 +11,21 @@ from msgspec import Struct, field
 from beam import files
 from beam.errors import CorruptError
 
-Verb = Literal["interrupt", "drop", "retry", "edit", "reset"]
+Verb = Literal["interrupt", "drop", "retry", "edit", "reset", "pause", "resume", "serve"]
+
+
+class Serve(Struct, frozen=True, kw_only=True):
+    """Whose queue needs a worker: asked for from inside a turn, whose own processes end with it."""
+
+    root: str
+    agent: str
+    lane: str | None = None
 
 
 class Control(Struct, frozen=True, kw_only=True):
     """One request. `target` is the message id it is for (reset: none); over or unknown, it is refused, never applied to
-    another. `expires` is RFC 3339 UTC; `text` is an edit's new text."""
+    another. `expires` is RFC 3339 UTC; `text` is an edit's new text; `serve`
+    belongs to its verb."""
 
     v: int = 1
     id: str
@@ -26,6 +35,7 @@ class Control(Struct, frozen=True, kw_only=True):
     expires: str
     target: str | None = None
     text: str | None = None
+    serve: Serve | None = None
 
 
 _decoder = msgspec.json.Decoder(Control)

@@ -31,7 +31,7 @@ class Record(Protocol):
 class Order(Struct, frozen=True, kw_only=True):
     """Everything that one turn needs. `environ` is the environment of the process that runs the turn; `child_env` what
     beam itself tells the child (BEAM_*); `base` the folder that holds the root; `scratch` where a private directory for the
-    turn may be made; `untrusted` says why the folder must be trusted first."""
+    turn may be made; `untrusted` says why the folder must be trusted first; `folder_trusted` whether it was."""
 
     message: Message
     turn: int
@@ -48,6 +48,7 @@ class Order(Struct, frozen=True, kw_only=True):
     scratch: Path
     owner: events.Owner
     untrusted: str | None = None
+    folder_trusted: bool = False
     from_agent: bool = False
 
 
@@ -133,6 +134,7 @@ def turn_of(order: Order, face: Face, scratch: str) -> Turn:
         max_turns=turns,
         budget_usd=budget,
         settings=settings,
+        folder_trusted=order.folder_trusted,
     )
 
 

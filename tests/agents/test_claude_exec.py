@@ -19,7 +19,7 @@ DANGEROUS = ("bypassPermissions", "--dangerously-skip-permissions", "--allow-dan
 
 
 def launch(text: str = "hi", *, settings: AgentSettings | None = None, **fields: Any) -> Launch:
-    fields = {"access": "edit", "cwd": "/w", **fields}
+    fields = {"access": "edit", "cwd": "/w", "folder_trusted": True, **fields}
     turn = Turn(text=text, message_id="claude-1", agent="claude", settings=settings or AgentSettings(), **fields)
     return exec.launch(turn, Host(executable="/x/claude"))
 
@@ -154,6 +154,13 @@ def test_access_read_tells_the_model_what_it_may_do_beside_the_system_text_of_th
 def test_access_edit_accepts_edits_and_access_full_bypasses_permissions() -> None:
     assert after(launch(access="edit"), "--permission-mode") == "acceptEdits"
     assert after(launch(access="full"), "--permission-mode") == "bypassPermissions"
+
+
+def test_access_edit_loads_the_folders_own_settings_only_where_the_folder_is_trusted() -> None:
+    untrusted = launch(access="edit", cwd="/some/folder", folder_trusted=False)
+    assert after(untrusted, "--setting-sources") == "user"
+    assert after(untrusted, "--add-dir") == "/some/folder"
+    assert "--setting-sources" not in launch(access="edit", folder_trusted=True).argv
 
 
 def test_only_access_full_has_a_dangerous_flag() -> None:

@@ -1,6 +1,6 @@
 """What a real Claude Code does with beam's command lines, against the scripted model.
 
-`BEAM_REAL_CLAUDE` is the program to run. Each test has a home of its own.
+Each test has a home of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from beam.settings import AgentSettings
 from beam.testing.fake_model import FakeModel
 
 pytestmark = pytest.mark.real
-CLAUDE = os.environ.get("BEAM_REAL_CLAUDE", "")
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC")
 APPROVING_HOOK = {
     "PreToolUse": [
@@ -71,7 +70,8 @@ for line in sys.stdin:
 class Claude:
     """A person's machine: a home, a folder in it, and a model."""
 
-    def __init__(self, root: Path, model: FakeModel) -> None:
+    def __init__(self, root: Path, model: FakeModel, executable: str) -> None:
+        self.executable = executable
         self.home, self.folder, self.model = root / "home", root / "home" / "folder", model
         (self.home / ".claude").mkdir(parents=True)
         self.folder.mkdir()
@@ -85,7 +85,7 @@ class Claude:
         fields = {"cwd": str(self.folder), "fresh_session_id": str(uuid.uuid4()), **fields}
         fields.setdefault("settings", AgentSettings(retries=1))
         turn = Turn(text=text, message_id="claude-1", agent="claude", **fields)
-        launch = exec.launch(turn, Host(executable=CLAUDE))
+        launch = exec.launch(turn, Host(executable=self.executable))
         clean = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"}
         done = subprocess.run(
             launch.argv,
@@ -109,11 +109,9 @@ class Claude:
 
 
 @pytest.fixture
-def claude(tmp_path: Path) -> Iterator[Claude]:
-    if not CLAUDE:
-        pytest.skip("left out: BEAM_REAL_CLAUDE does not name a Claude Code")
+def claude(agents_path: str, tmp_path: Path) -> Iterator[Claude]:
     with FakeModel() as model:
-        yield Claude(tmp_path, model)
+        yield Claude(tmp_path, model, str(Path(agents_path.split(os.pathsep)[0]) / "claude"))
 
 
 def tool(name: str, given: object) -> str:
@@ -228,9 +226,10 @@ def test_access_read_runs_nothing_of_the_folder_and_reads_its_claude_md(claude: 
     server = {"type": "stdio", "command": "touch", "args": [f"{claude.home}/server"]}
     (claude.folder / ".mcp.json").write_text(json.dumps({"mcpServers": {"p": server}}))
     (claude.folder / "CLAUDE.md").write_text("the folder's own words")
-    assert claude.run("hi", access="read")[1].status is Status.COMPLETED
-    assert [name for name in ("hook", "helper", "server") if (claude.home / name).exists()] == []
-    assert "the folder's own words" in claude.sent()
+    for access in ("read", "edit"):
+        assert claude.run("hi", access=access)[1].status is Status.COMPLETED
+        assert [name for name in ("hook", "helper", "server") if (claude.home / name).exists()] == []
+        assert "the folder's own words" in claude.sent()
 
 
 def test_access_read_keeps_the_persons_own_deny_rules(claude: Claude) -> None:

@@ -111,7 +111,7 @@ def test_an_error_has_its_status_headers_and_body():
 @pytest.mark.parametrize(
     ("method", "path", "data", "status"),
     [
-        ("GET", "/v1/models", b"", 404),
+        ("GET", "/v1/files", b"", 404),
         ("POST", "/v1/elsewhere", b"{}", 404),
         ("POST", "/v1/messages", b"not json", 400),
         ("POST", "/v1/messages", b"[]", 400),

@@ -27,13 +27,10 @@ _LOOK_ONLY = (
 
 ACCESS: dict[Access, tuple[str, ...]] = {
     # `ask` rules win over the person's own `allow` rules and over hooks that approve, and nobody is there to ask: the
-    # call is denied, and listed in `permission_denials`. The folder's own settings are not loaded: its hooks, key
-    # helper and MCP servers would run code. Tools that a later version adds are not there.
+    # call is denied, and listed in `permission_denials`. Tools that a later version adds are not there.
     "read": (
         "--permission-mode",
         "dontAsk",
-        "--setting-sources",
-        "user",
         "--tools",
         ",".join((*_LOOKING, *_TASKS, *_CHANGING)),
         "--settings",
@@ -42,6 +39,9 @@ ACCESS: dict[Access, tuple[str, ...]] = {
     "edit": ("--permission-mode", "acceptEdits"),
     "full": ("--permission-mode", "bypassPermissions"),
 }
+# The folder's own settings are not loaded: its hooks, key helper and MCP servers would run code, and `claude -p` asks
+# nobody whether the folder is to be trusted. Its CLAUDE.md is still read.
+_WITHOUT_THE_FOLDER = ("--setting-sources", "user")
 _CLAUDE_MD = {"CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1"}  # with --add-dir: its CLAUDE.md without its settings
 
 
@@ -60,7 +60,7 @@ def launch(turn: Turn, host: Host) -> Launch:
         if value is not None:
             argv += (flag, _argument(flag, str(value)))
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries
-    env = {"CLAUDE_CODE_MAX_RETRIES": str(retries)} | (_CLAUDE_MD if looking else {})
+    env = {"CLAUDE_CODE_MAX_RETRIES": str(retries)} | (_CLAUDE_MD if _leaves_folder_out(turn) else {})
     return Launch(argv=tuple(argv), stdin=_prompt(turn), env=env)
 
 
@@ -91,8 +91,15 @@ def _access(turn: Turn) -> tuple[str, ...]:
             f"use one of: {', '.join(ACCESS)}",
             subject=turn.access,
         )
-    folder = ("--add-dir", _argument("--add-dir", turn.cwd)) if turn.access == "read" and turn.cwd else ()
-    return (*ACCESS[turn.access], *folder)
+    if not _leaves_folder_out(turn):
+        return ACCESS[turn.access]
+    folder = ("--add-dir", _argument("--add-dir", turn.cwd)) if turn.cwd else ()
+    return (*ACCESS[turn.access], *_WITHOUT_THE_FOLDER, *folder)
+
+
+def _leaves_folder_out(turn: Turn) -> bool:
+    """Looking never loads the folder's settings; editing does in a folder that a person trusted; full access always."""
+    return turn.access == "read" or (turn.access == "edit" and not turn.folder_trusted)
 
 
 def _argument(flag: str, value: str) -> str:

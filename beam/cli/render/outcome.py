@@ -7,8 +7,11 @@ import sys
 import msgspec
 
 from beam import events
-from beam.cli.context import Context, is_terminal
+from beam.cli import streams
+from beam.cli.context import Context, is_colourful, is_interactive
+from beam.cli.errors import complain
 from beam.cli.render.text import one_line, safe, visible, write
+from beam.errors import DiskError
 from beam.events import Event
 from beam.outcome import Outcome, Status
 
@@ -25,33 +28,54 @@ _HINTS = {
 
 
 class Printer:
-    """Prints one message's events as they come, then its outcome."""
+    """Prints one message's events as they come, then its outcome.
+
+    A stdout that can't be written does not disturb the turn: it is said in the end.
+    """
 
     def __init__(self, *, as_json: bool, as_events: bool, call: Context) -> None:
         self._json = as_json
         self._events = as_events
         self._call = call
-        self._streams = not as_json and not as_events and is_terminal(sys.stdout)
+        self._streams = not as_json and not as_events and is_interactive(sys.stdout)
         self._open = False
-        self._said = False
+        self._piece = ""
+        self._last: str | None = None
+        self._final = False
+        self._trouble: OSError | None = None
 
     def event(self, event: Event) -> None:
         """Shows one event."""
-        if self._events:
-            if not isinstance(event, events.TurnClosed | events.MessageDead):
-                sys.stdout.write(events.encode(event).decode() + "\n")
-                sys.stdout.flush()
-        elif self._streams:
-            self._stream(event)
+        if self._trouble is not None:
+            return
+        try:
+            if self._events:
+                self._line(event)
+            elif self._streams:
+                self._stream(event)
+        except OSError as error:
+            self._trouble = error
+
+    def _line(self, event: Event) -> None:
+        if isinstance(event, events.TurnClosed) or (self._final and isinstance(event, events.MessageDead)):
+            return
+        self._final = self._final or isinstance(event, events.TurnFinished)
+        sys.stdout.write(events.encode(event).decode() + "\n")
+        sys.stdout.flush()
 
     def _stream(self, event: Event) -> None:
         match event:
             case events.TextDelta(parent=None):
+                self._piece += event.text
                 self._write(event.text)
             case events.Text(parent=None):
-                if not self._open:
+                if event.text.startswith(self._piece):
+                    self._write(event.text[len(self._piece) :])
+                else:
+                    self._end_line()
                     self._write(event.text)
                 self._end_line()
+                self._piece, self._last = "", event.text
             case events.ToolCalled():
                 self._aside(f"· {event.name} {one_line(bytes(event.input).decode(), 72)}")
             case events.StatusChanged(state="retrying"):
@@ -63,10 +87,10 @@ class Printer:
                 self._aside(f"· {one_line(event.text, 160)}")
 
     def _write(self, text: str) -> None:
-        write(sys.stdout, visible(text))
-        sys.stdout.flush()
-        self._said = True
-        self._open = not text.endswith("\n")
+        if text:
+            write(sys.stdout, visible(text))
+            sys.stdout.flush()
+            self._open = not text.endswith("\n")
 
     def _end_line(self) -> None:
         if self._open:
@@ -78,38 +102,54 @@ class Printer:
         if self._call.quiet:
             return
         self._end_line()
-        sys.stderr.write(visible(text) + "\n")
+        dim, plain = ("\x1b[2m", "\x1b[0m") if is_colourful(sys.stderr) else ("", "")
+        write(sys.stderr, f"{dim}{visible(text)}{plain}\n")
         sys.stderr.flush()
 
     def outcome(self, outcome: Outcome) -> int:
-        """Prints the outcome; its exit code."""
-        self._end_line()
-        if self._json:
-            sys.stdout.write(msgspec.json.encode(outcome).decode() + "\n")
-        elif not self._events:
-            self._answer(outcome)
-            self._diagnose(outcome)
-        elif outcome.exit_code:
-            self._diagnose(outcome)
+        """Prints the outcome; its exit code. Raises DiskError if stdout can't be written, BrokenPipeError if nobody reads."""
+        try:
+            self._say(outcome)
+            sys.stdout.flush()
+            if self._trouble is not None:
+                raise self._trouble
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            streams.drop_stdout()
+            raise DiskError(
+                f"can't write the answer to stdout: {error.strerror}",
+                f"beam show {outcome.message_id} prints it again",
+                subject=outcome.message_id,
+            ) from error
+        self._talk(outcome)
         return outcome.exit_code
 
-    def _answer(self, outcome: Outcome) -> None:
-        if outcome.status not in _ANSWERS or self._said:
+    def _say(self, outcome: Outcome) -> None:
+        if self._trouble is not None or self._events:
             return
+        if self._json:
+            sys.stdout.write(msgspec.json.encode(outcome).decode() + "\n")
+            return
+        self._end_line()
         reply = outcome.reply or ""
-        if reply:
-            write(sys.stdout, safe(reply, sys.stdout) + ("" if reply.endswith("\n") else "\n"))
-            sys.stdout.flush()
+        if (
+            outcome.status not in _ANSWERS
+            or not reply
+            or (self._last is not None and self._last.strip() == reply.strip())
+        ):
+            return
+        write(sys.stdout, safe(reply, sys.stdout) + ("" if reply.endswith("\n") else "\n"))
 
-    def _diagnose(self, outcome: Outcome) -> None:
+    def _talk(self, outcome: Outcome) -> None:
         if outcome.exit_code:
-            write(sys.stderr, safe(f"beam: {diagnosis(outcome)}", sys.stderr).replace("\n", " ") + "\n")
-        else:
-            if outcome.session == "lost":
-                self._call.note(f"{outcome.agent}'s session was gone; this was a new one")
-            if outcome.redacted:
-                self._call.note(f"{outcome.redacted} secret(s) were blanked in the journal and in this answer")
-            self._call.detail(summary(outcome))
+            complain(diagnosis(outcome))
+            return
+        if outcome.session == "lost":
+            self._call.note(f"{outcome.agent}'s session was gone; this was a new one")
+        if outcome.redacted:
+            self._call.note(f"{outcome.redacted} secret(s) were blanked in the journal and in this answer")
+        self._call.detail(summary(outcome))
 
 
 def diagnosis(outcome: Outcome) -> str:

@@ -6,7 +6,7 @@ import shutil
 from typing import TextIO
 
 from beam import durations, events
-from beam.cli.context import is_terminal
+from beam.cli.context import is_colourful, is_terminal
 from beam.cli.render.text import one_line, write
 from beam.events import AnyEvent
 
@@ -21,6 +21,7 @@ class Stream:
         self._stream = stream
         self._json = as_json
         self._terminal = is_terminal(stream)
+        self._colourful = is_colourful(stream)
         self._colours: dict[str, int] = {}
         self._tools: dict[str, str] = {}
         self._name_width = 8
@@ -49,7 +50,7 @@ class Stream:
         width = shutil.get_terminal_size((80, 24)).columns if self._terminal else _WIDTH_IN_A_PIPE
         indent = "  " if getattr(event, "parent", None) else ""
         body = f"{indent}{mark} {one_line(text, max(20, width - len(head) - len(name) - len(indent) - 4))}"
-        if not self._terminal or _no_colour():
+        if not self._colourful:
             return f"{head}{name} {body}"
         colour = self._colours.setdefault(event.agent, _COLOURS[len(self._colours) % len(_COLOURS)])
         return f"\x1b[2m{head}\x1b[0m\x1b[{colour}m{name}\x1b[0m {body}"
@@ -124,9 +125,3 @@ class Stream:
         class_ = f" ({event.class_})" if event.class_ else ""
         reason = f": {event.reason}" if event.reason else ""
         return mark, f"{event.status}{class_} {' '.join(figure for figure in figures if figure)}{reason}"
-
-
-def _no_colour() -> bool:
-    import os
-
-    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import TextIO
+
+import msgspec
 
 from beam.cli.context import is_terminal
 
@@ -43,3 +46,13 @@ def write(stream: TextIO, text: str) -> None:
     except UnicodeEncodeError:
         encoding = stream.encoding or "utf-8"
         stream.write(text.encode(encoding, "replace").decode(encoding))
+
+
+def write_line(text: str) -> None:
+    """Writes a line of the result to stdout."""
+    write(sys.stdout, text + "\n")
+
+
+def write_json(value: object) -> None:
+    """Writes a value to stdout as one JSON object on one line."""
+    write_line(msgspec.json.encode(value).decode())

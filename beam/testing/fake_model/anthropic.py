@@ -1,15 +1,17 @@
 """The Anthropic Messages wire format: what a request asks, and a reply's bytes, whole or as server-sent events.
 
-Pure functions over bytes and values; a dialect (`server.Dialect`). Must not know: sockets, scripts' files, clocks.
+Pure functions over bytes and values; a dialect (`http.Dialect`). Must not know: sockets, scripts' files, clocks.
 """
 
 from __future__ import annotations
 
-import json
 from typing import Any, Literal
 
 from beam.testing.fake_model.player import Reply
 from beam.testing.fake_model.script import Asked, Error
+from beam.testing.fake_model.wire import broken, dump, event, figures, items, pieces, spoken, tokens
+
+__all__ = ["asked", "broken", "count", "error", "name", "route", "stream", "stream_error", "whole"]
 
 name = "anthropic"
 
@@ -24,12 +26,6 @@ _TYPES = {
     504: "timeout_error",
     529: "overloaded_error",
 }
-_REMINDER = ("<system-reminder>", "</system-reminder>")
-_OF_THE_CLI = (
-    "[Request interrupted by user",
-    "Output token limit hit. Resume directly",
-    "[Your previous response had no visible output",
-)
 
 
 def route(method: str, path: str) -> Literal["ask", "count"] | None:
@@ -39,9 +35,9 @@ def route(method: str, path: str) -> Literal["ask", "count"] | None:
     return {"/v1/messages": "ask", "/v1/messages/count_tokens": "count"}.get(path)  # type: ignore[return-value]
 
 
-def asked(body: dict[str, Any], size: int) -> Asked:
+def asked(body: dict[str, Any], size: int, path: str = "") -> Asked:
     """What the request's body asks; `size` is its bytes."""
-    messages = [message for message in _list(body.get("messages")) if isinstance(message, dict)]
+    messages = items(body.get("messages"))
     prompts = [text for message in messages if (text := _prompt(message))]
     results = _results(messages)
     return Asked(
@@ -60,21 +56,10 @@ def _prompt(message: dict[str, Any]) -> str:
     if message.get("role") != "user":
         return ""
     content = message.get("content")
-    blocks = [content] if isinstance(content, str) else [_text_of(block) for block in _list(content)]
-    if any(isinstance(block, dict) and block.get("type") == "tool_result" for block in _list(content)):
+    blocks = [content] if isinstance(content, str) else [_text_of(block) for block in items(content)]
+    if any(block.get("type") == "tool_result" for block in items(content)):
         return ""
-    said = [_without_reminders(block) for block in blocks]
-    return "\n".join(text for text in said if text and not text.startswith(_OF_THE_CLI))
-
-
-def _without_reminders(text: str) -> str:
-    """The text without the reminders that CLIs put before and after what a person said; what is between is verbatim."""
-    start, end = _REMINDER
-    while text.startswith(start) and end in text:
-        text = text.partition(end)[2].lstrip()
-    while text.rstrip().endswith(end) and start in text:
-        text = text.rpartition(start)[0].rstrip()
-    return text
+    return "\n".join(text for block in blocks if (text := spoken(block)))
 
 
 def _results(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -82,23 +67,19 @@ def _results(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
     last: dict[str, Any] = next((message for message in reversed(messages) if message.get("role") == "user"), {})
     return [
         (str(block.get("tool_use_id", "")).removeprefix("toolu_"), _joined(block.get("content")))
-        for block in _list(last.get("content"))
-        if isinstance(block, dict) and block.get("type") == "tool_result"
+        for block in items(last.get("content"))
+        if block.get("type") == "tool_result"
     ]
 
 
 def _joined(content: object) -> str:
     return (
-        content if isinstance(content, str) else "\n".join(filter(None, (_text_of(block) for block in _list(content))))
+        content if isinstance(content, str) else "\n".join(filter(None, (_text_of(block) for block in items(content))))
     )
 
 
-def _text_of(block: object) -> str:
-    return str(block.get("text", "")) if isinstance(block, dict) and block.get("type") == "text" else ""
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
+def _text_of(block: dict[str, Any]) -> str:
+    return str(block.get("text", "")) if block.get("type") == "text" else ""
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
@@ -115,7 +96,7 @@ def whole(reply: Reply, asked: Asked) -> bytes:
         {"type": "tool_use", "id": f"toolu_{call.id}", "name": call.name, "input": call.input} for call in reply.calls
     ]
     before, after = _usage(reply, asked)
-    return _json(_message(reply, asked, content=content, stop=reply.stop, usage=before | after))
+    return dump(_message(reply, asked, content=content, stop=reply.stop, usage=before | after))
 
 
 def stream(reply: Reply, asked: Asked) -> list[tuple[bytes, bool]]:
@@ -138,21 +119,18 @@ def _blocks(reply: Reply) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
     size = reply.answer.chunk
     blocks: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
     if reply.thinking:
-        deltas = [{"type": "thinking_delta", "thinking": piece} for piece in _pieces(reply.thinking, size)]
+        deltas = [{"type": "thinking_delta", "thinking": piece} for piece in pieces(reply.thinking, size)]
         signature = {"type": "signature_delta", "signature": "ZmFrZQ=="}
         blocks.append(({"type": "thinking", "thinking": "", "signature": ""}, [*deltas, signature]))
     if reply.text:
-        deltas = [{"type": "text_delta", "text": piece} for piece in _pieces(reply.text, size)]
+        deltas = [{"type": "text_delta", "text": piece} for piece in pieces(reply.text, size)]
         blocks.append(({"type": "text", "text": ""}, deltas))
     for call in reply.calls:
-        pieces = _pieces(_json(call.input).decode(), size)
-        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+        deltas = [
+            {"type": "input_json_delta", "partial_json": piece} for piece in pieces(dump(call.input).decode(), size)
+        ]
         blocks.append(({"type": "tool_use", "id": f"toolu_{call.id}", "name": call.name, "input": {}}, deltas))
     return blocks
-
-
-def _pieces(text: str, size: int) -> list[str]:
-    return [text[start : start + size] for start in range(0, len(text), size)]
 
 
 def _message(
@@ -173,38 +151,27 @@ def _message(
 def _usage(reply: Reply, asked: Asked) -> tuple[dict[str, int], dict[str, int]]:
     """The figures that a stream tells first, and those that it tells last."""
     given = reply.answer.usage
-    said = len(reply.thinking) + len(reply.text) + sum(len(_json(call.input)) for call in reply.calls)
+    before, after, _ = figures(reply, asked)
     return {
-        "input_tokens": tokens(asked.size) if given.input_tokens is None else given.input_tokens,
+        "input_tokens": before,
         "cache_creation_input_tokens": given.cache_creation_input_tokens or 0,
         "cache_read_input_tokens": given.cache_read_input_tokens or 0,
-    }, {"output_tokens": tokens(said) if given.output_tokens is None else given.output_tokens}
-
-
-def tokens(size: int) -> int:
-    """An estimate: 4 bytes a token, at least 1."""
-    return max(1, size // 4)
+    }, {"output_tokens": after}
 
 
 def count(asked: Asked) -> bytes:
     """The answer to a request to count tokens."""
-    return _json({"input_tokens": tokens(asked.size)})
+    return dump({"input_tokens": tokens(asked.size)})
 
 
 def error(error: Error, request_id: str) -> bytes:
     """The body of an HTTP error."""
-    return _json(_error(error) | {"request_id": request_id})
+    return dump(_error(error) | {"request_id": request_id})
 
 
 def stream_error(error: Error) -> bytes:
     """The event of an error in the middle of a stream."""
     return _event("error", _error(error))
-
-
-def broken(event: bytes) -> bytes:
-    """This event with its JSON cut in half."""
-    body = event.rstrip()
-    return body[: (body.index(b"data: ") + len(body)) // 2] + b"\n\n"
 
 
 def _error(error: Error) -> dict[str, Any]:
@@ -213,8 +180,4 @@ def _error(error: Error) -> dict[str, Any]:
 
 
 def _event(kind: str, fields: dict[str, Any]) -> bytes:
-    return b"event: " + kind.encode() + b"\ndata: " + _json({"type": kind} | fields) + b"\n\n"
-
-
-def _json(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
+    return event({"type": kind} | fields, kind)

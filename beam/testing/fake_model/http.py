@@ -20,7 +20,7 @@ from socketserver import TCPServer
 from typing import Any, Literal, Protocol
 
 from beam.limits import MIB
-from beam.testing.fake_model import anthropic
+from beam.testing.fake_model import anthropic, chat, gemini, responses
 from beam.testing.fake_model.player import Player, Reply
 from beam.testing.fake_model.script import Asked, Error
 
@@ -34,7 +34,7 @@ class Dialect(Protocol):
     name: str
 
     def route(self, method: str, path: str) -> Literal["ask", "count"] | None: ...
-    def asked(self, body: dict[str, Any], size: int) -> Asked: ...
+    def asked(self, body: dict[str, Any], size: int, path: str = "") -> Asked: ...
     def whole(self, reply: Reply, asked: Asked) -> bytes: ...
     def stream(self, reply: Reply, asked: Asked) -> list[tuple[bytes, bool]]: ...
     def count(self, asked: Asked) -> bytes: ...
@@ -43,7 +43,8 @@ class Dialect(Protocol):
     def broken(self, event: bytes) -> bytes: ...
 
 
-DIALECTS: tuple[Dialect, ...] = (anthropic,)
+DIALECTS: tuple[Dialect, ...] = (anthropic, responses, chat, gemini)
+DOCUMENTS = {"/v1/models": chat.MODELS, "/models": chat.MODELS}  # what a CLI may look at before it asks
 
 
 Record = Callable[[str, str, Mapping[str, str], object, Asked | None], None]
@@ -122,11 +123,13 @@ class _Handler(BaseHTTPRequestHandler):
             body = json.loads(data) if data else None
         except ValueError:
             body = None
-        asked = dialect.asked(body, len(data)) if route and isinstance(body, dict) else None
+        asked = dialect.asked(body, len(data), path) if route and isinstance(body, dict) else None
         self.server.record(self.command, self.path, dict(self.headers), body, asked if route == "ask" else None)
         if route is None:
             if self.command in ("HEAD", "GET") and path == "/":
                 self._send(200, b"")
+            elif self.command == "GET" and path in DOCUMENTS:
+                self._send(200, DOCUMENTS[path])
             else:
                 self._fail(dialect, Error(status=404, message=f"no such path: {self.command} {path}"))
         elif asked is None:

@@ -45,6 +45,7 @@ class Figures(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     output_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
+    reasoning_tokens: int | None = None
 
 
 class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -105,7 +106,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     """What a request asks, whatever its wire format.
 
     `prompt` is the last thing a person said, verbatim; `turns` counts how often one did; `call_ids` and `results` are
-    the tool calls that the last message answers. `size` is the request's in bytes.
+    the tool calls that the last message answers. `size` is the request's in bytes. `text_tools` are the tools that take
+    text in place of JSON; `usage`: a stream should end with token figures, where that has to be asked for.
     """
 
     prompt: str = ""
@@ -115,6 +117,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     call_ids: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
     size: int = 0
+    text_tools: tuple[str, ...] = ()
+    usage: bool = False
 
 
 ECHO = "ECHO[{prompt}] turns={turns}"

@@ -1,0 +1,143 @@
+"""The OpenAI Chat Completions wire format: what a request asks, and a reply's bytes, whole or as server-sent events.
+
+Pure functions over bytes and values; a dialect (`http.Dialect`). Must not know: sockets, scripts' files, clocks.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from beam.testing.fake_model.player import Reply
+from beam.testing.fake_model.script import Asked, Error
+from beam.testing.fake_model.wire import broken, dump, event, figures, items, joined, pieces, spoken, tokens
+
+__all__ = ["MODELS", "asked", "broken", "count", "error", "name", "route", "stream", "stream_error", "whole"]
+
+name = "chat"
+CREATED = 1_700_000_000  # seconds since 1970: one moment for all answers
+MODELS = dump(
+    {"object": "list", "data": [{"id": "scripted", "object": "model", "created": CREATED, "owned_by": "beam"}]}
+)
+_STOPS = {"end_turn": "stop", "tool_use": "tool_calls", "max_tokens": "length", "refusal": "content_filter"}
+_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
+
+
+def route(method: str, path: str) -> Literal["ask", "count"] | None:
+    """What a request to this path (without its query) is."""
+    return "ask" if method == "POST" and path in ("/v1/chat/completions", "/chat/completions") else None
+
+
+def asked(body: dict[str, Any], size: int, path: str = "") -> Asked:
+    """What the request's body asks; `size` is its bytes."""
+    messages = items(body.get("messages"))
+    prompts = [text for message in messages if (text := _prompt(message))]
+    results = _results(messages)
+    options = body.get("stream_options")
+    return Asked(
+        prompt=prompts[-1] if prompts else "",
+        turns=len(prompts),
+        model=str(body.get("model", "")),
+        stream=body.get("stream") is True,
+        call_ids=tuple(call_id for call_id, _ in results),
+        results=tuple(text for _, text in results),
+        size=size,
+        usage=isinstance(options, dict) and options.get("include_usage") is True,
+    )
+
+
+def _prompt(message: dict[str, Any]) -> str:
+    if message.get("role") != "user":
+        return ""
+    content = message.get("content")
+    texts = [content] if isinstance(content, str) else [str(part.get("text") or "") for part in items(content)]
+    return "\n".join(text for part in texts if (text := spoken(part)))
+
+
+def _results(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """The (call id, text) of the tool results at the end; none where a person spoke last."""
+    found = []
+    for message in reversed(messages):
+        if message.get("role") == "tool":
+            call_id = str(message.get("tool_call_id", "")).removeprefix("call_")
+            found.append((call_id, joined(message.get("content"))))
+        elif message.get("role") not in ("developer", "system"):
+            break
+    return found[::-1]
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+def whole(reply: Reply, asked: Asked) -> bytes:
+    """The reply as one JSON object."""
+    message: dict[str, Any] = {"role": "assistant", "content": reply.text or None}
+    if reply.thinking:
+        message["reasoning_content"] = reply.thinking
+    if reply.calls:
+        message["tool_calls"] = [_call(call.id, call.name, dump(call.input).decode()) for call in reply.calls]
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _STOPS[reply.stop]}
+    head = _head(reply, asked, "chat.completion")
+    return dump(head | {"choices": [choice], "usage": _usage(reply, asked)})
+
+
+def stream(reply: Reply, asked: Asked) -> list[tuple[bytes, bool]]:
+    """The reply as server-sent events in order; True marks a piece of content, which a script may delay."""
+    head = _head(reply, asked, "chat.completion.chunk")
+
+    def chunk(delta: dict[str, Any], stop: str | None = None) -> bytes:
+        return event(head | {"choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": stop}]})
+
+    size = reply.answer.chunk
+    events = [(chunk({"role": "assistant", "content": ""}), False)]
+    events += [(chunk({"reasoning_content": piece}), True) for piece in pieces(reply.thinking, size)]
+    events += [(chunk({"content": piece}), True) for piece in pieces(reply.text, size)]
+    for index, call in enumerate(reply.calls):
+        first = {"index": index, **_call(call.id, call.name, "")}
+        events.append((chunk({"tool_calls": [first]}), False))
+        for piece in pieces(dump(call.input).decode(), size):
+            events.append((chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}), True))
+    events.append((chunk({}, _STOPS[reply.stop]), False))
+    if asked.usage:
+        events.append((event(head | {"choices": [], "usage": _usage(reply, asked)}), False))
+    events.append((b"data: [DONE]\n\n", False))
+    return events
+
+
+def _call(call_id: str, name: str, arguments: str) -> dict[str, Any]:
+    return {"id": f"call_{call_id}", "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _head(reply: Reply, asked: Asked, kind: str) -> dict[str, Any]:
+    return {"id": f"chatcmpl-{reply.id}", "object": kind, "created": CREATED, "model": asked.model}
+
+
+def _usage(reply: Reply, asked: Asked) -> dict[str, Any]:
+    before, after, thought = figures(reply, asked)
+    return {
+        "prompt_tokens": before,
+        "completion_tokens": after,
+        "total_tokens": before + after,
+        "prompt_tokens_details": {"cached_tokens": reply.answer.usage.cache_read_input_tokens or 0},
+        "completion_tokens_details": {"reasoning_tokens": thought},
+    }
+
+
+def count(asked: Asked) -> bytes:
+    """Nobody asks: this API has no counting of tokens."""
+    return dump({"input_tokens": tokens(asked.size)})
+
+
+def error(error: Error, request_id: str) -> bytes:
+    """The body of an HTTP error."""
+    return dump(_error(error))
+
+
+def stream_error(error: Error) -> bytes:
+    """The event of an error in the middle of a stream."""
+    return event(_error(error))
+
+
+def _error(error: Error) -> dict[str, Any]:
+    usual = _TYPES.get(error.status, "server_error" if error.status >= 500 else "invalid_request_error")
+    kind = error.type or usual
+    return {"error": {"message": error.message, "type": kind, "param": None, "code": error.type}}

@@ -1,0 +1,148 @@
+"""The Gemini wire format: what a request asks, and a reply's bytes, whole or as server-sent events.
+
+Pure functions over bytes and values; a dialect (`http.Dialect`). The path says which model, and whether to stream.
+Must not know: sockets, scripts' files, clocks.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from beam.testing.fake_model.player import Reply
+from beam.testing.fake_model.script import Asked, Error
+from beam.testing.fake_model.wire import broken, dump, event, figures, items, pieces, spoken, tokens
+
+__all__ = ["asked", "broken", "count", "error", "name", "route", "stream", "stream_error", "whole"]
+
+name = "gemini"
+
+_PATH = re.compile(r"/v1(?:beta|alpha)?/models/([^/:]+):(generateContent|streamGenerateContent|countTokens)\Z")
+_STOPS = {"end_turn": "STOP", "tool_use": "STOP", "max_tokens": "MAX_TOKENS", "refusal": "SAFETY"}
+_STATUSES = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+    529: "UNAVAILABLE",
+}
+
+
+def route(method: str, path: str) -> Literal["ask", "count"] | None:
+    """What a request to this path (without its query) is."""
+    found = _PATH.match(path) if method == "POST" else None
+    if found is None:
+        return None
+    return "count" if found[2] == "countTokens" else "ask"
+
+
+def asked(body: dict[str, Any], size: int, path: str = "") -> Asked:
+    """What a request to this path with this body asks; `size` is the body's bytes."""
+    found = _PATH.match(path)
+    contents = items(body.get("contents"))
+    prompts = [text for content in contents if (text := _prompt(content))]
+    results = _results(contents)
+    return Asked(
+        prompt=prompts[-1] if prompts else "",
+        turns=len(prompts),
+        model=found[1] if found else "",
+        stream=found is not None and found[2] == "streamGenerateContent",
+        call_ids=tuple(call_id for call_id, _ in results),
+        results=tuple(text for _, text in results),
+        size=size,
+    )
+
+
+def _prompt(content: dict[str, Any]) -> str:
+    if content.get("role", "user") != "user" or _answers(content):
+        return ""
+    texts = [str(part.get("text") or "") for part in items(content.get("parts")) if not part.get("thought")]
+    return "\n".join(text for part in texts if (text := spoken(part)))
+
+
+def _answers(content: dict[str, Any]) -> list[dict[str, Any]]:
+    found = (part.get("functionResponse") for part in items(content.get("parts")))
+    return [answer for answer in found if isinstance(answer, dict)]
+
+
+def _results(contents: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """The (call id, text) of the tool results that the last content holds."""
+    return [
+        (str(answer.get("id", "")).removeprefix("call_"), _output(answer.get("response")))
+        for answer in (_answers(contents[-1]) if contents else [])
+    ]
+
+
+def _output(response: object) -> str:
+    """The text of a function's response: its `output` or `error` where it has one."""
+    if isinstance(response, dict):
+        for key in ("output", "error"):
+            if isinstance(response.get(key), str):
+                return str(response[key])
+    return dump(response).decode()
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+def whole(reply: Reply, asked: Asked) -> bytes:
+    """The reply as one JSON object."""
+    return dump(_response(reply, asked, _parts(reply, size=1 << 30), _STOPS[reply.stop]))
+
+
+def stream(reply: Reply, asked: Asked) -> list[tuple[bytes, bool]]:
+    """The reply as server-sent events in order; True marks a piece of content, which a script may delay."""
+    events = [(event(_response(reply, asked, [], None)), False)]
+    events += [(event(_response(reply, asked, [part], None)), True) for part in _parts(reply, reply.answer.chunk)]
+    events.append((event(_response(reply, asked, [], _STOPS[reply.stop])), False))
+    return events
+
+
+def _parts(reply: Reply, size: int) -> list[dict[str, Any]]:
+    return [
+        *({"text": piece, "thought": True} for piece in pieces(reply.thinking, size)),
+        *({"text": piece} for piece in pieces(reply.text, size)),
+        *({"functionCall": {"id": f"call_{call.id}", "name": call.name, "args": call.input}} for call in reply.calls),
+    ]
+
+
+def _response(reply: Reply, asked: Asked, parts: list[dict[str, Any]], stop: str | None) -> dict[str, Any]:
+    before, after, thought = figures(reply, asked)
+    candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}, "index": 0}
+    if stop is not None:
+        candidate["finishReason"] = stop
+    return {
+        "candidates": [candidate],
+        "usageMetadata": {
+            "promptTokenCount": before,
+            "candidatesTokenCount": max(0, after - thought),
+            "thoughtsTokenCount": thought,
+            "cachedContentTokenCount": reply.answer.usage.cache_read_input_tokens or 0,
+            "totalTokenCount": before + after,
+        },
+        "modelVersion": asked.model,
+        "responseId": reply.id,
+    }
+
+
+def count(asked: Asked) -> bytes:
+    """The answer to a request to count tokens."""
+    return dump({"totalTokens": tokens(asked.size)})
+
+
+def error(error: Error, request_id: str) -> bytes:
+    """The body of an HTTP error."""
+    return dump(_error(error))
+
+
+def stream_error(error: Error) -> bytes:
+    """The event of an error in the middle of a stream."""
+    return event(_error(error))
+
+
+def _error(error: Error) -> dict[str, Any]:
+    status = error.type or _STATUSES.get(error.status, "INTERNAL" if error.status >= 500 else "INVALID_ARGUMENT")
+    return {"error": {"code": error.status, "message": error.message, "status": status}}

@@ -1,0 +1,210 @@
+"""The OpenAI Responses wire format: what a request asks, and a reply's bytes, whole or as server-sent events.
+
+Pure functions over bytes and values; a dialect (`http.Dialect`). Must not know: sockets, scripts' files, clocks.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from beam.testing.fake_model import chat
+from beam.testing.fake_model.player import Reply
+from beam.testing.fake_model.script import Asked, Error
+from beam.testing.fake_model.wire import broken, dump, event, figures, items, joined, pieces, spoken, tokens
+
+__all__ = ["asked", "broken", "count", "error", "name", "route", "stream", "stream_error", "whole"]
+
+name = "responses"
+
+_CODES = {400: "invalid_prompt", 429: "rate_limit_exceeded", 529: "server_is_overloaded"}
+_INCOMPLETE = {"max_tokens": "max_output_tokens", "refusal": "content_filter"}
+
+
+def route(method: str, path: str) -> Literal["ask", "count"] | None:
+    """What a request to this path (without its query) is."""
+    if method != "POST":
+        return None
+    return {"/v1/responses": "ask", "/v1/responses/input_tokens": "count"}.get(path)  # type: ignore[return-value]
+
+
+def asked(body: dict[str, Any], size: int, path: str = "") -> Asked:
+    """What the request's body asks; `size` is its bytes."""
+    given = body.get("input")
+    sent = [{"role": "user", "content": given}] if isinstance(given, str) else items(given)
+    prompts = [text for item in sent if (text := _prompt(item))]
+    results = _results(sent)
+    return Asked(
+        prompt=prompts[-1] if prompts else "",
+        turns=len(prompts),
+        model=str(body.get("model", "")),
+        stream=body.get("stream") is True,
+        call_ids=tuple(call_id for call_id, _ in results),
+        results=tuple(text for _, text in results),
+        size=size,
+        text_tools=tuple(str(tool.get("name")) for tool in _tools([body, *sent]) if tool.get("type") == "custom"),
+    )
+
+
+def _tools(holders: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The tools on offer: those of the body, of input items, and of name spaces, however deep."""
+    found: list[dict[str, Any]] = []
+    for holder in holders:
+        tools = items(holder.get("tools"))
+        found += tools + _tools(tools)
+    return found
+
+
+def _prompt(item: dict[str, Any]) -> str:
+    if item.get("role") != "user" or item.get("type", "message") != "message":
+        return ""
+    content = item.get("content")
+    texts = [content] if isinstance(content, str) else [str(part.get("text") or "") for part in items(content)]
+    return "\n".join(text for part in texts if (text := spoken(part)))
+
+
+def _results(sent: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """The (call id, text) of the tool results at the end; none where a person spoke last."""
+    found = []
+    for item in reversed(sent):
+        if str(item.get("type", "")).endswith("_call_output"):
+            found.append((str(item.get("call_id", "")).removeprefix("call_"), joined(item.get("output"))))
+        elif item.get("role") not in ("developer", "system"):
+            break
+    return found[::-1]
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+def whole(reply: Reply, asked: Asked) -> bytes:
+    """The reply as one JSON object."""
+    return dump(_response(reply, asked, _output(reply, asked)))
+
+
+def stream(reply: Reply, asked: Asked) -> list[tuple[bytes, bool]]:
+    """The reply as server-sent events in order; True marks a piece of content, which a script may delay."""
+    written = _Events()
+    written.add("response.created", response=_response(reply, asked, None))
+    output = _output(reply, asked)
+    for index, item in enumerate(output):
+        place = {"item_id": item["id"], "output_index": index}
+        written.add("response.output_item.added", output_index=index, item=_begun(item))
+        _deltas(written, item, place, reply.answer.chunk)
+        written.add("response.output_item.done", output_index=index, item=item)
+    done = _response(reply, asked, output)
+    written.add(f"response.{done['status']}", response=done)
+    return written.events
+
+
+class _Events:
+    """The events of one stream, numbered."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[bytes, bool]] = []
+
+    def add(self, kind: str, **fields: Any) -> None:
+        value = {"type": kind, "sequence_number": len(self.events), **fields}
+        self.events.append((event(value, kind), kind.endswith(".delta")))
+
+
+def _deltas(written: _Events, item: dict[str, Any], place: dict[str, Any], size: int) -> None:
+    if item["type"] == "reasoning":
+        text, place = item["summary"][0]["text"], place | {"summary_index": 0}
+        written.add("response.reasoning_summary_part.added", **place, part={"type": "summary_text", "text": ""})
+        for piece in pieces(text, size):
+            written.add("response.reasoning_summary_text.delta", **place, delta=piece)
+        written.add("response.reasoning_summary_text.done", **place, text=text)
+        written.add("response.reasoning_summary_part.done", **place, part=item["summary"][0])
+    elif item["type"] == "message":
+        part, place = item["content"][0], place | {"content_index": 0}
+        written.add("response.content_part.added", **place, part=part | {"text": ""})
+        for piece in pieces(part["text"], size):
+            written.add("response.output_text.delta", **place, delta=piece)
+        written.add("response.output_text.done", **place, text=part["text"])
+        written.add("response.content_part.done", **place, part=part)
+    else:
+        field = "arguments" if item["type"] == "function_call" else "input"
+        kind = "function_call_arguments" if field == "arguments" else "custom_tool_call_input"
+        for piece in pieces(item[field], size):
+            written.add(f"response.{kind}.delta", **place, delta=piece)
+        written.add(f"response.{kind}.done", **place, **{field: item[field]})
+
+
+def _begun(item: dict[str, Any]) -> dict[str, Any]:
+    """The item as it is before anything of it was said."""
+    empty = {"summary": [], "content": [], "arguments": "", "input": ""}
+    return item | {key: value for key, value in empty.items() if key in item} | {"status": "in_progress"}
+
+
+def _output(reply: Reply, asked: Asked) -> list[dict[str, Any]]:
+    output: list[dict[str, Any]] = []
+    if reply.thinking:
+        summary = [{"type": "summary_text", "text": reply.thinking}]
+        output.append(
+            {"type": "reasoning", "id": f"rs_{reply.id}", "summary": summary, "encrypted_content": "ZmFrZQ=="}
+        )
+    if reply.text:
+        content = [{"type": "output_text", "text": reply.text, "annotations": []}]
+        output.append(
+            {
+                "type": "message",
+                "id": f"msg_{reply.id}",
+                "role": "assistant",
+                "status": "completed",
+                "content": content,
+            }
+        )
+    for call in reply.calls:
+        head = {"call_id": f"call_{call.id}", "name": call.name, "status": "completed"}
+        if call.name in asked.text_tools:
+            text = str(next(iter(call.input.values()), ""))
+            output.append({"type": "custom_tool_call", "id": f"ctc_{call.id}", **head, "input": text})
+        else:
+            arguments = dump(call.input).decode()
+            output.append({"type": "function_call", "id": f"fc_{call.id}", **head, "arguments": arguments})
+    return output
+
+
+def _response(reply: Reply, asked: Asked, output: list[dict[str, Any]] | None) -> dict[str, Any]:
+    """The response as it is at its end, or, without `output`, at its beginning."""
+    why = _INCOMPLETE.get(reply.stop) if output is not None else None
+    status = "in_progress" if output is None else "incomplete" if why else "completed"
+    return {
+        "id": f"resp_{reply.id}",
+        "object": "response",
+        "created_at": chat.CREATED,
+        "status": status,
+        "model": asked.model,
+        "output": output or [],
+        "error": None,
+        "incomplete_details": {"reason": why} if why else None,
+        "usage": None if output is None else _usage(reply, asked),
+    }
+
+
+def _usage(reply: Reply, asked: Asked) -> dict[str, Any]:
+    before, after, thought = figures(reply, asked)
+    return {
+        "input_tokens": before,
+        "input_tokens_details": {"cached_tokens": reply.answer.usage.cache_read_input_tokens or 0},
+        "output_tokens": after,
+        "output_tokens_details": {"reasoning_tokens": thought},
+        "total_tokens": before + after,
+    }
+
+
+def count(asked: Asked) -> bytes:
+    """The answer to a request to count tokens."""
+    return dump({"object": "response.input_tokens", "input_tokens": tokens(asked.size)})
+
+
+def error(error: Error, request_id: str) -> bytes:
+    """The body of an HTTP error."""
+    return chat.error(error, request_id)
+
+
+def stream_error(error: Error) -> bytes:
+    """The event of an error in the middle of a stream: the response failed."""
+    code = error.type or _CODES.get(error.status, "server_error")
+    response = {"status": "failed", "error": {"code": code, "message": error.message}, "output": []}
+    return event({"type": "response.failed", "response": response}, "response.failed")

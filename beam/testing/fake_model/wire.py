@@ -1,0 +1,90 @@
+"""What the dialects share: JSON, server-sent events, token figures, and telling a person's words from a CLI's own.
+
+Must not know: any vendor's field names.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from beam.testing.fake_model.player import Reply
+from beam.testing.fake_model.script import Asked
+
+_ASIDE = re.compile(  # blocks that CLIs put before and after what a person said
+    r"<(system-reminder|environment_context|user_instructions|session_context|environment_details|INSTRUCTIONS)>"
+)
+_OF_THE_CLI = (  # whole messages that a CLI sends in a person's place
+    "[Request interrupted by user",
+    "Output token limit hit. Resume directly",
+    "[Your previous response had no visible output",
+    "# AGENTS.md instructions",
+    "<turn_aborted>",
+)
+
+
+def dump(value: object) -> bytes:
+    """The value as compact JSON, ASCII only."""
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
+
+
+def event(value: object, kind: str = "") -> bytes:
+    """One server-sent event; without `kind` it has no name."""
+    head = f"event: {kind}\n".encode() if kind else b""
+    return head + b"data: " + dump(value) + b"\n\n"
+
+
+def broken(event: bytes) -> bytes:
+    """This event with its JSON cut in half."""
+    body = event.rstrip()
+    return body[: (body.index(b"data: ") + len(body)) // 2] + b"\n\n"
+
+
+def pieces(text: str, size: int) -> list[str]:
+    """The text in parts of that many characters."""
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+def tokens(size: int) -> int:
+    """An estimate: 4 bytes a token, at least 1."""
+    return max(1, size // 4)
+
+
+def figures(reply: Reply, asked: Asked) -> tuple[int, int, int]:
+    """Tokens of the request, of the reply, and of the thinking in the reply: as the script says, else estimated."""
+    given = reply.answer.usage
+    said = len(reply.thinking) + len(reply.text) + sum(len(dump(call.input)) for call in reply.calls)
+    thought = tokens(len(reply.thinking)) if reply.thinking else 0
+    return (
+        tokens(asked.size) if given.input_tokens is None else given.input_tokens,
+        tokens(said) if given.output_tokens is None else given.output_tokens,
+        thought if given.reasoning_tokens is None else given.reasoning_tokens,
+    )
+
+
+def spoken(text: str) -> str:
+    """What a person said in this text, verbatim; "" where a CLI put it there itself."""
+    while (found := _ASIDE.match(text)) and f"</{found[1]}>" in text:
+        text = text.partition(f"</{found[1]}>")[2].lstrip()
+    while (name := _closed(text)) and f"<{name}>" in text:
+        text = text.rpartition(f"<{name}>")[0].rstrip()
+    return "" if text.startswith(_OF_THE_CLI) else text
+
+
+def _closed(text: str) -> str:
+    """The name of the aside that the text ends with; "" for none."""
+    end = text.rstrip().rpartition("</")[2]
+    return end[:-1] if end.endswith(">") and _ASIDE.fullmatch(f"<{end}") else ""
+
+
+def items(value: object) -> list[dict[str, Any]]:
+    """The objects of a list; none for anything else."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def joined(content: object) -> str:
+    """The text of a message's content: a string, or the texts of its parts, a line each."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(text for part in items(content) if isinstance(text := part.get("text"), str) and text)

@@ -1,0 +1,258 @@
+"""The generated parts of the docs, made from the code that they speak of."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+import types
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import Any, Literal, Union, get_args, get_origin
+
+import msgspec
+from msgspec import Raw, Struct, UnsetType
+
+from beam import errors, events
+from beam.broker.hold import GIVEN_UP
+from beam.config import VARIABLES
+from beam.errors import BeamError, ExitCode
+from beam.limits import Limits
+from beam.outcome import Class, Denial, Outcome, Status, Usage, exit_code
+from beam.secret_kinds import KINDS, ROWS
+from beam.settings import AgentSettings
+
+HEADER = ("v", "seq", "ts", "agent", "turn", "message_id")
+_SIZES = {"text_bytes", "argv_text_bytes", "line_bytes", "segment_bytes"}
+_TIMES = {"timeout", "idle_timeout", "ask_timeout", "grace", "lease"}
+
+
+def table(head: tuple[str, ...], lines: list[tuple[str, ...]]) -> str:
+    """A Markdown table."""
+    rule = "|".join("---" for _ in head)
+    return "".join(f"| {' | '.join(line)} |\n" for line in [head]) + f"|{rule}|\n" + "".join(
+        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines
+    )  # fmt: skip
+
+
+def words(thing: object) -> str:
+    """A docstring as one paragraph."""
+    return " ".join(inspect.cleandoc(getattr(thing, "__doc__", None) or "").split())
+
+
+# -- types -------------------------------------------------------------------------------------------------------------
+
+
+def kind(type_: Any) -> str:
+    """A field's type as JSON has it."""
+    origin, args = get_origin(type_), get_args(type_)
+    if origin in (Union, types.UnionType):
+        return " | ".join(dict.fromkeys(kind(arg) for arg in args if arg is not UnsetType))
+    if origin is Literal:
+        return " | ".join(f"`{arg}`" for arg in args)
+    if origin is tuple:
+        return f"[{', '.join(kind(arg) for arg in args)}]" if Ellipsis not in args else f"list of {_within(kind(args[0]))}"
+    if origin is dict:
+        return f"object of {kind(args[1])}"
+    if isinstance(type_, type) and issubclass(type_, Enum | Struct):
+        return type_.__name__
+    named = {str: "text", int: "integer", float: "number", bool: "true | false", Raw: "JSON", type(None): "null"}
+    return named[type_]
+
+
+def _within(shown: str) -> str:
+    return f"({shown})" if " | " in shown else shown
+
+
+def default(field: msgspec.structs.FieldInfo) -> str:
+    """What a field is when it is left out; "" where it can't be, "absent" where it then is not there."""
+    if field.required:
+        return ""
+    value = field.default
+    if value is msgspec.NODEFAULT:
+        assert callable(field.default_factory)
+        value = field.default_factory()
+    if value is msgspec.UNSET:
+        return "absent"
+    if isinstance(value, Struct):
+        return "`{}`"
+    return f"`{bytes(value).decode() if isinstance(value, Raw) else msgspec.json.encode(value).decode()}`"
+
+
+def fields(struct: type[Struct], *, without: tuple[str, ...] = ()) -> str:
+    """A struct's fields as a table; "" where it has none of its own."""
+    found = [field for field in msgspec.structs.fields(struct) if field.encode_name not in without]
+    lines = [(f"`{field.encode_name}`", kind(field.type), default(field)) for field in found]
+    return table(("field", "type", "default"), lines) if lines else ""
+
+
+# -- the parts ---------------------------------------------------------------------------------------------------------
+
+
+def event_types() -> str:
+    """Every event type, under the headings that beam/events.py has."""
+    by_name = {cls.__name__: (tag, cls) for tag, cls in events.types().items()}
+    text = ""
+    for heading, name in re.findall(r"^# -- (.+?) -+$|^class (\w+)\(", inspect.getsource(events), re.MULTILINE):
+        if heading:
+            text += f"\n## {heading[0].upper()}{heading[1:]}\n"
+        elif name in by_name:
+            tag, cls = by_name[name]
+            own = fields(cls, without=(*HEADER, "raw"))
+            raw = "" if "raw" not in cls.__struct_fields__ else " May have `raw`."
+            text += f"\n### {tag}\n\n{words(cls)}{raw}\n" + (f"\n{own}" if own else "")
+    return text
+
+
+def event_header() -> str:
+    """The header of every event."""
+    return f"{words(events.Event)}\n\n{fields(events.Event)}"
+
+
+def event_values() -> str:
+    """The values inside events."""
+    return "\n".join(f"### {cls.__name__}\n\n{words(cls)}\n\n{fields(cls)}" for cls in (events.Owner, events.PlanStep))
+
+
+def exit_codes() -> str:
+    """Every exit code."""
+    return table(("code", "meaning"), [(str(int(code)), code.meaning) for code in ExitCode])
+
+
+def statuses() -> str:
+    """Status to exit code, and what becomes of the message."""
+    return table(
+        ("status", "exit code", "the message"),
+        [
+            (f"`{status}`", str(int(exit_code(status, None))), "is kept in `dead/`" if status in GIVEN_UP else "is done")
+            for status in Status
+        ],
+    )
+
+
+def classes() -> str:
+    """The exit code of a failed turn, by class."""
+    return table(("class", "exit code"), [(f"`{c}`", str(int(exit_code(Status.FAILED, c)))) for c in Class])
+
+
+def outcome() -> str:
+    """The outcome's fields."""
+    values = "\n".join(f"### {cls.__name__}\n\n{words(cls)}\n\n{fields(cls)}" for cls in (Usage, Denial))
+    return f"{words(Outcome)}\n\n{fields(Outcome)}\n{values}"
+
+
+def error_kinds() -> str:
+    """What beam says when it can't go on."""
+    found = [cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, BeamError)]
+    lines = [(f"`{c.kind}`", str(int(c.exit_code)), words(c)) for c in found if c not in (BeamError, errors.SignalledError)]
+    return table(("kind", "exit code", "when"), lines)
+
+
+def settings() -> str:
+    """The settings of an agent."""
+    variables = {field: name for name, field in VARIABLES.items()}
+    lines = [
+        (f"`{f.encode_name}`", _setting(f.encode_name, kind(f.type)), f"`{variables[f.name]}`" if f.name in variables else "")
+        for f in msgspec.structs.fields(AgentSettings)
+    ]
+    return f"{words(AgentSettings)}\n\n{table(('key', 'type', 'variable'), lines)}"
+
+
+def limits() -> str:
+    """The limits and their defaults."""
+    lines = [(f"`{f.encode_name}`", _limit(f.name, f.default)) for f in msgspec.structs.fields(Limits)]
+    return table(("key", "default"), lines)
+
+
+def _setting(name: str, shown: str) -> str:
+    return (shown.replace("number", "duration") if name in _TIMES else shown).removesuffix(" | null")
+
+
+def _limit(name: str, value: Any) -> str:
+    from beam import durations
+
+    if name in _SIZES:
+        return f"{value // 2**20} MiB" if value % 2**20 == 0 else f"{value // 2**10} KiB"
+    return durations.show(value) if name in _TIMES else str(value)
+
+
+def secrets() -> str:
+    """The kinds of secrets, and what each begins with."""
+    found = {
+        name: ", ".join(dict.fromkeys(f"`{row.prefix}`" for row in ROWS if row.kind == name)) for name in KINDS
+    }  # fmt: skip
+    return table(("kind", "found by"), [(f"`{name}`", prefixes) for name, prefixes in found.items()])
+
+
+def access() -> str:
+    """What each word of access means to each agent CLI that has one."""
+    from beam.agents import claude, registry
+
+    lines = []
+    for name in registry.ADAPTERS:
+        for face, can in registry.adapter(name).card.faces.items():
+            lines.append((f"`{name}`", face, ", ".join(f"`{word}`" for word in can.access) or "none of its own"))
+    flags = [(f"`{word}`", f"`{' '.join(argv)}`") for word, argv in claude.exec.ACCESS.items()]  # type: ignore[attr-defined]
+    return f"{table(('adapter', 'face', 'access it can enforce'), lines)}\n{table(('access', 'flags of `claude`'), flags)}"
+
+
+def denied_variables() -> str:
+    """What a child does not inherit."""
+    from beam.process.environment import DENY, LOADER
+
+    return (
+        f"Not inherited: {', '.join(f'`{name}`' for name in sorted(DENY))}.\n\n"
+        f"Not even from `env:` in a trusted file: {', '.join(f'`{name}`' for name in sorted(LOADER))}.\n"
+    )
+
+
+def layers() -> str:
+    """The layers of the import contract, the outermost first."""
+    import tomllib
+    from pathlib import Path
+
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    (contract,) = [c for c in project["tool"]["importlinter"]["contracts"] if c["type"] == "layers"]
+    parts = [[name.strip() for name in layer.split("|")] for layer in contract["layers"]]
+    there = [[n.strip("()") for n in names if importlib.util.find_spec(f"beam.{n.strip('()')}")] for names in parts]
+    return "```\n" + "\n  ↓\n".join("   ".join(names) for names in there if names) + "\n```\n"
+
+
+def _commands() -> Iterator[tuple[str, str]]:
+    from typer import _click as click
+    from typer.main import get_command
+
+    from beam.cli.app import app
+
+    def walk(command: Any, name: str, parent: Any) -> Iterator[tuple[str, str]]:
+        context = click.Context(command, info_name=name, parent=parent, terminal_width=88)
+        yield context.command_path, command.get_help(context)
+        if hasattr(command, "list_commands"):
+            for each in command.list_commands(context):
+                yield from walk(command.get_command(context, each), each, context)
+
+    yield from walk(get_command(app), "beam", None)
+
+
+def cli() -> str:
+    """The help of every command."""
+    return "".join(f"\n## {path}\n\n```\n{text.rstrip()}\n```\n" for path, text in _commands())
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "events": event_types,
+    "event-header": event_header,
+    "event-values": event_values,
+    "exit-codes": exit_codes,
+    "statuses": statuses,
+    "classes": classes,
+    "outcome": outcome,
+    "errors": error_kinds,
+    "settings": settings,
+    "limits": limits,
+    "secrets": secrets,
+    "access": access,
+    "environment": denied_variables,
+    "layers": layers,
+    "cli": cli,
+}
