@@ -5,8 +5,6 @@ Must not know: adapters (their names are an argument), whether a folder is trust
 
 from __future__ import annotations
 
-import difflib
-import hashlib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from beam.errors import ConfigError, NotFoundError
 from beam.home import Home, config_dir
 from beam.limits import Limits
 from beam.message import NAME, check_name
+from beam.policy import Policy
 from beam.settings import AgentSettings
 
 BEAM_YAML = "beam.yaml"
@@ -66,6 +65,7 @@ class Config(Struct, frozen=True, kw_only=True):
     adapters: tuple[str, ...]
     path: Path | None
     limits: Limits
+    policy: Policy
     limits_origin: Mapping[str, str]
     allow_fs: tuple[str, ...]
     files: tuple[tuple[str, ConfigFile], ...]  # (origin, file), the weakest first
@@ -96,6 +96,8 @@ class Config(Struct, frozen=True, kw_only=True):
         if path and data is not None:
             layers.append((AGENT_JSON, _json_fields(data, path)))
             declared_in.append(AGENT_JSON)
+            import hashlib
+
             agent_file = AgentFile(path, hashlib.sha256(data).hexdigest())
         if not declared_in and name not in self.adapters:
             raise self._not_found(name)
@@ -123,6 +125,8 @@ class Config(Struct, frozen=True, kw_only=True):
 
     def _not_found(self, name: str) -> NotFoundError:
         known = list(dict.fromkeys([*self.names(), *self.adapters]))
+        import difflib
+
         near = difflib.get_close_matches(name.lower(), known, 1)
         if not near:
             check_name(name)
@@ -144,6 +148,7 @@ def load(home: Home, *, environ: Mapping[str, str], adapters: Collection[str]) -
         adapters=tuple(adapters),
         path=next((file.path for origin, file in files if origin == BEAM_YAML), None),
         limits=Limits(**limits),  # type: ignore[arg-type]
+        policy=Policy(**_merged([(origin, file.policy) for origin, file in files])[0]),  # type: ignore[arg-type]
         limits_origin={**dict.fromkeys(Limits.__struct_fields__, DEFAULT), **limits_origin},
         allow_fs=tuple(dict.fromkeys(kind for _, file in files for kind in file.allow_fs)),
         files=files,

@@ -19,13 +19,14 @@ from beam import durations
 from beam.errors import ConfigError, DiskError, UsageError
 from beam.limits import Limits
 from beam.message import NAME
+from beam.policy import Policy
 from beam.settings import AgentSettings
 
 if TYPE_CHECKING:
     import yaml
 
 Fields = Mapping[str, object]
-_KEYS = ("defaults", "agents", "limits", "allow_fs")
+_KEYS = ("defaults", "agents", "limits", "policy", "allow_fs")
 _DURATIONS = frozenset({"timeout", "idle_timeout", "ask_timeout", "grace", "lease"})
 _MAY_BE_ZERO = frozenset({"ask_timeout", "grace", "hops", "retries", "known_ids_days"})
 _LARGEST_FILE = 1 << 20
@@ -40,6 +41,7 @@ class ConfigFile(Struct, frozen=True, kw_only=True):
     defaults: Fields = {}
     agents: Mapping[str, Fields] = {}
     limits: Fields = {}
+    policy: Fields = {}
     allow_fs: tuple[str, ...] = ()
 
 
@@ -103,6 +105,7 @@ def parse(data: bytes, path: Path, *, adapters: Collection[str]) -> ConfigFile:
         defaults=defaults,
         agents=agents,
         limits=_fields(top.get("limits"), Limits, ("limits",), source),
+        policy=_fields(top.get("policy"), Policy, ("policy",), source),
         allow_fs=_allow_fs(top.get("allow_fs"), source),
     )
 

@@ -5,7 +5,6 @@ Unknown fields of a message file survive a round trip. Must not know: where queu
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import Any, Literal
 
@@ -100,6 +99,8 @@ def decode(data: bytes) -> Message:
         raise CorruptError(f"not a message: `to` is not an agent's name: {message.to[:80]!r}")
     if not _ID.match(message.id):
         raise CorruptError(f"not a message: bad id {message.id[:80]!r}")
+    if message.attempt < 1 or message.revision < 0 or message.hops < 0:
+        raise CorruptError("not a message: attempt counts from 1, revision and hops from 0")
     return msgspec.structs.replace(message, original=original)
 
 
@@ -121,6 +122,8 @@ def _merge(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 def digest(message: Message) -> str:
     """What makes two messages with one id the same message: sender, text, attachments, options (SHA-256, hex)."""
+    import hashlib
+
     identity = (message.sender, message.to, message.payload, message.options)
     return hashlib.sha256(msgspec.json.encode(identity)).hexdigest()
 
@@ -144,6 +147,8 @@ def reply_id(agent: str, message_id: str, attempt: int) -> str:
 
 
 def _hashed(text: str) -> str:
+    import hashlib
+
     number = int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:9], "big")
     return _base32(number, 15)[-14:]
 

@@ -95,7 +95,7 @@ class Last(Struct, kw_only=True):
 
 class State(Struct, kw_only=True):
     """Everything the next holder and every reader need, without reading more than one segment. `archived`: the last 50
-    session ids that were put aside."""
+    session ids that were put aside; `answered`: the last 50 requests to the holder that were carried out or refused."""
 
     v: int = 1
     agent: str = ""
@@ -110,6 +110,7 @@ class State(Struct, kw_only=True):
     known: dict[str, Known] = {}
     totals: Totals = field(default_factory=Totals)
     last: Last | None = None
+    answered: list[str] = []
 
     @property
     def word(self) -> str:
@@ -184,6 +185,8 @@ def _requeued(state: State, event: events.MessageRequeued) -> None:
 
 
 def _dead(state: State, event: events.MessageDead) -> None:
+    if event.reason == "id_reused":
+        return  # that file is another message, which only bears this one's id
     known = _known(state, event)
     if known is None:
         return
@@ -329,6 +332,10 @@ def _tool_returned(state: State, event: events.ToolReturned) -> None:
         state.open_turn.tools.pop(event.call_id, None)
 
 
+def _control_done(state: State, event: events.ControlDone) -> None:
+    state.answered = [*state.answered[-49:], event.control_id]
+
+
 def _notice(state: State, event: events.Notice) -> None:
     if event.code == "blocked":
         state.blocked = event.text
@@ -360,6 +367,7 @@ _STEPS: dict[type[events.Event], Callable[[State, Any], None]] = {
     events.PermissionCancelled: _answered,
     events.ToolCalled: _tool_called,
     events.ToolReturned: _tool_returned,
+    events.ControlDone: _control_done,
     events.Notice: _notice,
     events.QueuePaused: _paused,
     events.QueueResumed: _paused,

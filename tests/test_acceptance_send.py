@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.support.cli import Cli
 
 pytestmark = pytest.mark.acceptance

@@ -63,7 +63,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     """How to run the CLI for one turn. `stdin` is everything it reads there (null: nothing, /dev/null). `env` is added to
     the child's environment. `files` (relative name -> bytes) are written into `scratch` first. `prompt_in_argv`: which
     arguments hold the prompt (their indexes), blanked in the journal. `interrupt`: the signal that asks it to end the turn
-    and keep the session."""
+    and keep the session. `drops_output`: it does not wait when its stdout is full, so it gets a file there."""
 
     argv: tuple[str, ...]
     stdin: bytes | None = None
@@ -71,6 +71,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     files: dict[str, bytes] = {}
     prompt_in_argv: tuple[int, ...] = ()
     interrupt: Literal["SIGINT", "SIGTERM"] = "SIGINT"
+    drops_output: bool = False
 
 
 class Exit(Struct, frozen=True, kw_only=True):

@@ -10,6 +10,8 @@ from beam.errors import NotFoundError
 
 ADAPTERS = {
     "claude": "beam.agents.claude",
+    "codex": "beam.agents.codex",
+    "gemini": "beam.agents.gemini",
     "command": "beam.agents.command",
     "scripted": "beam.agents.scripted",
     "mailbox": "beam.agents.mailbox",

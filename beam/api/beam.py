@@ -21,6 +21,7 @@ from beam.message import NAME, Message, Options, SessionContext
 
 if TYPE_CHECKING:
     from beam.api import look
+    from beam.api.broker import BrokerStatus
     from beam.api.doctor import Check
     from beam.events import AnyEvent, Event
     from beam.outcome import Outcome
@@ -161,7 +162,7 @@ class Beam:
     def wait(
         self, message_id: str, *, timeout: float | None = None, seen: Callable[[Event], None] = _nobody
     ) -> Steps[Outcome]:
-        """The outcome of a message, once it has one. Raises UnfinishedError after `timeout` seconds; nothing is stopped."""
+        """The outcome of a message, once it has one. Raises UnfinishedError after `timeout` seconds; nothing stops."""
         from beam.api.follow import follow
 
         place, whole = self._find(message_id)
@@ -326,6 +327,20 @@ class Beam:
         return (yield from self._request("edit", message_id, text=text))
 
     @waiting_verb
+    def pause(self, agent: str) -> Steps[str]:
+        """Claims nothing more from the agent's queue; a running turn goes on. What was done, in words."""
+        from beam.api.requests import request
+
+        return (yield from request(self.world, self._existing(agent), "pause", by=self.me))
+
+    @waiting_verb
+    def resume(self, agent: str) -> Steps[str]:
+        """Serves the agent's queue again. What was done, in words."""
+        from beam.api.requests import request
+
+        return (yield from request(self.world, self._existing(agent), "resume", by=self.me))
+
+    @waiting_verb
     def interrupt(self, message_id: str) -> Steps[str]:
         """Ends the turn of exactly this message, or withdraws it."""
         return (yield from self._request("interrupt", message_id))
@@ -340,6 +355,38 @@ class Beam:
     def me(self) -> str:
         """Who calls: an agent's name inside its turn, else `human`."""
         return caller_of(self.environ).name
+
+    # -- broker ----------------------------------------------------------------------------------------------------
+
+    def serve(self, *, cap: int | None = None, poll: float = 1.0, poll_only: bool = False, grace: float = 30.0) -> None:
+        """Serves all agents of this root in this process, until a signal says to stop. `poll` and `grace` are seconds."""
+        from beam.api import broker
+
+        broker.serve(self.world, cap=cap, poll=poll, poll_only=poll_only, grace=grace)
+
+    def start_broker(self, *, cap: int | None = None, poll: float = 1.0, poll_only: bool = False) -> int:
+        """Starts a detached broker; its pid."""
+        from beam.api import broker
+
+        return broker.start(self.world, cap=cap, poll=poll, poll_only=poll_only).owner.pid
+
+    def stop_broker(self, *, grace: float = 30.0) -> int:
+        """Stops the broker: politely, after `grace` seconds at once. The pid it had."""
+        from beam.api import broker
+
+        return broker.stop(self.world, grace=grace).owner.pid
+
+    def broker(self) -> BrokerStatus | None:
+        """How this root's broker is; None where none runs."""
+        from beam.api import broker
+
+        return broker.status(self.world)
+
+    def broker_unit(self) -> str:
+        """A systemd user unit for this root's broker."""
+        from beam.api import broker
+
+        return broker.unit(self.world)
 
     # -- set up ----------------------------------------------------------------------------------------------------
 

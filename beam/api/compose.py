@@ -1,4 +1,4 @@
-"""From what a sender asks to a message: who sends, in which thread, how far from a person, and what is refused at once."""
+"""From what a sender asks to a message: who sends, in which thread, how far from a person; what is refused at once."""
 
 from __future__ import annotations
 

@@ -16,6 +16,8 @@ from beam.store.journal import Reader, read_event, read_state
 
 _POLL_S = 0.02
 _TAKE_OVER_S = 0.5
+_LONGEST_PAUSE_S = 8.0
+_MOST_STARTS = 7  # with the growing pauses half a minute
 
 
 def outcome_in(place: Place, state: State, message_id: str) -> Outcome | None:
@@ -52,14 +54,15 @@ def follow(
     """The message's outcome; None once `wanted` says no. Events of the message that come meanwhile go to `seen`.
 
     Twice a second it makes sure that the agent has a holder, or takes its duty. Raises UnfinishedError after `timeout`
-    seconds, or when the agent is blocked; nothing is stopped then.
+    seconds, when the agent is blocked, or when its workers end without a word; nothing is stopped then.
     """
     state = read_state(place.journal)
     if (outcome := told_outcome(place, state, message_id, seen)) is not None:
         return outcome
     reader = Reader(place.journal, state.seq if after_seq is None else after_seq)
     began = world.clock.monotonic()
-    looked = began - _TAKE_OVER_S
+    pause, starts = _TAKE_OVER_S, 0
+    looked = began - pause
     while True:
         now = world.clock.monotonic()
         outcome = outcome_in(place, state, message_id)
@@ -73,21 +76,32 @@ def follow(
                 f"beam wait {message_id}",
                 subject=message_id,
             )
-        if now - looked >= _TAKE_OVER_S:
+        if now - looked >= pause:
             looked = now
-            see_that_it_runs(world, place)
+            if see_that_it_runs(world, place):
+                pause, starts = min(2 * pause, _LONGEST_PAUSE_S), starts + 1
+            if starts > _MOST_STARTS:
+                raise UnfinishedError(
+                    f"{starts} workers of {place.agent} ended without a word",
+                    f"see {place.log}",
+                    subject=message_id,
+                    kind="stalled",
+                )
         new: list[AnyEvent] = reader.poll()
         for event in new:
             if event.seq > state.seq:
                 apply(state, event)
             if event.message_id == message_id:
                 seen(event)
-        if not new:
+        if new:
+            pause, starts = _TAKE_OVER_S, 0
+        else:
             yield _POLL_S
 
 
-def see_that_it_runs(world: World, place: Place) -> None:
-    """If nobody holds the agent, does a holder's duty for a moment: recovers, answers requests, starts a worker.
+def see_that_it_runs(world: World, place: Place) -> bool:
+    """If nobody holds the agent, does a holder's duty for a moment: recovers, answers requests, starts a worker; whether
+    it started one.
 
     Raises UnfinishedError if the agent is blocked.
     """
@@ -96,7 +110,8 @@ def see_that_it_runs(world: World, place: Place) -> None:
 
     holder = Holder.take(world, place)
     if holder is None:
-        return
+        return False
+    started = False
     try:
         if holder.blocked is not None:
             raise UnfinishedError(
@@ -108,4 +123,5 @@ def see_that_it_runs(world: World, place: Place) -> None:
         Requests(holder).look()
         holder.look_at_queue()
     finally:
-        holder.leave()
+        started = holder.leave()
+    return started

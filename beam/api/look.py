@@ -81,7 +81,7 @@ class QueueItem(Struct, frozen=True, kw_only=True):
 
 
 class AgentLine(Struct, frozen=True, kw_only=True):
-    """One line of `beam agent list`. `installed`: where its CLI is, null where it is missing, "" where it needs none."""
+    """One line of `beam agent list`. `installed`: where its CLI is, null: missing, "": it needs none."""
 
     agent: str
     adapter: str

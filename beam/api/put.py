@@ -7,8 +7,6 @@ from beam.broker.world import World
 from beam.errors import UsageError
 from beam.home import Place
 from beam.message import Message, decode, digest
-from beam.state import State
-from beam.store.journal import read_state
 from beam.store.queue import Queue
 
 
@@ -21,14 +19,22 @@ def put(world: World, place: Place, message: Message) -> bool:
     queue = Queue(place.queue, place.put_lock)
     if message.key is None:
         return queue.put(message, world.clock, world.limits)
-    if queue.put(message, world.clock, world.limits, known=lambda: message.id in read_state(place.journal).known):
+    if queue.put(message, world.clock, world.limits, known=lambda: _is_known(place, message.id)):
         return True
-    _check_same(place, message, read_state(place.journal))
+    _check_same(place, message)
     return False
 
 
-def _check_same(place: Place, message: Message, state: State) -> None:
-    known = state.known.get(message.id)
+def _is_known(place: Place, message_id: str) -> bool:
+    from beam.store.journal import read_state
+
+    return message_id in read_state(place.journal).known
+
+
+def _check_same(place: Place, message: Message) -> None:
+    from beam.store.journal import read_state
+
+    known = read_state(place.journal).known.get(message.id)
     there = known.digest if known is not None else ""
     if not there:
         queue = Queue(place.queue, place.put_lock)

@@ -88,7 +88,7 @@ def withdraw(
     hurry: Callable[[], bool] = lambda: False,
     timeout: float = 20.0,
 ) -> Steps[Outcome | None]:
-    """Interrupts or withdraws the message, wherever it is; its outcome, or None if it is not over in that time (seconds).
+    """Interrupts or withdraws the message, wherever it is; its outcome, or None if it is not over in time (seconds).
 
     Once `hurry` says yes the holder is asked a second time, which means at once.
     """

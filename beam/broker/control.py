@@ -10,8 +10,10 @@ import msgspec
 from beam import events
 from beam.clock import parse_rfc3339
 from beam.errors import BeamError, CorruptError, NotFoundError, UnfinishedError, UsageError
+from beam.faults import reached
 from beam.message import Payload
 from beam.outcome import Status
+from beam.state import DEAD
 from beam.store import control
 from beam.store.control import Control
 from beam.store.queue import Entry
@@ -36,9 +38,14 @@ class Requests:
                 self.holder.record(events.Notice(code="bad_request", text=error.message))
                 control.remove(directory, name)
                 continue
-            if request is not None:
+            if request is None:
+                continue
+            if request.id not in self.holder.state.answered:
+                reached("control.before")
                 self._answer(request)
-                control.remove(directory, name)
+                reached("control.done")
+            control.remove(directory, name)
+            reached("control.removed")
 
     def _answer(self, request: Control) -> None:
         done = events.ControlDone(control_id=request.id, verb=request.verb)
@@ -68,17 +75,27 @@ class Requests:
 
     def _interrupt(self, target: str, by: str) -> str:
         running = self.holder.running
-        if running is None or running[0] != target:
-            entry = self.holder.queue.find(target)
-            if entry is not None and entry.box == "new":
-                message = self.holder.read(entry)
-                if message is not None:
-                    self.holder.bury(entry, message, "dropped", f"withdrawn by {by}", status=Status.CANCELLED)
-                    self.holder.queue.remove(Entry(entry.position, entry.id, "dead"))
-                return "withdrawn"
-            raise NotFoundError(f"{target} is not running", subject=target)
-        running[1].ask("cancelled", by=by)
-        return "asked to stop"
+        if running is not None and running[0] == target:
+            running[1].ask("cancelled", by=by)
+            return "asked to stop"
+        entry = self.holder.queue.find(target)
+        if entry is not None and entry.box == "new":
+            self._withdraw(entry, f"withdrawn by {by}", by)
+            return "withdrawn"
+        if entry is not None and entry.box == "cur" and self.holder.is_leased():
+            self.holder.cancel_lease(entry, by)
+            return "taken back"
+        raise NotFoundError(f"{target} is not running", subject=target)
+
+    def _withdraw(self, entry: Entry, why: str, by: str) -> None:
+        message = self.holder.read(entry)
+        if message is None:
+            return
+        known = self.holder.state.known.get(message.id)
+        if known is None or known.phase != DEAD or known.attempt != message.attempt:
+            self.holder.bury(entry, message, "dropped", why, status=Status.CANCELLED, tell=by != message.sender)
+            entry = Entry(entry.position, entry.id, "dead")
+        self.holder.queue.remove(entry)
 
     def _drop(self, entry: Entry, request: Control) -> str:
         if entry.box == "cur":
@@ -88,13 +105,14 @@ class Requests:
         if entry.box == "dead":
             self.holder.queue.remove(entry)
             return "removed"
-        message = self.holder.read(entry)
-        if message is not None:
-            self.holder.bury(entry, message, "dropped", f"dropped by {request.sender}", status=Status.CANCELLED)
-            self.holder.queue.remove(Entry(entry.position, entry.id, "dead"))
+        self._withdraw(entry, f"dropped by {request.sender}", request.sender)
         return "dropped"
 
     def _retry(self, entry: Entry, request: Control) -> str:
+        attempt = self._attempt_put(entry)
+        if attempt is not None:
+            self.holder.look_at_queue()
+            return f"attempt {attempt}"
         if entry.box != "dead":
             raise UsageError(f"{entry.id} was not given up on; it is in {entry.box}/", subject=entry.id)
         message = self.holder.read(entry)
@@ -102,11 +120,17 @@ class Requests:
             raise CorruptError(f"{entry.id} can't be read", subject=entry.id)
         again = msgspec.structs.replace(message, attempt=message.attempt + 1, deadline=None)
         self.holder.queue.put(again, self.holder.world.clock, self.holder.world.limits)
-        from beam.faults import reached
-
         reached("retry.published")
         self.holder.look_at_queue()
         return f"attempt {again.attempt}"
+
+    def _attempt_put(self, entry: Entry) -> int | None:
+        """The attempt that a holder put for this very request before it died; the journal does not know it yet."""
+        message = self.holder.read(entry) if entry.box == "new" else None
+        known = self.holder.state.known.get(entry.id)
+        if message is None or known is None or known.phase != DEAD or message.attempt <= known.attempt:
+            return None
+        return message.attempt
 
     def _edit(self, entry: Entry, request: Control) -> str:
         if entry.box != "new":
@@ -117,6 +141,7 @@ class Requests:
         payload = Payload(text=request.text, attach=message.payload.attach)
         edited = msgspec.structs.replace(message, payload=payload, revision=message.revision + 1)
         self.holder.queue.rewrite(entry, edited)
+        reached("edit.rewritten")
         self.holder.see(entry, edited)
         return f"revision {edited.revision}"
 

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from beam import events, files
-from beam.agents import registry
 from beam.broker import route
 from beam.broker.sessions import session_lock
 from beam.broker.world import World
 from beam.clock import parse_rfc3339, rfc3339
-from beam.errors import BeamError, CorruptError
+from beam.errors import BeamError, CorruptError, DiskError
 from beam.events import Event, TurnFinished
 from beam.faults import reached
 from beam.home import Place
@@ -27,6 +26,7 @@ from beam.message import Message, decode, digest
 from beam.outcome import Class, Outcome, Status, exit_code
 from beam.process import tree
 from beam.state import CLOSED, DEAD, FINISHED, SENT, Known, State
+from beam.store import control
 from beam.store.journal import Journal, read_event
 from beam.store.lock import Lock, try_lock
 from beam.store.queue import Entry, Queue
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 # A message that ended like this is given up on, and kept in dead/ for `beam queue retry`.
 GIVEN_UP = frozenset({Status.FAILED, Status.TIMEOUT, Status.UNKNOWN, Status.LIMIT})
+_OLD_NS = 3600 * 1_000_000_000
 Watcher = Callable[[Event], None]
 
 
@@ -71,11 +72,15 @@ class Holder:
             return None
         try:
             journal = Journal.open(place.journal, place.agent, world.clock, world.limits)
-            holder = cls(world, place, lock, journal)
-            holder.watcher = watcher
-            holder.recover()
         except BaseException:
             lock.release()
+            raise
+        holder = cls(world, place, lock, journal)
+        holder.watcher = watcher
+        try:
+            holder.recover()
+        except BaseException:
+            holder.release()
             raise
         return holder
 
@@ -99,29 +104,31 @@ class Holder:
 
     def waits(self) -> bool:
         """Whether a message or a request waits that a worker could do something about."""
-        from beam.store import control
-
         if control.waiting(self.place.control):
             return True
-        return bool(self.queue.entries("new")) and not self.is_mailbox()
+        return bool(self.queue.entries("new")) and not self.is_held_back() and not self.is_mailbox()
+
+    def is_held_back(self) -> bool:
+        """Whether nothing may be claimed now: the queue is paused."""
+        return self.state.paused
 
     def is_mailbox(self) -> bool:
-        try:
-            return "mailbox" in registry.adapter(self.world.resolve(self.place.agent).settings.adapter).card.faces
-        except BeamError:
-            return False
+        """Whether its messages are taken by `recv`, never run."""
+        return self.world.is_mailbox(self.place.agent)
 
     # -- recovery --------------------------------------------------------------------------------------------------
 
     def recover(self) -> None:
         """Ends what is left of the last holder's turn, and brings every message file to where the journal says."""
-        turn = self.state.open_turn
-        if turn is not None and self._is_leased():
+        if self.is_leased():
             return
-        if turn is not None and not turn.finished and not self._clean(turn.turn_key, turn.owner, turn.processes):
+        turn = self.state.open_turn
+        has_processes = turn is not None and not turn.finished and turn.lease_until is None
+        if turn is not None and has_processes and not self._clean(turn.turn_key, turn.owner, turn.processes):
             return
         shutil.rmtree(self.place.dir / "scratch", ignore_errors=True)
-        self.queue.sweep(self.world.clock.now_ns() - 3600 * 1_000_000_000)
+        self.queue.sweep()
+        control.sweep(self.place.control, self.world.clock.now_ns() - _OLD_NS)
         for entry in self.queue.entries("cur"):
             message = self.read(entry)
             if message is not None:
@@ -129,12 +136,34 @@ class Holder:
         turn = self.state.open_turn
         if turn is not None and turn.message_id is None:
             self.record(events.TurnClosed(attempt=turn.attempt), turn=turn.turn, sync=True)
+        self._account()
 
-    def _is_leased(self) -> bool:
+    def is_leased(self) -> bool:
+        """Whether somebody took the message by `recv` and may still answer it."""
         turn = self.state.open_turn
-        if turn is None or turn.lease_until is None:
+        if turn is None or turn.lease_until is None or turn.finished or not turn.sent:
             return False
         return self.world.clock.now_ns() < parse_rfc3339(turn.lease_until)
+
+    def _account(self) -> None:
+        """A message that the journal knows, without an outcome and without a file, was taken away by hand: that is its
+        outcome, so that nobody waits for ever."""
+        still_open = [key for key, known in self.state.known.items() if known.phase not in (CLOSED, DEAD)]
+        if not still_open:
+            return
+        here = {entry.id for box in ("new", "cur", "dead") for entry in self.queue.entries(box)}
+        why = "its file was taken out of the queue by hand"
+        for message_id in still_open:
+            known = self.state.known[message_id]
+            if message_id in here:
+                continue
+            if known.phase == FINISHED:
+                closed = events.TurnClosed(attempt=known.attempt, reply="dead", detail=why)
+                self.record(closed, message_id=message_id, sync=True)
+                continue
+            status = Status.UNKNOWN if known.phase == SENT else Status.FAILED
+            dead = events.MessageDead(attempt=known.attempt, reason="gone", detail=why, status=status)
+            self.record(dead, message_id=message_id, sync=True)
 
     def _clean(self, turn_key: str, owner: events.Owner, processes: list[events.Owner]) -> bool:
         if owner == tree.this_process():
@@ -161,7 +190,10 @@ class Holder:
 
     def _recover_claimed(self, entry: Entry, message: Message) -> None:
         known = self.state.known.get(message.id)
-        if known is None or known.attempt < message.attempt:
+        if known is not None and known.attempt < message.attempt:
+            self._offer(entry, message)
+            return
+        if known is None:
             self.see(entry, message)
             known = self.state.known[message.id]
         if known.attempt > message.attempt:
@@ -187,7 +219,8 @@ class Holder:
         """Claimed, and nothing sent: back to its place, up to three times."""
         deaths = self.world.limits.deaths_before_prompt
         if known.deaths + 1 >= deaths:
-            self.bury(entry, message, "holder_died", f"its holder died {deaths} times before the prompt was sent")
+            detail = f"holder died {deaths} times before the prompt was sent"
+            self.bury(entry, message, "holder_died", detail, tell=True)
             return
         self.record(
             events.MessageRequeued(attempt=message.attempt, reason="holder_died"), message_id=message.id, sync=True
@@ -219,11 +252,34 @@ class Holder:
 
     def _offer_again(self, entry: Entry, message: Message) -> None:
         again = msgspec.structs.replace(message, attempt=message.attempt + 1)
+        self.queue.rewrite(entry, again)
+        reached("offer.rewritten")
+        self._offer(entry, again)
+
+    def _offer(self, entry: Entry, message: Message) -> None:
+        """Back to its place as the next attempt, which its file says already."""
         self.record(
-            events.MessageRequeued(attempt=again.attempt, reason="lease_over"), message_id=message.id, sync=True
+            events.MessageRequeued(attempt=message.attempt, reason="lease_over"), message_id=message.id, sync=True
         )
-        self.queue.rewrite(Entry(entry.position, entry.id, "new"), again)
-        self.queue.remove(entry)
+        reached("offer.recorded")
+        self.queue.move(entry, "new")
+        reached("requeue.moved")
+
+    def cancel_lease(self, entry: Entry, by: str) -> None:
+        """Takes a message back that `recv` gave out; who answers it now is told that it is over."""
+        turn, message = self.state.open_turn, self.read(entry)
+        if turn is None or message is None:
+            return
+        finished = TurnFinished(
+            attempt=turn.attempt,
+            status=Status.CANCELLED,
+            reason=f"stopped by {by}",
+            via=turn.via,
+            exit_code=exit_code(Status.CANCELLED, None),
+        )
+        written = self.record(finished, turn=turn.turn, message_id=message.id, sync=True)
+        reached("finish.recorded")
+        self.close(entry, message, written)
 
     # -- seeing and claiming ---------------------------------------------------------------------------------------
 
@@ -241,17 +297,40 @@ class Holder:
             message = decode(files.read(self.queue.path(entry)))
             if message.id != entry.id or message.to != self.place.agent:
                 raise CorruptError(f"the file of {entry.id} holds {message.id} to {message.to}")
+            if message.deadline is not None:
+                parse_rfc3339(message.deadline)
         except FileNotFoundError:
             return None
         except CorruptError as error:
-            self.record(
-                events.MessageDead(reason="corrupt", detail=error.message, class_=Class.BAD_REQUEST, file=entry.name),
-                message_id=entry.id,
-                sync=True,
-            )
-            self._bury(entry)
+            self._bury_unread(entry, error.message)
+            return None
+        except ValueError as error:
+            self._bury_unread(entry, f"not a message: its deadline is no time: {error}")
+            return None
+        except DiskError as error:
+            if not isinstance(error.__cause__, PermissionError | IsADirectoryError):
+                raise
+            self._bury_unread(entry, error.message)
             return None
         return message
+
+    def _bury_unread(self, entry: Entry, why: str) -> None:
+        known = self.state.known.get(entry.id)
+        is_sent = entry.box == "cur" and known is not None and known.phase == SENT
+        self.record(
+            events.MessageDead(
+                attempt=known.attempt if known is not None else 1,
+                reason="corrupt",
+                detail=why,
+                status=Status.UNKNOWN if is_sent else Status.FAILED,
+                class_=None if is_sent else Class.BAD_REQUEST,
+                file=entry.name,
+            ),
+            message_id=entry.id,
+            sync=True,
+        )
+        reached("dead.recorded")
+        self._bury(entry)
 
     def see(self, entry: Entry, message: Message) -> None:
         """Says in the journal that the message is here, the first time, and after each edit or retry."""
@@ -290,7 +369,7 @@ class Holder:
                     continue
                 self.see(entry, message)
                 if message.attempt > 1:
-                    self._remove_older(message.id)
+                    self._remove_older(message)
                 self._seen.add((entry.id, entry.position))
             waiting.append(entry)
         return waiting
@@ -303,6 +382,9 @@ class Holder:
             detail = f"{message.id} was used before, for another text"
             self.bury(entry, message, "id_reused", detail, class_=Class.BAD_REQUEST)
             return False
+        if message.attempt < known.attempt:
+            self.queue.remove(entry)
+            return False
         if message.attempt > known.attempt or known.phase not in (CLOSED, DEAD, FINISHED):
             return True
         if known.phase == DEAD:
@@ -311,22 +393,34 @@ class Holder:
             self._put_away(entry, message, known)
         return False
 
-    def _remove_older(self, message_id: str) -> None:
+    def _remove_older(self, message: Message) -> None:
+        """The dead letter whose next attempt this is goes; one that only bears its id stays."""
         for entry in self.queue.entries("dead"):
-            if entry.id == message_id:
+            if entry.id != message.id:
+                continue
+            try:
+                older = decode(files.read(self.queue.path(entry)))
+            except (FileNotFoundError, CorruptError):
+                continue
+            if older.attempt < message.attempt and digest(older) == digest(message):
+                reached("remove.before")
                 self.queue.remove(entry)
+                reached("removed")
 
     def claim(self, entry: Entry) -> tuple[Entry, Message] | None:
-        """The message is this holder's to run; None if it may not run (expired, too many hops) and was put away."""
+        """The message is this holder's to run; None if it may not run (expired, too many hops, done) and was put away."""
         message = self.read(entry)
-        if message is None:
+        if message is None or not self._is_fresh(entry, message):
             return None
         verdict = self._refuses(message)
         if verdict is not None:
-            self.bury(entry, message, *verdict[:2], status=verdict[2])
+            self.bury(entry, message, *verdict[:2], status=verdict[2], tell=verdict[0] == "expired")
             return None
         reached("claim.before")
-        claimed = self.queue.move(entry, "cur")
+        try:
+            claimed = self.queue.move(entry, "cur")
+        except FileNotFoundError:
+            return None
         reached("claim.renamed")
         self.record(events.MessageClaimed(attempt=message.attempt), message_id=message.id, sync=True)
         reached("claim.recorded")
@@ -349,28 +443,53 @@ class Holder:
 
     async def run(self, entry: Entry, message: Message, stop: Stop) -> Outcome:
         """Runs a claimed message to its outcome, closed and put away."""
+        self.running = (message.id, stop)
+        try:
+            finished = await self._turn(message, stop)
+        finally:
+            self.running = None
+        self.close(entry, message, finished)
+        return events.outcome_of(finished)
+
+    async def _turn(self, message: Message, stop: Stop) -> TurnFinished:
         from beam.broker.control import Requests
         from beam.broker.order import order_of
         from beam.turns.run import run
 
-        self.running = (message.id, stop)
-        requests = Requests(self)
-        try:
-            order = order_of(self, message)
+        with contextlib.ExitStack() as held:
+            try:
+                order = order_of(self, message)
+                scope = str(self.world.base) if order.adapter.card.runs_code else ""
+                held.enter_context(session_lock(self.world, order.adapter_name, order.session_id, scope=scope))
+            except BeamError as error:
+                return self._could_not_begin(message, error)
 
             def record(body: Event, *, sync: bool = False) -> Event:
                 return self.record(body, turn=order.turn, message_id=message.id, sync=sync)
 
-            with session_lock(self.world, order.adapter_name, order.session_id):
-                finished = await run(order, record, stop, self.world.clock, requests.look)
-        finally:
-            self.running = None
-        self.close(entry, message, finished)
-        self.journal.rotate_if_due()
-        return events.outcome_of(finished)
+            return await run(order, record, stop, self.world.clock, Requests(self).look)
+
+    def _could_not_begin(self, message: Message, error: BeamError) -> TurnFinished:
+        """The outcome of a message that got no turn: its agent is gone, its settings are wrong, its session is taken."""
+        from beam.turns.run import refusal
+
+        verdict = refusal(error)
+        finished = TurnFinished(
+            attempt=message.attempt,
+            status=verdict.status,
+            class_=verdict.class_,
+            reason=verdict.reason,
+            exit_code=exit_code(verdict.status, verdict.class_),
+        )
+        reached("finish.before")
+        written = self.record(finished, message_id=message.id, sync=True)
+        reached("finish.recorded")
+        return written
 
     async def run_next(self, stop: Stop) -> bool:
-        """Runs the first message that waits; False if none does."""
+        """Runs the first message that waits; False if none does, or none may be claimed now."""
+        if self.is_held_back() or self.is_mailbox():
+            return False
         for entry in self.look_at_queue():
             claimed = self.claim(entry)
             if claimed is not None:
@@ -381,14 +500,14 @@ class Holder:
     # -- closing ---------------------------------------------------------------------------------------------------
 
     def close(self, entry: Entry, message: Message, finished: TurnFinished) -> None:
-        """Routes the reply, says that all is done, and puts the file away."""
+        """Routes the reply, says that all is done, and puts the file away. A new segment begins if it is time for one."""
         reached("route.before")
         closed = route.reply(self.world, message, finished, self.state)
-        reached("route.put")
         reached("close.before")
         self.record(closed, turn=finished.turn, message_id=message.id, sync=True)
         reached("close.recorded")
         self._put_away(entry, message, self.state.known[message.id])
+        self.journal.rotate_if_due()
 
     def _put_away(self, entry: Entry, message: Message, known: Known) -> None:
         if known.status in GIVEN_UP and known.phase == CLOSED:
@@ -414,8 +533,15 @@ class Holder:
         *,
         status: Status = Status.FAILED,
         class_: Class | None = None,
+        tell: bool = False,
     ) -> None:
-        """Gives the message up, before any turn: said in the journal, then moved to dead/."""
+        """Gives the message up, before any turn: said in the journal, then moved to dead/. With `tell` an agent that
+        counts on a reply is told, first."""
+        if tell and message.type != "reply":
+            told = TurnFinished(attempt=message.attempt, status=status, class_=class_, reason=detail)
+            closed = route.reply(self.world, message, told, self.state)
+            if closed.reply == "dead":
+                self.record(events.Notice(code="reply_dead", text=closed.detail), message_id=message.id)
         self.record(
             events.MessageDead(
                 attempt=message.attempt, reason=reason, detail=detail, status=status, class_=class_, file=entry.name

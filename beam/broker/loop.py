@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from beam import home
 from beam.agents import registry as adapters
 from beam.broker import worker
 from beam.broker.control import Requests
@@ -93,7 +94,7 @@ class Broker:
         for served in self.served.values():
             if served.is_busy or served.not_before > now:
                 continue
-            position = self._guard(served, lambda served=served: self._prepare(served))
+            position = self._prepared(served)
             if position is not None:
                 ready.append((position, served))
         room = self.cap - sum(served.is_busy for served in self.served.values())
@@ -123,6 +124,7 @@ class Broker:
     def _prepare(self, served: Served) -> int | None:
         """Takes the agent if it is free, answers requests; the position of the message that comes next, if one does."""
         if served.holder is None:
+            home.create(self.world.home, served.place)
             served.holder = Holder.take(self.world, served.place)
             if served.holder is None:
                 served.not_before = self.world.clock.monotonic() + min(_TRY_AGAIN_S, self.poll)
@@ -143,9 +145,10 @@ class Broker:
         served.trouble = ""
         return waiting[0].position if waiting and not holder.is_held_back() else None
 
-    def _guard(self, served: Served, step: Callable[[], int | None]) -> int | None:
+    def _prepared(self, served: Served) -> int | None:
+        """The same; trouble stops this agent only."""
         try:
-            return step()
+            return self._prepare(served)
         except (BeamError, OSError) as error:
             self._trouble(served, error)
             return None
@@ -267,7 +270,7 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
 
 async def run(world: World, *, cap: int, poll: float, poll_only: bool, grace: float, say: Say) -> None:
     """A broker from its first to its last line: claims the root, serves, lets go."""
-    from beam import __version__, home
+    from beam import __version__
     from beam.broker import registry
     from beam.process import tree
     from beam.turns.signals import STOPPING

@@ -9,6 +9,7 @@ from beam.broker.world import World
 from beam.clock import parse_rfc3339, rfc3339
 from beam.errors import NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.events import TurnFinished
+from beam.faults import reached
 from beam.home import Place
 from beam.message import Message
 from beam.outcome import Class, Outcome, Status, exit_code
@@ -34,6 +35,9 @@ def _hold(world: World, place: Place) -> Holder:
         if world.clock.monotonic() > until:
             raise UnfinishedError(f"{place.agent} is held by another process", "try again", subject=place.agent)
         time.sleep(0.01)
+    if holder.blocked is not None:
+        holder.release()
+        raise UnfinishedError(f"{place.agent} is blocked: {holder.blocked}", "beam status", subject=place.agent)
     return holder
 
 
@@ -66,6 +70,7 @@ def _lend(holder: Holder, message: Message, lease: float | None) -> None:
     settings = world.resolve(message.to).settings
     seconds = lease if lease is not None else settings.lease or world.limits.lease
     number = holder.state.turn + 1
+    reached("turn.before")
     holder.record(
         events.TurnStarted(
             attempt=message.attempt,
@@ -79,7 +84,11 @@ def _lend(holder: Holder, message: Message, lease: float | None) -> None:
         message_id=message.id,
         sync=True,
     )
-    holder.record(events.PromptSent(bytes=len(message.text.encode())), turn=number, message_id=message.id, sync=True)
+    reached("turn.started")
+    reached("prompt.before")
+    sent = events.PromptSent(bytes=len(message.text.encode("utf-8", "replace")))
+    holder.record(sent, turn=number, message_id=message.id, sync=True)
+    reached("prompt.sent")
 
 
 def reply(world: World, place: Place, message_id: str, text: str, *, failed: bool) -> Outcome:
@@ -95,12 +104,13 @@ def reply(world: World, place: Place, message_id: str, text: str, *, failed: boo
             )
         if failed and not text.strip():
             raise UsageError("--failed needs a reason", "beam reply ID --failed TEXT", subject=message_id)
-        entry = next(entry for entry in holder.queue.entries("cur") if entry.id == message_id)
-        message = holder.read(entry)
-        if message is None:
+        entry = next((entry for entry in holder.queue.entries("cur") if entry.id == message_id), None)
+        message = holder.read(entry) if entry is not None else None
+        if entry is None or message is None:
             raise NotFoundError(f"{message_id} is gone", "", subject=message_id)
         status, class_ = (Status.FAILED, Class.UNKNOWN) if failed else (Status.COMPLETED, None)
         began = parse_rfc3339(turn.started_at)
+        reached("finish.before")
         finished = holder.record(
             TurnFinished(
                 attempt=turn.attempt,
@@ -116,6 +126,7 @@ def reply(world: World, place: Place, message_id: str, text: str, *, failed: boo
             message_id=message_id,
             sync=True,
         )
+        reached("finish.recorded")
         holder.close(entry, message, finished)
         return events.outcome_of(finished)
     finally:

@@ -44,7 +44,9 @@ def claim(home: Home, told: BrokerFile) -> Lock:
         other = read(home)
         pid = other.owner.pid if other is not None else "?"
         raise UsageError(
-            f"a broker serves {home.root} already (pid {pid})", "beam broker status; beam broker stop", subject=str(home.root)
+            f"a broker serves {home.root} already (pid {pid})",
+            "beam broker status; beam broker stop",
+            subject=str(home.root),
         )
     try:
         files.replace(path(home), msgspec.json.encode(told) + b"\n")

@@ -6,11 +6,12 @@ from beam import home
 from beam.broker import worker
 from beam.broker.world import World
 from beam.clock import rfc3339
-from beam.errors import BeamError, DiskError
+from beam.errors import BeamError, CorruptError, DiskError
 from beam.events import TurnClosed, TurnFinished
+from beam.faults import reached
 from beam.message import Message, Payload, SessionContext, reply_id
 from beam.outcome import Status
-from beam.state import DEAD, State
+from beam.state import State
 from beam.store.journal import read_state
 from beam.store.queue import Queue
 
@@ -24,21 +25,34 @@ def reply(world: World, message: Message, finished: TurnFinished, state: State) 
     if message.reply != "queue":
         return TurnClosed(attempt=finished.attempt, reply="none")
     to = message.sender
-    if not world.is_agent(to):
+    if not world.is_agent(to) and to not in world.home.agents():
         return TurnClosed(attempt=finished.attempt, reply="dead", to=to, detail=f"no agent is called {to}")
     answer = answer_to(world, message, finished, state)
     if answer is None:
         return TurnClosed(attempt=finished.attempt, reply="none", to=to, detail="nothing was said")
     try:
         put(world, answer)
+        why_dead = _why_dead(world, answer)
+    except CorruptError as error:
+        why_dead = f"it can't be delivered: {error.message}"
     except DiskError:
         raise
     except BeamError as error:
-        return TurnClosed(attempt=finished.attempt, reply="dead", to=to, reply_id=answer.id, detail=error.message)
-    if answer.hops > world.limits.hops:
-        detail = f"{answer.hops} hops in thread {message.thread}: over the limit of {world.limits.hops}"
-        return TurnClosed(attempt=finished.attempt, reply="dead", to=to, reply_id=answer.id, detail=detail)
+        why_dead = error.message
+    if why_dead is not None:
+        return TurnClosed(attempt=finished.attempt, reply="dead", to=to, reply_id=answer.id, detail=why_dead)
     return TurnClosed(attempt=finished.attempt, reply="queued", to=to, reply_id=answer.id)
+
+
+def _why_dead(world: World, answer: Message) -> str | None:
+    """Why the receiver's holder will give this reply up, in words: both journals say it."""
+    if not world.is_agent(answer.to):
+        return f"no agent is called {answer.to} any more"
+    if answer.hops > world.limits.hops:
+        return f"{answer.hops} hops in thread {answer.thread}: over the limit of {world.limits.hops}"
+    if answer.for_session is not None and answer.for_session in read_state(world.place(answer.to).journal).archived:
+        return f"it answers session {answer.for_session}, which was put aside"
+    return None
 
 
 def answer_to(world: World, message: Message, finished: TurnFinished, state: State) -> Message | None:
@@ -73,14 +87,11 @@ def put(world: World, message: Message) -> None:
     place = world.place(message.to)
     home.create(world.home, place)
     queue = Queue(place.queue, place.put_lock)
-    put_now = queue.put(
+    queue.put(
         message, world.clock, world.limits, exempt=True, known=lambda: message.id in read_state(place.journal).known
     )
-    if put_now:
+    reached("route.put")
+    entry = queue.find(message.id)
+    if entry is not None and entry.box == "new":
         worker.ensure(world, place)
-
-
-def is_over(state: State, message_id: str) -> bool:
-    """Whether the message has its outcome and nothing more will happen to it."""
-    known = state.known.get(message_id)
-    return known is not None and known.phase in ("closed", DEAD)
+    reached("route.told")

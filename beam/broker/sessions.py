@@ -15,16 +15,17 @@ from beam.store.lock import try_lock
 
 
 @contextlib.contextmanager
-def session_lock(world: World, adapter: str, session_id: str | None) -> Iterator[None]:
-    """Nobody else resumes the session inside. Raises LimitError if somebody does already."""
+def session_lock(world: World, adapter: str, session_id: str | None, *, scope: str = "") -> Iterator[None]:
+    """Nobody else resumes the session inside. Raises LimitError if somebody does already.
+
+    `scope` tells sessions of one id apart where ids are not the vendor's alone (a program that counts them from 1).
+    """
     if session_id is None:
         yield
         return
-    name = (
-        session_id
-        if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", session_id)
-        else hashlib.sha256(session_id.encode()).hexdigest()
-    )
+    name = session_id
+    if scope or not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", session_id):
+        name = hashlib.sha256(f"{scope}\0{session_id}".encode("utf-8", "surrogatepass")).hexdigest()
     directory = state_dir(world.environ) / "sessions"
     files.make_directory(directory)
     lock = try_lock(directory / f"{adapter}-{name}")

@@ -40,9 +40,7 @@ class Wake:
         from inotify_simple import flags
 
         with contextlib.suppress(OSError):
-            self._watched[directory] = self._inotify.add_watch(
-                directory, flags.MOVED_TO | flags.CREATE | flags.ONLYDIR
-            )
+            self._watched[directory] = self._inotify.add_watch(directory, flags.MOVED_TO | flags.CREATE | flags.ONLYDIR)
 
     def forget(self, directory: Path) -> None:
         """The directory is not looked at any more."""

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from beam import files
 from beam.broker.world import World
 from beam.clock import rfc3339
+from beam.errors import BeamError
 from beam.home import Home, Place
 from beam.store.lock import try_lock
 
+if TYPE_CHECKING:
+    from beam.broker.hold import Holder
+    from beam.turns.stop import Stop
+
 _LOG_BYTES = 256 * 1024
+_MOST_BUGS = 3
 _SERVE_NS = 600 * 1_000_000_000
 
 
 def ensure(world: World, place: Place) -> None:
     """Somebody will look at the queue: whoever holds the agent looks again after letting go, and if nobody does, a worker
-    is started."""
+    is started. A mailbox needs none: its messages are asked for."""
+    if world.is_mailbox(place.agent):
+        return
     lock = try_lock(place.lock)
     if lock is not None:
         lock.release()
@@ -37,7 +47,10 @@ def start(world: World, place: Place) -> None:
 
 
 def launch(root: Path, place: Place, environ: Mapping[str, str]) -> None:
-    """Starts the worker's process. What it says goes to the place's worker.log."""
+    """Starts the worker's process. What it says goes to the place's worker.log.
+
+    Raises DiskError where the system starts no more processes.
+    """
     import subprocess
 
     from beam.process import tree
@@ -51,15 +64,16 @@ def launch(root: Path, place: Place, environ: Mapping[str, str]) -> None:
     if place.lane is not None:
         argv.append(place.lane)
     try:
-        started = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=log,
-            cwd=root.parent,
-            env=dict(environ),
-            start_new_session=True,
-        )
+        with files.disk("start a worker in", root.parent):
+            started = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                cwd=root.parent,
+                env=dict(environ),
+                start_new_session=True,
+            )
     finally:
         os.close(log)
     tree.spared.add(started.pid)
@@ -112,26 +126,46 @@ def main(argv: list[str]) -> int:
 
 
 async def drain(world: World, place: Place) -> None:
-    """Runs all that waits for the agent; returns when nothing does, or somebody else holds it."""
-    from beam.broker.control import Requests
+    """Runs all that waits for the agent; returns when nothing does, somebody else holds it, or a signal asked to stop.
+
+    A bug that ends a turn is printed; recovery then says what is known of that message, and the rest goes on. Raises it
+    when it comes three times in a row, and DiskError.
+    """
     from beam.broker.hold import Holder
     from beam.process import tree
-    from beam.turns.signals import stopping
     from beam.turns.stop import Stop
 
     tree.become_subreaper()
+    bugs = 0
     while (holder := Holder.take(world, place)) is not None:
+        stop = Stop()
+        waits = False
         try:
-            if holder.blocked is None:
-                Requests(holder).look()
-                stop = Stop()
-                with stopping(stop, by="a signal to its worker"):
-                    while stop.reason is None and await holder.run_next(stop):
-                        Requests(holder).look()
+            await _work(holder, stop)
+            bugs = 0
+        except BeamError:
+            raise
+        except Exception:
+            bugs += 1
+            if bugs == _MOST_BUGS:
+                raise
+            traceback.print_exc()
         finally:
             waits = holder.leave(start_worker=False)
-        if not waits:
+        if stop.reason is not None or not (waits or bugs):
             return
+
+
+async def _work(holder: Holder, stop: Stop) -> None:
+    from beam.broker.control import Requests
+    from beam.turns.signals import stopping
+
+    if holder.blocked is not None:
+        return
+    Requests(holder).look()
+    with stopping(stop, by="a signal to its worker"):
+        while stop.reason is None and await holder.run_next(stop):
+            Requests(holder).look()
 
 
 if __name__ == "__main__":

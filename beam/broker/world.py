@@ -11,6 +11,7 @@ from beam import trust
 from beam.agents import registry
 from beam.clock import Clock
 from beam.config import Config, Resolved
+from beam.errors import BeamError
 from beam.home import Home, Place
 from beam.limits import Limits
 
@@ -34,6 +35,13 @@ class World(Struct, frozen=True, kw_only=True):
     def is_agent(self, name: str) -> bool:
         """Whether a message can be sent to that name."""
         return name in registry.ADAPTERS or name in self.config.names()
+
+    def is_mailbox(self, name: str) -> bool:
+        """Whether the agent is no program; not so where its configuration can't be understood."""
+        try:
+            return "mailbox" in registry.adapter(self.resolve(name).settings.adapter).card.faces
+        except BeamError:
+            return False
 
     def why_untrusted(self, resolved: Resolved) -> str | None:
         """Why this agent may not run before `beam trust`; null where it may."""

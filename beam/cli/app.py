@@ -23,12 +23,13 @@ COMMANDS = {
     "log": ("See", "beam.cli.see", "Print an agent's journal."),
     "status": ("See", "beam.cli.see", "Show where each agent stands."),
     "agent": ("Set up", "beam.cli.agent", "List, show, add, change, reset and remove agents."),
-    "queue": ("Set up", "beam.cli.queue", "List, retry, drop and edit messages."),
+    "queue": ("Set up", "beam.cli.queue", "List, retry, drop and edit messages; pause and resume agents."),
+    "broker": ("Set up", "beam.cli.broker", "Serve all agents of this root, in the foreground or detached."),
     "trust": ("Set up", "beam.cli.setup", "Let this folder's beam.yaml run code."),
     "doctor": ("Set up", "beam.cli.setup", "Check the root, its journals and the agents' CLIs."),
     "dev": ("Set up", "beam.cli.dev", "Tools for adapter authors and tests."),
 }
-GROUPS = frozenset({"agent", "queue", "dev"})
+GROUPS = frozenset({"agent", "broker", "queue", "dev"})
 SECTIONS = ("Talk", "See", "Decide", "Set up")
 
 

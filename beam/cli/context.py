@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -37,16 +38,23 @@ def fake_model(
     They need no account and no tokens: it listens on loopback and answers what a script says.
     Alone it prints its URL and serves until ^C. With --env it prints `export` lines in place of the URL.
     With --env and a command (after --) it serves as long as the command runs.
+    A CLI that needs a configuration file gets a scratch HOME with it, which is gone afterwards.
     """
     import os
+    import tempfile
 
     from beam.errors import UsageError
-    from beam.testing.fake_model import FakeModel, load
+    from beam.testing.fake_model import FakeModel, load, model_files
 
     if command and env is None:
         raise UsageError("which CLI is the command?", "name its adapter: --env claude -- claude -p hi")
-    with FakeModel(load(script) if script else None, port=port, log=log) as model:
-        variables = model.env(env) if env else {}
+    with FakeModel(load(script) if script else None, port=port, log=log) as model, ExitStack() as stack:
+        home = None
+        if env and model_files(env, model.url):
+            home = Path(
+                stack.enter_context(tempfile.TemporaryDirectory(prefix="beam-home-", ignore_cleanup_errors=True))
+            )
+        variables = model.env(env, home) if env else {}
         if command:
             raise typer.Exit(_run(command, {**os.environ, **variables}))
         _serve(model.url, variables)

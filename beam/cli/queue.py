@@ -11,7 +11,7 @@ from beam.cli.group import App
 from beam.cli.render.text import write_json
 from beam.errors import UsageError
 
-app = App("List, retry, drop and edit messages.")
+app = App("List, retry, drop and edit messages; pause and resume agents.")
 
 
 @app.verb("list")
@@ -58,6 +58,20 @@ def drop(ctx: typer.Context, message: str = typer.Argument(..., metavar="ID")) -
     """Take a message out of its queue."""
     call = context(ctx)
     call.note(call.beam.drop(message))
+
+
+@app.verb()
+def pause(ctx: typer.Context, agent: str = typer.Argument(..., metavar="AGENT")) -> None:
+    """Claim nothing more from an agent's queue; it still takes messages in."""
+    call = context(ctx)
+    call.note(f"{agent}: {call.beam.pause(agent)}")
+
+
+@app.verb()
+def resume(ctx: typer.Context, agent: str = typer.Argument(..., metavar="AGENT")) -> None:
+    """Serve an agent's queue again."""
+    call = context(ctx)
+    call.note(f"{agent}: {call.beam.resume(agent)}")
 
 
 @app.verb()

@@ -1,4 +1,4 @@
-"""`beam send`: the words of the command line become one message; its outcome becomes stdout, stderr and an exit code."""
+"""`beam send`: the words of the command line become one message; its outcome stdout, stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -62,7 +62,6 @@ def send(
     docs/exit-codes.md.
     """
     from beam.cli import prompt
-    from beam.cli.render.outcome import Printer
     from beam.cli.render.text import write_json, write_line
     from beam.durations import parse
 
@@ -105,6 +104,8 @@ def send(
         else:
             write_line(message.id)
         return 0
+    from beam.cli.render.outcome import Printer
+
     printer = Printer(as_json=as_json, as_events=as_events, call=call)
     try:
         outcome = beam.deliver(message, printer.event)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal as signals
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 from msgspec import Struct
 
 from beam.process.lines import Lines
+
+PIPE_BYTES = 1024 * 1024  # the most that the kernel gives a user without rights, for up to 64 pipes
+F_SETPIPE_SZ = 1031
 
 
 class Started(Struct, frozen=True):
@@ -45,8 +51,21 @@ class Pipe(asyncio.Protocol):
         settle(self.closed)
 
     def close(self) -> None:
-        if self._transport:
+        """Delivers what the pipe holds now, and reads no more, whoever keeps it open."""
+        if self._transport and not self._transport.is_closing():
+            with suppress(BlockingIOError):
+                if rest := os.read(self._transport.get_extra_info("pipe").fileno(), PIPE_BYTES):
+                    self._on_data(rest)
             self._transport.close()
+
+
+def enlarge(fd: int) -> None:
+    """The pipe takes more before its writer must wait; it stays as it was where the system gives no more."""
+    if sys.platform == "linux":
+        from fcntl import fcntl
+
+        with suppress(OSError):
+            fcntl(fd, F_SETPIPE_SZ, PIPE_BYTES)
 
 
 class Output:

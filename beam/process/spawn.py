@@ -13,6 +13,7 @@ import signal as signals
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from msgspec import Struct, structs
 
@@ -20,7 +21,8 @@ from beam.errors import BeamError, ConfigError, NotFoundError
 from beam.limits import DEFAULT
 from beam.process import guard, table, tree
 from beam.process.lines import Tail
-from beam.process.pipes import Output, Pipe, Started, Status, nothing, settle
+from beam.process.pipes import Output, Pipe, Started, Status, enlarge, nothing, settle
+from beam.process.stdout_file import StdoutFile
 
 EOF_SECONDS = 2.0  # after the guard's end: how long a process out of its reach may keep the agent's output open
 WRITE_BYTES = 64 * 1024
@@ -55,6 +57,7 @@ async def start(
     on_output: Callable[[], None] = nothing,
     on_long_line: Callable[[], None] = nothing,
     stdin: bool = False,
+    stdout_in: Path | None = None,
     grace: float = DEFAULT.grace,
     line_bytes: int = DEFAULT.line_bytes,
     stderr_lines: int = DEFAULT.stderr_lines,
@@ -63,12 +66,14 @@ async def start(
 
     `on_line` gets each line of stdout without its newline; `on_output` is called at any output; `on_long_line` after a
     line that was cut at `line_bytes`. What a callback raises ends the tree and is raised by `Child.wait`. With `stdin`
-    the agent's is a pipe for `feed`, else /dev/null. `grace` is for an end that beam did not ask for (its own death).
-    Raises NotFoundError (not_installed), ConfigError for `cwd`, and BeamError for what can't be executed.
+    the agent's is a pipe for `feed`, else /dev/null. Stdout is a pipe of 1 MiB, which makes a fast agent wait; with
+    `stdout_in` an unnamed file in that directory, for an agent that does not wait (see `stdout_file.py`). `grace` is
+    for an end that beam did not ask for (its own death). Raises NotFoundError (not_installed), ConfigError for `cwd`,
+    BeamError for what can't be executed, and DiskError.
     """
     child = Child(turn_key, Output(on_line, on_output, on_long_line, line_bytes), Tail(stderr_lines))
     try:
-        child._spawn(argv, env=env, cwd=cwd, stdin=stdin, grace=grace)
+        child._spawn(argv, env=env, cwd=cwd, stdin=stdin, stdout_in=stdout_in, grace=grace)
     except (OSError, ValueError) as error:
         raise _refused(error, argv[0], env=env, cwd=cwd) from error
     try:
@@ -160,7 +165,17 @@ class Child:
             with suppress(BrokenPipeError, BlockingIOError):  # the guard is over, or stopped: then `tree.clean` is next
                 os.write(self._lifeline, text.encode() + b"\n")
 
-    def _spawn(self, argv: Sequence[str], *, env: Mapping[str, str], cwd: str, stdin: bool, grace: float) -> None:
+    def _spawn(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str,
+        stdin: bool,
+        stdout_in: Path | None,
+        grace: float,
+    ) -> None:
+        self._file = StdoutFile(self._loop, stdout_in, self._output.feed, self._output.end) if stdout_in else None
         lifeline, self._lifeline = os.pipe()
         self._status_fd, status = os.pipe()
         os.set_blocking(self._lifeline, False)
@@ -170,7 +185,7 @@ class Child:
                 guard.command(argv, lifeline=lifeline, status=status, holder=holder, marker=self._marker, grace=grace),
                 bufsize=0,
                 stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
+                stdout=self._file.sink if self._file else subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 pass_fds=(lifeline, status),
                 start_new_session=True,
@@ -180,30 +195,36 @@ class Child:
         except BaseException:
             os.close(self._lifeline)
             os.close(self._status_fd)
+            if self._file:
+                self._file.close()
             raise
         finally:
             os.close(lifeline)
             os.close(status)
+            if self._file:
+                self._file.close_sink()
         self.guard_pid = self._process.pid
         self.guard_start_ticks = tree.start_ticks(self.guard_pid) or 0
         tree.spared.add(self.guard_pid)
         if self._process.stdin:
             os.set_blocking(self._process.stdin.fileno(), False)
+        if self._process.stdout:
+            enlarge(self._process.stdout.fileno())
 
     def _attach(self) -> asyncio.Future[Started]:
         self._output.fail = lambda: self.end(0)
         self._pipes = [
             Pipe(self._loop, self._status.feed, self._status.end),
-            Pipe(self._loop, self._output.feed, self._output.end),
             Pipe(self._loop, self._on_stderr, nothing),
         ]
+        if not self._file:
+            self._pipes.append(Pipe(self._loop, self._output.feed, self._output.end))
         self._ended = self._loop.create_task(self._end())
         return self._status.started
 
     async def _connect(self) -> None:
-        assert self._process.stdout and self._process.stderr
-        files = (os.fdopen(self._status_fd, "rb", buffering=0), self._process.stdout, self._process.stderr)
-        for pipe, file in zip(self._pipes, files, strict=True):
+        streams = [os.fdopen(self._status_fd, "rb", buffering=0), self._process.stderr, self._process.stdout]
+        for pipe, file in zip(self._pipes, filter(None, streams), strict=True):
             await self._loop.connect_read_pipe(lambda pipe=pipe: pipe, file)  # type: ignore[misc]
 
     def _on_stderr(self, data: bytes) -> None:
@@ -217,8 +238,13 @@ class Child:
             await asyncio.wait([self._pipes[0].closed], timeout=EOF_SECONDS)
             swept, left = self._status.clean or self._clean()
             await asyncio.wait([pipe.closed for pipe in self._pipes], timeout=EOF_SECONDS)
+            if self._file:
+                self._file.finish()
+                await self._file.closed
         finally:
             self._status.end()
+            if self._file:
+                self._file.close()
             for pipe in self._pipes:
                 pipe.close()
             self.close_stdin()

@@ -144,17 +144,30 @@ def send(process: Process, signal: int) -> bool:
 
 def prctl(option: int, value: int) -> bool:
     """prctl(2); False where it is refused or there is none."""
+    return LINUX and _libc(b"prctl", option, value, 0, 0, 0) == 0
+
+
+def inotify(path: bytes, mask: int) -> int:
+    """A descriptor that becomes readable when that happens to the file; -1 where there is none, or none left."""
     if not LINUX:
-        return False
+        return -1
+    fd = _libc(b"inotify_init1", posix.O_NONBLOCK | posix.O_CLOEXEC)
+    if fd >= 0 and _libc(b"inotify_add_watch", fd, path, mask) < 0:
+        posix.close(fd)
+        return -1
+    return fd
+
+
+def _libc(name: bytes, *arguments: int | bytes) -> int:
+    """A function of the C library that takes and returns ints; `_ctypes` alone saves 3 ms of CPU."""
     try:
         import _ctypes
 
-        call = _ctypes.dlsym(_ctypes.dlopen(None, 2), "prctl")  # type: ignore[arg-type]
-        return bool(_ctypes.call_cdeclfunction(call, (option, value, 0, 0, 0)) == 0)
+        return int(_ctypes.call_cdeclfunction(_ctypes.dlsym(_ctypes.dlopen(None, 2), name.decode()), arguments))  # type: ignore[arg-type]
     except (ImportError, AttributeError):
         import ctypes
 
-        return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
+        return int(getattr(ctypes.CDLL(None), name.decode())(*arguments))
 
 
 def _ps() -> dict[int, tuple[int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Literal
 
@@ -9,7 +10,9 @@ import msgspec
 from msgspec import Struct, field
 
 from beam import files
+from beam.clock import parse_rfc3339
 from beam.errors import CorruptError
+from beam.faults import reached
 
 Verb = Literal["interrupt", "drop", "retry", "edit", "reset", "pause", "resume", "serve"]
 
@@ -45,6 +48,7 @@ def publish(directory: Path, control: Control) -> None:
     """The request is on disk, for whoever holds the agent."""
     name = f"{control.id}.json"
     files.publish(directory / "tmp" / name, directory / "new" / name, msgspec.json.encode(control) + b"\n")
+    reached("control.published")
 
 
 def waiting(directory: Path) -> list[str]:
@@ -55,13 +59,23 @@ def waiting(directory: Path) -> list[str]:
 def read(directory: Path, name: str) -> Control | None:
     """The request; None if it is gone. Raises CorruptError."""
     try:
-        return _decoder.decode(files.read(directory / "new" / name))
+        control = _decoder.decode(files.read(directory / "new" / name))
+        parse_rfc3339(control.expires)
+        return control
     except FileNotFoundError:
         return None
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, ValueError) as error:
         raise CorruptError(f"{directory / 'new' / name} is no request: {error}") from error
 
 
 def remove(directory: Path, name: str) -> None:
     """The request was answered."""
     files.remove(directory / "new" / name)
+
+
+def sweep(directory: Path, older_than_ns: int) -> None:
+    """Removes what dead writers left in `tmp/` before that time (nanoseconds)."""
+    for name in files.names(directory / "tmp"):
+        with contextlib.suppress(OSError):
+            if (directory / "tmp" / name).stat().st_mtime_ns < older_than_ns:
+                (directory / "tmp" / name).unlink()

@@ -6,6 +6,7 @@ crash gets its newline, and the notice that follows names its bytes. Must not kn
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,7 +49,10 @@ def read_state(directory: Path) -> State:
     found = segments(directory)
     if not found:
         return State()
-    segment = Segment.read(directory / found[-1])
+    try:
+        segment = Segment.read(directory / found[-1])
+    except FileNotFoundError:
+        return State()  # the agent was removed with all its files just now
     state = segment.state
     for event in segment.events:
         apply(state, event)
@@ -68,7 +72,7 @@ class Segment(Struct):
 
     @classmethod
     def read(cls, path: Path) -> Segment:
-        """Reads it all. `uncovered` is the last line, if it is damaged and nothing follows that says so (a crash between
+        """Reads it all. `uncovered` are the last lines, if they are damaged and nothing follows that says so (a crash between
         the two steps of a repair). Raises CorruptError for any other damage."""
         data = files.read(path)
         line_end = data.find(b"\n")
@@ -97,7 +101,7 @@ def _snapshot_state(path: Path, line: bytes) -> State:
 class Lines:
     """Turns a segment's bytes after its snapshot into events; feed them in pieces.
 
-    A line that is no event waits in `pending` until the next line, which must be the notice that covers it.
+    Lines that are no events wait in `pending` until the next event, which must be the notice that covers them.
     """
 
     def __init__(self, path: Path) -> None:
@@ -127,8 +131,8 @@ class Lines:
             event = events.decode(line)
         except CorruptError as error:
             if self.pending is not None:
-                self._raise()
-            if line.strip():
+                self.pending = (self.pending[0], end)
+            elif line.strip():
                 self.pending, self._why = (begin, end), error
             return None
         if self.pending is not None:
@@ -164,20 +168,29 @@ class Journal:
         self._handle = -1
         self._size = 0
         self._begun = 0
+        self._synced = 0
         self._torn: int | None = None
+        self._is_cut = False
         self._suspect = False
+        self._unsynced_name = False
         self._name = ""
 
     @classmethod
     def open(cls, directory: Path, agent: str, clock: Clock, limits: Limits) -> Journal:
         """The journal, repaired and ready to append. Only the holder may."""
         journal = cls(directory, agent, clock, limits)
+        for name in files.names(directory):
+            if name.startswith(".") and name.endswith(".tmp"):
+                files.remove(directory / name)
         found = segments(directory)
         if not found:
             journal._begin_segment()
             return journal
-        segment = Segment.read(directory / found[-1])
-        journal._take(segment, found[-1])
+        try:
+            journal._take(Segment.read(directory / found[-1]), found[-1])
+        except BaseException:
+            journal.close()
+            raise
         return journal
 
     def _take(self, segment: Segment, name: str) -> None:
@@ -186,16 +199,17 @@ class Journal:
             apply(self.state, event)
         self._open_handle(name)
         self._begun = segment.begin
+        self._torn = segment.uncovered[0] if segment.uncovered is not None else None
         if segment.torn is not None:
-            begin, end = segment.torn
-            self._write(b"\n", sync=False)
-            whole = self._decoded(self.directory / name, begin, end)
-            if whole is not None and whole.seq == self.state.seq + 1:
+            whole = self._decoded(self.directory / name, *segment.torn)
+            if self._torn is None and whole is not None and whole.seq == self.state.seq + 1:
+                self._write(b"\n")
                 apply(self.state, whole)
             else:
-                self._note_torn(begin, end)
-        elif segment.uncovered is not None:
-            self._note_torn(*segment.uncovered)
+                self._torn = segment.torn[0] if self._torn is None else self._torn
+                self._is_cut = True
+        if self._torn is not None:
+            self._repair()
 
     @staticmethod
     def _decoded(path: Path, begin: int, end: int) -> AnyEvent | None:
@@ -206,17 +220,27 @@ class Journal:
             except CorruptError:
                 return None
 
-    def _note_torn(self, begin: int, end: int) -> None:
-        text = (
-            f"{end - begin} bytes of a line that a crash cut short stand at {begin} of {self._name}; readers skip them"
-        )
-        self.append(events.Notice(text=text, code="torn", covers=(begin, end)), sync=True)
+    def _repair(self) -> None:
+        """Ends a cut line and covers all that is damaged with a notice. `~` makes a line that lacked only its newline, and
+        whose writer was told that it failed, no event. Raises DiskError; then the next append tries again."""
+        begin = self._torn
+        assert begin is not None
+        if self._is_cut:
+            self._write(b"~\n")
+            self._is_cut = False
+        reached("repair.ended")
+        end = self._size - 1
+        text = f"{end - begin} bytes of {self._name} from {begin} on were cut short by a crash; readers skip them"
+        self._append(events.Notice(text=text, code="torn", covers=(begin, end)), None, None, sync=False)
+        self._torn = None
+        self._sync()
+        reached("repair.noted")
 
     def _open_handle(self, name: str) -> None:
         path = self.directory / name
         with files.disk("open", path):
             self._handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
-            self._size = os.fstat(self._handle).st_size
+            self._size = self._synced = os.fstat(self._handle).st_size
         self._name = name
         self._begun = self._size
 
@@ -234,15 +258,29 @@ class Journal:
         temporary = self.directory / f".{name}.tmp"
         files.write_new(temporary, msgspec.json.encode(snapshot) + b"\n")
         reached("segment.written")
-        files.move(temporary, self.directory / name)
-        reached("segment.published")
+        with files.disk("publish", temporary):
+            temporary.rename(self.directory / name)
         self.close()
         self._open_handle(name)
+        self._unsynced_name = True
+        reached("segment.renamed")
+        self._sync_name()
+        reached("segment.published")
+
+    def _sync_name(self) -> None:
+        if self._unsynced_name:
+            files.sync_directory(self.directory)
+            self._unsynced_name = False
 
     def rotate_if_due(self) -> None:
-        """Begins a new segment if this one has grown enough. Only between turns."""
-        if self._size - self._begun > max(self._limits.segment_bytes, self._begun):
-            self._begin_segment()
+        """Begins a new segment if this one has grown enough. Only between turns.
+
+        Where the disk refuses, this segment goes on: it is tried again after the next turn.
+        """
+        if self._torn is None and not self._suspect:
+            if self._size - self._begun > max(self._limits.segment_bytes, self._begun):
+                with contextlib.suppress(DiskError):
+                    self._begin_segment()
 
     def _stamp_time(self) -> str:
         return max(self.state.ts, rfc3339(self._clock.now_ns()))
@@ -250,22 +288,29 @@ class Journal:
     def append(self, body: E, *, turn: int | None = None, message_id: str | None = None, sync: bool = False) -> E:
         """The event as it stands in the journal now: stamped, redacted. With `sync` it is on disk when this returns.
 
-        Raises DiskError; then the journal says nothing of the event, and the next append repairs what was half written.
+        Raises DiskError; then readers skip what was half written of it. An event of which only the sync failed stands.
         """
         if self._suspect:
-            self._reread()
+            self._write_again()
         if self._torn is not None:
             self._repair()
+        if sync:
+            self._sync_name()
+        return self._append(body, turn, message_id, sync=sync)
+
+    def _append(self, body: E, turn: int | None, message_id: str | None, *, sync: bool) -> E:
         clean, count = redact_event(body)
         event = events.stamp(
             clean, seq=self.state.seq + 1, ts=self._stamp_time(), agent=self.agent, turn=turn, message_id=message_id
         )
-        self._write(events.encode(event) + b"\n", sync=sync)
+        self._write(events.encode(event) + b"\n")
         self.redacted += count
         apply(self.state, event)  # type: ignore[arg-type]  # every Event is one of AnyEvent
+        if sync:
+            self._sync()
         return event
 
-    def _write(self, data: bytes, *, sync: bool) -> None:
+    def _write(self, data: bytes) -> None:
         path = self.directory / self._name
         try:
             files.write_all(self._handle, data)
@@ -273,33 +318,32 @@ class Journal:
             begin = self._size
             self._size = os.fstat(self._handle).st_size
             if self._size > begin:
-                self._torn = begin
+                self._torn = begin if self._torn is None else self._torn
+                self._is_cut = True
             raise files.disk_error("write", path, error) from error
         self._size += len(data)
-        if sync:
-            try:
-                os.fsync(self._handle)
-            except OSError as error:
-                self._suspect = True
-                raise files.disk_error("sync", path, error) from error
 
-    def _reread(self) -> None:
-        """After a failed fsync nobody knows which of the written pages are on disk: what can be read counts, and it is
-        said again in a new segment, which is synced as a whole."""
+    def _sync(self) -> None:
+        try:
+            os.fsync(self._handle)
+        except OSError as error:
+            self._suspect = True
+            raise files.disk_error("sync", self.directory / self._name, error) from error
+        self._synced = self._size
+
+    def _write_again(self) -> None:
+        """After a failed fsync the system takes its pages for written: the same bytes are written over themselves, which
+        makes them dirty again, and synced."""
+        path = self.directory / self._name
+        with files.disk("sync", path), path.open("r+b") as file:
+            file.seek(self._synced)
+            data = file.read()
+            file.seek(self._synced)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        self._synced = self._size
         self._suspect = False
-        self.close()
-        name = self._name
-        self._torn = None
-        self._take(Segment.read(self.directory / name), name)
-        self._begin_segment()
-
-    def _repair(self) -> None:
-        begin = self._torn
-        assert begin is not None
-        end = self._size
-        self._write(b"\n", sync=False)
-        self._torn = None
-        self._note_torn(begin, end)
 
     def close(self) -> None:
         """Nothing more will be appended here."""

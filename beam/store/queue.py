@@ -53,8 +53,8 @@ class Queue:
         return [Entry(parsed[0], parsed[1], box) for parsed in found if parsed]
 
     def find(self, message_id: str) -> Entry | None:
-        """Where the message lies; looked for in the order in which messages move, so that one that moves is not missed."""
-        for box in ("new", "cur", "dead"):
+        """Where the message lies; looked for in the order in which messages move, and once more for one that went back."""
+        for box in ("new", "cur", "dead", "new", "cur"):
             for entry in self.entries(box):
                 if entry.id == message_id:
                     return entry
@@ -110,12 +110,13 @@ class Queue:
                 for name, temporary in zip(names, temporaries, strict=True):
                     with files.disk("publish", temporary):
                         temporary.rename(self.directory / "new" / name)
+                reached("put.renamed")
+                files.sync_directory(self.directory / "new")
             except BaseException:
-                for temporary in temporaries:
+                for path in (*temporaries, *(self.directory / "new" / name for name in names)):
                     with contextlib.suppress(OSError):
-                        temporary.unlink()
+                        path.unlink()
                 raise
-            files.sync_directory(self.directory / "new")
             reached("put.published")
         return len(messages)
 
@@ -144,10 +145,12 @@ class Queue:
         """The waiting entry has another content."""
         files.publish(self.directory / "tmp" / entry.name, self.path(entry), encode(message))
 
-    def sweep(self, older_than_ns: int) -> None:
-        """Removes what dead writers left in `tmp/` before that time (nanoseconds)."""
+    def sweep(self) -> None:
+        """Removes what dead writers left in `tmp/`: who holds `put.lock` is the only writer there."""
         directory = self.directory / "tmp"
-        for name in files.names(directory):
-            with contextlib.suppress(OSError):
-                if (directory / name).stat().st_mtime_ns < older_than_ns:
+        if not files.names(directory):
+            return
+        with short_lock(self.put_lock):
+            for name in files.names(directory):
+                with contextlib.suppress(OSError):
                     (directory / name).unlink()

@@ -93,14 +93,18 @@ class _Process:
             on_output=self._alive,
             on_long_line=self._long_line,
             stdin=launch.stdin is not None,
+            stdout_in=Path(self.turn.scratch) if launch.drops_output else None,
             line_bytes=self.play.limits.line_bytes,
             stderr_lines=self.play.limits.stderr_lines,
         )
+        reached("agent.spawned")
         try:
             ended = await self._accompany(child, launch)
-        except BaseException:
+        except BaseException as error:
             child.end(0)
             await child.wait()
+            if isinstance(error, BaseExceptionGroup):
+                raise error.exceptions[0] from error
             raise
         if self.broken is not None:
             raise self.broken
@@ -119,21 +123,22 @@ class _Process:
             sync=True,
         )
         reached("agent.started")
+        if not launch.prompt_in_argv:
+            self._prompt_sent(launch)
         async with asyncio.TaskGroup() as group:
             waiting = group.create_task(child.wait())
-            if launch.stdin is not None:
-                if not launch.prompt_in_argv:
-                    self._prompt_sent(launch)
-                group.create_task(child.feed(launch.stdin))
-            elif not launch.prompt_in_argv:
-                self._prompt_sent(launch)
-            reached("prompt.written")
+            group.create_task(self._feed(child, launch))
             ladder = group.create_task(self._stop_when_asked(child, launch))
             while not waiting.done():
                 await asyncio.wait({waiting}, timeout=self._tick())
                 self._step()
             ladder.cancel()
         return waiting.result()
+
+    async def _feed(self, child: spawn.Child, launch: Launch) -> None:
+        if launch.stdin is not None:
+            await child.feed(launch.stdin)
+        reached("prompt.written")
 
     def _prompt_sent(self, launch: Launch) -> None:
         reached("prompt.before")
@@ -239,6 +244,7 @@ class _Process:
                 swept=ended.swept,
             )
         )
+        reached("agent.exited")
         if self.lost and verdict.status is Status.COMPLETED:
             self.lost = False
         return verdict

@@ -10,13 +10,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
-from beam import durations, events
+from beam import durations, events, files
 from beam.agents.base import Face, Verdict
 from beam.clock import Clock
-from beam.errors import BeamError, DiskError, NotFoundError, UnsupportedError, UntrustedError
+from beam.errors import BeamError, DiskError, LimitError, NotFoundError, UnsupportedError, UntrustedError
 from beam.events import TurnFinished
 from beam.faults import reached
 from beam.outcome import Class, SessionNote, Status, exit_code
+from beam.redact import redact_event
 from beam.turns import exec as exec_face
 from beam.turns.order import Order, Record, face_of, host_of, turn_of
 from beam.turns.stop import Stop
@@ -49,9 +50,10 @@ async def run(order: Order, record: Record, stop: Stop, clock: Clock, look: Call
         )
         record(started, sync=True)
         return _finish(order, record, refusal(error), stop, None, clock.monotonic() - began)
+    reached("turn.before")
     record(started, sync=True)
     reached("turn.started")
-    order.scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+    files.make_directory(order.scratch)
     try:
         verdict = await _verdict(order, face, record, stop, clock, look, began)
     finally:
@@ -93,7 +95,9 @@ async def _verdict(
 
 
 def refusal(error: BeamError) -> Verdict:
-    """The verdict for what beam could not even start."""
+    """The verdict for what beam could not even start: a limit, or failed, of a class."""
+    if isinstance(error, LimitError):
+        return Verdict(status=Status.LIMIT, reason=str(error))
     by_type = {UnsupportedError: Class.UNSUPPORTED, NotFoundError: Class.NOT_INSTALLED}
     class_ = next((word for kind, word in by_type.items() if isinstance(error, kind)), Class.BAD_REQUEST)
     if isinstance(error, NotFoundError) and error.kind != "not_installed":
@@ -104,7 +108,8 @@ def refusal(error: BeamError) -> Verdict:
 def _finish(
     order: Order, record: Record, verdict: Verdict, stop: Stop, face: Face | None, duration_s: float
 ) -> TurnFinished:
-    finished = finished_of(order, verdict, stop, face, duration_s)
+    finished, blanked = redact_event(finished_of(order, verdict, stop, face, duration_s))
+    finished = msgspec.structs.replace(finished, redacted=blanked)
     reached("finish.before")
     written = record(finished, sync=True)
     reached("finish.recorded")

@@ -142,6 +142,19 @@ def test_fake_model_runs_a_command_with_the_environment_and_ends_with_its_exit_c
 
 
 @pytest.mark.acceptance
+def test_fake_model_gives_a_cli_that_needs_files_a_scratch_home_that_is_gone_afterwards():
+    show = "cat $HOME/.codex/config.toml; echo; echo $HOME"
+    args = ["fake-model", "--env", "codex", "--", "sh", "-c", show]
+
+    ran = subprocess.run([*BEAM_DEV, *args], capture_output=True, text=True, timeout=30)
+
+    *config, home = ran.stdout.splitlines()
+    assert any(line.startswith('base_url = "http://127.0.0.1:') for line in config)
+    assert home != os.environ.get("HOME")
+    assert not Path(home).exists()
+
+
+@pytest.mark.acceptance
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_fake_model_as_it_ends_any_program(number: signal.Signals):
     with running("fake-model") as process:

@@ -80,6 +80,96 @@ def test_a_line_may_be_very_long(size: int) -> None:
     assert (ended.code, [len(line) for line in lines], lines[1]) == (0, [size, 3], b"end")
 
 
+HASTY = """
+import os
+os.set_blocking(1, False)
+rest = memoryview(b"0123456789abcde\\n" * 327_680 + b"the result\\n")
+try:
+    while rest:
+        rest = rest[os.write(1, rest):]
+except BlockingIOError:
+    pass
+"""
+
+
+def hasty(**more: Any) -> tuple[int | None, int, bool]:
+    """Code, bytes and whether the last line came, of an agent that writes 5 MiB, drops what does not fit, exits 0."""
+    ended, lines = outcome([*PYTHON, HASTY], **more)
+    return ended.code, sum(len(line) + 1 for line in lines), lines[-1] == b"the result"
+
+
+def test_an_agent_that_does_not_wait_for_its_reader_loses_output_to_a_pipe_and_nothing_to_a_file(
+    tmp_path: Path,
+) -> None:
+    whole = 16 * 327_680 + len("the result\n")
+    code, received, complete = hasty()
+    assert (code, received < whole, complete) == (0, True, False)
+    for _ in range(5):
+        assert hasty(stdout_in=tmp_path) == (0, whole, True)
+
+
+def test_a_reader_that_is_late_loses_nothing_of_a_file(tmp_path: Path) -> None:
+    lines: list[bytes] = []
+
+    async def main() -> spawn.Ended:
+        child = await start([*PYTHON, HASTY], lines.append, stdout_in=tmp_path)
+        while tree.start_ticks(child.pid):
+            time.sleep(0.01)  # the event loop is busy until the agent is over
+        return await child.wait()
+
+    assert run(main()).code == 0
+    assert (len(lines), lines[-1]) == (327_681, b"the result")
+
+
+def test_a_file_tells_each_line_when_it_is_written(tmp_path: Path) -> None:
+    async def main() -> list[bytes]:
+        lines: list[bytes] = []
+        arrived = asyncio.Event()
+
+        def on_line(line: bytes) -> None:
+            lines.append(line)
+            arrived.set()
+
+        child = await start(["cat"], on_line, stdin=True, stdout_in=tmp_path)
+        await child.write(b"one\n")
+        await arrived.wait()
+        assert lines == [b"one"]
+        await child.feed(b"two")
+        await child.wait()
+        return lines
+
+    assert run(main()) == [b"one", b"two"]
+
+
+def test_a_megabyte_waits_in_the_pipe_for_a_reader_that_is_late() -> None:
+    lines: list[bytes] = []
+    write = "import os; os.set_blocking(1, False); os._exit(os.write(1, b'x' * 1_000_000) != 1_000_000)"
+
+    async def main() -> spawn.Ended:
+        child = await start([*PYTHON, write], lines.append)
+        while tree.start_ticks(child.pid):
+            time.sleep(0.01)
+        return await child.wait()
+
+    assert (run(main()).code, [len(line) for line in lines]) == (0, [1_000_000])
+
+
+def test_what_the_pipe_holds_at_the_end_is_delivered_although_a_process_out_of_reach_keeps_it_open() -> None:
+    lines: list[bytes] = []
+
+    async def main() -> None:
+        child = await start(["sh", "-c", "echo last"], lines.append)
+        kept = os.dup(child._process.stdout.fileno())  # keeps the pipe; its writing end is opened again
+        again = os.open(f"/proc/self/fd/{kept}", os.O_WRONLY)
+        os.write(again, b"later\n")
+        await child.wait()
+        os.close(again)
+        os.close(kept)
+
+    run(main())
+    assert sorted(lines) == [b"last", b"later"]
+
+
 def test_a_line_beyond_the_limit_is_cut_and_told() -> None:
     told: list[None] = []
     ended, lines = outcome(

@@ -1,7 +1,7 @@
 """Installs the pinned agent CLIs into a cache outside the tree: `python -m tests.real.install`.
 
-The cache is `$BEAM_AGENTS_CACHE`, else `$XDG_CACHE_HOME/beam-agents`, else `~/.cache/beam-agents`; in it one directory a
-version of the lock file. Installed once, whole or not at all. Without npm it says so, and ends well unless
+The cache is `$BEAM_AGENTS_CACHE`, else `$XDG_CACHE_HOME/beam-agents`, else `~/.cache/beam-agents`; in it one directory
+a version of the lock file. Installed once, whole or not at all. Without npm it says so, and ends well unless
 `BEAM_REQUIRE_REAL_AGENTS` is set.
 """
 

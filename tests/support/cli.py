@@ -84,7 +84,9 @@ class Cli:
         code = done.returncode if done.returncode >= 0 else 128 - done.returncode
         return Ended(code, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
-    def start(self, *args: str, env: Mapping[str, str] = {}, stdin: Any = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+    def start(
+        self, *args: str, env: Mapping[str, str] = {}, stdin: Any = subprocess.DEVNULL
+    ) -> subprocess.Popen[bytes]:
         """Starts `beam ARGS`, in a session of its own."""
         return subprocess.Popen(
             [*BEAM, *args],
@@ -98,7 +100,7 @@ class Cli:
 
     def shell(self, script: str, timeout: float = 60, env: Mapping[str, str] = {}) -> Ended:
         """Runs a bash script in which `beam` is this beam."""
-        prelude = f"beam() {{ {' '.join(BEAM)} \"$@\"; }}\n"
+        prelude = f'beam() {{ {" ".join(BEAM)} "$@"; }}\n'
         done = subprocess.run(
             ["bash", "-c", prelude + script],
             cwd=self.project,
@@ -175,3 +177,6 @@ def kill_hard(process: subprocess.Popen[bytes]) -> None:
     """SIGKILL, and its end."""
     process.send_signal(signal.SIGKILL)
     process.wait(10)
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()

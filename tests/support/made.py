@@ -51,7 +51,9 @@ def kind(type_: Any) -> str:
     if origin is Literal:
         return " | ".join(f"`{arg}`" for arg in args)
     if origin is tuple:
-        return f"[{', '.join(kind(arg) for arg in args)}]" if Ellipsis not in args else f"list of {_within(kind(args[0]))}"
+        return (
+            f"[{', '.join(kind(arg) for arg in args)}]" if Ellipsis not in args else f"list of {_within(kind(args[0]))}"
+        )
     if origin is dict:
         return f"object of {kind(args[1])}"
     if isinstance(type_, type) and issubclass(type_, Enum | Struct):
@@ -124,7 +126,11 @@ def statuses() -> str:
     return table(
         ("status", "exit code", "the message"),
         [
-            (f"`{status}`", str(int(exit_code(status, None))), "is kept in `dead/`" if status in GIVEN_UP else "is done")
+            (
+                f"`{status}`",
+                str(int(exit_code(status, None))),
+                "is kept in `dead/`" if status in GIVEN_UP else "is done",
+            )
             for status in Status
         ],
     )
@@ -144,7 +150,9 @@ def outcome() -> str:
 def error_kinds() -> str:
     """What beam says when it can't go on."""
     found = [cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, BeamError)]
-    lines = [(f"`{c.kind}`", str(int(c.exit_code)), words(c)) for c in found if c not in (BeamError, errors.SignalledError)]
+    lines = [
+        (f"`{c.kind}`", str(int(c.exit_code)), words(c)) for c in found if c not in (BeamError, errors.SignalledError)
+    ]
     return table(("kind", "exit code", "when"), lines)
 
 
@@ -152,7 +160,11 @@ def settings() -> str:
     """The settings of an agent."""
     variables = {field: name for name, field in VARIABLES.items()}
     lines = [
-        (f"`{f.encode_name}`", _setting(f.encode_name, kind(f.type)), f"`{variables[f.name]}`" if f.name in variables else "")
+        (
+            f"`{f.encode_name}`",
+            _setting(f.encode_name, kind(f.type)),
+            f"`{variables[f.name]}`" if f.name in variables else "",
+        )
         for f in msgspec.structs.fields(AgentSettings)
     ]
     return f"{words(AgentSettings)}\n\n{table(('key', 'type', 'variable'), lines)}"
@@ -193,7 +205,9 @@ def access() -> str:
         for face, can in registry.adapter(name).card.faces.items():
             lines.append((f"`{name}`", face, ", ".join(f"`{word}`" for word in can.access) or "none of its own"))
     flags = [(f"`{word}`", f"`{' '.join(argv)}`") for word, argv in claude.exec.ACCESS.items()]  # type: ignore[attr-defined]
-    return f"{table(('adapter', 'face', 'access it can enforce'), lines)}\n{table(('access', 'flags of `claude`'), flags)}"
+    return (
+        f"{table(('adapter', 'face', 'access it can enforce'), lines)}\n{table(('access', 'flags of `claude`'), flags)}"
+    )
 
 
 def denied_variables() -> str:
@@ -218,15 +232,18 @@ def layers() -> str:
     return "```\n" + "\n  ↓\n".join("   ".join(names) for names in there if names) + "\n```\n"
 
 
-def _commands() -> Iterator[tuple[str, str]]:
+def _commands() -> Iterator[Any]:
+    """A context for every command, groups first."""
     from typer import _click as click
     from typer.main import get_command
 
     from beam.cli.app import app
 
-    def walk(command: Any, name: str, parent: Any) -> Iterator[tuple[str, str]]:
-        context = click.Context(command, info_name=name, parent=parent, terminal_width=88)
-        yield context.command_path, command.get_help(context)
+    def walk(command: Any, name: str, parent: Any) -> Iterator[Any]:
+        context = click.Context(
+            command, info_name=name, parent=parent, terminal_width=88, help_option_names=["-h", "--help"]
+        )
+        yield context
         if hasattr(command, "list_commands"):
             for each in command.list_commands(context):
                 yield from walk(command.get_command(context, each), each, context)
@@ -234,9 +251,17 @@ def _commands() -> Iterator[tuple[str, str]]:
     yield from walk(get_command(app), "beam", None)
 
 
+def commands() -> Iterator[tuple[str, list[str]]]:
+    """Every command's path and its options."""
+    for context in _commands():
+        found = [name for each in context.command.get_params(context) for name in (*each.opts, *each.secondary_opts)]
+        yield context.command_path, [name for name in found if name.startswith("-")]
+
+
 def cli() -> str:
     """The help of every command."""
-    return "".join(f"\n## {path}\n\n```\n{text.rstrip()}\n```\n" for path, text in _commands())
+    found = [(context.command_path, context.command.get_help(context)) for context in _commands()]
+    return "".join(f"\n## {path}\n\n```\n{text.rstrip()}\n```\n" for path, text in found)
 
 
 PARTS: dict[str, Callable[[], str]] = {

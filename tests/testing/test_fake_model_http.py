@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from beam.errors import ConfigError, DiskError, NotFoundError, UnsupportedError
+from beam.errors import ConfigError, DiskError, NotFoundError, UnsupportedError, UsageError
 from beam.testing.fake_model import FakeModel
 
 connections: list[http.client.HTTPConnection] = []
@@ -320,9 +320,60 @@ def test_a_script_may_be_a_file(tmp_path: Path):
         FakeModel({"rule": []})
 
 
+@pytest.mark.parametrize(
+    ("path", "data", "found"),
+    [
+        ("/v1/messages", {"messages": [{"role": "user", "content": "hi"}]}, ("content", 0, "text")),
+        ("/v1/responses", {"input": "hi"}, ("output", 0, "content", 0, "text")),
+        (
+            "/v1/chat/completions",
+            {"messages": [{"role": "user", "content": "hi"}]},
+            ("choices", 0, "message", "content"),
+        ),
+        (
+            "/v1beta/models/m:generateContent",
+            {"contents": [{"parts": [{"text": "hi"}]}]},
+            ("candidates", 0, "content", "parts", 0, "text"),
+        ),
+    ],
+)
+def test_each_api_has_its_path(path: str, data: Any, found: tuple[Any, ...]):
+    with FakeModel() as model:
+        connection = connect(model)
+        connection.request("POST", path, json.dumps(data))
+        value = json.loads(connection.getresponse().read())
+        for key in found:
+            value = value[key]
+
+    assert value == "ECHO[hi] turns=1"
+
+
+def test_the_names_of_models_may_be_looked_at():
+    with FakeModel() as model:
+        connection = connect(model)
+        connection.request("GET", "/v1/models?client_version=1")
+
+        assert [entry["id"] for entry in json.loads(connection.getresponse().read())["data"]] == ["scripted"]
+        assert model.prompts() == []
+
+
 def test_the_environment_of_an_adapter_points_at_the_model():
     with FakeModel() as model:
         assert model.env("claude")["ANTHROPIC_BASE_URL"] == model.url
+
+
+def test_an_adapter_that_needs_files_gets_them_in_a_scratch_home_and_not_without_one(tmp_path: Path):
+    with FakeModel() as model:
+        env = model.env("codex", tmp_path)
+
+        assert env["HOME"] == str(tmp_path)
+        assert f'base_url = "{model.url}/v1"' in (tmp_path / ".codex" / "config.toml").read_text()
+        assert "HOME" not in model.env("claude", tmp_path)
+        with pytest.raises(UsageError, match="codex"):
+            model.env("codex")
+        (tmp_path / "file").touch()
+        with pytest.raises(DiskError, match=r"config\.toml"):
+            model.env("codex", tmp_path / "file")
 
 
 def test_an_adapter_that_has_no_model_or_does_not_exist_is_refused():

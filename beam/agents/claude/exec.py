@@ -61,7 +61,7 @@ def launch(turn: Turn, host: Host) -> Launch:
             argv += (flag, _argument(flag, str(value)))
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries
     env = {"CLAUDE_CODE_MAX_RETRIES": str(retries)} | (_CLAUDE_MD if _leaves_folder_out(turn) else {})
-    return Launch(argv=tuple(argv), stdin=_prompt(turn), env=env)
+    return Launch(argv=tuple(argv), stdin=_prompt(turn), env=env, drops_output=True)
 
 
 def decoder(turn: Turn) -> Decoder:

@@ -107,7 +107,7 @@ class Printer:
         sys.stderr.flush()
 
     def outcome(self, outcome: Outcome) -> int:
-        """Prints the outcome; its exit code. Raises DiskError if stdout can't be written, BrokenPipeError if nobody reads."""
+        """Prints the outcome; its exit code. Raises DiskError if stdout can't be written."""
         try:
             self._say(outcome)
             sys.stdout.flush()

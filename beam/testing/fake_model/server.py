@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from beam.agents import registry
-from beam.errors import DiskError, UnsupportedError
+from beam.errors import DiskError, UnsupportedError, UsageError
 from beam.testing.fake_model.http import Server
 from beam.testing.fake_model.player import Player
 from beam.testing.fake_model.script import Asked, Script, load, parse
@@ -99,12 +99,14 @@ class FakeModel:
     ) -> None:
         self.stop()
 
-    def env(self, adapter: str) -> dict[str, str]:
+    def env(self, adapter: str, home: Path | None = None) -> dict[str, str]:
         """The variables that make a CLI of this adapter talk to this model only.
 
-        Raises NotFoundError for no adapter, UnsupportedError for one that can't be pointed at a model.
+        A CLI that needs a configuration file as well gets it under `home`, a scratch directory, and HOME names that.
+        Raises NotFoundError for no adapter, UnsupportedError for one that can't be pointed at a model, UsageError for
+        one that needs a home and got none.
         """
-        return model_env(adapter, self.url)
+        return model_env(adapter, self.url, home)
 
     def prompts(self) -> list[str]:
         """The last thing a person said, of each request for an answer, in order."""
@@ -122,22 +124,41 @@ class FakeModel:
                     file.write(json.dumps(msgspec.to_builtins(request)) + "\n")
 
 
-def model_env(adapter: str, url: str) -> dict[str, str]:
-    """The variables that make a CLI of this adapter talk to the model at `url` only.
+def model_env(adapter: str, url: str, home: Path | None = None) -> dict[str, str]:
+    """The variables that make a CLI of this adapter talk to the model at `url` only; see `FakeModel.env`."""
+    env: dict[str, str] = _env_module(adapter).fake_model_env(url)
+    written = model_files(adapter, url)
+    if not written:
+        return env
+    if home is None:
+        raise UsageError(f"{adapter} needs a scratch home for its configuration", "give env() a home", subject=adapter)
+    for name, data in written.items():
+        path = home / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        except OSError as error:
+            raise DiskError(f"can't write {path}: {error.strerror}", subject=str(path)) from error
+    return env | {"HOME": str(home)}
 
-    Raises NotFoundError for no adapter, UnsupportedError for one that can't be pointed at a model.
-    """
+
+def model_files(adapter: str, url: str) -> dict[str, bytes]:
+    """The configuration files, by their paths under HOME, that a CLI of this adapter needs beside its variables."""
+    module = _env_module(adapter)
+    files: dict[str, bytes] = module.fake_model_files(url) if hasattr(module, "fake_model_files") else {}
+    return files
+
+
+def _env_module(adapter: str) -> Any:
     if adapter not in registry.ADAPTERS:
         registry.adapter(adapter)
     name = f"{registry.ADAPTERS[adapter]}.env"
     try:
-        module = importlib.import_module(name)
+        return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name not in (name, registry.ADAPTERS[adapter]):
             raise
         raise UnsupportedError(f"{adapter} can't be pointed at a scripted model", subject=adapter) from error
-    env: dict[str, str] = module.fake_model_env(url)
-    return env
 
 
 def _script(given: Script | Mapping[str, Any] | Path | None) -> Script:

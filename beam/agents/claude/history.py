@@ -1,0 +1,241 @@
+"""Claude Code's transcripts: where they are, and what a line of one says.
+
+A transcript is append-only JSON Lines, one file a session, one a subagent or in-process teammate. Every line stands for
+itself; what calls and results of the team's tools mean is for `beam.teams` to say. Must not know: files, clocks.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from beam import events
+from beam.agents.base import native
+from beam.agents.claude.fields import Object, integer, obj, objects, string
+from beam.agents.claude.tools import Tools
+from beam.events import Event
+from beam.outcome import Usage
+
+_SLUG = re.compile(r"[^a-zA-Z0-9]")
+_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_LETTER = re.compile(r"<teammate-message ([^>\n]*)>\n(.*?)\n</teammate-message>", re.DOTALL)
+_ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
+_SYNTHETIC = "<synthetic>"
+_SILENT = frozenset(
+    {
+        "mode",
+        "permission-mode",
+        "file-history-snapshot",
+        "queue-operation",
+        "last-prompt",
+        "agent-setting",
+        "agent-name",
+        "agent-color",
+        "attachment",
+        "summary",
+        "custom-title",
+        "ai-title",
+        "progress",
+        "tag",
+    }
+)
+
+
+class Called(Struct, frozen=True, kw_only=True):
+    """A tool call in a line."""
+
+    call_id: str
+    name: str
+    input: dict[str, Any]
+
+
+class Returned(Struct, frozen=True, kw_only=True):
+    """A tool's result in a line; `record` is the CLI's own account of what the tool did."""
+
+    call_id: str
+    is_error: bool
+    record: dict[str, Any]
+
+
+class Heard(Struct, frozen=True, kw_only=True):
+    """A message of another member as the model got it."""
+
+    sender: str
+    text: str
+    summary: str = ""
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """One line of a transcript. `at` is its time (RFC 3339), `reply_id` the API message that an assistant line is part
+    of: its usage counts once, the last line's. `team` and `member` are said by teammates with their own process."""
+
+    kind: str
+    at: str = ""
+    session_id: str = ""
+    agent_id: str = ""
+    team: str = ""
+    member: str = ""
+    reply_id: str = ""
+    model: str = ""
+    usage: Usage | None = None
+    cache_write_tokens: int = 0
+    bodies: tuple[Event, ...] = ()
+    called: tuple[Called, ...] = ()
+    returned: tuple[Returned, ...] = ()
+    heard: tuple[Heard, ...] = ()
+    error: str = ""
+
+
+def projects(home: str) -> str:
+    """The directory of all transcripts below Claude Code's own directory."""
+    return f"{home}/projects"
+
+
+def slug(cwd: str) -> str:
+    """The name that a working directory has among them."""
+    return _SLUG.sub("-", cwd)
+
+
+def where(home: str, cwd: str, session_id: str) -> tuple[str, ...]:
+    """The paths of a session's transcript and of its subagents' directory; none for what is no session id."""
+    if not _ID.fullmatch(session_id):
+        return ()
+    base = f"{projects(home)}/{slug(cwd)}/{session_id}"
+    return (f"{base}.jsonl", f"{base}/subagents")
+
+
+def decode(line: bytes) -> Sequence[Event]:
+    """Bodies of what a line says."""
+    found = read(line)
+    return () if found is None else found.bodies
+
+
+def read(line: bytes, *, parent: str | None = None) -> Line | None:
+    """What a line says, `parent` being the call whose subagent's transcript it is in; None for a blank one.
+
+    Never raises: a line that nobody understands has an `unknown` body.
+    """
+    if not line or line.isspace():
+        return None
+    found = native(line)
+    if found is None:
+        return Line(kind="", bodies=(events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace")),))
+    value = found.value
+    kind = string(value, "type")
+    bodies: list[Event] = []
+    called: list[Called] = []
+    returned: list[Returned] = []
+    heard: list[Heard] = []
+    message = obj(value, "message")
+    if kind == "assistant":
+        bodies, called = _said(value, message, parent)
+    elif kind == "user":
+        bodies, returned, heard = _got(value, message, parent)
+    elif kind == "system":
+        bodies = _system(value)
+    elif kind == "attachment":
+        heard = _letters(string(obj(value, "attachment"), "prompt"))
+    elif kind not in _SILENT:
+        bodies = [events.Unknown(what=f"transcript/{kind or 'no type'}", raw=found.text)]
+    model = string(message, "model")
+    return Line(
+        kind=kind,
+        at=string(value, "timestamp"),
+        session_id=string(value, "sessionId"),
+        agent_id=string(value, "agentId"),
+        team=string(value, "teamName"),
+        member=string(value, "agentName"),
+        reply_id=string(message, "id"),
+        model=model,
+        usage=_usage(message) if kind == "assistant" and model != _SYNTHETIC else None,
+        cache_write_tokens=integer(obj(message, "usage"), "cache_creation_input_tokens") or 0,
+        bodies=tuple(bodies),
+        called=tuple(called),
+        returned=tuple(returned),
+        heard=tuple(heard),
+        error=_failure(value, message),
+    )
+
+
+def _said(value: Object, message: Object, parent: str | None) -> tuple[list[Event], list[Called]]:
+    if value.get("isApiErrorMessage") is True:
+        return [events.Notice(text=_failure(value, message), code="api_error")], []
+    bodies: list[Event] = []
+    called: list[Called] = []
+    for block in objects(message, "content"):
+        kind = string(block, "type")
+        if kind == "text" and string(block, "text"):
+            bodies.append(events.Text(text=string(block, "text"), parent=parent))
+        elif kind == "thinking" and string(block, "thinking"):
+            bodies.append(events.Thinking(text=string(block, "thinking"), parent=parent))
+        elif kind.endswith("tool_use"):
+            bodies += Tools().called(block, parent)
+            given = Called(call_id=string(block, "id"), name=string(block, "name"), input=obj(block, "input"))
+            called.append(given)
+        elif kind not in ("text", "thinking", "redacted_thinking"):
+            bodies.append(events.Unknown(what=f"assistant/{kind}"))
+    return bodies, called
+
+
+def _got(value: Object, message: Object, parent: str | None) -> tuple[list[Event], list[Returned], list[Heard]]:
+    content = message.get("content")
+    if isinstance(content, str):
+        return [], [], _letters(content)
+    bodies: list[Event] = []
+    returned: list[Returned] = []
+    heard: list[Heard] = []
+    record = obj(value, "toolUseResult")
+    for block in objects(message, "content"):
+        kind = string(block, "type")
+        if kind.endswith("tool_result"):
+            bodies += Tools().returned(block, record, parent)
+            is_error = block.get("is_error") is True
+            returned.append(Returned(call_id=string(block, "tool_use_id"), is_error=is_error, record=record))
+            if string(record, "filePath") and not is_error and string(record, "type") in ("create", "update"):
+                kind = "add" if string(record, "type") == "create" else "update"
+                bodies.append(events.FileChanged(path=string(record, "filePath"), kind=kind))
+        elif kind == "text":
+            heard += _letters(string(block, "text"))
+    return bodies, returned, heard
+
+
+def _letters(text: str) -> list[Heard]:
+    found = []
+    for match in _LETTER.finditer(text):
+        said = dict(_ATTRIBUTE.findall(match[1]))
+        sender, summary = html.unescape(said.get("teammate_id", "")), html.unescape(said.get("summary", ""))
+        found.append(Heard(sender=sender, text=match[2], summary=summary))
+    return found
+
+
+def _system(value: Object) -> list[Event]:
+    subtype = string(value, "subtype")
+    if subtype == "api_error":
+        return [events.Notice(text=string(obj(value, "error"), "message") or "API error", code="api_error")]
+    if subtype == "compact_boundary":
+        return [events.StatusChanged(state="compacting", detail="done")]
+    return []
+
+
+def _failure(value: Object, message: Object) -> str:
+    if value.get("isApiErrorMessage") is not True:
+        return ""
+    return "\n".join(string(block, "text") for block in objects(message, "content") if string(block, "text"))
+
+
+def _usage(message: Object) -> Usage | None:
+    used = obj(message, "usage")
+    if not used:
+        return None
+    fresh, read_, written = (
+        integer(used, key) for key in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    )
+    return Usage(
+        input_tokens=None if fresh is None else fresh + (read_ or 0) + (written or 0),
+        output_tokens=integer(used, "output_tokens"),
+        cached_tokens=read_,
+    )

@@ -1,0 +1,198 @@
+"""The broker of a root, from outside: start it detached, stop it, say how it is, print a unit for systemd."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from msgspec import Struct
+
+from beam import __version__, files, home
+from beam.broker import registry
+from beam.broker.registry import BrokerFile
+from beam.broker.world import World
+from beam.errors import NotFoundError, UnfinishedError, UnsupportedError
+from beam.process import tree
+
+_LOG_BYTES = 1024 * 1024
+_START_S = 15.0
+
+
+class BrokerStatus(Struct, frozen=True, kw_only=True):
+    """`beam broker status`. `skew`: its code is of another version than the one that asks. `rss_mb` is null where the
+    system does not say."""
+
+    pid: int
+    host: str
+    version: str
+    skew: bool
+    started_at: str
+    poll: float
+    cap: int
+    rss_mb: float | None
+    log: str
+
+
+def start(world: World, *, cap: int | None, poll: float, poll_only: bool) -> BrokerFile:
+    """A detached broker, serving. Raises UsageError if there is one already, UnfinishedError if it does not come up."""
+    home.create(world.home)
+    log = registry.log_path(world.home)
+    _rotate(log)
+    argv = [sys.executable, "-m", "beam", "--root", str(world.home.root), "broker", "--poll", f"{poll:g}"]
+    argv += ["--cap", str(cap)] if cap is not None else []
+    argv += ["--poll-only"] if poll_only else []
+    before = registry.running(world.home)
+    if before is not None:
+        registry.claim(world.home, before).release()
+    with files.disk("open", log):
+        handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        started = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=handle,
+            cwd=world.base,
+            env=dict(world.environ),
+            start_new_session=True,
+        )
+    finally:
+        os.close(handle)
+    until = time.monotonic() + _START_S
+    while time.monotonic() < until:
+        told = registry.running(world.home)
+        if told is not None and told.owner.pid == started.pid:
+            started.returncode = 0  # it outlives this process on purpose
+            return told
+        if started.poll() is not None:
+            break
+        time.sleep(0.02)
+    raise UnfinishedError(
+        f"the broker did not come up: {_last_line(log)}", f"its log: {log}", subject=str(log), kind="broker"
+    )
+
+
+def _rotate(log: Path) -> None:
+    try:
+        if log.stat().st_size > _LOG_BYTES:
+            log.rename(log.with_name(log.name + ".1"))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise files.disk_error("rotate", log, error) from error
+
+
+def _last_line(log: Path) -> str:
+    try:
+        lines = log.read_text(errors="replace").strip().splitlines()
+    except OSError:
+        return "it said nothing"
+    return lines[-1] if lines else "it said nothing"
+
+
+def stop(world: World, *, grace: float) -> BrokerFile:
+    """Asks the broker to stop, and after `grace` seconds to stop at once; returns when it is gone.
+
+    Raises NotFoundError where none runs, UnsupportedError for one on another host.
+    """
+    told = registry.running(world.home)
+    if told is None:
+        raise NotFoundError(f"no broker serves {world.home.root}", "beam broker start", subject=str(world.home.root))
+    if tree.is_alive(told.owner) is None:
+        raise UnsupportedError(
+            f"the broker of {world.home.root} runs on {told.owner.host} (pid {told.owner.pid})", "stop it there"
+        )
+    os.kill(told.owner.pid, signal.SIGTERM)
+    if not _gone(told, grace):
+        os.kill(told.owner.pid, signal.SIGTERM)
+        if not _gone(told, 15.0):
+            raise UnfinishedError(
+                f"the broker (pid {told.owner.pid}) does not end", f"kill -9 {told.owner.pid}", kind="broker"
+            )
+    return told
+
+
+def _gone(told: BrokerFile, seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    while tree.is_alive(told.owner):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def status(world: World) -> BrokerStatus | None:
+    """How the broker is; None where none runs."""
+    told = registry.running(world.home)
+    if told is None:
+        return None
+    return BrokerStatus(
+        pid=told.owner.pid,
+        host=told.owner.host,
+        version=told.version,
+        skew=told.version != __version__,
+        started_at=told.started_at,
+        poll=told.poll,
+        cap=told.cap,
+        rss_mb=_rss_mb(told.owner.pid) if tree.is_alive(told.owner) else None,
+        log=str(registry.log_path(world.home)),
+    )
+
+
+def _rss_mb(pid: int) -> float | None:
+    try:
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return round(int(line.split()[1]) / 1024, 1)
+    except (OSError, ValueError):
+        return None
+    return None
+
+
+def skew(world: World) -> str | None:
+    """What to say to somebody whose beam is not the broker's; null where all is well."""
+    told = registry.running(world.home)
+    if told is None or told.version == __version__:
+        return None
+    return f"the broker runs beam {told.version}, this is {__version__}; beam broker stop, then start"
+
+
+def unit(world: World) -> str:
+    """A systemd user unit that serves this root."""
+    return f"""\
+# ~/.config/systemd/user/beam-{world.base.name}.service
+[Unit]
+Description=beam broker of {world.base}
+
+[Service]
+ExecStart={sys.executable} -m beam --root {world.home.root} broker
+WorkingDirectory={world.base}
+Restart=on-failure
+KillMode=mixed
+TimeoutStopSec=60
+
+[Install]
+WantedBy=default.target
+"""
+
+
+def serve(world: World, *, cap: int | None, poll: float, poll_only: bool, grace: float) -> None:
+    """Serves in the foreground until a signal says to stop. Its talk goes to stderr, a line each, with the time."""
+    import asyncio
+
+    from beam.broker import loop
+
+    def say(text: str) -> None:
+        sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} beam broker: {text}\n")
+        sys.stderr.flush()
+
+    asyncio.run(loop.run(world, cap=cap or default_cap(), poll=poll, poll_only=poll_only, grace=grace, say=say))
+
+
+def default_cap() -> int:
+    """Turns at once, unless somebody says otherwise: agents mostly wait for their vendor."""
+    return max(4, 2 * (os.cpu_count() or 1))

@@ -1,0 +1,105 @@
+"""`beam broker`: a holder of all agents of a root, in the foreground or detached."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from typer import _click as click  # typer carries its own click; the one on PyPI would be a second one
+from typer.core import TyperGroup
+
+from beam.cli.context import context
+from beam.cli.group import App, Group
+from beam.cli.render.text import write_json
+from beam.errors import ExitCode
+
+
+class Serving(Group):
+    """The one group that does something without a command: it serves."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return TyperGroup.parse_args(self, ctx, args)
+
+
+app = App(help="Serve all agents of this root: in the foreground, or detached with `start`.", cls=Serving)
+
+
+@app.callback(invoke_without_command=True)
+def broker(
+    ctx: typer.Context,
+    poll: str = typer.Option("1s", "--poll", metavar="D", help="Look at everything this often, notified or not."),
+    poll_only: bool = typer.Option(False, "--poll-only", help="Never wait for notification (network file systems)."),
+    cap: int | None = typer.Option(
+        None, "--cap", metavar="N", min=1, help="Turns at once; default: 2 a core, at least 4."
+    ),
+    grace: str = typer.Option("30s", "--grace", metavar="D", help="When stopped, what running turns get."),
+) -> None:
+    """Serve all agents of this root until ^C.
+
+    ^C or TERM: no new turns, running ones get --grace and are then interrupted; again: at once.
+    """
+    from beam.durations import parse
+
+    if ctx.invoked_subcommand is None:
+        context(ctx).beam.serve(cap=cap, poll=parse(poll), poll_only=poll_only, grace=parse(grace))
+
+
+@app.verb()
+def start(
+    ctx: typer.Context,
+    poll: str = typer.Option("1s", "--poll", metavar="D", help="Look at everything this often, notified or not."),
+    poll_only: bool = typer.Option(False, "--poll-only", help="Never wait for notification (network file systems)."),
+    cap: int | None = typer.Option(
+        None, "--cap", metavar="N", min=1, help="Turns at once; default: 2 a core, at least 4."
+    ),
+) -> None:
+    """Start a detached broker; print its pid."""
+    from beam.durations import parse
+
+    call = context(ctx)
+    sys.stdout.write(f"{call.beam.start_broker(cap=cap, poll=parse(poll), poll_only=poll_only)}\n")
+
+
+@app.verb()
+def stop(
+    ctx: typer.Context,
+    grace: str = typer.Option("30s", "--grace", metavar="D", help="Running turns get this long; then at once."),
+) -> None:
+    """Stop the broker; return when it is gone."""
+    from beam.durations import parse
+
+    call = context(ctx)
+    call.note(f"the broker (pid {call.beam.stop_broker(grace=parse(grace))}) stopped")
+
+
+@app.verb()
+def status(ctx: typer.Context, as_json: bool = typer.Option(False, "--json", help="Print one JSON object.")) -> int:
+    """Say whether a broker serves this root; exit 4 if none does."""
+    from beam.cli.render.tables import ago, pairs
+    from beam.errors import NotFoundError
+
+    call = context(ctx)
+    found = call.beam.broker()
+    if found is None:
+        raise NotFoundError(f"no broker serves {call.beam.home.root}", "beam broker start", subject="broker")
+    if as_json:
+        write_json(found)
+        return int(ExitCode.COMPLETED)
+    pairs(
+        [
+            ("pid", f"{found.pid} on {found.host}"),
+            ("since", f"{found.started_at} ({ago(found.started_at)})"),
+            ("version", found.version + (" - not this one; stop and start it" if found.skew else "")),
+            ("turns", f"up to {found.cap} at once"),
+            ("poll", f"{found.poll:g} s"),
+            ("memory", f"{found.rss_mb} MB" if found.rss_mb is not None else "?"),
+            ("log", found.log),
+        ]
+    )
+    return int(ExitCode.COMPLETED)
+
+
+@app.verb()
+def service(ctx: typer.Context) -> None:
+    """Print a systemd user unit for this root's broker."""
+    sys.stdout.write(context(ctx).beam.broker_unit())

@@ -1,0 +1,101 @@
+"""An agent's stdout as a private file that is followed as it grows: for a CLI that drops what a full pipe won't take.
+
+Some runtimes write to a pipe without waiting and end with the rest unwritten (Claude Code 2.1: exit code 0, no result
+line, however eager the reader). A file takes everything at once. It has no name, so it goes with the last descriptor;
+until then it takes as much disk as the process wrote. Must not know who reads, or why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from beam import files
+from beam.process import table
+from beam.process.pipes import settle
+
+READ_BYTES = 256 * 1024  # at a time; other tasks run in between
+POLL_SECONDS = 0.02  # where the kernel tells nothing: macOS, or a user's inotify instances are used up
+_IN_MODIFY = 2
+
+
+class StdoutFile:
+    """One such file in `directory`; `sink` is the agent's descriptor. `closed` is done after all was delivered."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        directory: Path,
+        on_data: Callable[[bytes], None],
+        on_end: Callable[[], None],
+        *,
+        notified: bool = True,
+    ) -> None:
+        self.closed: asyncio.Future[None] = loop.create_future()
+        self._loop = loop
+        self._on_data = on_data
+        self._on_end = on_end
+        self._position = 0
+        self._until: int | None = None  # None: it may still grow
+        self._next: asyncio.Handle | None = None
+        path = directory / "stdout"
+        files.make_directory(directory)
+        with files.disk("make", path):
+            self.sink = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            self._source = os.open(path, os.O_RDONLY)
+            self._notices = table.inotify(os.fsencode(path), _IN_MODIFY) if notified else -1
+            path.unlink()
+        if self._notices >= 0:
+            loop.add_reader(self._notices, self._noticed)
+        else:
+            self._later(POLL_SECONDS)
+
+    def close_sink(self) -> None:
+        """The agent has its descriptor."""
+        os.close(self.sink)
+
+    def finish(self) -> None:
+        """Nobody writes any more: what is there now is all. It is delivered in pieces; wait for `closed`."""
+        if not self.closed.done():
+            self._until = os.fstat(self._source).st_size
+            self._later(0)
+
+    def close(self) -> None:
+        """Nothing more is delivered."""
+        if self.closed.done():
+            return
+        if self._next:
+            self._next.cancel()
+        if self._notices >= 0:
+            self._loop.remove_reader(self._notices)
+            os.close(self._notices)
+        os.close(self._source)
+        self._on_end()
+        settle(self.closed)
+
+    def _noticed(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._notices, 64 * 1024)
+        if self._next is None:
+            self._read()
+
+    def _read(self) -> None:
+        self._next = None
+        data = os.pread(self._source, READ_BYTES, self._position)
+        self._position += len(data)
+        if data:
+            self._on_data(data)
+        if self._until is not None and (not data or self._position >= self._until):
+            self.close()
+        elif len(data) == READ_BYTES or self._until is not None:
+            self._later(0)
+        elif self._notices < 0:
+            self._later(POLL_SECONDS)
+
+    def _later(self, seconds: float) -> None:
+        if self._next:
+            self._next.cancel()
+        self._next = self._loop.call_later(seconds, self._read) if seconds else self._loop.call_soon(self._read)

@@ -1,0 +1,146 @@
+"""Bytes of a terminal, cut into whole units: runs of text, control characters, escape sequences.
+
+It stands in front of the screen and is the only place that sees half a sequence or half a character. What a child
+writes may be anything: no input raises, hangs or makes it keep more than `KEPT_CHARACTERS`. Must not know what a
+sequence means.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from msgspec import Struct
+
+KEPT_CHARACTERS = 64 * 1024  # of one control string: a longer one is dropped, none that matters here is
+SKIPPED_CHARACTERS = 16 * 1024 * 1024  # after that many, a string that never ends was none (a picture may take these)
+
+_CSI = r"\[[\x00-\x17\x19\x1c-\x1f0-?]{0,256}[\x00-\x17\x19\x1c-\x1f -/]{0,16}"
+_PLAIN = r"(?![\[\]PX^_])[ -/]{0,16}"
+_OSC = r"\][^\x07\x18\x1a\x1b\x9c]*"
+_OTHER_STRING = r"[PX^_][^\x18\x1a\x1b\x9c]*"
+_TOKEN = re.compile(
+    r"[^\x00-\x1f\x7f-\x9f]+"
+    rf"|\x1b{_CSI}[@-~]"
+    rf"|\x1b{_OSC}(?:\x07|\x1b\\|\x9c|(?=[\x18\x1a]|\x1b[^\\]))"
+    rf"|\x1b{_OTHER_STRING}(?:\x1b\\|\x9c|(?=[\x18\x1a]|\x1b[^\\]))"
+    rf"|\x1b{_PLAIN}[0-~]"
+    r"|[\x00-\x1a\x1c-\x1f\x7f-\x9f]"
+    rf"|\x1b(?:{_OSC}\x1b?|{_OTHER_STRING}\x1b?|{_CSI}|{_PLAIN})"  # cut off by the end of the data, or malformed
+)
+_UNFINISHED = re.compile(rf"\x1b(?:{_CSI}|{_OSC}\x1b?|{_OTHER_STRING}\x1b?|{_PLAIN})\Z")
+_STRING_END = {"]": re.compile(r"[\x07\x18\x1a\x1b\x9c]")} | dict.fromkeys("PX^_", re.compile(r"[\x18\x1a\x1b\x9c]"))
+_CONTROLS = re.compile(r"[\x00-\x1a\x1c-\x1f]")
+
+
+class Sequence(Struct, frozen=True):
+    """An escape sequence, read. `kind` is `[` (CSI), `]` (OSC), `P`, `X`, `^`, `_` (strings) or "" for any other.
+
+    CSI: `prefix` is one of `<=>?` or "", `middle` its intermediate characters, `final` says what it does. Strings have
+    their content in `parameters`, without the terminator.
+    """
+
+    kind: str
+    parameters: str = ""
+    prefix: str = ""
+    middle: str = ""
+    final: str = ""
+
+
+class Tokenizer:
+    """Cuts what it is fed, whatever the pieces: the units are the same for any split, but that text may be parted."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._held = ""
+        self._string: str | None = None  # the kind of the control string that we are in
+        self._pieces: list[str] = []
+        self._length = 0
+
+    def feed(self, data: bytes) -> list[str]:
+        """The units that are complete now. A unit that begins with ESC is a whole sequence for `read`."""
+        text = self._decoder.decode(data)
+        if self._held:
+            text, self._held = self._held + text, ""
+        done: list[str] = []
+        if self._string is not None:
+            text = self._continue(text, done)
+        found: list[str] = _TOKEN.findall(text)
+        if found and found[-1][0] == "\x1b":
+            self._keep(found)
+        return done + found if done else found
+
+    def _keep(self, found: list[str]) -> None:
+        """Holds the last unit back if it is not whole."""
+        last = found[-1]
+        if not _UNFINISHED.match(last):
+            return
+        found.pop()
+        if last[1:2] and last[1] in "]PX^_":
+            if last[-1] == "\x1b":  # its terminator may be cut in two
+                last, self._held = last[:-1], "\x1b"
+            self._open(last)
+        else:
+            self._held = last
+
+    def _open(self, text: str) -> None:
+        self._string, self._pieces, self._length = text[1], [], 0
+        self._add(text)
+
+    def _add(self, piece: str) -> None:
+        self._length += len(piece)
+        if self._length <= KEPT_CHARACTERS:
+            self._pieces.append(piece)
+        else:
+            self._pieces.clear()
+
+    def _continue(self, text: str, done: list[str]) -> str:
+        """Goes on with a control string; the rest after its end."""
+        assert self._string is not None
+        end = _STRING_END[self._string].search(text)
+        if end is None:
+            self._add(text)
+            if self._length > SKIPPED_CHARACTERS:
+                self._string = None
+            return ""
+        at = end.start()
+        if text[at] == "\x1b" and at + 1 == len(text):
+            self._add(text[:at])
+            self._held = "\x1b"
+            return ""
+        self._add(text[:at])
+        if text[at] == "\x1b":
+            after = at + 2 if text[at + 1] == "\\" else at
+        else:
+            after = at if text[at] in "\x18\x1a" else at + 1
+        if self._length <= KEPT_CHARACTERS:
+            done.append("".join(self._pieces) + "\x1b\\")
+        self._string, self._pieces = None, []
+        return text[after:]
+
+
+def read(token: str) -> Sequence:
+    """What a unit that begins with ESC says. A malformed one is a sequence without a final character."""
+    kind = token[1:2]
+    if kind == "[":
+        body = _CONTROLS.sub("", token[2:])
+        if not body or not "@" <= body[-1] <= "~":
+            return Sequence("[")
+        prefix = body[0] if body[0] in "<=>?" else ""
+        content = body[len(prefix) : -1]
+        parameters = content.rstrip(" !\"#$%&'()*+,-./")
+        return Sequence("[", parameters, prefix, content[len(parameters) :], body[-1])
+    if kind and kind in "]PX^_":
+        if len(token) > KEPT_CHARACTERS:
+            return Sequence(kind)
+        content = token[2:]
+        for terminator in ("\x1b\\", "\x9c", "\x07"):
+            if content.endswith(terminator) and (kind == "]" or terminator != "\x07"):
+                return Sequence(kind, content[: -len(terminator)])
+        return Sequence(kind, content)
+    return Sequence("", middle=token[1:-1], final=token[-1]) if len(token) > 1 else Sequence("")
+
+
+def controls(token: str) -> str:
+    """The control characters inside a CSI sequence: a terminal obeys them first."""
+    return "".join(_CONTROLS.findall(token))

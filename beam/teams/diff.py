@@ -1,0 +1,330 @@
+"""Teams, from snapshots to events: what the files, transcripts, hooks and processes say goes in, what happened comes out.
+
+Give it values as they are read; a value that could not be read is simply not given, so the last good one stays. Every
+event has the time at which it happened, whenever it was seen. Must not know: paths, clocks, who reads the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from beam import events as all_events
+from beam.agents.claude.fields import string
+from beam.agents.claude.history import Line
+from beam.clock import rfc3339
+from beam.events import Event
+from beam.teams.mail import Letter, Post
+from beam.teams.members import Ask, Members
+from beam.teams.model import LEAD, HookCall, Mail, Roster, Session, Task, digest, frame_of, when_ns
+from beam.teams.once import Once
+from beam.teams.records import Call, proof
+from beam.teams.tasks import Tasks
+from beam.teams.tell import Tell
+
+CONFIG_GONE_NS = 2_000_000_000
+STARTING_NS = 10_000_000_000
+_NEAR_NS = 15_000_000_000
+_CALLS = 5_000
+
+Key = tuple[str, str]  # home, team
+
+
+class Team:
+    """What is known of one team. `session_id` is its lead's conversation, which after a resume is another than the
+    configuration says; `lead_pid` is null while no living process of the lead is known."""
+
+    def __init__(self, home: str, name: str, once: Once) -> None:
+        self.home = home
+        self.name = name
+        self.tell = Tell(name, home)
+        self.post = Post(self.tell, once)
+        self.tasks = Tasks(self.tell, once)
+        self.members = Members(self.tell, once)
+        self.roster: Roster | None = None
+        self.session_id = ""
+        self.lead_pid: int | None = None
+        self.is_stale = False
+        self.is_ended = False
+        self.config_gone_ns = 0
+        self.said_gone = False
+        self.calls: dict[str, tuple[str, dict[str, object]]] = {}
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it has a configuration and a lead that was not found dead."""
+        return self.roster is not None and not self.is_stale and not self.is_ended
+
+
+class Diff:
+    """All teams of some homes. Methods return the events that the news makes, unordered."""
+
+    def __init__(self) -> None:
+        self.teams: dict[Key, Team] = {}
+        self.sessions: dict[tuple[str, int], Session] = {}
+        self._onces: dict[Key, Once] = {}
+        self._speakers: dict[tuple[str, str], tuple[str, str]] = {}
+        self._calls_done = Once()
+
+    def team(self, home: str, name: str) -> Team:
+        """The team of that name; made if it is new."""
+        key = (home, name)
+        if key not in self.teams:
+            self.teams[key] = Team(home, name, self._onces.setdefault(key, Once()))
+        return self.teams[key]
+
+    # -- files ---------------------------------------------------------------------------------------------------------
+
+    def config(self, home: str, name: str, roster: Roster, at_ns: int) -> list[Event]:
+        """A team's configuration as it is."""
+        team = self.team(home, name)
+        events: list[Event] = []
+        team.config_gone_ns, team.said_gone = 0, False
+        if team.roster is None:
+            lead = roster.lead
+            team.session_id = team.session_id or roster.session_id
+            told = {
+                "lead": lead.name if lead else "",
+                "session_id": roster.session_id,
+                "cwd": lead.cwd if lead else "",
+            }
+            when = roster.created_ns or at_ns
+            key = f"started/{when // 1_000_000}"
+            events.append(team.tell(all_events.TeamStarted, when, "", key, "files", **told))
+        team.roster = roster
+        self._speakers[home, roster.session_id] = (name, lead.name if (lead := roster.lead) else LEAD)
+        events += team.members.roster(roster, at_ns)
+        return events
+
+    def config_gone(self, home: str, name: str, at_ns: int) -> None:
+        """A team's configuration is not there; what it said stays until the team's directory goes, too."""
+        team = self.teams.get((home, name))
+        if team is not None and team.roster is not None and not team.config_gone_ns:
+            team.config_gone_ns = at_ns
+
+    def team_gone(self, home: str, name: str, at_ns: int) -> list[Event]:
+        """A team's directory is gone."""
+        team = self.teams.get((home, name))
+        if team is None or team.is_ended:
+            return []
+        return self._end(team, at_ns, "its lead left" if team.roster else "its directory is gone")
+
+    def _end(self, team: Team, at_ns: int, reason: str) -> list[Event]:
+        events: list[Event] = []
+        for to in team.post.inboxes():
+            events += team.post.gone(to, at_ns, "the team ended before it was read")
+        if team.roster is not None:
+            for name in list(team.members.present):
+                events += team.members.left(name, at_ns, "the team ended", "files")
+            created = (team.roster.created_ns or at_ns) // 1_000_000
+            events.append(team.tell(all_events.TeamEnded, at_ns, "", f"ended/{created}", "files", reason=reason))
+        team.is_ended = True
+        team.roster = None
+        return events
+
+    def inbox(self, home: str, name: str, to: str, mails: Sequence[Mail], at_ns: int) -> list[Event]:
+        """An inbox as it is."""
+        team = self.team(home, name)
+        events, fresh = team.post.inbox(to, mails, at_ns)
+        for letter in fresh:
+            events += team.members.frame(letter, "files")
+        for event in list(events):
+            if isinstance(event, all_events.MailDelivered) and to in team.members.present and to != LEAD:
+                events += team.members.working(to, when_ns(event.ts), "files", "mail")
+        return events
+
+    def inbox_gone(self, home: str, name: str, to: str, at_ns: int) -> list[Event]:
+        """An inbox's file is gone, and the team is not."""
+        return self.team(home, name).post.gone(to, at_ns, "its inbox was deleted")
+
+    def task(self, home: str, name: str, task: Task, at_ns: int) -> list[Event]:
+        """A task's file as it is."""
+        return self.team(home, name).tasks.file(task, at_ns)
+
+    def task_gone(self, home: str, name: str, task_id: str, at_ns: int) -> list[Event]:
+        """A task's file is gone."""
+        return self.team(home, name).tasks.gone(task_id, at_ns)
+
+    # -- processes -----------------------------------------------------------------------------------------------------
+
+    def session(self, home: str, session: Session) -> list[Event]:
+        """A line of the register of sessions: what its lead does."""
+        self.sessions[home, session.pid] = session
+        team = next((t for t in self.teams.values() if t.home == home and t.lead_pid == session.pid), None)
+        lead = team.roster.lead if team is not None and team.roster is not None else None
+        if team is None or lead is None or not session.status_ns:
+            return []
+        if session.status == "idle":
+            return team.members.idle(lead.name, session.status_ns, "process")
+        return team.members.working(lead.name, session.status_ns, "process", session.status)
+
+    def session_gone(self, home: str, pid: int) -> None:
+        """A process is in the register no more."""
+        self.sessions.pop((home, pid), None)
+
+    def lead_of(self, team: Team) -> Session | None:
+        """The session that leads the team, by its id, or else, after a resume, by its directory and time."""
+        roster = team.roster
+        if roster is None:
+            return None
+        here = [session for (home, _), session in self.sessions.items() if home == team.home]
+        exact = next((session for session in here if session.session_id in (roster.session_id, team.session_id)), None)
+        if exact is not None:
+            return exact
+        taken = {one.roster.session_id for one in self.teams.values() if one.roster is not None}
+        cwd = roster.lead.cwd if roster.lead else ""
+        near = [
+            session
+            for session in here
+            if session.cwd == cwd
+            and session.session_id not in taken
+            and abs(session.started_ns - roster.created_ns) < _NEAR_NS
+        ]
+        return near[0] if len(near) == 1 else None
+
+    def lead_lives(self, team: Team, session: Session) -> list[Event]:
+        """The lead's process was found alive."""
+        team.lead_pid, team.session_id, team.is_stale = session.pid, session.session_id, False
+        self._speakers[team.home, session.session_id] = (team.name, LEAD)
+        return self.session(team.home, session)
+
+    def lead_died(self, team: Team, at_ns: int, *, orphans: Mapping[str, int | None]) -> list[Event]:
+        """No living process leads the team. `orphans`: members with processes of their own that may run on."""
+        if team.is_stale or team.roster is None:
+            return []
+        pid, team.lead_pid, team.is_stale = team.lead_pid, None, True
+        created = (team.roster.created_ns or at_ns) // 1_000_000
+        reason = f"its lead (pid {pid}) is gone" if pid else "no process leads it"
+        told = {"reason": reason, "pid": pid}
+        stale = team.tell(all_events.TeamStale, at_ns, "", f"stale/{created}", "process", **told)
+        return [stale, *team.members.orphaned(dict(orphans), at_ns)]
+
+    def tick(self, team: Team, at_ns: int) -> list[Event]:
+        """What only the passing of time tells."""
+        if not team.config_gone_ns or at_ns - team.config_gone_ns < CONFIG_GONE_NS or team.said_gone:
+            return []
+        team.said_gone = True
+        if team.is_stale or team.lead_pid is None:
+            return self._end(team, at_ns, "its config.json is gone and nobody leads it")
+        text = f"team {team.name} has no config.json any more; its lead still runs"
+        return [team.tell.body(all_events.Notice(text=text, code="team_config_gone"), rfc3339(at_ns), "")]
+
+    # -- transcripts ---------------------------------------------------------------------------------------------------
+
+    def line(self, team: Team, member: str, line: Line, *, is_member: bool = True) -> list[Event]:
+        """A line of a member's transcript, or of a subagent's that the member started (then not `is_member`)."""
+        at_ns = when_ns(line.at)
+        if line.session_id and line.member:
+            self._speakers[team.home, line.session_id] = (team.name, line.member)
+        events: list[Event] = [team.tell.body(body, line.at, member) for body in line.bodies if line.at]
+        if not is_member:
+            return events
+        if line.kind in ("user", "assistant") and at_ns and member != LEAD:
+            events += team.members.working(member, at_ns, "transcript", "transcript")
+        for called in line.called:
+            team.calls[called.call_id] = (called.name, called.input)
+            if len(team.calls) > _CALLS:
+                del team.calls[next(iter(team.calls))]
+        for back in line.returned:
+            name, given = team.calls.pop(back.call_id, ("", {}))
+            call = Call(
+                name=name,
+                call_id=back.call_id,
+                by=member,
+                at_ns=at_ns,
+                source="transcript",
+                input=given,
+                record=back.record,
+            )
+            events += self._proved(team, call)
+        for heard in line.heard:
+            frame = frame_of(heard.text)
+            said = string(frame, "timestamp")
+            mail = Mail(
+                id=digest(heard.sender, said or line.at, heard.text),
+                sender=heard.sender,
+                text=heard.text,
+                summary=heard.summary,
+                sent_ns=when_ns(said) or at_ns,
+                kind=string(frame, "type") or "message",
+                frame=frame,
+            )
+            events += self._heard(team, member, mail, at_ns)
+        return events
+
+    def _heard(self, team: Team, member: str, mail: Mail, at_ns: int) -> list[Event]:
+        if mail.kind == "teammate_terminated":
+            return team.members.frame(Letter(mail, member, at_ns), "transcript")
+        is_prompt = any(one.name == member and one.prompt == mail.text for one in team.members.present.values())
+        is_proof = not is_prompt and (bool(mail.frame) or mail.sender not in team.members.present)
+        events, letter = team.post.heard(member, mail, "transcript", is_proof=is_proof)
+        if letter is not None:
+            events += team.members.frame(letter, "transcript")
+        return events
+
+    def _proved(self, team: Team, call: Call) -> list[Event]:
+        if not self._calls_done.first((team.home, team.name, call.call_id)):
+            return []
+        found = proof(call)
+        if found.change is not None:
+            return team.tasks.proved(found.change)
+        if found.spawned is not None:
+            if found.spawned.name in team.members.present:
+                return []
+            return team.members.joined(found.spawned, call.source, call.at_ns)
+        if found.mail is not None and found.failed:
+            return team.post.failed(found.to, found.mail, found.failed, call.source)
+        if found.mail is not None:
+            return team.post.sent(found.to, found.mail, call.source)
+        return []
+
+    # -- hooks ---------------------------------------------------------------------------------------------------------
+
+    def hook(self, home: str, call: HookCall) -> list[Event]:
+        """One call of a hook; nothing where no team is known for it."""
+        name, speaker = self._speakers.get((home, call.session_id), ("", ""))
+        team = self.teams.get((home, call.team or name))
+        if team is None or (team.roster is None and not team.is_ended):
+            return []
+        member = call.member or speaker
+        match call.event:
+            case "PostToolUse":
+                made = Call(
+                    name=call.tool,
+                    call_id=call.call_id,
+                    by=member,
+                    at_ns=call.at_ns,
+                    source="hook",
+                    input=call.input,
+                    record=call.response,
+                )
+                return [*self._permitted(team, member, call), *self._proved(team, made)]
+            case "PostToolUseFailure":
+                return self._permitted(team, member, call)
+            case "PermissionRequest":
+                return self._wants(team, member, call)
+            case "TeammateIdle":
+                return team.members.idle(member, call.at_ns, "hook")
+            case "SubagentStart" if member in team.members.present:
+                return team.members.working(member, call.at_ns, "hook", "a turn")
+        return []
+
+    def _wants(self, team: Team, member: str, call: HookCall) -> list[Event]:
+        text = string(call.input, "description") or string(call.input, "command")
+        request_id = f"{member}-{call.tool}-{call.at_ns // 1_000_000}"
+        ask = Ask(
+            what="permission",
+            request_id=request_id,
+            sender=member,
+            to=LEAD,
+            text=text,
+            at_ns=call.at_ns,
+            tool=call.tool,
+        )
+        return team.members.asked(ask, "hook", call.input)
+
+    def _permitted(self, team: Team, member: str, call: HookCall) -> list[Event]:
+        """A tool that was asked for ran: it was permitted."""
+        for request_id, ask in list(team.members.asks.items()):
+            if ask.what == "permission" and ask.sender == member and ask.tool == call.tool:
+                return team.members.answered("permission", request_id, LEAD, call.at_ns, "hook", approved=True)
+        return []

@@ -1,0 +1,189 @@
+"""A team's mail: snapshots of inboxes, and what transcripts and hooks prove, in; sent, delivered and lost, out.
+
+An inbox is a queue: a message that is gone from it was taken. A message is known by its id, else by sender, time and
+text; what a member heard has no id and is matched by sender and text. Must not know: files, clocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from beam.events import Event, MailDelivered, MailLost, MailSent
+from beam.teams.model import Mail
+from beam.teams.once import Once
+from beam.teams.tell import Tell
+
+_KEPT = 20_000
+
+
+class Letter(Struct):
+    """One message as far as it is known. Times are nanoseconds since 1970, 0 for never."""
+
+    mail: Mail
+    to: str
+    at_ns: int
+    in_inbox: bool = False
+    ended_ns: int = 0
+
+
+class Post:
+    """The mail of one team."""
+
+    def __init__(self, tell: Tell, once: Once) -> None:
+        self._tell = tell
+        self._once = once
+        self._letters: dict[tuple[str, str], Letter] = {}
+        self._by_text: dict[tuple[str, str, str], list[Letter]] = {}
+        self._inboxes: dict[str, set[str]] = {}
+
+    @property
+    def waiting(self) -> list[Letter]:
+        """The messages that nobody took yet, the oldest first."""
+        found = [letter for letter in self._letters.values() if letter.in_inbox and not letter.ended_ns]
+        return sorted(found, key=lambda letter: letter.at_ns)
+
+    @property
+    def letters(self) -> list[Letter]:
+        """Every message that is remembered, the oldest first."""
+        return sorted(self._letters.values(), key=lambda letter: letter.at_ns)
+
+    def inboxes(self) -> list[str]:
+        """Whose inboxes were seen."""
+        return sorted(self._inboxes)
+
+    def inbox(self, to: str, mails: Sequence[Mail], at_ns: int) -> tuple[list[Event], list[Letter]]:
+        """An inbox as it is: what that says, and the messages in it that are new here."""
+        events: list[Event] = []
+        fresh: list[Letter] = []
+        now = set()
+        for mail in mails:
+            now.add(mail.id)
+            letter = self._letters.get((to, mail.id))
+            if letter is None:
+                letter = self._adopt(to, mail) or self._add(to, mail, at_ns)
+                sent = self._sent(letter, "files")
+                if sent is not None:
+                    events.append(sent)
+                    fresh.append(letter)
+            letter.in_inbox = True
+            if mail.is_read:
+                events += self._delivered(letter, at_ns, "files")
+        for gone in self._inboxes.get(to, set()) - now:
+            events += self._delivered(self._letters[to, gone], at_ns, "files")
+        self._inboxes[to] = now
+        return events, fresh
+
+    def _adopt(self, to: str, mail: Mail) -> Letter | None:
+        """The message that a member was heard to get before its inbox was seen, now under its right id."""
+        for letter in self._by_text.get((to, mail.sender, mail.text.strip()), ()):
+            if letter.mail.id.startswith("~") and letter.mail.id != mail.id and not letter.in_inbox:
+                self._letters.pop((to, letter.mail.id), None)
+                letter.mail = mail
+                self._letters[to, mail.id] = letter
+                self._once.first(("mail", to, mail.id))
+                return letter
+        return None
+
+    def gone(self, to: str, at_ns: int, why: str) -> list[Event]:
+        """The inbox's file is gone: what lay in it is lost."""
+        events: list[Event] = []
+        for mail_id in sorted(self._inboxes.pop(to, set())):
+            letter = self._letters[to, mail_id]
+            if not letter.ended_ns:
+                letter.ended_ns = at_ns
+                events.append(self._lost(letter.mail, to, at_ns, why, "files"))
+        return events
+
+    def sent(self, to: str, mail: Mail, source: str) -> list[Event]:
+        """A sender's own record of a message that went into an inbox."""
+        if (to, mail.id) in self._letters:
+            return []
+        sent = self._sent(self._adopt(to, mail) or self._add(to, mail, mail.sent_ns), source)
+        return [] if sent is None else [sent]
+
+    def failed(self, to: str, mail: Mail, why: str, source: str) -> list[Event]:
+        """A sender's own record of a message that never got into an inbox; `mail.id` is the call's."""
+        if not self._once.first(("lost", to, mail.id)):
+            return []
+        return [self._lost(mail, to, mail.sent_ns, why, source)]
+
+    def heard(self, to: str, mail: Mail, source: str, *, is_proof: bool) -> tuple[list[Event], Letter | None]:
+        """A member got a message, as its transcript has it: what that says, and the message if it was not known.
+
+        `is_proof`: that it was sent is proved by this alone, no other record of it is to come.
+        """
+        known = self._by_text.get((to, mail.sender, mail.text.strip()), [])
+        open_ = next((letter for letter in known if not letter.ended_ns), None)
+        if open_ is not None:
+            return self._delivered(open_, mail.sent_ns, source), None
+        if known or not is_proof:
+            return [], None
+        letter = self._add(to, mail, mail.sent_ns)
+        sent = self._sent(letter, source)
+        return [*([] if sent is None else [sent]), *self._delivered(letter, mail.sent_ns, source)], letter
+
+    def _add(self, to: str, mail: Mail, at_ns: int) -> Letter:
+        letter = Letter(mail, to, mail.sent_ns or at_ns)
+        self._letters[to, mail.id] = letter
+        self._by_text.setdefault((to, mail.sender, mail.text.strip()), []).append(letter)
+        if len(self._letters) > _KEPT:
+            self._forget()
+        return letter
+
+    def _forget(self) -> None:
+        for key in [key for key, letter in self._letters.items() if letter.ended_ns][: _KEPT // 4]:
+            letter = self._letters.pop(key)
+            self._by_text.pop((letter.to, letter.mail.sender, letter.mail.text.strip()), None)
+
+    def _sent(self, letter: Letter, source: str) -> Event | None:
+        mail = letter.mail
+        if not self._once.first(("mail", letter.to, mail.id)):
+            return None
+        return self._tell(
+            MailSent,
+            letter.at_ns,
+            mail.sender,
+            f"sent/{letter.to}/{mail.id}",
+            source,
+            mail_id=mail.id,
+            sender=mail.sender,
+            to=letter.to,
+            text=mail.text,
+            summary=mail.summary,
+            kind=mail.kind,
+            colour=mail.colour,
+        )
+
+    def _delivered(self, letter: Letter, at_ns: int, source: str) -> list[Event]:
+        if letter.ended_ns:
+            return []
+        letter.ended_ns = max(at_ns, letter.at_ns)
+        return [
+            self._tell(
+                MailDelivered,
+                letter.ended_ns,
+                letter.to,
+                f"delivered/{letter.to}/{letter.mail.id}",
+                source,
+                mail_id=letter.mail.id,
+                sender=letter.mail.sender,
+                to=letter.to,
+                waited_s=round((letter.ended_ns - letter.at_ns) / 1e9, 3),
+            )
+        ]
+
+    def _lost(self, mail: Mail, to: str, at_ns: int, why: str, source: str) -> Event:
+        return self._tell(
+            MailLost,
+            at_ns,
+            mail.sender,
+            f"lost/{to}/{mail.id}",
+            source,
+            mail_id="" if source != "files" else mail.id,
+            sender=mail.sender,
+            to=to,
+            why=why,
+            text=mail.text,
+        )

@@ -1,0 +1,237 @@
+"""A team's members: who is in it, who works, who waits, who asks for what.
+
+Their states come from five sources with times of their own; news that is older than what is known changes nothing.
+Must not know: files, clocks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from beam import events as all_events
+from beam.agents.base import raw_json
+from beam.agents.claude.fields import string
+from beam.events import Event
+from beam.teams.mail import Letter
+from beam.teams.model import LEAD, Mail, Member, Roster
+from beam.teams.once import Once
+from beam.teams.tell import Tell
+
+_REQUESTS = {
+    "plan_approval_request": "plan",
+    "permission_request": "permission",
+    "sandbox_permission_request": "permission",
+    "shutdown_request": "shutdown",
+}
+_ANSWERS = {
+    "plan_approval_response": "plan",
+    "permission_response": "permission",
+    "sandbox_permission_response": "permission",
+    "shutdown_approved": "shutdown",
+    "shutdown_rejected": "shutdown",
+}
+
+
+class State(Struct):
+    """What a member does, and since when."""
+
+    word: str = ""
+    since_ns: int = 0
+    summary: str = ""
+
+
+class Ask(Struct, frozen=True, kw_only=True):
+    """A request that has no answer yet."""
+
+    what: str
+    request_id: str
+    sender: str
+    to: str
+    text: str
+    at_ns: int
+    tool: str = ""
+
+
+class Members:
+    """The members of one team."""
+
+    def __init__(self, tell: Tell, once: Once) -> None:
+        self._tell = tell
+        self._once = once
+        self.present: dict[str, Member] = {}
+        self.states: dict[str, State] = {}
+        self.asks: dict[str, Ask] = {}
+
+    def roster(self, roster: Roster, at_ns: int) -> list[Event]:
+        """The team's configuration as it is."""
+        events: list[Event] = []
+        now = {member.name: member for member in roster.members}
+        for name, member in now.items():
+            before = self.present.get(name)
+            if before is not None and before.joined_ns != member.joined_ns:
+                events += self.left(name, at_ns, "another took its name", "files")
+            if name not in self.present:
+                events += self.joined(member, "files", at_ns)
+            self.present[name] = member
+            if member.active is not None and (before is None or before.active != member.active):
+                if member.active:
+                    events += self.working(name, at_ns, "files", "its pane")
+                else:
+                    events += self.idle(name, at_ns, "files")
+        for name in [name for name in self.present if name not in now]:
+            events += self.left(name, at_ns, "", "files")
+        return events
+
+    def joined(self, member: Member, source: str, at_ns: int) -> list[Event]:
+        """The member is there. The files' word, or a record of the call that made it."""
+        when = member.joined_ns or at_ns
+        if not self._once.new(("joined", member.name), source=source, at_ns=when):
+            return []
+        if source == "files" and not self._once.first(("joined", member.name, member.joined_ns)):
+            return []
+        return [
+            self._tell(
+                all_events.MemberJoined,
+                when,
+                member.name,
+                f"joined/{member.name}/{when // 1_000_000}",
+                source,
+                member=member.name,
+                kind=member.kind,
+                model=member.model,
+                colour=member.colour,
+                backend=member.backend,
+                pane=member.pane,
+                cwd=member.cwd,
+                prompt=member.prompt,
+            )
+        ]
+
+    def left(self, name: str, at_ns: int, reason: str, source: str) -> list[Event]:
+        """The member is gone; a member that is not there can't go."""
+        member = self.present.pop(name, None)
+        self.states.pop(name, None)
+        for request_id in [key for key, ask in self.asks.items() if name in (ask.sender, ask.to)]:
+            del self.asks[request_id]
+        if member is None:
+            return []
+        key = f"left/{name}/{member.joined_ns // 1_000_000}"
+        return [self._tell(all_events.MemberLeft, at_ns, name, key, source, member=name, reason=reason)]
+
+    def working(self, name: str, at_ns: int, source: str, why: str) -> list[Event]:
+        """Something shows that the member takes a turn."""
+        if not self._moves(name, "working", at_ns):
+            return []
+        key = f"working/{name}/{at_ns // 1_000_000}"
+        return [self._tell(all_events.MemberWorking, at_ns, name, key, source, member=name, why=why)]
+
+    def idle(self, name: str, at_ns: int, source: str, **fields: Any) -> list[Event]:
+        """Something says that the member waits."""
+        if not self._moves(name, "idle", at_ns):
+            return []
+        self.states[name].summary = fields.get("summary", "")
+        key = f"idle/{name}/{at_ns // 1_000_000}"
+        return [self._tell(all_events.MemberIdle, at_ns, name, key, source, member=name, **fields)]
+
+    def _moves(self, name: str, word: str, at_ns: int) -> bool:
+        if not name:
+            return False
+        state = self.states.setdefault(name, State())
+        if at_ns < state.since_ns or state.word == word:
+            return False
+        state.word, state.since_ns = word, at_ns
+        return True
+
+    def orphaned(self, found: dict[str, int | None], at_ns: int) -> list[Event]:
+        """The lead is dead: `found` are the members that have processes of their own, and these where they still run;
+        the others died with it."""
+        events: list[Event] = []
+        for name, member in list(self.present.items()):
+            if name in found:
+                key = f"orphaned/{name}/{member.joined_ns // 1_000_000}"
+                told = {"member": name, "pid": found[name], "pane": member.pane}
+                events.append(self._tell(all_events.MemberOrphaned, at_ns, name, key, "process", **told))
+            elif name != LEAD:
+                events += self.left(name, at_ns, "its lead died", "process")
+        return events
+
+    # -- the team's own protocol ---------------------------------------------------------------------------------------
+
+    def frame(self, letter: Letter, source: str) -> list[Event]:
+        """What a message of the team's own protocol says, beyond having been sent."""
+        mail, at_ns = letter.mail, letter.at_ns
+        if mail.kind == "idle_notification":
+            return self.idle(
+                mail.sender,
+                at_ns,
+                source,
+                reason=string(mail.frame, "idleReason") or "available",
+                summary=string(mail.frame, "summary"),
+                failure=string(mail.frame, "failureReason"),
+                task_id=string(mail.frame, "completedTaskId") or None,
+            )
+        if mail.kind in _REQUESTS:
+            return self._asked(mail, letter.to, at_ns, source)
+        if mail.kind in _ANSWERS:
+            return self._answered(mail, at_ns, source)
+        if mail.kind == "teammate_terminated":
+            name = string(mail.frame, "message").partition(" has ")[0]
+            return self.left(name, at_ns, string(mail.frame, "message"), source)
+        return []
+
+    def _asked(self, mail: Mail, to: str, at_ns: int, source: str) -> list[Event]:
+        frame, what = mail.frame, _REQUESTS[mail.kind]
+        request_id = string(frame, "requestId") or string(frame, "request_id") or mail.id
+        text = string(frame, "planContent") or string(frame, "description") or string(frame, "reason")
+        tool = string(frame, "tool_name")
+        return self.asked(
+            Ask(what=what, request_id=request_id, sender=mail.sender, to=to, text=text, at_ns=at_ns, tool=tool),
+            source,
+            frame.get("input"),
+        )
+
+    def asked(self, ask: Ask, source: str, given: object = None) -> list[Event]:
+        """A request, wherever it was seen."""
+        if not self._once.first(("asked", ask.request_id)):
+            return []
+        self.asks[ask.request_id] = ask
+        return [
+            self._tell(
+                all_events.MemberAsked,
+                ask.at_ns,
+                ask.sender,
+                f"asked/{ask.request_id}",
+                source,
+                what=ask.what,
+                request_id=ask.request_id,
+                sender=ask.sender,
+                to=ask.to,
+                text=ask.text,
+                tool=ask.tool or None,
+                input=raw_json(given),
+            )
+        ]
+
+    def _answered(self, mail: Mail, at_ns: int, source: str) -> list[Event]:
+        frame = mail.frame
+        request_id = string(frame, "requestId") or string(frame, "request_id")
+        approved = (
+            frame.get("approved") is True
+            or mail.kind == "shutdown_approved"
+            or (mail.kind.endswith("permission_response") and string(frame, "subtype") == "success")
+        )
+        text = string(frame, "feedback") or string(frame, "reason") or string(frame, "error")
+        return self.answered(_ANSWERS[mail.kind], request_id, mail.sender, at_ns, source, approved=approved, text=text)
+
+    def answered(
+        self, what: str, request_id: str, sender: str, at_ns: int, source: str, *, approved: bool, text: str = ""
+    ) -> list[Event]:
+        """An answer, wherever it was seen."""
+        self.asks.pop(request_id, None)
+        if not self._once.first(("answered", request_id)):
+            return []
+        key = f"answered/{request_id}"
+        told = {"what": what, "request_id": request_id, "sender": sender, "approved": approved, "text": text}
+        return [self._tell(all_events.MemberAnswered, at_ns, sender, key, source, **told)]

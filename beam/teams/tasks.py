@@ -1,0 +1,216 @@
+"""A team's tasks: their files as they are, and what transcripts and hooks prove, in; events, out.
+
+The files are the truth; they carry no times, no names of who did it, and states of theirs may be overwritten before
+anybody looks. So records of the calls complete them: a change that a record proves and no file showed is told, too.
+Must not know: files, clocks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from beam import events as all_events
+from beam.events import Event
+from beam.teams.model import Task
+from beam.teams.once import Once
+from beam.teams.tell import Tell
+
+COMPLETED = "completed"
+IN_PROGRESS = "in_progress"
+PENDING = "pending"
+DELETED = "deleted"
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """What a record of a call says of one task. `status` and `owner` are null where the call left them alone."""
+
+    task_id: str
+    at_ns: int
+    by: str
+    source: str
+    created: bool = False
+    status: str | None = None
+    owner: str | None = None
+    subject: str = ""
+    description: str = ""
+    fields: tuple[str, ...] = ()
+
+
+class Tasks:
+    """The task list of one team. `baseline_ns`: when its files were first read, 0 before that."""
+
+    def __init__(self, tell: Tell, once: Once) -> None:
+        self._tell = tell
+        self._once = once
+        self._from_files: set[str] = set()
+        self._since_ns: dict[str, int] = {}
+        self.known: dict[str, Task] = {}
+        self.baseline_ns = 0
+
+    def file(self, task: Task, at_ns: int) -> list[Event]:
+        """A task's file as it is."""
+        if task.status == DELETED:
+            return self.gone(task.id, at_ns)
+        self._from_files.add(task.id)
+        return self._apply(task, at_ns, "files", None)
+
+    def gone(self, task_id: str, at_ns: int) -> list[Event]:
+        """A task's file is no more."""
+        self._from_files.discard(task_id)
+        return self._delete(task_id, at_ns, "files", None)
+
+    def proved(self, change: Change) -> list[Event]:
+        """What a record of a call proves."""
+        if change.task_id not in self._from_files and not self.baseline_ns:
+            return self._follow(change)
+        known = self.known.get(change.task_id)
+        if change.at_ns < self.baseline_ns + 3_000_000_000 and self._is_there(change, known):
+            return []
+        return self._missed(change, known or Task(id=change.task_id, subject=change.subject))
+
+    def since_ns(self, task_id: str) -> int:
+        """When the task got the status that it has; 0 where nobody knows."""
+        return self._since_ns.get(task_id, 0)
+
+    def is_ready(self, task: Task) -> bool:
+        """Whether the task waits for nobody but someone to take it."""
+        return task.status == PENDING and task.owner is None and not self.open_blockers(task)
+
+    def open_blockers(self, task: Task) -> list[str]:
+        """The tasks that have to be done before this one."""
+        known = self.known
+        return [other for other in task.blocked_by if other in known and known[other].status != COMPLETED]
+
+    # -- what records say, before any file was read --------------------------------------------------------------------
+
+    def _follow(self, change: Change) -> list[Event]:
+        task = self.known.get(change.task_id)
+        if change.status == DELETED:
+            return self._delete(change.task_id, change.at_ns, change.source, change.by)
+        if task is None:
+            task = Task(id=change.task_id, subject=change.subject, description=change.description)
+        task = msgspec.structs.replace(
+            task,
+            status=change.status or task.status,
+            owner=change.owner if change.owner is not None else task.owner,
+        )
+        return self._apply(task, change.at_ns, change.source, change.by)
+
+    def _is_there(self, change: Change, known: Task | None) -> bool:
+        """Whether the files showed this already when they were first read."""
+        if known is None:
+            return change.status == DELETED
+        same_owner = change.owner is None or change.owner == known.owner
+        return same_owner and (change.status is None or change.status == known.status)
+
+    def _missed(self, change: Change, task: Task) -> list[Event]:
+        """The changes that the files should have shown about then, and did not."""
+        wanted: list[tuple[type[Event], str]] = []
+        if change.created:
+            wanted.append((all_events.TaskCreated, "created"))
+        if change.owner:
+            wanted.append((all_events.TaskClaimed, f"claimed/{change.owner}"))
+        if change.status == IN_PROGRESS:
+            wanted.append((all_events.TaskStarted, "started"))
+        elif change.status == COMPLETED:
+            wanted.append((all_events.TaskCompleted, "completed"))
+        elif change.status == DELETED:
+            wanted.append((all_events.TaskDeleted, "deleted"))
+        elif change.status == PENDING:
+            wanted.append((all_events.TaskReopened, "reopened"))
+        told = [self._once_told(cls, word, task, change.at_ns, change.source, change.by) for cls, word in wanted]
+        return [event for event in told if event is not None]
+
+    # -- from one state to the next ------------------------------------------------------------------------------------
+
+    def _apply(self, new: Task, at_ns: int, source: str, by: str | None) -> list[Event]:
+        old = self.known.get(new.id)
+        if old == new:
+            return []
+        self.known[new.id] = new
+        found: list[Event | None] = []
+
+        def say(cls: type[Event], word: str, **fields: Any) -> None:
+            found.append(self._once_told(cls, word, new, at_ns, source, by, **fields))
+
+        if old is None:
+            say(
+                all_events.TaskCreated,
+                "created",
+                description=new.description,
+                blocked_by=new.blocked_by,
+            )
+            old = Task(id=new.id, subject=new.subject, blocked_by=new.blocked_by)
+        else:
+            fields = self._differences(old, new)
+            if fields and source == "files":
+                say(all_events.TaskChanged, f"changed/{','.join(fields)}", fields=fields, blocked_by=new.blocked_by)
+        lost_owner = old.owner is not None and new.owner is None
+        if new.status != old.status:
+            self._since_ns[new.id] = at_ns
+            if new.status == PENDING or old.status == COMPLETED:
+                say(all_events.TaskReopened, "reopened", previous=old.owner)
+        elif lost_owner:
+            say(all_events.TaskReopened, "reopened", previous=old.owner)
+        if new.owner is not None and new.owner != old.owner:
+            say(all_events.TaskClaimed, f"claimed/{new.owner}", previous=old.owner)
+        if new.status != old.status and new.status == IN_PROGRESS:
+            say(all_events.TaskStarted, "started")
+        elif new.status != old.status and new.status == COMPLETED:
+            say(all_events.TaskCompleted, "completed")
+            found += self._unblocked(new.id, at_ns, source)
+        elif new.status != old.status and new.status != PENDING:
+            say(all_events.TaskChanged, f"changed/{new.status}", fields=("status",), blocked_by=new.blocked_by)
+        return [event for event in found if event is not None]
+
+    def _differences(self, old: Task, new: Task) -> tuple[str, ...]:
+        names = {"subject": "subject", "description": "description", "active_form": "activeForm", "rest": "metadata"}
+        found = [shown for name, shown in names.items() if getattr(old, name) != getattr(new, name)]
+        removed = set(old.blocked_by) - set(new.blocked_by)
+        if set(new.blocked_by) - set(old.blocked_by) or any(one in self.known for one in removed):
+            found.append("blockedBy")
+        return tuple(found)
+
+    def _delete(self, task_id: str, at_ns: int, source: str, by: str | None) -> list[Event]:
+        task = self.known.pop(task_id, None)
+        self._since_ns.pop(task_id, None)
+        if task is None:
+            return []
+        told = self._once_told(all_events.TaskDeleted, "deleted", task, at_ns, source, by)
+        return [*([] if told is None else [told]), *self._unblocked(task_id, at_ns, source)]
+
+    def _unblocked(self, blocker: str, at_ns: int, source: str) -> list[Event]:
+        waiting = [
+            task
+            for task in self.known.values()
+            if blocker in task.blocked_by and task.status != COMPLETED and not self.open_blockers(task)
+        ]
+        told = [
+            self._once_told(
+                all_events.TaskUnblocked, f"unblocked/{blocker}", task, at_ns, source, None, blocker=blocker
+            )
+            for task in waiting
+        ]
+        return [event for event in told if event is not None]
+
+    def _once_told(
+        self, cls: type[Event], word: str, task: Task, at_ns: int, source: str, by: str | None, **fields: Any
+    ) -> Event | None:
+        if not self._once.new(("task", task.id, word), source=source, at_ns=at_ns):
+            return None
+        key = f"task/{task.id}/{word}/{at_ns // 1_000_000}"
+        return self._tell(
+            cls,
+            at_ns,
+            by or task.owner or "",
+            key,
+            source,
+            task_id=task.id,
+            subject=task.subject,
+            owner=task.owner,
+            by=by,
+            **fields,
+        )

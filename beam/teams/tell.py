@@ -1,0 +1,36 @@
+"""How a team's events get their header: one value a team."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from beam.clock import rfc3339
+from beam.events import Event
+
+E = TypeVar("E", bound=Event)
+
+
+class Tell(Struct, frozen=True):
+    """Makes the events of one team."""
+
+    team: str
+    home: str
+
+    def __call__(self, cls: type[Event], at_ns: int, who: str, key: str, source: str, /, **fields: Any) -> Event:
+        """An event of that class that `who` caused, `key` being unique in this team."""
+        named: dict[str, Any] = {
+            "ts": rfc3339(at_ns),
+            "agent": f"{who}@{self.team}",
+            "team": self.team,
+            "home": self.home,
+            "key": f"{self.team}/{key}",
+            "source": source,
+        }
+        return cls(**named, **fields)
+
+    def body(self, event: E, at: str, member: str) -> E:
+        """What a member's transcript says, with its header."""
+        return msgspec.structs.replace(event, ts=at, agent=f"{member}@{self.team}")

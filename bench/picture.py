@@ -1,0 +1,124 @@
+"""Draws docs/terminal.svg: the real beam in a real terminal of 80 columns. `make picture`.
+
+What differs from run to run is made the same: times of day, how long things took, ids of sessions and messages.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+TARGET = Path(__file__).parents[1] / "docs" / "terminal.svg"
+COLUMNS, LINES = 80, 40
+COMMANDS = (
+    'beam send planner "How should the client try again?"',
+    "beam log planner",
+    'beam send tester "run the tests"; echo "exit code $?"',
+    "beam status",
+)
+SETUP = (
+    "beam agent add planner scripted --set script=planner",
+    "beam agent add tester --command \"sh -c 'echo the disk is full >&2; exit 3'\"",
+)
+_SAME = (
+    (re.compile(r"\b\d\d:\d\d:\d\d\b"), "10:42:07"),
+    (re.compile(r"(completed|failed \(crashed\)) \d+(\.\d+)?m?s(?! ago)"), r"\1 0.1s"),
+    (re.compile(r"\b\d+s ago"), "2s ago"),
+    (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "c0ffee00-0000-4000-8000-000000000000"),
+    (re.compile(r"\b(planner|tester)-[0-9a-z]{15}\b"), r"\1-1m7zzzzzzzz2ab9"),
+)
+_FORMAT = """\
+<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
+<style>
+.{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace;
+  font-size: {char_height}px; line-height: {line_height}px; font-variant-east-asian: full-width; }}
+{styles}
+</style>
+<defs><clipPath id="{unique_id}-clip-terminal">
+<rect x="0" y="0" width="{terminal_width}" height="{terminal_height}" /></clipPath>{lines}</defs>
+{chrome}
+<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
+{backgrounds}
+<g class="{unique_id}-matrix">
+{matrix}
+</g></g></svg>
+"""
+
+
+def in_terminal(command: str, *, cwd: Path, environ: Mapping[str, str]) -> str:
+    """What a terminal of 80 columns gets from the command."""
+    child, terminal = pty.fork()
+    if child == 0:
+        import fcntl
+        import struct
+        import termios
+
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
+        os.chdir(cwd)
+        os.execvpe("sh", ["sh", "-c", command], dict(environ))
+    found = b""
+    while True:
+        try:
+            data = os.read(terminal, 65536)
+        except OSError:  # Linux says so when the other end is closed
+            break
+        if not data:
+            break
+        found += data
+    os.close(terminal)
+    os.waitpid(child, 0)
+    return found.decode().replace("\r\n", "\n")
+
+
+def session() -> str:
+    """The whole session, with the colours of the terminal."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        program = place / "bin" / "beam"
+        program.parent.mkdir()
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m beam "$@"\n')
+        program.chmod(0o755)
+        environ = {
+            "PATH": f"{program.parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(TARGET.parents[1]),
+            "HOME": folder,
+            "TERM": "xterm-256color",
+            "LANG": "C.UTF-8",
+        }
+        project = place / "project"
+        project.mkdir()
+        for command in SETUP:
+            in_terminal(command, cwd=project, environ=environ)
+        text = ""
+        for command in COMMANDS:
+            text += f"\x1b[1m$ {command}\x1b[0m\n{in_terminal(command, cwd=project, environ=environ)}"
+    for looks, same in _SAME:
+        text = looks.sub(same, text)
+    return text
+
+
+def draw(text: str) -> str:
+    """The picture of a session."""
+    from rich.console import Console
+    from rich.terminal_theme import MONOKAI
+    from rich.text import Text
+
+    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, legacy_windows=False)
+    console.print(Text.from_ansi(text), soft_wrap=False)
+    return console.export_svg(title="beam", theme=MONOKAI, code_format=_FORMAT, unique_id="beam")
+
+
+def main() -> None:
+    """Writes the picture."""
+    TARGET.write_text(draw(session()))
+    sys.stderr.write(f"wrote {TARGET}\n")
+
+
+if __name__ == "__main__":
+    main()

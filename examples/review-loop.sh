@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# One agent writes, another reviews, until the reviewer says OK. Usage: review-loop.sh WRITER REVIEWER TASK
+# Each keeps its own session, so they know what was said before.
+set -euo pipefail
+writer=$1 reviewer=$2 task=$3
+
+draft=$(beam send "$writer" "$task")
+for round in 1 2 3; do
+  verdict=$(beam send "$reviewer" "Say OK, or what is wrong with this:" - <<<"$draft")
+  echo "round $round: $verdict" >&2
+  if [[ $verdict == OK* ]]; then
+    echo "$draft"
+    exit 0
+  fi
+  draft=$(beam send "$writer" "The reviewer says: $verdict")
+done
+echo "no agreement in $round rounds" >&2
+exit 1

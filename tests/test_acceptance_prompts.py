@@ -1,0 +1,138 @@
+"""What a prompt may hold, and where it may come from: nothing of it is lost, read as an option, or changed in silence."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.claims import refused, said_once
+from tests.support.cli import Cli
+
+pytestmark = pytest.mark.acceptance
+
+ECHO = """
+agents:
+  echo: {command: [cat]}
+  argv: {command: [printf, "%s", "{prompt}"]}
+"""
+
+
+def test_the_words_of_the_command_line_are_one_prompt(beam: Cli) -> None:
+    assert beam("send", "scripted", "two", "words").out == "You said: two words\n"
+
+
+def test_stdin_is_the_prompt_where_nothing_else_is(beam: Cli) -> None:
+    beam.config(ECHO)
+    assert beam("send", "echo", stdin="from\na pipe\n").out == "from\na pipe\n"
+
+
+def test_words_stdin_and_files_are_parted_by_blank_lines(beam: Cli) -> None:
+    beam.config(ECHO)
+    (beam.project / "notes.txt").write_text("a file\n")
+    done = beam("send", "echo", "say", "this", "-", "then", "-f", "notes.txt", stdin="piped\n")
+    assert (done.out, done.err) == ("say this\n\npiped\n\nthen\n\na file\n", "")
+
+
+def test_a_pipe_beside_words_is_not_read_and_that_is_said(beam: Cli) -> None:
+    done = beam("send", "scripted", "words", stdin="left alone\n")
+    assert (done.code, done.out) == (0, "You said: words\n")
+    said_once(done, "stdin was not read", "`-`")
+
+
+@pytest.mark.parametrize("stdin", ["", "  \n\t\n"])
+def test_an_empty_prompt_is_refused(beam: Cli, stdin: str) -> None:
+    refused(beam("send", "scripted", stdin=stdin), 2, "empty")
+    assert not beam.root.exists()
+
+
+def test_an_empty_word_is_an_empty_prompt(beam: Cli) -> None:
+    refused(beam("send", "scripted", ""), 2, "empty")
+
+
+def test_a_prompt_over_the_limit_is_refused_with_its_size(beam: Cli) -> None:
+    refused(beam("send", "scripted", stdin="x" * (1024 * 1024 + 1)), 7, "1048577 bytes", "1048576")
+    assert beam.box("scripted", "new") == []
+
+
+def test_a_prompt_of_exactly_the_limit_arrives_whole(beam: Cli) -> None:
+    beam.config(ECHO)
+    text = "é" * (512 * 1024)
+    done = beam("send", "echo", stdin=text)
+    assert (done.code, done.out) == (0, text + "\n")
+
+
+def test_a_program_that_takes_the_prompt_as_an_argument_has_the_kernels_limit(beam: Cli) -> None:
+    beam.config(ECHO)
+    done = beam("send", "argv", stdin="x" * (120 * 1024 + 1))
+    refused(done, 7, "122881 bytes", "122880")
+
+
+@pytest.mark.parametrize("text", ["-x", "--json", "--", "-", "/clear", "/help me", "  /indented", "@file", "!ls", "#x"])
+def test_a_prompt_that_looks_like_something_else_arrives_verbatim(beam: Cli, text: str) -> None:
+    beam.config(ECHO)
+    done = beam("send", "echo", stdin=text)
+    assert (done.code, done.out, done.err) == (0, text + "\n", "")
+
+
+@pytest.mark.parametrize("text", ["-x", "--json", "/clear"])
+def test_after_two_dashes_everything_is_text(beam: Cli, text: str) -> None:
+    beam.config(ECHO)
+    done = beam("send", "echo", "--", text)
+    assert (done.code, done.out, done.err) == (0, text + "\n", "")
+
+
+def test_a_text_that_begins_with_a_dash_is_told_the_two_dashes(beam: Cli) -> None:
+    refused(beam("send", "scripted", "--nonsense"), 2, "--nonsense", "`--`")
+
+
+def test_a_nul_on_stdin_reaches_a_program_that_reads_stdin(beam: Cli) -> None:
+    beam.config(ECHO)
+    done = beam("send", "echo", stdin=b"a\0b")
+    assert (done.code, done.out) == (0, "a\0b\n")
+
+
+def test_a_nul_for_a_program_that_takes_arguments_fails_clearly(beam: Cli) -> None:
+    beam.config(ECHO)
+    done = beam("send", "argv", stdin=b"a\0b")
+    refused(done, 10, "argv", "NUL")
+
+
+def test_invalid_utf8_on_stdin_is_replaced_with_a_note(beam: Cli) -> None:
+    beam.config(ECHO)
+    done = beam("send", "echo", stdin=b"caf\xe9 ok")
+    assert (done.code, done.out) == (0, "caf\ufffd ok\n")
+    said_once(done, "stdin", "UTF-8")
+
+
+def test_invalid_utf8_on_the_command_line_is_replaced_with_a_note(beam: Cli) -> None:
+    beam.config(ECHO)
+    done = beam("send", "echo", "caf\udce9")
+    assert (done.code, done.out) == (0, "caf\ufffd\n")
+    said_once(done, "command line", "UTF-8")
+
+
+@pytest.mark.parametrize("option", ["--model", "--key", "--via"])
+def test_an_option_that_is_not_text_is_refused(beam: Cli, option: str) -> None:
+    refused(beam("send", "scripted", "hi", option, "\udcff"), 2)
+
+
+def test_a_name_that_is_not_text_is_refused_in_json_too(beam: Cli) -> None:
+    done = beam("send", "\udcff\udcfe", "hi", "--json")
+    assert done.code in (2, 4)
+    assert done.json["error"]["exit_code"] == done.code
+    said_once(done)
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", ".", "A B", "x" * 65, "\n", "\x1b[2J"])
+def test_a_name_that_could_be_a_path_is_never_one(beam: Cli, name: str) -> None:
+    done = beam("send", name, "hi")
+    assert done.code in (2, 4), done
+    assert "\x1b" not in done.err
+    said_once(done)
+    assert not beam.root.exists()
+
+
+def test_a_missing_file_is_named(beam: Cli) -> None:
+    refused(beam("send", "scripted", "-f", "absent.md"), 4, "absent.md")
+
+
+def test_a_directory_as_a_file_is_refused(beam: Cli) -> None:
+    refused(beam("send", "scripted", "-f", "."), 2, "can't read .")

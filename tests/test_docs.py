@@ -1,0 +1,122 @@
+"""docs/ says what is so. `make docs` (BEAM_WRITE_DOCS=1) writes the generated parts anew."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.support import console, made
+from tests.support.cli import Cli
+from tests.support.markdown import blocks, broken_links, parts, rows, with_parts
+
+from beam import config_file, events, faults
+from beam.agents import registry
+from beam.agents.base import Exit, Host, Turn
+from beam.outcome import Class, Status
+
+TOP = Path(__file__).parents[1]
+PAGES = sorted([TOP / "README.md", TOP / "CHANGELOG.md", *(TOP / "docs").glob("*.md")])
+SHOWN = [*PAGES, *(TOP / "docs").glob("*.svg"), *(path for path in (TOP / "examples").rglob("*") if path.is_file())]
+
+
+def page(name: str) -> str:
+    return (TOP / "docs" / name).read_text()
+
+
+@pytest.mark.parametrize("file", PAGES, ids=lambda file: file.name)
+def test_the_generated_parts_are_what_the_code_says(file: Path) -> None:
+    text = file.read_text()
+    fresh = with_parts(text, {name: made.PARTS[name]() for name in parts(text)})
+    if os.environ.get("BEAM_WRITE_DOCS") and fresh != text:
+        file.write_text(fresh)
+        text = fresh
+    assert text == fresh, f"{file.name} is not current: make docs"
+
+
+def test_every_generated_part_is_somewhere() -> None:
+    assert {name for file in PAGES for name in parts(file.read_text())} == set(made.PARTS)
+
+
+@pytest.mark.parametrize("file", PAGES, ids=lambda file: file.name)
+def test_its_links_lead_somewhere(file: Path) -> None:
+    assert broken_links(file) == []
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    readme = (TOP / "README.md").read_text()
+    assert [path.name for path in (TOP / "docs").glob("*.md") if f"(docs/{path.name})" not in readme] == []
+
+
+@pytest.mark.parametrize("file", SHOWN, ids=lambda file: file.name)
+def test_it_names_no_machine(file: Path) -> None:
+    found = re.findall(r"(?:/(?:root|home|work|Users|tmp|venv)/[\w./-]+)|(?:localhost|127\.0\.0\.1):\d+", file.read_text())
+    assert found == []
+
+
+def test_every_command_and_option_is_in_the_page_of_commands() -> None:
+    text = page("cli.md")
+    for path, options in made.commands():
+        section = text.partition(f"\n## {path}\n")[2].partition("\n## ")[0]
+        assert section, path
+        assert [option for option in options if not re.search(rf"(?<![\w-]){option}(?![\w-])", section)] == [], path
+
+
+def test_every_event_type_has_its_heading() -> None:
+    assert set(re.findall(r"^### ([a-z.]+)$", page("events.md"), re.MULTILINE)) == set(events.types())
+
+
+def test_every_class_of_failure_is_explained() -> None:
+    (explained,) = re.findall(r"\| class \| what it means \|\n.*?\n\n", page("exit-codes.md"), re.DOTALL)
+    assert set(re.findall(r"`(\w+)`(?= [·|])", explained)) == {str(word) for word in Class}
+
+
+def test_every_crash_point_is_in_the_page_of_files_in_its_order() -> None:
+    table = page("files.md").partition("## The durable steps of a turn")[2]
+    assert [row[0].strip("`") for row in rows(table)] == list(faults.POINTS)
+
+
+def test_the_yaml_example_of_the_page_of_files_is_understood() -> None:
+    (example,) = blocks(page("files.md"), "yaml")
+    read = config_file.parse(example.text.encode(), Path("beam.yaml"), adapters=tuple(registry.ADAPTERS))
+    assert set(read.agents) == {"planner", "linter", "desk"}
+    assert (read.defaults["timeout"], read.limits["waiting"]) == (1200.0, 500)
+
+
+def test_every_word_of_the_glossary_is_explained_once_and_the_states_are_true() -> None:
+    found = [row[0] for row in rows(page("glossary.md"))]
+    assert len(found) == len(set(found))
+    faces = {face for name in registry.ADAPTERS for face in registry.adapter(name).card.faces}
+    (line,) = [row[1] for row in rows(page("glossary.md")) if row[0] == "face"]
+    assert [face for face in faces if f"`{face}`" not in line] == []
+
+
+@pytest.mark.acceptance
+def test_a_foreign_cli_becomes_an_agent_by_following_the_page(beam: Cli) -> None:
+    sessions = [block.text for block in blocks(page("adding-an-agent.md"), "console")]
+    assert len(sessions) == 3
+    assert console.play(beam, sessions) == []
+
+
+def test_the_adapter_of_the_page_is_complete_and_decodes_what_it_says() -> None:
+    (source,) = [block.text for block in blocks(page("adding-an-agent.md"), "python") if block.note == "adapter"]
+    module: dict[str, Any] = {"__name__": "oracle"}
+    exec(compile(source, "oracle.py", "exec"), module)
+    turn = Turn(text="Why?", message_id="oracle-1", agent="oracle", access="full", session_id="t1")
+
+    launch = module["exec"].launch(turn, Host(executable="oracle"))
+    assert (launch.argv, launch.stdin) == (("oracle", "--json", "--yes", "--resume", "t1"), b"Why?")
+
+    output = [b'{"thread": "t1"}', b'{"call": "look", "id": "1"}', b'{"result": "", "id": "1"}', b"~", b'{"answer": "So."}']
+    decoder = module["exec"].decoder(turn)
+    types = [str(event.__struct_config__.tag) for line in output for event in decoder.line(line)]
+    assert types == ["session.resumed", "tool.called", "tool.returned", "unknown", "text"]
+    assert decoder.end(Exit(code=0))[1].reply == "So."
+
+    failing = module["exec"].decoder(turn)
+    failing.line(b'{"error": "who are you?", "code": "login"}')
+    assert (failing.end(Exit(code=0))[1].status, failing.end(Exit(code=0))[1].class_) == (Status.FAILED, Class.AUTH)
+    assert module["exec"].decoder(turn).end(Exit(signal="SIGKILL"))[1].class_ is Class.CRASHED

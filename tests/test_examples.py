@@ -1,0 +1,126 @@
+"""The scripts of examples/ do what they say, with the real beam and scripted agents."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.support.cli import Cli, Ended, processes_with
+from tests.support.console import installed
+
+pytestmark = pytest.mark.acceptance
+EXAMPLES = Path(__file__).parents[1] / "examples"
+AGENTS = """
+agents:
+  writer: {adapter: scripted, script: writer.yaml}
+  reviewer: {adapter: scripted, script: reviewer.yaml}
+  slow: {command: [sleep, "30"], idle_timeout: 200ms}
+  broken: {command: ["false"]}
+  counter: {mailbox: true}
+"""
+SCRIPTS = {
+    "writer.yaml": "replies: [A first draft., A second draft.]\n",
+    "reviewer.yaml": 'rules: [{match: second, reply: "OK, ship it."}]\ndefault: It lacks a second thought.\n',
+}
+
+
+@pytest.fixture
+def place(beam: Cli) -> Cli:
+    """A project with agents for the examples."""
+    there = installed(beam)
+    there.config(AGENTS)
+    for name, text in SCRIPTS.items():
+        (there.project / name).write_text(text)
+    return there
+
+
+def run(place: Cli, name: str, *args: str, stdin: str = "") -> Ended:
+    """Runs an example to its end."""
+    program = [sys.executable] if name.endswith(".py") else ["bash"]
+    done = subprocess.run(
+        [*program, str(EXAMPLES / name), *args],
+        cwd=place.project,
+        env=place.env,
+        input=stdin.encode(),
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def test_the_demo_shows_two_agents_talking_and_leaves_nothing(beam: Cli) -> None:
+    began = time.monotonic()
+    done = run(installed(beam), "demo.sh")
+
+    assert (done.code, done.err) == (0, "")
+    assert time.monotonic() - began < 30
+    parts = re.split(r"^== (.*)\n", done.out, flags=re.MULTILINE)
+    shown = {head.rpartition(": ")[2]: text for head, text in zip(parts[1::2], parts[2::2], strict=True)}
+    assert "↩ reviewer: Approved." in shown["beam log planner"]
+    assert {line.split()[1] for line in shown["beam watch --now"].splitlines() if line} == {"planner", "reviewer"}
+    assert "\nplanner\tidle\t0\t0\t4\t" in shown["beam status"]
+    assert [path.name for path in beam.base.iterdir() if path.name.startswith("tmp")] == []
+    assert processes_with(str(beam.base)) == []
+
+
+def test_the_demo_fails_where_an_agent_fails(beam: Cli) -> None:
+    there = installed(beam)
+    program = Path(there.env["PATH"].partition(":")[0]) / "beam"
+    program.write_text(program.read_text().replace("exec ", 'case $1 in wait) exit 8;; esac\nexec '))
+    assert run(there, "demo.sh").code == 8
+
+
+@pytest.mark.parametrize(
+    ("agent", "code", "said"),
+    [
+        ("reviewer", 1, "It lacks a second thought."),
+        ("slow", 0, "too slow"),
+        ("broken", 2, ""),
+        ("nobody", 2, ""),
+    ],
+)
+def test_the_gate_ends_with_the_code_that_it_promises(place: Cli, agent: str, code: int, said: str) -> None:
+    done = run(place, "ci-gate.sh", agent, stdin="- old\n+ new\n")
+    assert done.code == code, done
+    assert said in done.out
+
+
+def test_the_gate_lets_an_approved_change_through(place: Cli) -> None:
+    done = run(place, "ci-gate.sh", "reviewer", stdin="+ a second thought\n")
+    assert (done.code, done.out) == (0, "OK, ship it.\n")
+
+
+def test_writer_and_reviewer_go_on_until_they_agree(place: Cli) -> None:
+    done = run(place, "review-loop.sh", "writer", "reviewer", "Write it.")
+    assert (done.code, done.out) == (0, "A second draft.\n")
+    assert done.err == "round 1: It lacks a second thought.\nround 2: OK, ship it.\n"
+
+
+def test_a_loop_without_agreement_fails(place: Cli) -> None:
+    done = run(place, "review-loop.sh", "reviewer", "writer", "Write it.")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.endswith("no agreement in 3 rounds\n")
+
+
+def test_the_mailbox_script_answers_each_message(place: Cli) -> None:
+    ids = [place("send", "counter", text, "--no-wait").out.strip() for text in ("one two three", "four\nfive")]
+    assert run(place, "mailbox.sh", "counter", "50ms").code == 0
+    assert [place("wait", message_id).out for message_id in ids] == ["3 words\n", "2 words\n"]
+
+
+def test_the_python_example_sends_one_after_the_other_and_all_at_once(place: Cli) -> None:
+    done = run(place, "python_api.py", "hello", "scripted", "broken", "nobody")
+    assert (done.code, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert lines[:2] == ["scripted: completed: You said: hello", "broken: failed: false exited with 1"]
+    assert re.fullmatch(r"nobody: no agent is called 'nobody' \(.*\) \[exit code 4\]", lines[2])
+    assert lines[3:] == [
+        "at once: scripted turn 2, broken turn 2",
+        "scripted called: look, look",
+        "broken called: nothing",
+    ]
