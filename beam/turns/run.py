@@ -10,6 +10,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
+import msgspec
+
 from beam import durations, events, files
 from beam.agents.base import Face, Verdict
 from beam.clock import Clock

@@ -1,0 +1,49 @@
+"""What class a failing model API is, from the HTTP status or the words that a CLI passed on; the same for every CLI.
+
+Must not know: how a CLI prints them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from beam.outcome import Class
+
+_BY_HTTP = {
+    400: Class.BAD_REQUEST,
+    401: Class.AUTH,
+    403: Class.AUTH,
+    404: Class.BAD_REQUEST,
+    408: Class.STALLED,
+    413: Class.CONTEXT_OVERFLOW,
+    429: Class.RATE_LIMIT,
+    529: Class.OVERLOADED,
+}
+_BY_WORDS = (
+    (r"context.{0,20}(length|window|limit|overflow)|prompt is too long|maximum context", Class.CONTEXT_OVERFLOW),
+    (r"rate.?limit|quota|usage limit|too many requests", Class.RATE_LIMIT),
+    (r"authenticat|unauthorized|invalid api key|api key|not logged in|permission_error|forbidden", Class.AUTH),
+    (r"overloaded|internal ?server ?error|service ?unavailable|bad gateway|server_error", Class.OVERLOADED),
+    (r"timed? ?out|timeout", Class.STALLED),
+    (
+        r"econnrefused|econnreset|enotfound|socket hang up|connect(ion)? (error|refused|reset|to api|failed)|unable to connect"
+        r"|fetch failed|connection (was )?(closed|lost)|cannot connect|network|premature close|terminated|apiconnection",
+        Class.NETWORK,
+    ),
+    (r"model.{0,40}(not found|does not exist|unknown)|not.?found|bad.?request|invalid.?request", Class.BAD_REQUEST),
+)
+_STATUS = re.compile(r"(?<![\d.])([45]\d\d)(?![\d.])")
+
+
+def class_of(http_status: int | None, text: str) -> Class:
+    """The class of a failure: by the API's status, else by a status that stands in the text, else by its words."""
+    lowered = text.lower()
+    if re.search(_BY_WORDS[0][0], lowered):
+        return Class.CONTEXT_OVERFLOW
+    if http_status is None:
+        written = _STATUS.search(text)
+        http_status = int(written[1]) if written else None
+    if http_status is not None:
+        known = _BY_HTTP.get(http_status)
+        return known or (Class.OVERLOADED if http_status >= 500 else Class.BAD_REQUEST)
+    return next((class_ for pattern, class_ in _BY_WORDS if re.search(pattern, lowered)), Class.UNKNOWN)

@@ -1,0 +1,45 @@
+"""Fields of a JSON object that may hold anything: each has its type or a default, whatever the CLI wrote."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Object = dict[str, Any]
+
+
+def string(value: Object, key: str) -> str:
+    """The field if it is a string, else ""."""
+    found = value.get(key)
+    return found if isinstance(found, str) else ""
+
+
+def obj(value: Object, key: str) -> Object:
+    """The field if it is an object, else an empty one."""
+    found = value.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def objects(value: Object, key: str) -> list[Object]:
+    """The objects of a list field."""
+    found = value.get(key)
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def strings(value: Object, key: str) -> tuple[str, ...]:
+    """The strings of a list field."""
+    found = value.get(key)
+    return tuple(item for item in found if isinstance(item, str)) if isinstance(found, list) else ()
+
+
+def integer(value: Object, key: str) -> int | None:
+    """The field if it is a whole number that JSON readers everywhere can hold, else None."""
+    found = value.get(key)
+    return found if type(found) is int and abs(found) < 2**63 else None
+
+
+def number(value: Object, key: str) -> float | None:
+    """The field if it is a finite number, else None."""
+    found = value.get(key)
+    if type(found) is int and abs(found) < 2**63:
+        return float(found)
+    return found if type(found) is float and abs(found) < float("inf") else None

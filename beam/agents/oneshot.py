@@ -1,0 +1,225 @@
+"""What headless CLIs have in common: what a turn may ask of one, how its lines are read, and the verdict on what was heard.
+
+A decoder fills a `Heard` and hands it to `verdict`. Must not know any CLI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from beam import events
+from beam.agents.base import Capabilities, Exit, Turn, Verdict, died, last_line, native, raw_json
+from beam.agents.failures import class_of
+from beam.agents.fields import Object
+from beam.errors import UnsupportedError
+from beam.events import Event
+from beam.limits import DEFAULT
+from beam.outcome import Class, Denial, SessionNote, Status, Usage
+
+_STOPPED = {"timeout": Status.TIMEOUT, "idle": Status.TIMEOUT}
+
+
+# -- launching ---------------------------------------------------------------------------------------------------------
+
+
+def check(turn: Turn, name: str, face: Capabilities, *, system: bool = False) -> None:
+    """Raises UnsupportedError for whatever the turn asks and this face hasn't: nothing is left out in silence."""
+    lacking = {
+        "continue a session": turn.session_id is not None and not face.resume,
+        "be given a model": turn.model is not None and not face.model,
+        "follow a schema": turn.schema is not None and not face.schema,
+        "be given files": bool(turn.attach) and face.attach is None,
+        "count its turns": turn.max_turns is not None and not face.max_turns,
+        "keep to a budget": turn.budget_usd is not None and not face.budget,
+        "be given a system prompt": turn.settings.system is not None and not system,
+    }
+    words = [word for word, lacks in lacking.items() if lacks]
+    if words:
+        raise UnsupportedError(f"{name} can't {', '.join(words)} in its headless mode", subject=name)
+    if turn.access not in face.access:
+        raise UnsupportedError(
+            f"{name} can't enforce access {turn.access!r}",
+            f"say `access: {face.access[-1]}` for this agent, or --access {face.access[-1]}: it then asks nobody"
+            if face.access == ("full",)
+            else f"use one of: {', '.join(face.access)}",
+            subject=turn.access,
+        )
+
+
+def argument(name: str, what: str, value: str) -> str:
+    """The value as one argument that can't be taken for a flag. Raises UnsupportedError."""
+    if value.startswith("-") or "\0" in value or not value:
+        raise UnsupportedError(
+            f"{name} can't be given the {what} {value[:80]!r}", "it begins with -, is empty or holds a NUL", subject=what
+        )
+    return value
+
+
+def prompt_argument(name: str, text: str) -> str:
+    """The prompt for a CLI that takes it as an argument only. Raises UnsupportedError for one that no argument can be."""
+    if "\0" in text:
+        raise UnsupportedError(f"{name} takes its prompt as an argument, and no argument can hold a NUL", subject=name)
+    if len(text.encode("utf-8", "replace")) > DEFAULT.argv_text_bytes:
+        raise UnsupportedError(
+            f"{name} takes its prompt as an argument, and those end at {DEFAULT.argv_text_bytes} bytes",
+            "put it into a file and name the file in the prompt",
+            subject=name,
+        )
+    return scrubbed(text)
+
+
+def scrubbed(text: str) -> str:
+    """The text with lone surrogates as U+FFFD, so that it can be encoded."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def read(line: bytes, decode: Callable[[Object], list[Event]]) -> Sequence[Event]:
+    """The bodies of a line that should be a JSON object; the first one keeps the line, unless it is a delta."""
+    if not line or line.isspace():
+        return ()
+    found = native(line)
+    if found is None:
+        return (events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace")),)
+    bodies = decode(found.value)
+    if not bodies or isinstance(bodies[0], events.TextDelta):
+        return bodies
+    return [msgspec.structs.replace(bodies[0], raw=found.text), *bodies[1:]]
+
+
+class Failure(Struct, frozen=True):
+    """What the CLI said went wrong."""
+
+    class_: Class
+    reason: str
+
+
+class Heard(Struct, kw_only=True):
+    """What one process said so far. `ended` is the CLI's own proof that the turn is over: `stop`, `length` (cut off) or
+    `refused`; "" until then. `said` is what the agent said since its last call. `lost` is the CLI's proof that it has no
+    session of the asked id. Figures that it does not give stay null."""
+
+    name: str
+    session_id: str | None = None
+    model: str | None = None
+    said: list[str] = []
+    reply: str | None = None
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    failure: Failure | None = None
+    ended: str = ""
+    lost: str = ""
+    denials: list[Denial] = []
+    calls: list[str] = []
+
+    def opened(self, turn: Turn, session_id: str, *, model: str | None = None, version: str | None = None) -> list[Event]:
+        """The session's event, once; a session that is not the asked one is a lost one and a new one."""
+        self.model = model or self.model
+        if self.session_id == session_id or not session_id:
+            return []
+        self.session_id = session_id
+        started = events.SessionStarted(session_id=session_id, model=model, cwd=turn.cwd or None, version=version)
+        if turn.session_id is None:
+            return [started]
+        if turn.session_id == session_id:
+            return [
+                events.SessionResumed(session_id=session_id, model=model, cwd=turn.cwd or None, version=version),
+            ]
+        self.lost = f"{self.name} went on in another session"
+        return [events.SessionLost(session_id=turn.session_id, reason=self.lost), started]
+
+    def text(self, text: str) -> list[Event]:
+        """A finished piece of what the agent says."""
+        if not text:
+            return []
+        self.said.append(text)
+        return [events.Text(text=text)]
+
+    def called(self, call_id: str, name: str, given: object) -> list[Event]:
+        """The agent calls a tool; what it said before was no answer."""
+        self.said = []
+        self.calls.append(call_id)
+        return [events.ToolCalled(call_id=call_id, name=name, input=raw_json(given))]
+
+    def returned(self, call_id: str, output: str, *, is_error: bool = False) -> list[Event]:
+        """A tool ended."""
+        if call_id in self.calls:
+            self.calls.remove(call_id)
+        return [events.ToolReturned(call_id=call_id, output=output, is_error=is_error)]
+
+    def failed(self, text: str, http_status: int | None = None, class_: Class | None = None) -> list[Event]:
+        """The CLI says that the turn failed."""
+        self.failure = Failure(class_ or class_of(http_status, text), text)
+        return [events.Notice(text=text, code="api_error")]
+
+    def counted(self, usage: Usage, cost_usd: float | None) -> list[Event]:
+        """Figures of one more call of the model."""
+        self.usage = self.usage.plus(usage)
+        if cost_usd is not None:
+            self.cost_usd = (self.cost_usd or 0.0) + cost_usd
+        return [events.UsageSeen(usage=self.usage, cost_usd=self.cost_usd)]
+
+
+# -- the end -----------------------------------------------------------------------------------------------------------
+
+
+def verdict(turn: Turn, exit: Exit, heard: Heard) -> tuple[list[Event], Verdict]:
+    """Bodies that only the end tells, and the verdict: completed only with the CLI's own proof, never by its exit code."""
+    bodies: list[Event] = [events.ToolReturned(call_id=call_id, unfinished=True) for call_id in heard.calls]
+    if heard.lost and heard.session_id is None:
+        bodies.insert(0, events.SessionLost(session_id=turn.session_id or "", reason=heard.lost))
+    status, class_, reason = _judge(exit, heard)
+    if status is Status.COMPLETED and exit.stopped_by is None and (exit.code or exit.signal):
+        how = f"was ended by {exit.signal}" if exit.signal else f"exited with {exit.code}"
+        bodies.append(events.Notice(text=f"{heard.name} {how} after a good answer", code="exit_code"))
+    reply = heard.reply if heard.reply is not None else "\n\n".join(heard.said) or None
+    return bodies, Verdict(
+        status=status,
+        class_=class_,
+        reason=reason,
+        reply=None if status in (Status.FAILED, Status.REFUSED) else reply or ("" if status is Status.COMPLETED else None),
+        session_id=heard.session_id or (None if heard.lost else turn.session_id),
+        session=_session(turn, heard),
+        model=heard.model or turn.model,
+        usage=heard.usage,
+        cost_usd=heard.cost_usd,
+        denials=tuple(heard.denials),
+    )
+
+
+def _judge(exit: Exit, heard: Heard) -> tuple[Status, Class | None, str | None]:
+    over = bool(heard.ended) and heard.failure is None
+    if exit.stopped_by is not None and not over:
+        return _STOPPED.get(exit.stopped_by, Status.CANCELLED), None, f"the turn was stopped ({exit.stopped_by})"
+    if heard.failure is not None:
+        return Status.FAILED, heard.failure.class_, heard.failure.reason
+    if heard.lost and heard.session_id is None:
+        return Status.FAILED, Class.BAD_REQUEST, heard.lost
+    nobody = f"nobody was there to allow {', '.join(dict.fromkeys(denial.tool for denial in heard.denials))}"
+    if not over:
+        if heard.denials:
+            return Status.DENIED, None, nobody
+        complaint = last_line(exit.stderr_tail)
+        if exit.code and complaint and heard.session_id is None:
+            found = class_of(None, complaint)
+            return Status.FAILED, Class.BAD_REQUEST if found is Class.UNKNOWN else found, complaint
+        gone = died(exit, heard.name)
+        return gone.status, gone.class_, gone.reason
+    if heard.ended == "length":
+        return Status.TRUNCATED, None, "the answer was cut off by its token limit"
+    if heard.ended == "refused":
+        return Status.REFUSED, None, "the model refused"
+    return (Status.DENIED, None, nobody) if heard.denials else (Status.COMPLETED, None, None)
+
+
+def _session(turn: Turn, heard: Heard) -> SessionNote | None:
+    if heard.lost:
+        return "lost"
+    if heard.session_id is None:
+        return None
+    return "resumed" if turn.session_id is not None else "new"

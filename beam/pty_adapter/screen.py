@@ -1,0 +1,377 @@
+"""The screen: what a person would see on the agent's terminal, and what the agent says to the terminal itself.
+
+Bytes in; rows, scrollback, modes, titles and other signals out, and the answers that agents wait for. It equals tmux's
+screen, row for row, on the recordings. Must not know any agent, or what a screen means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from msgspec import Struct
+
+from beam.pty_adapter.grid import Grid, Line
+from beam.pty_adapter.tokenizer import Sequence, Tokenizer, controls, read
+
+SCROLLBACK = 10_000  # lines
+_ACTIONS = 2048  # sequences whose meaning is kept at hand
+_REPLY_BYTES = 16 * 1024  # unread answers: more are not given
+_SIGNALS = 1000
+_TITLE_CHARACTERS = 1000
+_MOST = 9999
+
+Action = Callable[[], object]
+
+
+class Signal(Struct, frozen=True):
+    """What the agent told the terminal by an OSC sequence: its number and text, e.g. 0 and the title."""
+
+    number: int
+    text: str
+
+
+class View(Struct, frozen=True):
+    """The screen at one moment. `scrolled` lines left at the top before; `row` and `column` are the cursor's, from 0."""
+
+    rows: tuple[str, ...]
+    scrolled: int = 0
+    row: int = 0
+    column: int = 0
+    title: str = ""
+    alternate: bool = False
+    cursor_shown: bool = True
+
+    @property
+    def text(self) -> str:
+        """All rows down to the last one that is not blank."""
+        return "\n".join(self.rows).rstrip("\n")
+
+
+class Screen:
+    """A terminal of a fixed size."""
+
+    def __init__(self, columns: int, rows: int, *, scrollback: int = SCROLLBACK) -> None:
+        self.columns = columns
+        self.rows = rows
+        self.title = ""
+        self.bytes = 0  # fed so far
+        self.modes: set[int] = set()  # private modes that are set: 2004 bracketed paste, 2026 synchronized output, …
+        self._tokens = Tokenizer()
+        self._main = Grid(columns, rows, scrollback=scrollback)
+        self._alternate = Grid(columns, rows, scrollback=0)
+        self._grid = self._main
+        self._actions: dict[str, Action] = {}
+        self._replies = bytearray()
+        self._signals: list[Signal] = []
+        self._last = ""
+
+    # -- what it says --------------------------------------------------------------------------------------------------
+
+    @property
+    def bracketed_paste(self) -> bool:
+        """Whether the agent takes a paste as one."""
+        return 2004 in self.modes
+
+    @property
+    def drawing(self) -> bool:
+        """Whether the agent is in the middle of a frame, by its own word (mode 2026)."""
+        return 2026 in self.modes
+
+    def view(self) -> View:
+        """The screen as it is now."""
+        grid = self._grid
+        return View(
+            rows=tuple(line.text for line in grid.read()),
+            scrolled=self._main.scrolled,
+            row=grid.cursor.y,
+            column=grid.cursor.x,
+            title=self.title,
+            alternate=grid is self._alternate,
+            cursor_shown=not grid.cursor.hidden,
+        )
+
+    def lines(self) -> list[Line]:
+        """The scrollback and the screen, as one list."""
+        return [*self._main.history, *self._grid.read()]
+
+    def take_signals(self) -> list[Signal]:
+        """The signals since the last time."""
+        taken, self._signals = self._signals, []
+        return taken
+
+    def take_replies(self) -> bytes:
+        """What has to be written to the agent, in answer to its queries."""
+        taken = bytes(self._replies)
+        self._replies.clear()
+        return taken
+
+    # -- what it reads -------------------------------------------------------------------------------------------------
+
+    def feed(self, data: bytes) -> None:
+        """Shows what the agent wrote. Takes any bytes."""
+        self.bytes += len(data)
+        for token in self._tokens.feed(data):
+            if token >= " " and not "\x7f" <= token <= "\x9f\uffff":
+                self._grid.draw(token)
+                self._last = token
+            else:
+                action = self._actions.get(token)
+                if action is None:
+                    action = self._resolve(token)
+                action()
+
+    def _resolve(self, token: str) -> Action:
+        """What this unit does; the cheap and common ones are kept."""
+        if len(token) == 1:
+            action = _CONTROLS.get(token, _nothing)(self)
+        else:
+            sequence = read(token)
+            if sequence.kind not in ("[", ""):
+                return partial(self._string, sequence)
+            action = self._sequence(sequence)
+            if sequence.kind and (inside := controls(token)):
+                return partial(self._after_controls, inside, action)
+        if len(self._actions) > _ACTIONS:
+            self._actions.clear()
+        self._actions[token] = action
+        return action
+
+    def _after_controls(self, inside: str, action: Action) -> None:
+        for control in inside:
+            self._resolve(control)()
+        action()
+
+    def _sequence(self, sequence: Sequence) -> Action:
+        if sequence.kind == "":
+            name = sequence.middle + sequence.final
+            if name in _ESCAPES:
+                return _ESCAPES[name](self)
+            if sequence.middle in ("(", ")"):
+                return partial(self._charset, sequence.final, sequence.middle)
+            return _ignored
+        name = sequence.prefix + sequence.middle + sequence.final
+        if name == "m":
+            return partial(self._grid.style, sequence.parameters)
+        handler = _CSI.get(name)
+        if handler is None:
+            return _ignored
+        return handler(self, _numbers(sequence.parameters))
+
+    def _charset(self, code: str, which: str) -> None:
+        self._grid.define_charset(code, which)
+
+    # -- modes ---------------------------------------------------------------------------------------------------------
+
+    def set_modes(self, numbers: list[int]) -> None:
+        """DECSET."""
+        for number in numbers:
+            self.modes.add(number)
+            if number in (47, 1047, 1049):
+                self._to_alternate(save=number == 1049)
+            elif number == 1048:
+                self._grid.save_cursor()
+            elif number in (6, 7, 25):
+                self._grid.set_mode(number, private=True)
+        if len(self.modes) > 256:
+            self.modes.clear()
+
+    def reset_modes(self, numbers: list[int]) -> None:
+        """DECRST."""
+        for number in numbers:
+            self.modes.discard(number)
+            if number in (47, 1047, 1049):
+                self._to_main(restore=number == 1049)
+            elif number == 1048:
+                self._grid.restore_cursor()
+            elif number in (6, 7, 25):
+                self._grid.reset_mode(number, private=True)
+
+    def _to_alternate(self, *, save: bool) -> None:
+        if self._grid is self._alternate:
+            return
+        if save:
+            self._main.save_cursor()
+        cursor = self._main.cursor
+        self._alternate.reset()
+        self._alternate.cursor.x, self._alternate.cursor.y = min(cursor.x, self.columns - 1), cursor.y
+        self._swap(self._alternate)
+
+    def _to_main(self, *, restore: bool) -> None:
+        if self._grid is self._alternate:
+            self._swap(self._main)
+            if restore:
+                self._main.restore_cursor()
+
+    def _swap(self, grid: Grid) -> None:
+        self._grid = grid
+        self._actions.clear()
+
+    def reset(self) -> None:
+        """RIS: as it was at the beginning, but for the scrollback."""
+        self._to_main(restore=False)
+        self._main.reset()
+        self.modes.clear()
+
+    def soft_reset(self) -> None:
+        """DECSTR."""
+        self._grid.margins = None
+        self._grid.style("0")
+        self._grid.set_mode(7, 25, private=True)
+        self._grid.reset_mode(6, private=True)
+        self._grid.reset_mode(4)
+
+    def repeat(self, count: int) -> None:
+        """REP: the last character again, to the end of the row at most."""
+        room = self.columns - self._grid.cursor.x
+        if self._last and room > 0:
+            self._grid.draw(self._last[-1] * min(count, room))
+
+    # -- signals and queries -------------------------------------------------------------------------------------------
+
+    def _string(self, sequence: Sequence) -> None:
+        if sequence.kind == "P":
+            body = sequence.parameters
+            if body.startswith("+q"):
+                self.reply("\x1bP0+r\x1b\\")
+            elif body.startswith("$q"):
+                self.reply("\x1bP0$r\x1b\\")
+            return
+        if sequence.kind != "]":
+            return
+        digits, _, text = sequence.parameters.partition(";")
+        if not digits.isascii() or not digits.isdigit() or len(digits) > 9:
+            return
+        number = int(digits)
+        if number in (0, 2):
+            self.title = text[:_TITLE_CHARACTERS]
+        if text == "?" and number in (10, 11, 12):
+            colour = "ffff/ffff/ffff" if number != 11 else "0000/0000/0000"
+            self.reply(f"\x1b]{number};rgb:{colour}\x1b\\")
+        elif len(self._signals) < _SIGNALS:
+            self._signals.append(Signal(number, text[:_TITLE_CHARACTERS]))
+
+    def reply(self, text: str) -> None:
+        """Answers a query."""
+        if len(self._replies) + len(text) <= _REPLY_BYTES:
+            self._replies += text.encode()
+
+    def report(self, kind: int, *, private: bool) -> None:
+        """DSR: that all is well, where the cursor is, whether the terminal is dark."""
+        mark = "?" if private else ""
+        if kind == 5:
+            self.reply("\x1b[0n")
+        elif kind == 6:
+            cursor = self._grid.cursor
+            self.reply(f"\x1b[{mark}{cursor.y + 1};{min(cursor.x, self.columns - 1) + 1}R")
+        elif kind == 996 and private:
+            self.reply("\x1b[?997;1n")
+
+    def report_mode(self, number: int) -> None:
+        """DECRQM: set (1), not set (2), unknown (0)."""
+        known = number in (1, 6, 7, 25, 47, 1004, 1047, 1048, 1049, 2004, 2026)
+        state = 1 if number in self.modes or number in (7, 25) else 2
+        self.reply(f"\x1b[?{number};{state if known else 0}$y")
+
+    def report_size(self, kind: int) -> None:
+        """XTWINOPS 18: rows and columns."""
+        if kind == 18:
+            self.reply(f"\x1b[8;{self.rows};{self.columns}t")
+
+
+def _numbers(parameters: str) -> list[int]:
+    """The parameters of a CSI sequence; what is absent is 0."""
+    return [
+        min(int(part), _MOST) if part.isascii() and part.isdigit() else 0 for part in parameters.replace(":", ";").split(";")
+    ]
+
+
+def _ignored() -> None:
+    """For what a terminal may leave undone."""
+
+
+def _nothing(screen: Screen) -> Action:
+    return _ignored
+
+
+def _grid(name: str) -> Callable[[Screen], Action]:
+    return lambda screen: getattr(screen._grid, name)  # type: ignore[no-any-return]
+
+
+def _counted(name: str) -> Callable[[Screen, list[int]], Action]:
+    return lambda screen, numbers: partial(getattr(screen._grid, name), numbers[0] or 1)
+
+
+def _chosen(name: str) -> Callable[[Screen, list[int]], Action]:
+    return lambda screen, numbers: partial(getattr(screen._grid, name), numbers[0])
+
+
+def _placed(name: str) -> Callable[[Screen, list[int]], Action]:
+    return lambda screen, numbers: partial(getattr(screen._grid, name), numbers[0], (*numbers, 0)[1])
+
+
+def _reply(text: str) -> Callable[[Screen, list[int]], Action]:
+    return lambda screen, numbers: partial(screen.reply, text)
+
+
+_CONTROLS: dict[str, Callable[[Screen], Action]] = {
+    "\b": _grid("backspace"),
+    "\t": _grid("tab"),
+    "\n": _grid("index"),
+    "\v": _grid("index"),
+    "\f": _grid("index"),
+    "\r": _grid("carriage_return"),
+    "\x0e": _grid("shift_out"),
+    "\x0f": _grid("shift_in"),
+}
+_ESCAPES: dict[str, Callable[[Screen], Action]] = {
+    "7": _grid("save_cursor"),
+    "8": _grid("restore_cursor"),
+    "D": _grid("index"),
+    "M": _grid("reverse_index"),
+    "H": _grid("set_tab_stop"),
+    "#8": _grid("alignment_display"),
+    "E": lambda screen: lambda: (screen._grid.carriage_return(), screen._grid.index()),
+    "c": lambda screen: screen.reset,
+}
+_CSI: dict[str, Callable[[Screen, list[int]], Action]] = {
+    "A": _counted("cursor_up"),
+    "B": _counted("cursor_down"),
+    "C": _counted("cursor_forward"),
+    "D": _counted("cursor_back"),
+    "E": _counted("cursor_down1"),
+    "F": _counted("cursor_up1"),
+    "G": _counted("cursor_to_column"),
+    "`": _counted("cursor_to_column"),
+    "a": _counted("cursor_forward"),
+    "d": _counted("cursor_to_line"),
+    "e": _counted("cursor_down"),
+    "H": _placed("cursor_position"),
+    "f": _placed("cursor_position"),
+    "J": _chosen("erase_in_display"),
+    "K": _chosen("erase_in_line"),
+    "L": _counted("insert_lines"),
+    "M": _counted("delete_lines"),
+    "@": _counted("insert_characters"),
+    "P": _counted("delete_characters"),
+    "X": _counted("erase_characters"),
+    "S": _counted("scroll_up"),
+    "T": _counted("scroll_down"),
+    "g": _chosen("clear_tab_stop"),
+    "r": _placed("set_margins"),
+    "b": lambda screen, numbers: partial(screen.repeat, numbers[0] or 1),
+    "s": lambda screen, numbers: screen._grid.save_cursor,
+    "u": lambda screen, numbers: screen._grid.restore_cursor,
+    "h": lambda screen, numbers: partial(screen._grid.set_mode, *(n for n in numbers if n == 4)),
+    "l": lambda screen, numbers: partial(screen._grid.reset_mode, *(n for n in numbers if n == 4)),
+    "?h": lambda screen, numbers: partial(screen.set_modes, numbers),
+    "?l": lambda screen, numbers: partial(screen.reset_modes, numbers),
+    "!p": lambda screen, numbers: screen.soft_reset,
+    "c": _reply("\x1b[?62;22c"),
+    ">c": _reply("\x1b[>1;10;0c"),
+    ">q": _reply("\x1bP>|beam\x1b\\"),
+    "n": lambda screen, numbers: partial(screen.report, numbers[0], private=False),
+    "?n": lambda screen, numbers: partial(screen.report, numbers[0], private=True),
+    "?$p": lambda screen, numbers: partial(screen.report_mode, numbers[0]),
+    "t": lambda screen, numbers: partial(screen.report_size, numbers[0]),
+}
