@@ -307,10 +307,11 @@ class PlanUpdated(_Native, frozen=True, kw_only=True, tag="plan.updated"):
 
 
 class UsageSeen(_Native, frozen=True, kw_only=True, tag="usage"):
-    """Tokens of the turn so far."""
+    """Tokens of the turn so far. `total`: what the CLI has counted over the whole session, where it counts that way."""
 
     usage: Usage
     cost_usd: float | None = None
+    total: Usage | None = None
 
 
 class StatusChanged(_Native, frozen=True, kw_only=True, tag="status"):

@@ -43,7 +43,8 @@ class Known(Struct, kw_only=True):
 
 
 class Session(Struct, kw_only=True):
-    """The agent's current session at its vendor's. `turns` counts those that went through it; `adapter` is whose it is."""
+    """The agent's current session at its vendor's. `turns` counts those that went through it; `adapter` is whose it is;
+    `carried` is the CLI's own running total of tokens, where it keeps one."""
 
     session_id: str
     adapter: str = ""
@@ -52,6 +53,7 @@ class Session(Struct, kw_only=True):
     version: str | None = None
     started_at: str = ""
     turns: int = 0
+    carried: Usage | None = None
 
 
 class OpenTurn(Struct, kw_only=True):
@@ -217,7 +219,13 @@ def _session(state: State, event: events.SessionStarted | events.SessionResumed)
         version=event.version,
         started_at=before.started_at if same and before else event.ts,
         turns=before.turns if same and before else 0,
+        carried=before.carried if same and before else None,
     )
+
+
+def _counted(state: State, event: events.UsageSeen) -> None:
+    if state.session is not None and event.total is not None:
+        state.session.carried = event.total
 
 
 def _session_gone(state: State, event: events.SessionLost | events.SessionArchived) -> None:
@@ -349,6 +357,7 @@ def _paused(state: State, event: events.QueuePaused | events.QueueResumed) -> No
 
 _STEPS: dict[type[events.Event], Callable[[State, Any], None]] = {
     events.MessageQueued: _queued,
+    events.UsageSeen: _counted,
     events.MessageClaimed: _claimed,
     events.MessageRequeued: _requeued,
     events.MessageDead: _dead,

@@ -27,7 +27,7 @@ SETUP = (
     "beam agent add tester --command \"sh -c 'echo the disk is full >&2; exit 3'\"",
 )
 _SAME = (
-    (re.compile(r"\b\d\d:\d\d:\d\d\b"), "10:42:07"),
+    (re.compile(r"(?<!\d)\d\d:\d\d:\d\d(?!\d)"), "10:42:07"),
     (re.compile(r"(completed|failed \(crashed\)) \d+(\.\d+)?m?s(?! ago)"), r"\1 0.1s"),
     (re.compile(r"\b\d+s ago"), "2s ago"),
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "c0ffee00-0000-4000-8000-000000000000"),
@@ -111,7 +111,7 @@ def draw(text: str) -> str:
 
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, legacy_windows=False)
     console.print(Text.from_ansi(text), soft_wrap=False)
-    return console.export_svg(title="beam", theme=MONOKAI, code_format=_FORMAT, unique_id="beam")
+    return console.export_svg(title="", theme=MONOKAI, code_format=_FORMAT, unique_id="beam")
 
 
 def main() -> None:

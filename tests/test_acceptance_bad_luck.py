@@ -64,7 +64,7 @@ def test_lone_surrogates_from_an_agent_are_no_crash(beam: Cli) -> None:
     beam.config(r"""
 agents:
   odd:
-    command: [printf, '%s\n', '{{"reply": "a\\ud800b"}}']
+    command: [printf, '%s\n', '{"reply": "a\\ud800b"}']
     format: json
     reply_path: reply
 """)
@@ -132,16 +132,21 @@ def test_a_lost_session_is_one_note_for_a_person(beam: Cli) -> None:
 
 
 def test_a_resume_that_fails_for_another_reason_is_a_failure_and_keeps_the_session(beam: Cli) -> None:
-    script(beam, "default: turn {turn}\n")
-    first = beam("send", "tester", "one", "--json").json
-    (session,) = (beam.base / "home" / ".local/state/beam/scripted").glob(f"{first['session_id']}*.json")
-    whole = session.read_bytes()
-    session.write_bytes(b"{torn")
-    done = beam("send", "tester", "two")
-    refused(done, 1, "tester", "failed")
+    (beam.project / "agent.sh").write_text(
+        'test -n "$1" && test -e broken && { echo "the store is locked" >&2; exit 1; }\n'
+        "cat > /dev/null; echo '{\"reply\": \"ok\", \"id\": \"s-1\"}'\n"
+    )
+    beam.config("""
+agents:
+  tester: {command: [sh, agent.sh, ["{session}"]], format: json, reply_path: reply, session_path: id}
+""")
+    assert beam("send", "tester", "one", "--json").json["session_id"] == "s-1"
+    (beam.project / "broken").touch()
+    refused(beam("send", "tester", "two"), 1, "tester", "failed", "the store is locked")
     assert "session.lost" not in beam.types("tester")
-    session.write_bytes(whole)
-    assert beam("send", "tester", "three", "--json").json["session"] == "resumed"
+    (beam.project / "broken").unlink()
+    third = beam("send", "tester", "three", "--json").json
+    assert (third["session"], third["session_id"]) == ("resumed", "s-1")
 
 
 def test_a_turn_that_hangs_is_stopped_at_its_timeout_with_what_it_said(beam: Cli) -> None:

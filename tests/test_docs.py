@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 from pathlib import Path
@@ -120,3 +121,15 @@ def test_the_adapter_of_the_page_is_complete_and_decodes_what_it_says() -> None:
     failing.line(b'{"error": "who are you?", "code": "login"}')
     assert (failing.end(Exit(code=0))[1].status, failing.end(Exit(code=0))[1].class_) == (Status.FAILED, Class.AUTH)
     assert module["exec"].decoder(turn).end(Exit(signal="SIGKILL"))[1].class_ is Class.CRASHED
+
+
+@pytest.mark.acceptance
+def test_the_picture_shows_what_beam_prints_now() -> None:
+    from bench import picture
+
+    def shown(svg: str) -> str:
+        return html.unescape("\n".join(re.findall(r"<text[^>]*>(.*?)</text>", svg))).replace("\xa0", " ")
+
+    fresh, kept = shown(picture.draw(picture.session())), shown(picture.TARGET.read_text())
+    assert "a bug in beam" not in kept
+    assert kept == fresh, "docs/terminal.svg is not current: make picture"

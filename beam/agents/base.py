@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -27,7 +27,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     `session_id` is the resume id to go on with, null for a new session; `fresh_session_id` is a UUID that a CLI which takes
     one may use for a new session (the same for each launch of one attempt). `scratch` is an empty private directory that is
     removed after the turn. `schema` is a JSON Schema as text. `once`: nobody will resume this session. `folder_trusted`:
-    a person said that this folder's own files may run code.
+    a person said that this folder's own files may run code. `carried` is what the CLI had counted over the whole session
+    before this turn, for one whose figures go on growing; null where beam does not know.
     """
 
     text: str
@@ -48,6 +49,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     budget_usd: float | None = None
     settings: AgentSettings = AgentSettings()
     folder_trusted: bool = False
+    carried: Usage | None = None
 
 
 class Host(Struct, frozen=True, kw_only=True):
@@ -63,7 +65,8 @@ class Launch(Struct, frozen=True, kw_only=True):
     """How to run the CLI for one turn. `stdin` is everything it reads there (null: nothing, /dev/null). `env` is added to
     the child's environment. `files` (relative name -> bytes) are written into `scratch` first. `prompt_in_argv`: which
     arguments hold the prompt (their indexes), blanked in the journal. `interrupt`: the signal that asks it to end the turn
-    and keep the session. `drops_output`: it does not wait when its stdout is full, so it gets a file there."""
+    and keep the session. `drops_output`: it does not wait when its stdout is full, so it gets a file there.
+    `retries`: after how many retries that it says beam ends the turn (null: the CLI itself was told)."""
 
     argv: tuple[str, ...]
     stdin: bytes | None = None
@@ -72,11 +75,12 @@ class Launch(Struct, frozen=True, kw_only=True):
     prompt_in_argv: tuple[int, ...] = ()
     interrupt: Literal["SIGINT", "SIGTERM"] = "SIGINT"
     drops_output: bool = False
+    retries: int | None = None
 
 
 class Exit(Struct, frozen=True, kw_only=True):
     """How the agent's process ended. `code` or `signal` (a name), neither where the guard was killed. `stopped_by` is
-    beam's own reason to end it: timeout, idle, cancelled, interrupted; null where it ended by itself."""
+    beam's own reason to end it: timeout, idle, cancelled, interrupted, retries; null where it ended by itself."""
 
     code: int | None = None
     signal: str | None = None
@@ -109,6 +113,14 @@ class Decoder(Protocol):
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Called once, after the last line: bodies that only the end tells, and the verdict."""
+
+
+@runtime_checkable
+class ErrorReader(Protocol):
+    """A decoder that reads stderr as well, because its CLI says there what its output leaves out."""
+
+    def error_line(self, line: bytes) -> Sequence[Event]:
+        """Bodies of what this line of stderr says; most say nothing. Never raises."""
 
 
 class Exec(Protocol):

@@ -118,7 +118,7 @@ class Heard(Struct, kw_only=True):
     calls: list[str] = []
 
     def opened(self, turn: Turn, session_id: str, *, model: str | None = None, version: str | None = None) -> list[Event]:
-        """The session's event, once; a session that is not the asked one is a lost one and a new one."""
+        """The session's event, once. Another session than the asked one is said: the turn ran there, and is not run again."""
         self.model = model or self.model
         if self.session_id == session_id or not session_id:
             return []
@@ -127,11 +127,9 @@ class Heard(Struct, kw_only=True):
         if turn.session_id is None:
             return [started]
         if turn.session_id == session_id:
-            return [
-                events.SessionResumed(session_id=session_id, model=model, cwd=turn.cwd or None, version=version),
-            ]
-        self.lost = f"{self.name} went on in another session"
-        return [events.SessionLost(session_id=turn.session_id, reason=self.lost), started]
+            return [events.SessionResumed(session_id=session_id, model=model, cwd=turn.cwd or None, version=version)]
+        self.lost = f"{self.name} did not go on with session {turn.session_id}: this turn ran in a new one"
+        return [started, events.Notice(text=self.lost, code="session_lost")]
 
     def text(self, text: str) -> list[Event]:
         """A finished piece of what the agent says."""

@@ -382,6 +382,14 @@ class Beam:
 
         return broker.status(self.world)
 
+    def broker_skew(self) -> str | None:
+        """What to say where a broker of another version serves this root; None where all is well."""
+        if not (self.home.root / "broker.json").exists():
+            return None
+        from beam.api import broker
+
+        return broker.skew(self.world)
+
     def broker_unit(self) -> str:
         """A systemd user unit for this root's broker."""
         from beam.api import broker

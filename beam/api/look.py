@@ -47,7 +47,8 @@ class LastOutcome(Struct, frozen=True, kw_only=True):
 
 
 class AgentStatus(Struct, frozen=True, kw_only=True):
-    """One line of `beam status`. `state`: idle, running, waiting, blocked, dead (its holder died and nobody took over).
+    """One line of `beam status`. `state`: idle, running, waiting, paused, blocked, dead
+    (its holder died and nobody took over).
     `oldest` is when the message that waits longest was published (RFC 3339)."""
 
     agent: str
@@ -242,6 +243,8 @@ def status_of(world: World, place: Place) -> AgentStatus:
     word = state.word
     if running is not None and running.alive is False and running.lease_until is None:
         word = "dead"
+    elif word == "idle" and state.paused:
+        word = "paused"
     return AgentStatus(
         agent=place.agent,
         adapter=adapter,
@@ -334,15 +337,20 @@ def agent_line(world: World, name: str) -> AgentLine:
             installed=None,
             error=error.message,
         )
+    installed: str | None
     try:
-        installed: str | None = find_executable(adapter, resolved.settings, world.environ, world.base)
+        installed = find_executable(adapter, resolved.settings, world.environ, world.base)
     except NotFoundError:
         installed = None
+    try:
+        face: str = face_of(adapter, None)
+    except BeamError:
+        face = ""
     return AgentLine(
         agent=name,
         adapter=resolved.settings.adapter,
         declared_in=resolved.declared_in,
-        face=face_of(adapter, None),
+        face=face,
         model=resolved.settings.model,
         access=resolved.settings.access,
         installed=installed,

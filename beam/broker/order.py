@@ -21,11 +21,14 @@ def order_of(holder: Holder, message: Message) -> Order:
     resolved = world.resolve(message.to)
     settings = resolved.settings
     turn_key = world.clock.random(16).hex()
+    session_id = _session(holder, message, settings.adapter)
+    session = holder.state.session if session_id is not None else None
     return Order(
         message=message,
         turn=holder.state.turn + 1,
         turn_key=turn_key,
-        session_id=_session(holder, message, settings.adapter),
+        session_id=session_id,
+        carried=session.carried if session is not None else None,
         fresh_session_id=str(uuid.uuid5(uuid.NAMESPACE_OID, f"{place.dir} {message.id} {message.attempt}")),
         adapter=registry.adapter(settings.adapter),
         adapter_name=settings.adapter,

@@ -97,6 +97,9 @@ def send(
         )
 
     message = trusting(call, compose)
+    skew = beam.broker_skew()
+    if skew is not None:
+        call.note(skew)
     if no_wait:
         beam.put(message)
         if as_json:

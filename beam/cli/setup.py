@@ -49,6 +49,7 @@ def doctor(
 
     Exits 13 if a check failed.
     """
+    from beam.cli.errors import complain
     from beam.cli.render.tables import columns
 
     call = context(ctx)
@@ -59,4 +60,7 @@ def doctor(
     else:
         rows = [(check.result, check.what, check.detail) for check in checks]
         columns(("RESULT", "WHAT", "DETAIL"), rows, wide=is_terminal(sys.stdout))
-    return int(ExitCode.CHECK_FAILED) if any(check.result == "bad" for check in checks) else 0
+    bad = [check.what for check in checks if check.result == "bad"]
+    if bad:
+        complain(f"{len(bad)} check(s) failed: {', '.join(bad)}; see above, and beam log AGENT --verify for a journal")
+    return int(ExitCode.CHECK_FAILED) if bad else 0

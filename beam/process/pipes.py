@@ -69,7 +69,7 @@ def enlarge(fd: int) -> None:
 
 
 class Output:
-    """The agent's stdout, given to the caller's callbacks until one of them fails."""
+    """The agent's stdout, and its stderr where someone wants it, given to the caller's callbacks until one fails."""
 
     def __init__(
         self,
@@ -77,13 +77,16 @@ class Output:
         on_output: Callable[[], None],
         on_long_line: Callable[[], None],
         line_bytes: int,
+        on_error_line: Callable[[bytes], None] | None = None,
     ) -> None:
         self.error: Exception | None = None
         self.fail = nothing
         self._on_line = on_line
         self._on_output = on_output
         self._on_long_line = on_long_line
+        self._on_error_line = on_error_line
         self._lines = Lines(line_bytes)
+        self._error_lines = Lines(line_bytes)
 
     def feed(self, data: bytes) -> None:
         cut = self._lines.cut
@@ -95,12 +98,24 @@ class Output:
     def end(self) -> None:
         self._deliver(self._lines.end())
 
+    def feed_errors(self, data: bytes) -> None:
+        self._deliver_errors(self._error_lines.feed(data))
+        self.seen()
+
+    def end_errors(self) -> None:
+        self._deliver_errors(self._error_lines.end())
+
     def seen(self) -> None:
         self._call(self._on_output)
 
     def _deliver(self, lines: list[bytes]) -> None:
         for line in lines:
             self._call(self._on_line, line)
+
+    def _deliver_errors(self, lines: list[bytes]) -> None:
+        if self._on_error_line is not None:
+            for line in lines:
+                self._call(self._on_error_line, line)
 
     def _call(self, callback: Callable[..., None], *values: bytes) -> None:
         if self.error:

@@ -56,6 +56,7 @@ async def start(
     on_line: Callable[[bytes], None],
     on_output: Callable[[], None] = nothing,
     on_long_line: Callable[[], None] = nothing,
+    on_error_line: Callable[[bytes], None] | None = None,
     stdin: bool = False,
     stdout_in: Path | None = None,
     grace: float = DEFAULT.grace,
@@ -65,13 +66,13 @@ async def start(
     """The agent's process, running (its exec succeeded).
 
     `on_line` gets each line of stdout without its newline; `on_output` is called at any output; `on_long_line` after a
-    line that was cut at `line_bytes`. What a callback raises ends the tree and is raised by `Child.wait`. With `stdin`
-    the agent's is a pipe for `feed`, else /dev/null. Stdout is a pipe of 1 MiB, which makes a fast agent wait; with
-    `stdout_in` an unnamed file in that directory, for an agent that does not wait (see `stdout_file.py`). `grace` is
-    for an end that beam did not ask for (its own death). Raises NotFoundError (not_installed), ConfigError for `cwd`,
-    BeamError for what can't be executed, and DiskError.
+    line that was cut at `line_bytes`; `on_error_line` gets each line of stderr. What a callback raises ends the tree and
+    is raised by `Child.wait`. With `stdin` the agent's is a pipe for `feed`, else /dev/null. Stdout is a pipe of 1 MiB,
+    which makes a fast agent wait; with `stdout_in` an unnamed file in that directory, for an agent that does not wait
+    (see `stdout_file.py`). `grace` is for an end that beam did not ask for (its own death). Raises NotFoundError
+    (not_installed), ConfigError for `cwd`, BeamError for what can't be executed, and DiskError.
     """
-    child = Child(turn_key, Output(on_line, on_output, on_long_line, line_bytes), Tail(stderr_lines))
+    child = Child(turn_key, Output(on_line, on_output, on_long_line, line_bytes, on_error_line), Tail(stderr_lines))
     try:
         child._spawn(argv, env=env, cwd=cwd, stdin=stdin, stdout_in=stdout_in, grace=grace)
     except (OSError, ValueError) as error:
@@ -215,7 +216,7 @@ class Child:
         self._output.fail = lambda: self.end(0)
         self._pipes = [
             Pipe(self._loop, self._status.feed, self._status.end),
-            Pipe(self._loop, self._on_stderr, nothing),
+            Pipe(self._loop, self._on_stderr, self._output.end_errors),
         ]
         if not self._file:
             self._pipes.append(Pipe(self._loop, self._output.feed, self._output.end))
@@ -229,7 +230,7 @@ class Child:
 
     def _on_stderr(self, data: bytes) -> None:
         self._tail.feed(data)
-        self._output.seen()
+        self._output.feed_errors(data)
 
     async def _end(self) -> Ended:
         try:

@@ -7,7 +7,6 @@ sequences or modes of the terminal as a whole.
 
 from __future__ import annotations
 
-import unicodedata
 from collections import deque
 from typing import Any, cast
 
@@ -170,7 +169,7 @@ class Grid(PyteScreen):
             x -= 1
         if x < 0 or len(row[x].data) >= _CELL_CHARACTERS:
             return
-        row[x] = row[x]._replace(data=unicodedata.normalize("NFC", row[x].data + char))
+        row[x] = row[x]._replace(data=row[x].data + char)
         row.line = None
 
     # -- movement ------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Teams, from snapshots to events: what the files, transcripts, hooks and processes say goes in, what happened comes out.
+"""Teams, from snapshots to events: what files, transcripts, hooks and processes say goes in, what happened comes out.
 
 Give it values as they are read; a value that could not be read is simply not given, so the last good one stays. Every
 event has the time at which it happened, whenever it was seen. Must not know: paths, clocks, who reads the files.
@@ -64,13 +64,21 @@ class Diff:
         self._onces: dict[Key, Once] = {}
         self._speakers: dict[tuple[str, str], tuple[str, str]] = {}
         self._calls_done = Once()
+        self._began_ns = 0
 
     def team(self, home: str, name: str) -> Team:
         """The team of that name; made if it is new."""
         key = (home, name)
         if key not in self.teams:
             self.teams[key] = Team(home, name, self._onces.setdefault(key, Once()))
+            self.teams[key].tasks.baseline_ns = self._began_ns
         return self.teams[key]
+
+    def begin(self, at_ns: int) -> None:
+        """What was there is known; from now on the files are the truth about tasks, and records only complete them."""
+        self._began_ns = at_ns
+        for team in self.teams.values():
+            team.tasks.baseline_ns = at_ns
 
     # -- files ---------------------------------------------------------------------------------------------------------
 

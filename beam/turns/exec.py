@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from beam import events
-from beam.agents.base import Decoder, Exec, Exit, Host, Launch, Turn, Verdict
+from beam.agents.base import Decoder, ErrorReader, Exec, Exit, Host, Launch, Turn, Verdict
 from beam.clock import Clock
 from beam.errors import LimitError
 from beam.events import Event
@@ -70,6 +70,7 @@ class _Process:
         self.look = look
         self.began = began
         self.lost = False
+        self.retries: int | None = None
         self.decoder: Decoder = play.exec.decoder(turn)
         self.deltas = Deltas(play.limits.deltas_per_second)
         self.tools: dict[str, str | None] = {}
@@ -80,6 +81,7 @@ class _Process:
     async def run(self) -> Verdict:
         launch = self.play.exec.launch(self.turn, self.play.host)
         _check_sizes(launch, self.play.limits)
+        self.retries = launch.retries
         write_scratch(Path(self.turn.scratch), launch.files)
         if launch.prompt_in_argv:
             self._prompt_sent(launch)
@@ -92,6 +94,7 @@ class _Process:
             on_line=self._line,
             on_output=self._alive,
             on_long_line=self._long_line,
+            on_error_line=self._error_line if isinstance(self.decoder, ErrorReader) else None,
             stdin=launch.stdin is not None,
             stdout_in=Path(self.turn.scratch) if launch.drops_output else None,
             line_bytes=self.play.limits.line_bytes,
@@ -154,6 +157,11 @@ class _Process:
         if self.broken is None:
             self._guarded(lambda: self._bodies(self.decoder.line(line)))
 
+    def _error_line(self, line: bytes) -> None:
+        decoder = self.decoder
+        if self.broken is None and isinstance(decoder, ErrorReader):
+            self._guarded(lambda: self._bodies(decoder.error_line(line)))
+
     def _long_line(self) -> None:
         limit = self.play.limits.line_bytes
         notice = events.Notice(code="long_line", text=f"a line of more than {limit} bytes was cut there")
@@ -192,6 +200,9 @@ class _Process:
                 self.asks.discard(body.ask_id)
             case events.SessionLost():
                 self.lost = True
+            case events.StatusChanged(state="retrying", attempt=int(attempt)):
+                if self.retries is not None and attempt > self.retries:
+                    self.stop.ask("retries")
 
     # -- clocks ----------------------------------------------------------------------------------------------------
 

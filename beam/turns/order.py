@@ -19,6 +19,7 @@ from beam.errors import NotFoundError, UnsupportedError
 from beam.events import Event
 from beam.limits import Limits
 from beam.message import Access, Message
+from beam.outcome import Usage
 from beam.settings import AgentSettings
 
 
@@ -31,7 +32,8 @@ class Record(Protocol):
 class Order(Struct, frozen=True, kw_only=True):
     """Everything that one turn needs. `environ` is the environment of the process that runs the turn; `child_env` what
     beam itself tells the child (BEAM_*); `base` the folder that holds the root; `scratch` where a private directory for the
-    turn may be made; `untrusted` says why the folder must be trusted first; `folder_trusted` whether it was."""
+    turn may be made; `untrusted` says why the folder must be trusted first; `folder_trusted` whether it was;
+    `carried` is the CLI's own running total of tokens before the turn, where it keeps one."""
 
     message: Message
     turn: int
@@ -50,6 +52,7 @@ class Order(Struct, frozen=True, kw_only=True):
     untrusted: str | None = None
     folder_trusted: bool = False
     from_agent: bool = False
+    carried: Usage | None = None
 
 
 _RANK: dict[Access, int] = {"read": 0, "ask": 1, "edit": 2, "full": 3}
@@ -135,6 +138,7 @@ def turn_of(order: Order, face: Face, scratch: str) -> Turn:
         budget_usd=budget,
         settings=settings,
         folder_trusted=order.folder_trusted,
+        carried=order.carried,
     )
 
 
@@ -181,4 +185,4 @@ def write_scratch(scratch: Path, contents: Mapping[str, bytes]) -> None:
 
 def replace_session(turn: Turn, fresh_session_id: str) -> Turn:
     """The same turn in a new session."""
-    return msgspec.structs.replace(turn, session_id=None, fresh_session_id=fresh_session_id)
+    return msgspec.structs.replace(turn, session_id=None, fresh_session_id=fresh_session_id, carried=None)

@@ -130,6 +130,7 @@ def finished_of(order: Order, verdict: Verdict, stop: Stop, face: Face | None, d
             "idle": (Status.TIMEOUT, Class.STALLED, f"stopped: no sign of life for {durations.show(idle)}"),
             "cancelled": (Status.CANCELLED, None, f"stopped by {stop.by or 'a request'}"),
             "interrupted": (Status.CANCELLED, None, f"stopped by {stop.by or 'a signal'}"),
+            "retries": (status, class_, reason),
             "broken": (status, class_, reason),
         }[stop.reason]
     session: SessionNote | None = verdict.session

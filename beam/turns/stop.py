@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Literal
 
-Reason = Literal["timeout", "idle", "cancelled", "interrupted", "broken"]
+Reason = Literal["timeout", "idle", "cancelled", "interrupted", "retries", "broken"]
 
 
 class Stop:

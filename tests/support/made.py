@@ -198,16 +198,17 @@ def secrets() -> str:
 
 def access() -> str:
     """What each word of access means to each agent CLI that has one."""
-    from beam.agents import claude, registry
+    from beam.agents import registry
 
-    lines = []
+    faces, flags = [], []
     for name in registry.ADAPTERS:
-        for face, can in registry.adapter(name).card.faces.items():
-            lines.append((f"`{name}`", face, ", ".join(f"`{word}`" for word in can.access) or "none of its own"))
-    flags = [(f"`{word}`", f"`{' '.join(argv)}`") for word, argv in claude.exec.ACCESS.items()]  # type: ignore[attr-defined]
-    return (
-        f"{table(('adapter', 'face', 'access it can enforce'), lines)}\n{table(('access', 'flags of `claude`'), flags)}"
-    )
+        adapter = registry.adapter(name)
+        for face, can in adapter.card.faces.items():
+            faces.append((f"`{name}`", face, ", ".join(f"`{word}`" for word in can.access) or "none of its own"))
+        for word, argv in getattr(adapter.exec, "ACCESS", {}).items():
+            flags.append((f"`{name}`", f"`{word}`", f"`{' '.join(argv)}`" if argv else "none"))
+    head = ("adapter", "face", "access it can enforce")
+    return f"{table(head, faces)}\n{table(('adapter', 'access', 'flags'), flags)}"
 
 
 def denied_variables() -> str:

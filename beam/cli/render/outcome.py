@@ -22,7 +22,7 @@ _HINTS = {
     "rate_limit": "try again later",
     "overloaded": "try again later",
     "unknown": "look at what it did (beam log {agent}), then: beam queue retry {id}",
-    "timeout": "beam queue retry {id}, with a longer --timeout",
+    "timeout": "beam queue retry {id}, or send it with a longer --timeout",
     "truncated": "send `go on`, or ask for less",
 }
 

@@ -14,19 +14,22 @@ def columns(head: Sequence[str], rows: Sequence[Sequence[str]], *, wide: bool) -
         for row in [head, *rows]:
             write(sys.stdout, "\t".join(" ".join(cell.split()) for cell in row) + "\n")
         return
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    console = Console(highlight=False)
+    cells = [[one_line(cell, 500) for cell in row] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(head, *cells, strict=True)]
+    left = console.width - sum(widths[:-1]) - 2 * (len(head) - 1)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for index, name in enumerate(head):
-        last = index == len(head) - 1
-        table.add_column(
-            name, no_wrap=True, overflow="ellipsis", ratio=1 if last else None, min_width=1 if last else None
-        )
-    for row in rows:
-        table.add_row(*(Text(one_line(cell, 500)) for cell in row))
-    Console(highlight=False).print(table)
+    for name in head[:-1]:
+        table.add_column(name, no_wrap=True, overflow="ellipsis")
+    table.add_column(head[-1], no_wrap=True, overflow="ellipsis", max_width=max(left, len(head[-1])))
+    for row in cells:
+        table.add_row(*map(Text, row))
+    console.print(table)
 
 
 def pairs(rows: Sequence[tuple[str, str]]) -> None:

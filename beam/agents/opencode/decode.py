@@ -1,0 +1,102 @@
+"""The JSON Lines of `opencode run` and `kilo run`, turned into events.
+
+There is no last line that says how it went: the turn completed if a step finished with `stop` and no error came. A tool
+shows up once, when it is done.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from beam import events
+from beam.agents.base import Exit, Turn, Verdict, raw_json
+from beam.agents.fields import Object, integer, number, obj, string
+from beam.agents.oneshot import Heard, read, verdict
+from beam.events import Event
+from beam.outcome import Class, Denial, Usage
+
+_NO_SESSION = re.compile(r"(?:\x1b\[[\d;]*m)*Error: (?:\x1b\[[\d;]*m)*Session not found\s*\Z")
+_DENIED = ("The user rejected permission", "The user has specified a rule which prevents")
+_ENDS = {"stop": "stop", "length": "length", "content-filter": "refused"}
+_BY_NAME = {"ContextOverflowError": Class.CONTEXT_OVERFLOW, "ProviderAuthError": Class.AUTH}
+_WRITERS = ("write", "edit", "apply_patch", "patch", "multiedit")
+
+
+class Lines:
+    """The decoder of one process of `program`."""
+
+    def __init__(self, turn: Turn, program: str) -> None:
+        self._turn = turn
+        self._heard = Heard(name=program, model=turn.model)
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        """Bodies of what this line says."""
+        return read(line, self._decode)
+
+    def _decode(self, value: Object) -> list[Event]:
+        heard, kind, part = self._heard, string(value, "type"), obj(value, "part")
+        opened = heard.opened(self._turn, string(value, "sessionID"))
+        match kind:
+            case "step_start":
+                heard.ended, heard.said = "", []
+                return opened
+            case "text":
+                return opened + heard.text(string(part, "text"))
+            case "reasoning":
+                text = string(part, "text")
+                return opened + ([events.Thinking(text=text)] if text else [])
+            case "tool_use":
+                return opened + self._tool(part)
+            case "step_finish":
+                heard.ended = _ENDS.get(string(part, "reason"), "")
+                return opened + heard.counted(_usage(obj(part, "tokens")), number(part, "cost"))
+            case "error":
+                return opened + self._failed(obj(value, "error"))
+        return [*opened, events.Unknown(what=kind or "no type")]
+
+    def _tool(self, part: Object) -> list[Event]:
+        heard, state = self._heard, obj(part, "state")
+        call_id, name, given = string(part, "callID"), string(part, "tool"), state.get("input")
+        said = heard.said  # of this step; its texts and tools come in any order
+        bodies = heard.called(call_id, name, given)
+        heard.said = said
+        if string(state, "status") != "error":
+            bodies += heard.returned(call_id, string(state, "output"))
+            return bodies + _changed(name, obj(state, "metadata"), obj(state, "input"))
+        error = string(state, "error")
+        if error.startswith(_DENIED):
+            heard.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(given)))
+        return bodies + heard.returned(call_id, error, is_error=True)
+
+    def _failed(self, error: Object) -> list[Event]:
+        name, data = string(error, "name"), obj(error, "data")
+        text = string(data, "message") or name or "it gave no reason"
+        if name == "UnknownError":
+            text += " (a model that there is none of does this, and its session keeps it: name a good one with --model)"
+        return self._heard.failed(text, integer(data, "statusCode"), _BY_NAME.get(name))
+
+    def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
+        """The verdict; `Session not found` on stderr proves that the asked session is gone."""
+        heard = self._heard
+        if self._turn.session_id and heard.session_id is None and _NO_SESSION.search(exit.stderr_tail):
+            heard.lost = f"{heard.name} has no session {self._turn.session_id}"
+        return verdict(self._turn, exit, heard)
+
+
+def _usage(tokens: Object) -> Usage:
+    cache = obj(tokens, "cache")
+    fresh, written = integer(tokens, "input"), integer(cache, "write")
+    return Usage(
+        input_tokens=None if fresh is None else fresh + (written or 0),
+        output_tokens=integer(tokens, "output"),
+        cached_tokens=integer(cache, "read"),
+        reasoning_tokens=integer(tokens, "reasoning"),
+    )
+
+
+def _changed(name: str, metadata: Object, given: Object) -> list[Event]:
+    if name not in _WRITERS:
+        return []
+    path = string(metadata, "filepath") or string(given, "filePath")
+    return [events.FileChanged(path=path, kind="add" if metadata.get("exists") is False else "update")] if path else []

@@ -1,0 +1,31 @@
+"""Which variables make OpenCode, or Kilo, talk to one model only."""
+
+from __future__ import annotations
+
+import json
+
+
+def fake_model_env(url: str, prefix: str = "OPENCODE") -> dict[str, str]:
+    """The environment that points the CLI at the model at `url`, with no account and no other traffic."""
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "name": "Scripted",
+        "options": {"baseURL": f"{url}/v1", "apiKey": "dummy"},
+        "models": {"scripted": {"name": "Scripted", "limit": {"context": 100_000, "output": 8_000}}},
+    }
+    config = {
+        "autoupdate": False,
+        "share": "disabled",
+        "provider": {"fake": provider},
+        "model": "fake/scripted",
+        "small_model": "fake/scripted",
+    }
+    return {
+        f"{prefix}_CONFIG_CONTENT": json.dumps(config),
+        f"{prefix}_CONFIG": "",
+        f"{prefix}_DISABLE_MODELS_FETCH": "1",
+        f"{prefix}_DISABLE_AUTOUPDATE": "1",
+        f"{prefix}_DISABLE_LSP_DOWNLOAD": "1",
+        "NO_PROXY": "127.0.0.1,localhost",
+        "no_proxy": "127.0.0.1,localhost",
+    }

@@ -1,0 +1,17 @@
+"""Qwen Code: what people see of it, and its faces."""
+
+from __future__ import annotations
+
+from beam.agents.base import Card
+from beam.agents.qwen import exec
+
+__all__ = ["card", "exec"]
+
+card = Card(
+    name="qwen",
+    summary="Qwen Code, Alibaba's coding agent",
+    executable="qwen",
+    install="npm install -g @qwen-code/qwen-code",
+    versions=("0.15.10",),
+    faces={"exec": exec.FACE},
+)

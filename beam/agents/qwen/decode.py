@@ -1,0 +1,137 @@
+"""Qwen Code's stream-json lines, turned into events.
+
+A failing API is a `success` of exit code 0 whose answer is `[API Error: …]`, for which the model counted no tokens.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from beam import events
+from beam.agents.base import Exit, Turn, Verdict, raw_json
+from beam.agents.fields import Object, integer, obj, objects, string
+from beam.agents.oneshot import Heard, read, verdict
+from beam.events import Event
+from beam.outcome import Denial, Usage
+
+_API_ERROR = "[API Error: "
+_NO_SESSION = "No saved session found with ID {}."
+_WRITERS = {"write_file": "file_path", "edit": "file_path", "replace": "file_path"}
+
+
+class Lines:
+    """The decoder of one process."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._heard = Heard(name="qwen", model=turn.model)
+        self._counted = 0
+        self._open: dict[str, tuple[str, Object]] = {}
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        """Bodies of what this line says."""
+        return read(line, self._decode)
+
+    def _decode(self, value: Object) -> list[Event]:
+        kind = string(value, "type")
+        match kind:
+            case "system":
+                return self._system(value)
+            case "stream_event":
+                return _delta(value)
+            case "assistant":
+                return self._assistant(value)
+            case "user":
+                return self._user(value)
+            case "result":
+                return self._result(value)
+        return [events.Unknown(what=kind or "no type")]
+
+    def _system(self, value: Object) -> list[Event]:
+        subtype = string(value, "subtype")
+        if subtype != "init":
+            return [events.Unknown(what=f"system/{subtype}")]
+        model, version = string(value, "model") or None, string(value, "qwen_code_version") or None
+        return self._heard.opened(self._turn, string(value, "session_id"), model=model, version=version)
+
+    def _assistant(self, value: Object) -> list[Event]:
+        message = obj(value, "message")
+        parent = string(value, "parent_tool_use_id") or None
+        usage = obj(message, "usage")
+        self._counted = (integer(usage, "input_tokens") or 0) + (integer(usage, "output_tokens") or 0)
+        bodies: list[Event] = []
+        for block in objects(message, "content"):
+            kind = string(block, "type")
+            if kind == "text" and parent is None:
+                bodies += self._heard.text(string(block, "text"))
+            elif kind == "text":
+                bodies.append(events.Text(text=string(block, "text"), parent=parent))
+            elif kind == "thinking":
+                bodies.append(events.Thinking(text=string(block, "thinking"), parent=parent))
+            elif kind == "tool_use":
+                call_id, name = string(block, "id"), string(block, "name")
+                self._open[call_id] = (name, obj(block, "input"))
+                bodies += self._heard.called(call_id, name, block.get("input"))
+            else:
+                bodies.append(events.Unknown(what=f"assistant/{kind}"))
+        return bodies
+
+    def _user(self, value: Object) -> list[Event]:
+        bodies: list[Event] = []
+        for block in objects(obj(value, "message"), "content"):
+            if string(block, "type") != "tool_result":
+                continue
+            call_id, is_error = string(block, "tool_use_id"), block.get("is_error") is True
+            name, given = self._open.pop(call_id, ("", {}))
+            bodies += self._heard.returned(call_id, _text(block.get("content")), is_error=is_error)
+            path = string(given, _WRITERS[name]) if name in _WRITERS and not is_error else ""
+            if path:
+                bodies.append(events.FileChanged(path=path))
+        return bodies
+
+    def _result(self, value: Object) -> list[Event]:
+        heard = self._heard
+        heard.session_id = heard.session_id or string(value, "session_id") or None
+        bodies = heard.counted(_usage(obj(value, "usage")), None)
+        for denial in objects(value, "permission_denials"):
+            call_id, given = string(denial, "tool_use_id"), raw_json(denial.get("tool_input"))
+            heard.denials.append(Denial(tool=string(denial, "tool_name"), call_id=call_id, input=given))
+        text = string(value, "result")
+        if value.get("is_error") is True or string(value, "subtype") != "success":
+            error = string(obj(value, "error"), "message") or text or string(value, "subtype")
+            return bodies + heard.failed(error)
+        if text.startswith(_API_ERROR) and not self._counted:
+            return bodies + heard.failed(text.removeprefix(_API_ERROR).removesuffix("]"))
+        heard.reply, heard.ended = text, "stop"
+        return bodies
+
+    def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
+        """The verdict; the CLI's own sentence on stderr proves that it has no session of the asked id."""
+        heard = self._heard
+        gone = _NO_SESSION.format(self._turn.session_id)
+        if self._turn.session_id and heard.session_id is None and gone in exit.stderr_tail:
+            heard.lost = gone
+        return verdict(self._turn, exit, heard)
+
+
+def _delta(value: Object) -> list[Event]:
+    event = obj(value, "event")
+    if string(event, "type") != "content_block_delta":
+        return []
+    text = string(obj(event, "delta"), "text")
+    return [events.TextDelta(text=text, parent=string(value, "parent_tool_use_id") or None)] if text else []
+
+
+def _usage(usage: Object) -> Usage:
+    return Usage(
+        input_tokens=integer(usage, "input_tokens"),
+        output_tokens=integer(usage, "output_tokens"),
+        cached_tokens=integer(usage, "cache_read_input_tokens"),
+    )
+
+
+def _text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    return "" if content is None else json.dumps(content, ensure_ascii=False)

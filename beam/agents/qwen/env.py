@@ -1,0 +1,15 @@
+"""Which variables make Qwen Code talk to one model only."""
+
+from __future__ import annotations
+
+
+def fake_model_env(url: str) -> dict[str, str]:
+    """The environment that points Qwen Code at the model at `url`, with no account and no other traffic."""
+    return {
+        "OPENAI_API_KEY": "dummy",
+        "OPENAI_BASE_URL": f"{url}/v1",
+        "OPENAI_MODEL": "scripted",
+        "QWEN_TELEMETRY_ENABLED": "0",
+        "NO_PROXY": "127.0.0.1,localhost",
+        "no_proxy": "127.0.0.1,localhost",
+    }

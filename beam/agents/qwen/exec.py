@@ -1,0 +1,55 @@
+"""Qwen Code's headless face: `qwen -o stream-json`, one process a turn, prompt on stdin.
+
+It adds two newlines to what it reads there. The access map below is the only place with flags that give it rights.
+"""
+
+from __future__ import annotations
+
+import re
+
+from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
+from beam.agents.oneshot import argument, check, scrubbed
+from beam.agents.qwen.decode import Lines
+from beam.errors import UnsupportedError
+from beam.message import Access
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
+ACCESS: dict[Access, tuple[str, ...]] = {
+    # Without a person to ask, `default` has no tool that changes anything. Extensions and the servers of MCP settings
+    # would run code of their own.
+    "read": ("--approval-mode", "default", "--extensions", "none", "--allowed-mcp-server-names", "none"),
+    "full": ("--approval-mode", "yolo"),
+}
+FACE = Capabilities(
+    resume=True, model=True, max_turns=True, deltas=True, tools=True, access=tuple(ACCESS)
+)
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """How to run this turn. Raises UnsupportedError for what `qwen` can't do headless."""
+    check(turn, "qwen", FACE, system=True)
+    argv = [host.executable or "qwen", "-o", "stream-json", "--include-partial-messages", *_session(turn)]
+    argv += ACCESS[turn.access]
+    for flag, value in (
+        ("--model", turn.model),
+        ("--max-session-turns", turn.max_turns),
+        ("--append-system-prompt", turn.settings.system),
+    ):
+        if value is not None:
+            argv += (flag, argument("qwen", flag, str(value)))
+    # A prompt that begins with `/` would be a command of the CLI's own.
+    text = f" {turn.text}" if turn.text.startswith("/") else turn.text
+    return Launch(argv=tuple(argv), stdin=scrubbed(text).encode())
+
+
+def _session(turn: Turn) -> tuple[str, ...]:
+    if turn.session_id is None:
+        return ("--session-id", turn.fresh_session_id) if turn.fresh_session_id else ()
+    if not _UUID.match(turn.session_id):
+        raise UnsupportedError(f"{turn.session_id[:80]!r} is no session id of qwen's", subject=turn.session_id[:80])
+    return ("--resume", turn.session_id)
+
+
+def decoder(turn: Turn) -> Decoder:
+    """A new decoder for one process of this turn."""
+    return Lines(turn)

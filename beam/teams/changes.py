@@ -1,0 +1,196 @@
+"""What changes below some directories, noticed by a thread of its own: small files are copied the moment they change.
+
+A message lies in its inbox for a tenth of a second, so the copy is taken here, however busy the reader is. Where the
+system's notification can't be had (or is not wanted) the thread looks by itself. Must not know: what the files mean.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from beam.teams import disk
+from beam.teams.disk import Place, Seen, Signature
+
+HOT_SWEEP_S = 2.0  # a notification may be lost: the living teams are looked at again that often,
+FULL_SWEEP_S = 30.0  # and everything that often, and after a burst or a pause of this process
+MISSING_S = 0.1  # how soon a directory that was not there is noticed
+POLL_S = 0.04
+POLL_ALL_S = 0.2
+BURST = 2_000
+_SLEPT_S = 5.0
+_TIMEOUT_MS = 500
+
+
+class Changes:
+    """Watches the homes (and a spool directory) until it is closed. `wake` is set when there is something to take."""
+
+    def __init__(
+        self, homes: Sequence[str], *, spool: str | None = None, poll_only: bool = False, wake: threading.Event
+    ) -> None:
+        self._homes = tuple(homes)
+        self._spool = spool
+        self._poll_only = poll_only
+        self._wake = wake
+        self._signatures: dict[str, Signature] = {}
+        self._places: dict[str, Place] = {}
+        self._seen: deque[Seen] = deque()
+        self._files: dict[str, None] = {}
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._watching: tuple[str, ...] = ()
+        self.hot: dict[str, frozenset[str]] = {}
+        self.error = ""
+
+    def start(self) -> None:
+        """Begins; what is there already comes first, and only then anything that changes."""
+        notify = None if self._poll_only else self._notify()
+        self.sweep()
+        self._thread = threading.Thread(target=self._run, args=(notify,), name="teams", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(5)
+
+    def take(self) -> tuple[list[Seen], list[str]]:
+        """The small files that were read since, in order, and the other paths that changed ("*": all may have)."""
+        with self._lock:
+            seen, files = list(self._seen), list(self._files)
+            self._seen.clear()
+            self._files.clear()
+        return seen, files
+
+    def again(self, place: Place) -> None:
+        """Reads a file once more, whatever is known of it."""
+        self._copy(place)
+
+    def sweep(self, only: dict[str, frozenset[str]] | None = None) -> None:
+        """Reads every small file that is not as it was, and finds those that are gone."""
+        for home in self._homes:
+            groups = None if only is None else only.get(home, frozenset())
+            if groups is not None and not groups:
+                continue
+            there = set()
+            for place, signature in disk.small_files(home, groups):
+                there.add(place.path)
+                if self._signatures.get(place.path) != signature:
+                    self._copy(place)
+            known = [p for p in list(self._places.values()) if p.home == home and (groups is None or p.group in groups)]
+            for place in known:
+                if place.path not in there:
+                    self._copy(place)
+
+    def _copy(self, place: Place) -> None:
+        seen, signature = disk.read(place, time.time_ns())
+        with self._lock:
+            if signature is None:
+                self._signatures.pop(place.path, None)
+                if self._places.pop(place.path, None) is None:
+                    return
+            else:
+                self._signatures[place.path] = signature
+                self._places[place.path] = place
+            self._seen.append(seen)
+        self._wake.set()
+
+    def _mark(self, path: str) -> None:
+        with self._lock:
+            self._files[path] = None
+        self._wake.set()
+
+    # -- the thread ----------------------------------------------------------------------------------------------------
+
+    def _paths(self) -> tuple[str, ...]:
+        wanted = [f"{home}/{folder}" for home in self._homes for folder in disk.FOLDERS]
+        if self._spool is not None:
+            wanted.append(self._spool)
+        return tuple(path for path in wanted if os.path.isdir(path))
+
+    def _notify(self) -> Any:
+        self._watching = self._paths()
+        if not self._watching:
+            return None
+        from watchfiles._rust_notify import RustNotify
+
+        try:
+            return RustNotify(list(self._watching), False, False, 0, True, True)
+        except (OSError, RuntimeError) as error:
+            self.error = f"the system can't notify ({error}); looking every {POLL_S * 1000:.0f} ms instead"
+            self._poll_only = True
+            return None
+
+    def _run(self, notify: Any) -> None:
+        hot = full = missing = time.monotonic()
+        while not self._stop.is_set():
+            now = time.monotonic()
+            if self._poll_only:
+                self._poll(now - full >= POLL_ALL_S)
+                full = now if now - full >= POLL_ALL_S else full
+                self._stop.wait(POLL_S)
+                continue
+            if len(self._watching) < len(self._homes) * len(disk.FOLDERS) and now - missing >= MISSING_S:
+                missing = now
+                if self._paths() != self._watching:
+                    before, notify = notify, self._notify()
+                    if before is not None:
+                        before.close()
+                    self.sweep()
+                    self._mark("*")
+            burst = self._await(notify)
+            slept = time.monotonic() - now > _SLEPT_S
+            if burst or slept or now - full >= FULL_SWEEP_S:
+                full = hot = time.monotonic()
+                self.sweep()
+                self._mark("*")
+            elif now - hot >= HOT_SWEEP_S:
+                hot = now
+                self.sweep(self.hot)
+        if notify is not None:
+            notify.close()
+
+    def _await(self, notify: Any) -> bool:
+        """Waits for changes and copies them; whether there were so many that some may be missing."""
+        complete = len(self._watching) == len(self._homes) * len(disk.FOLDERS) + (self._spool is not None)
+        if notify is None:
+            self._stop.wait(MISSING_S)
+            return False
+        changes = notify.watch(1, 1, _TIMEOUT_MS if complete else int(MISSING_S * 1000), self._stop)
+        if not isinstance(changes, set):
+            return False
+        for path in {path for _, path in changes}:
+            self._changed(path)
+        return len(changes) > BURST
+
+    def _changed(self, path: str) -> None:
+        home = next((one for one in self._homes if path.startswith(one + "/")), None)
+        if home is None or path.startswith(f"{home}/projects/"):
+            if path.endswith((".jsonl", ".meta.json")):
+                self._mark(path)
+            elif not path.endswith((".lock", ".json")) and ".tmp." not in path:
+                self._mark("*")
+            return
+        place = disk.place_of(home, path)
+        if place is not None:
+            self._copy(place)
+            return
+        parts = path[len(home) + 1 :].split("/")
+        if (
+            len(parts) in (2, 3)
+            and parts[0] in ("teams", "tasks")
+            and not path.endswith(".lock")
+            and "." not in parts[-1]
+        ):
+            self.sweep({home: frozenset({parts[1]})})
+
+    def _poll(self, everything: bool) -> None:
+        self.sweep(None if everything else self.hot)
+        if everything:
+            self._mark("*")

@@ -1,0 +1,144 @@
+"""Claude Code's directories as far as teams live in them: which file is what, and reading them without leaving a trace.
+
+Nothing here writes, locks or touches. Must not know: what the files mean.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+Kind = Literal["config", "inbox", "task", "session"]
+FOLDERS = ("teams", "tasks", "sessions", "projects")
+LARGEST = 64 * 1024 * 1024
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+Signature = tuple[int, int, int]  # mtime in nanoseconds, size, inode
+
+
+class Place(Struct, frozen=True):
+    """What a path is: `group` is the team, the task list, or "" for a session; `name` the inbox, the task, or the pid."""
+
+    kind: Kind
+    home: str
+    group: str
+    name: str
+    path: str
+
+
+class Seen(Struct, frozen=True):
+    """A file as it was read: `data` is null where there is none. `at_ns` is when it was written, or found gone."""
+
+    place: Place
+    data: bytes | None
+    at_ns: int
+
+
+def shown(name: str) -> str:
+    """A file's name as a text that can be encoded."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+def is_own_list(name: str) -> bool:
+    """Whether a task list is a single session's own, no team's."""
+    return _UUID.fullmatch(name) is not None
+
+
+def place_of(home: str, path: str) -> Place | None:
+    """What the path is; None for what nobody wants (locks, temporary files, directories, transcripts)."""
+    parts = path[len(home) + 1 :].split("/")
+    last = parts[-1]
+    if not last.endswith(".json") or last.startswith("."):
+        return None
+    name = shown(last[:-5])
+    match parts:
+        case ["teams", team, "config.json"]:
+            return Place("config", home, shown(team), "", path)
+        case ["teams", team, "inboxes", _]:
+            return Place("inbox", home, shown(team), name, path)
+        case ["tasks", group, _] if not is_own_list(group):
+            return Place("task", home, shown(group), name, path)
+        case ["sessions", _] if name.isascii() and name.isdigit():
+            return Place("session", home, "", name, path)
+    return None
+
+
+def read(place: Place, now_ns: int) -> tuple[Seen, Signature | None]:
+    """The file as it is now. One that can't be read, or is no plain file, or too large, is as one that is not there."""
+    try:
+        handle = os.open(place.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | _NO_ATIME)
+    except PermissionError:
+        return _read_plainly(place, now_ns)
+    except OSError:
+        return Seen(place, None, now_ns), None
+    return _read_handle(place, handle, now_ns)
+
+
+_NO_ATIME = getattr(os, "O_NOATIME", 0)
+
+
+def _read_plainly(place: Place, now_ns: int) -> tuple[Seen, Signature | None]:
+    """O_NOATIME is for a file's owner only."""
+    try:
+        handle = os.open(place.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return Seen(place, None, now_ns), None
+    return _read_handle(place, handle, now_ns)
+
+
+def _read_handle(place: Place, handle: int, now_ns: int) -> tuple[Seen, Signature | None]:
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+            return Seen(place, None, now_ns), None
+        parts = []
+        while part := os.read(handle, 1 << 20):
+            parts.append(part)
+        return Seen(place, b"".join(parts), found.st_mtime_ns), (found.st_mtime_ns, found.st_size, found.st_ino)
+    except OSError:
+        return Seen(place, None, now_ns), None
+    finally:
+        os.close(handle)
+
+
+def names(path: str) -> list[str]:
+    """The names in a directory; none if it can't be read."""
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []
+
+
+def entries(path: str) -> Iterator[os.DirEntry[str]]:
+    """The entries of a directory; none if it can't be read."""
+    try:
+        with os.scandir(path) as found:
+            yield from found
+    except OSError:
+        return
+
+
+def small_files(home: str, groups: frozenset[str] | None = None) -> Iterator[tuple[Place, Signature]]:
+    """Every configuration, inbox, task and session of a home (or of these teams and task lists only)."""
+    folders = []
+    for group in names(f"{home}/teams") if groups is None else sorted(groups):
+        folders += [f"{home}/teams/{group}", f"{home}/teams/{group}/inboxes"]
+    lists = names(f"{home}/tasks") if groups is None else sorted(groups)
+    folders += [f"{home}/tasks/{group}" for group in lists if not is_own_list(group)]
+    if groups is None:
+        folders.append(f"{home}/sessions")
+    for folder in folders:
+        for entry in entries(folder):
+            place = place_of(home, entry.path)
+            if place is None:
+                continue
+            try:
+                found = entry.stat()
+            except OSError:
+                continue
+            yield place, (found.st_mtime_ns, found.st_size, found.st_ino)

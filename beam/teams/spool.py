@@ -1,0 +1,73 @@
+"""The spool of hook calls: one JSON line a call, a file a day; written by `hook.py`, read here.
+
+Must not know: what a call means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from beam.teams.model import HookCall, hook_call
+
+_LARGEST = 4 * 1024 * 1024
+
+
+class Spool:
+    """Reads calls as they are added. Each call is given once, to the home that its transcript lies in."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self._directory = directory
+        self._offsets: dict[str, int] = {}
+        self._rests: dict[str, bytes] = {}
+        self._waiting: list[HookCall] = []
+
+    def begin(self, since_ns: int | None) -> None:
+        """Goes to the end; with `since_ns`, calls since then come first."""
+        for name, size in self._files():
+            self._offsets[name] = size if since_ns is None else 0
+        if since_ns is not None:
+            self._read()
+            self._waiting = [call for call in self._waiting if call.at_ns >= since_ns]
+
+    def calls(self, home: str) -> Iterator[HookCall]:
+        """The calls of that home that were added."""
+        self._read()
+        mine = [call for call in self._waiting if _is_of(call, home)]
+        self._waiting = [call for call in self._waiting if not _is_of(call, home)][-_KEPT:]
+        yield from mine
+
+    def _files(self) -> Iterator[tuple[str, int]]:
+        if self._directory is None:
+            return
+        try:
+            for path in sorted(self._directory.iterdir()):
+                if path.suffix == ".jsonl":
+                    yield path.name, path.stat().st_size
+        except OSError:
+            return
+
+    def _read(self) -> None:
+        for name, size in self._files():
+            offset = self._offsets.get(name, 0)
+            if size <= offset or self._directory is None:
+                continue
+            try:
+                with (self._directory / name).open("rb") as file:
+                    file.seek(offset)
+                    data = file.read(_LARGEST)
+            except OSError:
+                continue
+            self._offsets[name] = offset + len(data)
+            lines = (self._rests.pop(name, b"") + data).split(b"\n")
+            self._rests[name] = lines.pop()
+            found = [hook_call(line) for line in lines if line]
+            self._waiting += [call for call in found if call is not None]
+
+
+_KEPT = 1_000
+
+
+def _is_of(call: HookCall, home: str) -> bool:
+    transcript = call.payload.get("transcript_path")
+    return isinstance(transcript, str) and transcript.startswith(f"{home}/projects/")

@@ -1,0 +1,241 @@
+"""The transcripts of teams' members: which file is whose, and the lines that were added to it.
+
+A transcript may be hundreds of megabytes: it is read from its end. Must not know: what the lines mean.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import PurePath
+
+from msgspec import Struct
+
+from beam.agents.claude import history
+from beam.agents.claude.fields import Object, string
+from beam.agents.claude.history import Line
+from beam.teams import disk
+from beam.teams.diff import Diff, Team
+from beam.teams.model import LEAD, when_ns
+
+CHUNK = 1 << 20
+SNIFF = 64 * 1024
+FURTHEST = 64 * CHUNK  # how far back one transcript is read at most
+
+
+class Tail(Struct):
+    """One transcript: `offset` is where the next line begins, `rest` the beginning of one that is not whole yet."""
+
+    path: str
+    home: str
+    team: str
+    member: str
+    is_member: bool = True
+    parent: str | None = None
+    offset: int = 0
+    rest: bytes = b""
+    skips: bool = False
+
+    def read(self) -> list[bytes]:
+        """The whole lines that were added."""
+        try:
+            size = os.stat(self.path).st_size
+            if size <= self.offset:
+                return []
+            with open(self.path, "rb") as file:
+                file.seek(self.offset)
+                data = file.read()
+        except OSError:
+            return []
+        self.offset += len(data)
+        lines = (self.rest + data).split(b"\n")
+        self.rest = lines.pop()
+        if self.skips and lines:
+            self.skips = False
+            del lines[0]
+        return lines
+
+    def begin(self, since_ns: int | None) -> None:
+        """Goes to the end, or as far back from it as lines are not older than `since_ns`."""
+        try:
+            size = os.stat(self.path).st_size
+            self.offset, self.skips = size, False
+            with open(self.path, "rb") as file:
+                if since_ns is not None:
+                    while self.offset > 0 and size - self.offset < FURTHEST:
+                        self.offset = max(0, self.offset - CHUNK)
+                        file.seek(self.offset)
+                        if self._is_older(file.read(CHUNK), since_ns):
+                            break
+                if self.offset:
+                    file.seek(self.offset - 1)
+                    self.skips = file.read(1) != b"\n"
+        except OSError:
+            return
+
+    def _is_older(self, data: bytes, since_ns: int) -> bool:
+        for line in data.split(b"\n")[1:-1]:
+            read = history.read(line)
+            when = when_ns(read.at) if read is not None else 0
+            if when:
+                return when < since_ns
+        return False
+
+
+class Tails:
+    """The transcripts of all teams of one home."""
+
+    def __init__(self, home: str, diff: Diff) -> None:
+        self._home = home
+        self._diff = diff
+        self._tails: dict[str, Tail] = {}
+        self._others: dict[str, int] = {}
+        self._folders: dict[tuple[str, str], str] = {}
+
+    def find(self, *, since_ns: int | None, is_new: bool) -> list[Tail]:
+        """The transcripts of living teams (with `since_ns`, of all) that are not followed yet, and follows them.
+
+        What `is_new` was made since the last look, and is read from its beginning.
+        """
+        found: list[Tail] = []
+        for team in [team for team in self._diff.teams.values() if team.home == self._home and team.roster is not None]:
+            if team.is_stale and since_ns is None:
+                continue
+            folder = self._folder(team)
+            if folder is None:
+                continue
+            created_ns = team.roster.created_ns if team.roster else 0
+            paths = [f"{folder}/{team.session_id}.jsonl"]
+            below = f"{folder}/{team.session_id}/subagents"
+            paths += [f"{below}/{name}" for name in disk.names(below) if name.endswith(".jsonl")]
+            if any(member.is_apart for member in (team.roster.members if team.roster else ())) or since_ns is not None:
+                paths += list(_recent(folder, created_ns))
+            for path in paths:
+                tail = self._adopt(path)
+                if tail is not None:
+                    if not is_new:
+                        tail.begin(since_ns)
+                    found.append(tail)
+        return found
+
+    def changed(self, paths: list[str]) -> Iterator[tuple[Tail, Line]]:
+        """The lines that were added to these transcripts ("*": to any)."""
+        if "*" in paths:
+            self.find(since_ns=None, is_new=True)
+            paths = list(self._tails)
+        for path in paths:
+            tail = self._tails.get(path)
+            if tail is None and path.endswith(".jsonl") and path.startswith(self._home + "/"):
+                tail = self._adopt(path)
+            if tail is not None:
+                yield from self.lines(tail)
+
+    def lines(self, tail: Tail) -> Iterator[tuple[Tail, Line]]:
+        """The lines that were added to one."""
+        for data in tail.read():
+            line = history.read(data, parent=tail.parent)
+            if line is not None:
+                yield tail, line
+
+    def forget_others(self) -> None:
+        """There are other teams now: looks at every unknown transcript again."""
+        self._others.clear()
+
+    def _folder(self, team: Team) -> str | None:
+        lead = team.roster.lead if team.roster else None
+        key = (team.name, team.session_id)
+        if key in self._folders:
+            return self._folders[key]
+        where = history.where(self._home, lead.cwd if lead else "", team.session_id)
+        if not where:
+            return None
+        folder = os.path.dirname(where[0])
+        if not os.path.exists(where[0]):
+            root = history.projects(self._home)
+            folder = next(
+                (
+                    f"{root}/{name}"
+                    for name in disk.names(root)
+                    if os.path.exists(f"{root}/{name}/{team.session_id}.jsonl")
+                ),
+                folder,
+            )
+            if not os.path.isdir(folder):
+                return None
+        self._folders[key] = folder
+        return folder
+
+    def _adopt(self, path: str) -> Tail | None:
+        """Follows a transcript from its beginning, if it is a member's; None if it is not, or is followed already."""
+        if path in self._tails:
+            return None
+        tail = self._below(path) if os.path.basename(os.path.dirname(path)) == "subagents" else self._alone(path)
+        if tail is not None:
+            self._tails[path] = tail
+        return tail
+
+    def _below(self, path: str) -> Tail | None:
+        session_id = PurePath(path).parent.parent.name
+        team = self._team_of(session_id)
+        if team is None:
+            return None
+        meta = _meta(path)
+        name = string(meta, "name")
+        is_member = string(meta, "taskKind") == "in_process_teammate"
+        if not meta:
+            return None
+        lead = team.roster.lead if team.roster else None
+        return Tail(
+            path=path,
+            home=self._home,
+            team=team.name,
+            member=name if is_member else lead.name if lead else LEAD,
+            is_member=is_member,
+            parent=None if is_member else string(meta, "toolUseId") or string(meta, "description") or "subagent",
+        )
+
+    def _team_of(self, session_id: str) -> Team | None:
+        teams = [team for team in self._diff.teams.values() if team.home == self._home]
+        return next((team for team in teams if team.session_id == session_id), None)
+
+    def _alone(self, path: str) -> Tail | None:
+        team = self._team_of(PurePath(path).stem)
+        if team is not None:
+            lead = team.roster.lead if team.roster else None
+            return Tail(path=path, home=self._home, team=team.name, member=lead.name if lead else LEAD)
+        if self._others.get(path, -1) >= SNIFF:
+            return None
+        try:
+            with open(path, "rb") as file:
+                data = file.read(SNIFF)
+        except OSError:
+            return None
+        for raw in data.split(b"\n")[:-1]:
+            line = history.read(raw)
+            if line is not None and line.team and line.member and (self._home, line.team) in self._diff.teams:
+                return Tail(path=path, home=self._home, team=line.team, member=line.member)
+            if line is not None and line.kind in ("user", "assistant"):
+                self._others[path] = SNIFF
+                return None
+        self._others[path] = len(data)
+        return None
+
+
+def _recent(folder: str, since_ns: int) -> Iterator[str]:
+    for entry in disk.entries(folder):
+        try:
+            if entry.name.endswith(".jsonl") and entry.stat().st_mtime_ns >= since_ns:
+                yield entry.path
+        except OSError:
+            continue
+
+
+def _meta(path: str) -> Object:
+    from beam.agents.base import document
+
+    try:
+        with open(path.removesuffix(".jsonl") + ".meta.json", "rb") as file:
+            value = document(file.read(SNIFF))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,261 @@
+"""`Teams`: the user's Claude teams as they live, one list of events after the other.
+
+Joins what reads (changes, tails, the spool of hook calls, the process table) with what understands (diff), and puts what
+happened in order. Everything is read; nothing of Claude Code's is locked, written or touched.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from beam.events import Event
+from beam.home import state_dir, user_home
+from beam.process import table, tree
+from beam.teams import disk, model
+from beam.teams.changes import Changes
+from beam.teams.diff import STARTING_NS, Diff, Team
+from beam.teams.disk import Place, Seen
+from beam.teams.order import Order
+from beam.teams.spool import Spool
+from beam.teams.tails import Tails
+
+RETRY_NS = (40_000_000, 160_000_000, 1_000_000_000)
+LIVENESS_NS = 1_000_000_000
+
+
+class _Retry(Struct):
+    """A file that could not be made sense of, and when to look again."""
+
+    place: Place
+    due_ns: int
+    times: int = 0
+
+
+def homes(environ: Mapping[str, str], extra: Sequence[str] = ()) -> tuple[str, ...]:
+    """Claude Code's directories: those named, or else the one that Claude Code would use."""
+    if extra:
+        return tuple(dict.fromkeys(str(Path(one).expanduser().absolute()) for one in extra))
+    configured = environ.get("CLAUDE_CONFIG_DIR")
+    return (str(Path(configured).absolute()) if configured else str(user_home(environ) / ".claude"),)
+
+
+def spool_dir(environ: Mapping[str, str]) -> Path:
+    """Where `beam team hook` writes the calls of hooks down."""
+    return state_dir(environ) / "hooks"
+
+
+class Teams:
+    """The teams of these homes. `poll` gives what happened since the last time, and never waits; `wake` is set when it
+    is worth asking. Events of before `since_ns` (default: now) are left out. `spool` is the directory of hook calls."""
+
+    def __init__(
+        self,
+        homes: Sequence[str],
+        *,
+        spool: Path | None = None,
+        since_ns: int | None = None,
+        poll_only: bool = False,
+        wake: threading.Event | None = None,
+        now: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.homes = tuple(homes)
+        self.wake = wake or threading.Event()
+        self.diff = Diff()
+        self._now = now
+        self._since_ns = since_ns
+        self._began_ns = now()
+        self._order = Order(since_ns=self._began_ns if since_ns is None else since_ns)
+        self._spool = Spool(spool)
+        self._changes = Changes(
+            self.homes, spool=None if spool is None else str(spool), poll_only=poll_only, wake=self.wake
+        )
+        self._tails = {home: Tails(home, self.diff) for home in self.homes}
+        self._retries: dict[str, _Retry] = {}
+        self._liveness_ns = 0
+        self._known: frozenset[tuple[str, str, str]] = frozenset()
+        self._start()
+
+    def close(self) -> None:
+        """Stops watching."""
+        self._changes.close()
+
+    @property
+    def trouble(self) -> str:
+        """Why the system's notification is not used, "" where it is."""
+        return self._changes.error
+
+    def poll(self) -> list[Event]:
+        """What happened since, in order."""
+        self.wake.clear()
+        now_ns = self._now()
+        seen, files = self._changes.take()
+        self._push(event for one in seen for event in self._file(one))
+        self._retry(now_ns)
+        self._transcripts(files)
+        self._push(
+            event for home in self.homes for call in self._spool.calls(home) for event in self.diff.hook(home, call)
+        )
+        if now_ns - self._liveness_ns >= LIVENESS_NS:
+            self._liveness_ns = now_ns
+            self._liveness(now_ns)
+        return self._order.due(self._now())
+
+    def rest(self) -> list[Event]:
+        """What is known now and was held back a moment for the sake of order."""
+        return self._order.all()
+
+    def wait(self, timeout: float) -> None:
+        """Waits until `poll` is worth calling, at most that many seconds."""
+        if self._order.is_holding:
+            timeout = min(timeout, 0.004)
+        elif self._retries:
+            timeout = min(timeout, 0.04)
+        self.wake.wait(timeout)
+
+    # -- the start -----------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self._spool.begin(self._since_ns)
+        self._changes.start()
+        seen, _ = self._changes.take()
+        rank = {"session": 0, "config": 1, "task": 2, "inbox": 3}
+        first = sorted(seen, key=lambda one: (rank[one.place.kind], one.at_ns))
+        known = [one for one in first if rank[one.place.kind] < 2]
+        self._push(event for one in known for event in self._file(one))
+        self._liveness(self._now())
+        self._follow()
+        self._push(event for one in first[len(known) :] for event in self._file(one))
+        self.diff.begin(self._began_ns)
+
+    def _follow(self) -> None:
+        """The transcripts that are there: what they say since the time asked for, in the order of their times."""
+        read = []
+        for tails in self._tails.values():
+            for tail in tails.find(since_ns=self._since_ns, is_new=False):
+                if self._since_ns is not None:
+                    read += list(tails.lines(tail))
+        for tail, line in sorted(read, key=lambda one: one[1].at):
+            team = self.diff.team(tail.home, tail.team)
+            self._push(self.diff.line(team, tail.member, line, is_member=tail.is_member))
+
+    # -- news ----------------------------------------------------------------------------------------------------------
+
+    def _push(self, events: Iterable[Event]) -> None:
+        self._order.push(events, self._now())
+
+    def _file(self, seen: Seen) -> list[Event]:
+        place, data, at_ns = seen.place, seen.data, seen.at_ns
+        if data is None:
+            return self._missing(place, at_ns)
+        home, group, name = place.home, place.group, place.name
+        match place.kind:
+            case "config" if (roster := model.roster(data)) is not None:
+                self._retries.pop(place.path, None)
+                return self.diff.config(home, group, roster, at_ns)
+            case "inbox" if (mails := model.inbox(data)) is not None:
+                self._retries.pop(place.path, None)
+                return self.diff.inbox(home, group, name, mails, at_ns)
+            case "task" if (task := model.task(data)) is not None:
+                self._retries.pop(place.path, None)
+                return self.diff.task(home, group, task, at_ns)
+            case "session" if (session := model.session(data)) is not None:
+                self._retries.pop(place.path, None)
+                self._liveness_ns = 0
+                return self.diff.session(home, session)
+        self._look_again(place)
+        return []
+
+    def _missing(self, place: Place, at_ns: int) -> list[Event]:
+        if place.kind == "task":
+            return self.diff.task_gone(place.home, place.group, place.name, at_ns)
+        if place.kind == "session":
+            self.diff.session_gone(place.home, int(place.name))
+            self._liveness_ns = 0
+            return []
+        if not Path(place.home, "teams", place.group).is_dir():
+            self._retries.pop(place.path, None)
+            return self.diff.team_gone(place.home, place.group, at_ns)
+        known = self._retries.get(place.path)
+        if known is None or known.times == 0:
+            self._look_again(place)
+            return []
+        if place.kind == "inbox":
+            return self.diff.inbox_gone(place.home, place.group, place.name, at_ns)
+        self.diff.config_gone(place.home, place.group, at_ns)
+        return []
+
+    def _look_again(self, place: Place) -> None:
+        retry = self._retries.setdefault(place.path, _Retry(place, 0))
+        if retry.times < len(RETRY_NS):
+            retry.due_ns = self._now() + RETRY_NS[retry.times]
+
+    def _retry(self, now_ns: int) -> None:
+        for path, retry in list(self._retries.items()):
+            if not retry.due_ns or retry.due_ns > now_ns:
+                continue
+            retry.due_ns, retry.times = 0, retry.times + 1
+            seen, _ = disk.read(retry.place, now_ns)
+            self._push(self._file(seen))
+            if not retry.due_ns:
+                self._retries.pop(path, None)
+
+    def _transcripts(self, files: list[str]) -> None:
+        known = frozenset((t.home, t.name, t.session_id) for t in self.diff.teams.values() if t.roster is not None)
+        if known != self._known:
+            self._known = known
+            for tails in self._tails.values():
+                tails.forget_others()
+            files = ["*"]
+        if not files:
+            return
+        for home, tails in self._tails.items():
+            mine = [path for path in files if path == "*" or path.startswith(home + "/")]
+            for tail, line in tails.changed(mine):
+                team = self.diff.team(tail.home, tail.team)
+                self._push(self.diff.line(team, tail.member, line, is_member=tail.is_member))
+
+    # -- processes -----------------------------------------------------------------------------------------------------
+
+    def _liveness(self, now_ns: int) -> None:
+        hot: dict[str, set[str]] = {home: set() for home in self.homes}
+        for team in list(self.diff.teams.values()):
+            if team.roster is None:
+                continue
+            session = self.diff.lead_of(team)
+            if session is not None and _is_alive(session):
+                if team.lead_pid != session.pid or team.is_stale or team.session_id != session.session_id:
+                    self._push(self.diff.lead_lives(team, session))
+            elif team.lead_pid is not None or now_ns - team.roster.created_ns > STARTING_NS:
+                if not team.is_stale:
+                    self._push(self.diff.lead_died(team, now_ns, orphans=_orphans(team)))
+            if team.is_live:
+                hot[team.home] |= {team.name, model.inbox_name(team.roster.name)}
+            self._push(self.diff.tick(team, now_ns))
+        self._changes.hot = {home: frozenset(groups) for home, groups in hot.items()}
+
+
+def _is_alive(session: model.Session) -> bool:
+    ticks = tree.start_ticks(session.pid)
+    return ticks is not None and (not table.LINUX or not session.start or ticks == session.start)
+
+
+def _orphans(team: Team) -> dict[str, int | None]:
+    """The members with processes of their own, and these processes; known by their arguments."""
+    apart = [member for member in team.members.present.values() if member.is_apart]
+    found: dict[str, int | None] = {}
+    if not table.LINUX:
+        return {member.name: None for member in apart}
+    for pid in table.pids() if apart else ():
+        words = table.read(f"/proc/{pid}/cmdline").split(b"\0")
+        if b"--agent-id" not in words:
+            continue
+        agent_id = words[words.index(b"--agent-id") + 1 : words.index(b"--agent-id") + 2]
+        for member in apart:
+            if agent_id == [member.agent_id.encode()]:
+                found.setdefault(member.name, pid)
+    return found

@@ -1,0 +1,139 @@
+"""docs/files.md names every file that beam makes, and no other: real runs, and what lies there during and after them."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from tests.support.cli import Cli, eventually
+from tests.support.markdown import rows
+
+pytestmark = pytest.mark.acceptance
+PAGE = (Path(__file__).parents[1] / "docs" / "files.md").read_text()
+PLACEHOLDERS = {
+    "agent": r"[a-z0-9][a-z0-9_-]{0,63}",
+    "n": r"\d{20}",
+    "id": r"[a-z0-9][a-z0-9_-]*",
+    "seq": r"\d{12}",
+    "pid": r"\d+",
+    "key": r"[0-9a-f]{32}",
+    "lane": r"[a-z0-9]+",
+    "adapter": r"[a-z]+",
+    "session": r"[A-Za-z0-9_-]+",
+}
+AGENTS = """
+agents:
+  stuck: {adapter: scripted, script: stuck.yaml}
+  failing: {command: ["false"]}
+  fresh: {adapter: scripted}
+"""
+
+
+def documented(where: str) -> dict[str, bool]:
+    """The patterns of one table, and whether a file of each lies there only for a moment."""
+    table = PAGE.partition(f"<!-- paths: {where} -->")[2].partition("<!-- /paths -->")[0]
+    return {row[0].removesuffix(" *").strip("`"): row[0].endswith("*") for row in rows(table)}
+
+
+def expression(pattern: str) -> re.Pattern[str]:
+    """The pattern as a regular expression. A lane has the same files as its agent."""
+    text = re.escape(pattern)
+    if "<lane>" not in pattern:
+        text = text.replace("agents/<agent>/", "agents/<agent>/(?:once/<lane>/)?")
+    return re.compile(re.sub(r"<(\w+)>", lambda match: f"(?:{PLACEHOLDERS[match[1]]})", text))
+
+
+@dataclass
+class Seen:
+    """What lay under a directory at any look, relative to it; directories end with a slash."""
+
+    top: Path
+    found: set[str] = field(default_factory=set)
+
+    def look(self) -> None:
+        for folder, names, files in os.walk(self.top):
+            here = Path(folder).relative_to(self.top)
+            self.found |= {(here / name).as_posix() for name in files}
+            self.found |= {f"{(here / name).as_posix()}/" for name in names if here.name == "scratch"}
+
+    def check(self, where: str) -> None:
+        """Every file has its row, and every row that is not for a moment had a file."""
+        patterns = documented(where)
+        assert patterns
+        unnamed = [path for path in self.found if not any(expression(p).fullmatch(path) for p in patterns)]
+        unseen = [p for p, is_rare in patterns.items() if not is_rare and not any(map(expression(p).fullmatch, self.found))]
+        assert (sorted(unnamed), unseen) == ([], [])
+
+
+def test_every_file_of_real_runs_is_named_and_every_name_has_a_file(beam: Cli) -> None:
+    root, state = Seen(beam.root), Seen(beam.base / "home" / ".local" / "state" / "beam")
+
+    def look() -> None:
+        root.look()
+        state.look()
+
+    beam.config(AGENTS)
+    (beam.project / "stuck.yaml").write_text("replies: [[{hang: true}]]\n")
+    assert beam("trust").code == 0
+    assert beam("agent", "add", "desk", "mailbox").code == 0
+
+    assert beam("send", "scripted", "one").code == beam("send", "scripted", "two").code == 0
+    assert beam("send", "scripted", "three", "--once").code == 0
+    later = beam("send", "scripted", "four", "--no-wait").out.strip()
+    assert beam("wait", later).code == 0
+    look()
+
+    asked = beam("send", "desk", "ready?", "--no-wait").out.strip()
+    assert beam("recv", "desk").out == "ready?\n"
+    look()
+    assert beam("reply", asked, "yes").code == 0
+
+    assert beam("send", "failing", "x").code == 1
+    (dead,) = [line["id"] for line in beam("queue", "list", "failing", "--json").lines]
+    assert beam("queue", "retry", dead).code == 0
+    look()
+
+    cut_short(beam, look)
+    assert beam("send", "scripted", "five", "--no-wait", env={"BEAM_CRASH_AT": "put.written"}).code == 137
+    look()
+    assert beam("send", "fresh", "x", env={"BEAM_CRASH_AT": "segment.written"}).code == 137
+    look()
+
+    root.check("root")
+    state.check("state")
+    for name in ("queue/tmp/<n>-<id>.json", "scratch/<key>/", "journal/.<seq>.jsonl.tmp"):
+        assert any(map(expression(f"agents/<agent>/{name}").fullmatch, root.found)), name
+
+
+def cut_short(beam: Cli, look: Callable[[], None]) -> None:
+    """A turn that hangs, with another message behind it, is looked at while its holder stands still, and interrupted."""
+    running = beam.start("send", "stuck", "x")
+    eventually(lambda: "status" in beam.types("stuck"), what="the agent hangs")
+    os.kill(running.pid, signal.SIGSTOP)
+    try:
+        assert beam("send", "stuck", "y", "--no-wait").code == 0
+        interrupting = beam.start("interrupt", "stuck")
+        requests = beam.root / "agents" / "stuck" / "control" / "new"
+        eventually(lambda: any(requests.iterdir()), what="the request is there")
+        look()
+    finally:
+        os.kill(running.pid, signal.SIGCONT)
+    assert interrupting.wait(20) == 0
+    assert running.wait(20) == 9
+    for process in (interrupting, running):
+        process.communicate()
+    (other,) = [line["id"] for line in beam("queue", "list", "stuck", "--json").lines]
+    assert beam("interrupt", other).code == 0
+
+
+def test_the_page_says_where_the_root_and_the_settings_are(beam: Cli) -> None:
+    assert beam("send", "scripted", "x", "--root", "elsewhere/.beam").code == 2
+    assert beam("--root", "elsewhere/.beam", "send", "scripted", "x").code == 0
+    assert (beam.project / "elsewhere" / ".beam" / "agents" / "scripted").is_dir()
+    assert beam("status", env={"BEAM_ROOT": "nowhere/.beam"}).code == 0
+    assert not (beam.project / "nowhere").exists()
