@@ -99,6 +99,9 @@ def test_every_file_of_real_runs_is_named_and_every_name_has_a_file(beam: Cli) -
     look()
 
     cut_short(beam, look)
+    assert beam("broker", "start").code == 0
+    look()
+    assert beam("broker", "stop").code == 0
     assert beam("send", "scripted", "five", "--no-wait", env={"BEAM_CRASH_AT": "put.written"}).code == 137
     look()
     assert beam("send", "fresh", "x", env={"BEAM_CRASH_AT": "segment.written"}).code == 137

@@ -20,6 +20,7 @@ from beam.process import tree
 
 _LOG_BYTES = 1024 * 1024
 _START_S = 15.0
+_END_S = 20.0
 
 
 class BrokerStatus(Struct, frozen=True, kw_only=True):
@@ -107,13 +108,15 @@ def stop(world: World, *, grace: float) -> BrokerFile:
             f"the broker of {world.home.root} runs on {told.owner.host} (pid {told.owner.pid})", "stop it there"
         )
     os.kill(told.owner.pid, signal.SIGTERM)
-    if not _gone(told, grace):
+    if _gone(told, grace):
+        return told
+    until = time.monotonic() + _END_S
+    while time.monotonic() < until:
+        # Two signals that come at once are one to the kernel, so the second is sent until it counts.
         os.kill(told.owner.pid, signal.SIGTERM)
-        if not _gone(told, 15.0):
-            raise UnfinishedError(
-                f"the broker (pid {told.owner.pid}) does not end", f"kill -9 {told.owner.pid}", kind="broker"
-            )
-    return told
+        if _gone(told, 0.5):
+            return told
+    raise UnfinishedError(f"the broker (pid {told.owner.pid}) does not end", f"kill -9 {told.owner.pid}", kind="broker")
 
 
 def _gone(told: BrokerFile, seconds: float) -> bool:

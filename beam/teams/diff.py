@@ -86,7 +86,7 @@ class Diff:
         """A team's configuration as it is."""
         team = self.team(home, name)
         events: list[Event] = []
-        team.config_gone_ns, team.said_gone = 0, False
+        team.config_gone_ns, team.said_gone, team.is_ended = 0, False, False
         if team.roster is None:
             lead = roster.lead
             team.session_id = team.session_id or roster.session_id

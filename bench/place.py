@@ -1,0 +1,79 @@
+"""A scratch project with a HOME of its own, the real `beam`, and the smallest ACP agent."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from bench.measure import Bench
+
+_SCRIPT = Path(sys.executable).with_name("beam")
+BEAM = (str(_SCRIPT),) if _SCRIPT.exists() else (sys.executable, "-m", "beam")
+PYTHON = (sys.executable, "-c", "pass")
+
+# The agent that `acpx exec` and the bare run of it are measured with: it answers three requests and ends with its input.
+ACP_AGENT = """\
+import json, sys
+def say(value):
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **value}) + "\\n")
+    sys.stdout.flush()
+UPDATE = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "hello"}}
+RESULTS = {
+    "initialize": {"protocolVersion": 1, "agentCapabilities": {}, "authMethods": []},
+    "session/new": {"sessionId": "s1"},
+    "session/prompt": {"stopReason": "end_turn"},
+}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked.get("method") == "session/prompt":
+        say({"method": "session/update", "params": {"sessionId": "s1", "update": UPDATE}})
+    if "id" in asked:
+        say({"id": asked["id"], "result": RESULTS.get(asked["method"], {})})
+"""
+ACP_PROMPT = b"".join(
+    b'{"jsonrpc":"2.0","id":%d,"method":"%s","params":{}}\n' % (number, method)
+    for number, method in enumerate((b"initialize", b"session/new", b"session/prompt"))
+)
+
+
+class Project:
+    """One project directory."""
+
+    def __init__(self, bench: Bench, name: str, config: str = "") -> None:
+        self.base = bench.folder(name)
+        self.home = self.base / "home"
+        self.home.mkdir()
+        self.cwd = self.base / "project"
+        self.cwd.mkdir()
+        if config:
+            (self.cwd / "beam.yaml").write_text(config)
+        self.env: Mapping[str, str] = {
+            "HOME": str(self.home),
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "TMPDIR": str(self.base),
+            "BEAM_TRUST": "1",
+        }
+
+    @property
+    def root(self) -> Path:
+        return self.cwd / ".beam"
+
+
+def acp_agent(project: Project) -> tuple[str, ...]:
+    """The command of the smallest ACP agent."""
+    path = project.base / "acp_agent.py"
+    path.write_text(ACP_AGENT)
+    return sys.executable, "-I", "-S", str(path)
+
+
+def until(claim: Callable[[], bool], what: str, seconds: float = 30) -> None:
+    """Waits until the claim holds."""
+    deadline = time.monotonic() + seconds
+    while not claim():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what} did not happen in {seconds} s")
+        time.sleep(0.005)

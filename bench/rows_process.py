@@ -1,0 +1,127 @@
+"""What it costs to have an agent's process guarded and its output kept."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from beam.process import guard, spawn
+from bench.measure import Bench, Figure, Series, in_turns, run
+
+_ENV = {"PATH": os.environ["PATH"]}
+
+
+def guard_cost(bench: Bench) -> list[Figure]:
+    """The guard of one agent process: its CPU from start to end, its memory while it waits."""
+    folder = bench.folder("guard")
+    cpu = []
+    for alone, guarded in zip(
+        *in_turns(bench.times(25), lambda: run(["true"], env=_ENV, cwd=folder).cpu_ms, _guarded_cpu), strict=True
+    ):
+        cpu.append(guarded - alone)
+    memory = in_turns(bench.times(10), _private_mb)[0]
+    return [
+        Figure("guard, CPU", Series("guard of `true`, less `true`", tuple(cpu)), "ms", at_most=35),
+        Figure("guard, private memory", Series("guard of `sleep`", memory), "MB", at_most=4),
+    ]
+
+
+def _guarded_cpu() -> float:
+    process, lifeline, status = _guarded(["true"])
+    _, _, usage = os.wait4(process.pid, 0)
+    process.returncode = 0
+    os.close(lifeline)
+    os.close(status)
+    return (usage.ru_utime + usage.ru_stime) * 1000
+
+
+def _private_mb() -> float:
+    process, lifeline, status = _guarded(["sleep", "600"])
+    try:
+        assert os.read(status, 100).startswith(b"started")
+        time.sleep(0.05)  # until it waits
+        rollup = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
+        return sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Private_")) / 1024
+    finally:
+        os.close(lifeline)
+        os.close(status)
+        process.wait()
+
+
+def _guarded(argv: list[str]) -> tuple[subprocess.Popen[bytes], int, int]:
+    lifeline, holder = os.pipe()
+    said, status = os.pipe()
+    command = guard.command(argv, lifeline=lifeline, status=status, holder=os.getpid(), marker="BEAM_TURN_b", grace=0)
+    process = subprocess.Popen(
+        command, pass_fds=(lifeline, status), start_new_session=True, env=_ENV, stdout=subprocess.DEVNULL
+    )
+    os.close(lifeline)
+    os.close(status)
+    return process, holder, said
+
+
+def stdout_file(bench: Bench) -> list[Figure]:
+    """Until beam has an agent's first line: by a private file (for agents that drop what a full pipe won't take) and by
+    a pipe; and how long a written line is on its way."""
+    folder = bench.folder("stdout")
+    by_file, by_pipe = in_turns(
+        bench.times(25), lambda: _first_line_ms(stdout_in=folder), lambda: _first_line_ms(stdout_in=None)
+    )
+    way_file, way_pipe = (
+        Series(f"a line by a {name}", tuple(_on_its_way_ms(bench.times(100), stdout_in=where)))
+        for name, where in (("file", folder), ("pipe", None))
+    )
+    later = Series("first line by a file, less by a pipe", tuple(a - b for a, b in zip(by_file, by_pipe, strict=True)))
+    return [
+        Figure("stdout by a file, first line later by", later, "ms", at_most=2),
+        Figure("stdout by a file, line written -> read", way_file, "ms", way_pipe),
+    ]
+
+
+def _first_line_ms(*, stdout_in: Path | None) -> float:
+    async def first() -> float:
+        seen: list[float] = []
+        began = time.perf_counter()
+        child = await spawn.start(
+            ["echo", "x"],
+            env=_ENV,
+            cwd="/",
+            turn_key="bench",
+            on_line=lambda line: seen.append(time.perf_counter() - began),
+            stdout_in=stdout_in,
+        )
+        await child.wait()
+        return seen[0] * 1000
+
+    return asyncio.run(first())
+
+
+_SAYS_WHEN = """
+import time
+for _ in range({count}):
+    time.sleep(0.005)
+    print(time.perf_counter(), flush=True)
+"""
+
+
+def _on_its_way_ms(count: int, *, stdout_in: Path | None) -> list[float]:
+    async def ways() -> list[float]:
+        seen: list[float] = []
+        on_line: Callable[[bytes], None] = lambda line: seen.append(time.perf_counter() - float(line))  # noqa: E731
+        child = await spawn.start(
+            [sys.executable, "-I", "-S", "-c", _SAYS_WHEN.format(count=count)],
+            env=_ENV,
+            cwd="/",
+            turn_key="bench",
+            on_line=on_line,
+            stdout_in=stdout_in,
+        )
+        await child.wait()
+        return [way * 1000 for way in seen]
+
+    return asyncio.run(ways())

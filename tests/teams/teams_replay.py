@@ -1,0 +1,199 @@
+"""Replays a recording of a team into a scratch home, at any speed, and says what it proves."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from beam.events import Event
+from beam.process import tree
+from beam.teams.watch import Teams
+
+RECORDINGS = Path(__file__).parent.parent / "recordings" / "claude-teams" / "2.1.197"
+ALL = ("i1", "p1", "e1", "in-process", "tmux")
+WITH_TRANSCRIPTS = ("in-process", "tmux")
+
+
+@dataclass
+class Proved:
+    """What a recording's own files, hooks and transcripts prove to have happened."""
+
+    mails: Counter[str] = field(default_factory=Counter)  # ids in inboxes, ever
+    sent: set[str] = field(default_factory=set)  # ids that a sender's record has
+    joined: set[tuple[str, int]] = field(default_factory=set)
+    left: Counter[str] = field(default_factory=Counter)
+    created: Counter[tuple[str, str]] = field(default_factory=Counter)
+    completed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    started: Counter[tuple[str, str]] = field(default_factory=Counter)
+    deleted: Counter[tuple[str, str]] = field(default_factory=Counter)
+    claims: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+
+
+def lines(path: Path) -> Iterator[dict[str, Any]]:
+    for line in path.read_text().splitlines():
+        yield json.loads(line)
+
+
+def hooks(name: str) -> list[tuple[float, dict[str, Any]]]:
+    """(time, payload) of each hook call; no time where the recording has none."""
+    found = []
+    for line in lines(RECORDINGS / name / "hooks.jsonl"):
+        found.append((line["t"], json.loads(line["raw"])) if "raw" in line else (0.0, line))
+    return found
+
+
+def first_value(text: str) -> Any:
+    try:
+        return json.JSONDecoder().raw_decode(text)[0]
+    except ValueError:
+        return None
+
+
+def proved(name: str) -> Proved:
+    """Read without beam: from versions and hooks."""
+    found = Proved()
+    tasks: dict[str, dict[str, Any]] = {}
+    members: dict[str, set[tuple[str, int]]] = {}
+    for line in lines(RECORDINGS / name / "versions.jsonl"):
+        path, op, content = line["path"], line["op"], line["content"]
+        parts = path.split("/")
+        if ".lock" in path or ".highwatermark" in path:
+            continue
+        value = first_value(content) if op == "write" and content else None
+        if parts[0] == "teams" and len(parts) == 4 and isinstance(value, list):
+            for mail in value:
+                found.mails[mail["msg_id"]] = 1
+        elif parts[0] == "teams" and parts[-1] == "config.json" and value:
+            now = {(m["name"], m["joinedAt"]) for m in value["members"]}
+            before = members.get(path, set())
+            found.joined |= now - before
+            for gone in before - now:
+                found.left[gone[0]] += 1
+            members[path] = now
+        elif parts[0] == "teams" and parts[-1] == "config.json" and op == "delete":
+            for gone in members.pop(path, set()):
+                found.left[gone[0]] += 1
+        elif parts[0] == "tasks" and len(parts) == 3 and op == "delete":
+            found.deleted[parts[1], tasks.pop(path)["id"]] += 1
+        elif parts[0] == "tasks" and len(parts) == 3 and value:
+            old, task = tasks.get(path, {}), (parts[1], value["id"])
+            found.created[task] += not old
+            found.started[task] += value["status"] == "in_progress" != old.get("status")
+            found.completed[task] += value["status"] == "completed" != old.get("status")
+            if value.get("owner") and value["owner"] != old.get("owner"):
+                found.claims[(*task, value["owner"])] += 1
+            tasks[path] = value
+    for _, payload in hooks(name):
+        if payload["hook_event_name"] == "PostToolUse" and payload["tool_name"] == "SendMessage":
+            if "msg_id" in payload["tool_response"]:
+                found.sent.add(payload["tool_response"]["msg_id"])
+    assert found.sent <= set(found.mails)
+    return found
+
+
+@dataclass
+class Scratch:
+    """A home that a recording is replayed into, and who watches it."""
+
+    base: Path
+    name: str
+    seen: list[Event] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.home = self.base / "claude"
+        self.spool = self.base / "hooks"
+        self.home.mkdir(parents=True)
+        self.spool.mkdir()
+
+    def teams(self, **given: Any) -> Teams:
+        return Teams([str(self.home)], spool=self.spool, **given)
+
+    def steps(self) -> list[tuple[float, dict[str, Any] | None, dict[str, Any] | None]]:
+        """(time, version, hook payload) in order; hooks without a time are left out."""
+        steps: list[tuple[float, dict[str, Any] | None, dict[str, Any] | None]] = [
+            (line["t"], line, None) for line in lines(RECORDINGS / self.name / "versions.jsonl")
+        ]
+        steps += [(at, None, payload) for at, payload in hooks(self.name) if at]
+        return sorted(steps, key=lambda step: step[0])
+
+    def replay(self, speed: float | None, *, with_hooks: bool = True, skip: str = "", until: float = 1e12) -> None:
+        """Does what the recording did; `speed` None is as fast as it goes. Pauses are cut to 3 s of the recording."""
+        last = None
+        for at, version, payload in self.steps():
+            if at > until:
+                return
+            if speed is not None and last is not None:
+                time.sleep(min(at - last, 3.0) / speed)
+            last = at
+            if version is not None and not (skip and version["path"].startswith(skip)):
+                self.do(version)
+            elif payload is not None and with_hooks:
+                self.call(payload, at)
+
+    def do(self, version: dict[str, Any]) -> None:
+        name, op, content = version["path"], version["op"], self.here(version["content"])
+        if name.startswith("sessions/"):
+            name = f"sessions/{os.getpid()}.json"
+        path = self.home / name
+        match op:
+            case "mkdir":
+                path.mkdir(parents=True, exist_ok=True)
+                if re.fullmatch("teams/[^/]*", name) and self.name not in WITH_TRANSCRIPTS:
+                    self.lead(name.removeprefix("teams/session-"))
+            case "append":
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("a") as file:
+                    file.write(content)
+            case "write" if "/inboxes/" in name and content and path.exists():
+                temporary = path.with_name(path.name + ".tmp.12345678")
+                temporary.write_text(content)
+                temporary.rename(path)
+            case "write":
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(content)
+            case "delete" if path.is_dir():
+                path.rmdir()
+            case "delete":
+                path.unlink(missing_ok=True)
+
+    def lead(self, session_id: str) -> None:
+        """A living lead for a team whose recording has no register of sessions."""
+        (self.home / "sessions").mkdir(exist_ok=True)
+        ids = {p["session_id"] for _, p in hooks(self.name)}
+        ids |= set(re.findall('"leadSessionId": "([^"]*)"', json.dumps([v["content"] for _, v, _ in self.steps() if v])
+                              .replace('\\\\"', '"').replace('\\"', '"')))
+        whole = next(one for one in ids if one.startswith(session_id))
+        line = {"pid": os.getpid(), "sessionId": whole, "procStart": str(tree.start_ticks(os.getpid()))}
+        (self.home / "sessions" / f"{session_id}.json").write_text(json.dumps(line))
+        (self.home / "sessions" / f"{os.getpid()}.json").write_text(json.dumps(line))
+
+    def here(self, content: str | None) -> str:
+        text = (content or "").replace(f"/lab/runs/{self.name}/home/.claude", str(self.home))
+        if '"procStart"' in text:
+            text = re.sub(r'"pid":\d+', f'"pid":{os.getpid()}', text)
+            text = re.sub(r'"procStart":"\d+"', f'"procStart":"{tree.start_ticks(os.getpid())}"', text)
+        return text
+
+    def call(self, payload: dict[str, Any], at: float) -> None:
+        text = json.dumps({"at_ns": int(at * 1e9), "payload": payload})
+        with (self.spool / "2026-11-21.jsonl").open("a") as file:
+            file.write(self.here(text) + "\n")
+
+
+def drain(teams: Teams, seen: list[Event], quiet: float = 0.3) -> None:
+    """Takes events until none came for a while."""
+    last = time.monotonic()
+    while time.monotonic() - last < quiet:
+        teams.wait(0.02)
+        found = teams.poll()
+        if found:
+            seen += found
+            last = time.monotonic()
+    seen += teams.rest()
