@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -113,7 +114,8 @@ def stop(world: World, *, grace: float) -> BrokerFile:
     until = time.monotonic() + _END_S
     while time.monotonic() < until:
         # Two signals that come at once are one to the kernel, so the second is sent until it counts.
-        os.kill(told.owner.pid, signal.SIGTERM)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(told.owner.pid, signal.SIGTERM)
         if _gone(told, 0.5):
             return told
     raise UnfinishedError(f"the broker (pid {told.owner.pid}) does not end", f"kill -9 {told.owner.pid}", kind="broker")
