@@ -1,4 +1,4 @@
-"""What a measurement is: series of samples taken in turns, what they come to, and what DESIGN allows."""
+"""What a measurement is: series of samples taken in turns, what they come to, and what is allowed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Spent:
 
 def run(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, stdin: bytes = b"", code: int = 0) -> Spent:
     """Runs the command to its end. Raises AssertionError, with what it said, if it ends with another code."""
-    with open(os.devnull, "rb") if not stdin else _pipe_with(stdin) as source:
+    with _pipe_with(stdin) as source:
         began = time.perf_counter()
         child = subprocess.Popen(
             argv, env=env, cwd=cwd, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, close_fds=True
@@ -36,7 +37,7 @@ def run(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, stdin: bytes 
     return Spent(wall * 1000, (usage.ru_utime + usage.ru_stime) * 1000)
 
 
-def _pipe_with(data: bytes):  # type: ignore[no-untyped-def]
+def _pipe_with(data: bytes) -> BinaryIO:
     source, sink = os.pipe()
     os.write(sink, data)  # small: it fits
     os.close(sink)
@@ -64,7 +65,7 @@ class Series:
 
 
 def in_turns(count: int, *what: Callable[[], float]) -> list[tuple[float, ...]]:
-    """`count` samples of each, taken in turns, so that a noisy moment hits all alike; one round before is thrown away."""
+    """`count` samples of each, in turns, so that a noisy moment hits all; of one round more, the first is dropped."""
     found: list[list[float]] = [[] for _ in what]
     for number in range(count + 1):
         for samples, take in zip(found, what, strict=True):
@@ -76,7 +77,7 @@ def in_turns(count: int, *what: Callable[[], float]) -> list[tuple[float, ...]]:
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the table: a series, as it is or over a baseline's, and the limit of DESIGN §10 (null: none there).
+    """One line of the table: a series, as it is or over a baseline's, and its limit (null: none).
 
     `unit` is of the series' samples. The value is the ratio of medians where there is a baseline, else the median.
     """
@@ -114,7 +115,9 @@ class Figure:
 
     def lines(self) -> list[str]:
         """How it was measured, for people."""
-        found = [f"{self.name}: {self.shown}  (limit {self.limit}: {self.verdict}){'  ' + self.note if self.note else ''}"]
+        found = [
+            f"{self.name}: {self.shown}  (limit {self.limit}: {self.verdict}){'  ' + self.note if self.note else ''}"
+        ]
         for label, series in (("this", self.series), ("over", self.baseline)):
             if series is not None:
                 first, third = series.spread

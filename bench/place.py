@@ -14,7 +14,7 @@ _SCRIPT = Path(sys.executable).with_name("beam")
 BEAM = (str(_SCRIPT),) if _SCRIPT.exists() else (sys.executable, "-m", "beam")
 PYTHON = (sys.executable, "-c", "pass")
 
-# The agent that `acpx exec` and the bare run of it are measured with: it answers three requests and ends with its input.
+# The agent that `acpx exec` and the bare run of it are measured with: three answers, and its end with its input.
 ACP_AGENT = """\
 import json, sys
 def say(value):

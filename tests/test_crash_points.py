@@ -9,10 +9,10 @@ import json
 import time
 
 import pytest
-from tests.support.cli import Cli
-from tests.support.crash import KILLED, Place
 
 from beam.faults import POINTS
+from tests.support.cli import Cli
+from tests.support.crash import KILLED, Place
 
 pytestmark = pytest.mark.acceptance
 
@@ -159,7 +159,8 @@ def test_a_reply_whose_router_died_is_still_run_by_its_receiver(beam: Cli, point
     ended = beam("send", "worker", "hi", "--from", "broken", "--no-wait", env={"BEAM_CRASH_AT": point})
     place.all_gone()
     assert beam("wait", ended.out.strip()).code == 0
-    place.all_gone()
+    place.all_gone()  # the receiver's worker, too, died where it told of its failure
+    assert beam("send", "broken", "more").code == 1
     assert beam.box("broken", "new") == []
     assert "the answer to hi" in place.runs.read_text()
     place.holds("worker")

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from tests.support import console, made
-from tests.support.cli import Cli
-from tests.support.markdown import blocks, broken_links, parts, rows, with_parts
 
 from beam import config_file, events, faults
 from beam.agents import registry
 from beam.agents.base import Exit, Host, Turn
 from beam.outcome import Class, Status
+from tests.support import console, made
+from tests.support.cli import Cli
+from tests.support.markdown import blocks, broken_links, parts, rows, with_parts
 
 TOP = Path(__file__).parents[1]
 PAGES = sorted([TOP / "README.md", TOP / "CHANGELOG.md", *(TOP / "docs").glob("*.md")])
@@ -54,7 +53,9 @@ def test_every_page_is_linked_from_the_readme() -> None:
 
 @pytest.mark.parametrize("file", SHOWN, ids=lambda file: file.name)
 def test_it_names_no_machine(file: Path) -> None:
-    found = re.findall(r"(?:/(?:root|home|work|Users|tmp|venv)/[\w./-]+)|(?:localhost|127\.0\.0\.1):\d+", file.read_text())
+    found = re.findall(
+        r"(?:/(?:root|home|work|Users|tmp|venv)/[\w./-]+)|(?:localhost|127\.0\.0\.1):\d+", file.read_text()
+    )
     assert found == []
 
 
@@ -95,6 +96,10 @@ def test_every_word_of_the_glossary_is_explained_once_and_the_states_are_true() 
     assert [face for face in faces if f"`{face}`" not in line] == []
 
 
+def test_every_console_session_of_the_docs_is_played_by_a_test() -> None:
+    assert {file.name for file in PAGES if blocks(file.read_text(), "console")} == {"README.md", "adding-an-agent.md"}
+
+
 @pytest.mark.acceptance
 def test_a_foreign_cli_becomes_an_agent_by_following_the_page(beam: Cli) -> None:
     sessions = [block.text for block in blocks(page("adding-an-agent.md"), "console")]
@@ -111,7 +116,13 @@ def test_the_adapter_of_the_page_is_complete_and_decodes_what_it_says() -> None:
     launch = module["exec"].launch(turn, Host(executable="oracle"))
     assert (launch.argv, launch.stdin) == (("oracle", "--json", "--yes", "--resume", "t1"), b"Why?")
 
-    output = [b'{"thread": "t1"}', b'{"call": "look", "id": "1"}', b'{"result": "", "id": "1"}', b"~", b'{"answer": "So."}']
+    output = [
+        b'{"thread": "t1"}',
+        b'{"call": "look", "id": "1"}',
+        b'{"result": "", "id": "1"}',
+        b"~",
+        b'{"answer": "So."}',
+    ]
     decoder = module["exec"].decoder(turn)
     types = [str(event.__struct_config__.tag) for line in output for event in decoder.line(line)]
     assert types == ["session.resumed", "tool.called", "tool.returned", "unknown", "text"]

@@ -1,4 +1,4 @@
-"""docs/files.md names every file that beam makes, and no other: real runs, and what lies there during and after them."""
+"""docs/files.md names every file that beam makes, and no other: what lies there during real runs and after them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
 from tests.support.cli import Cli, eventually
 from tests.support.markdown import rows
 
@@ -66,7 +67,9 @@ class Seen:
         patterns = documented(where)
         assert patterns
         unnamed = [path for path in self.found if not any(expression(p).fullmatch(path) for p in patterns)]
-        unseen = [p for p, is_rare in patterns.items() if not is_rare and not any(map(expression(p).fullmatch, self.found))]
+        unseen = [
+            p for p, is_rare in patterns.items() if not is_rare and not any(map(expression(p).fullmatch, self.found))
+        ]
         assert (sorted(unnamed), unseen) == ([], [])
 
 
@@ -114,7 +117,7 @@ def test_every_file_of_real_runs_is_named_and_every_name_has_a_file(beam: Cli) -
 
 
 def cut_short(beam: Cli, look: Callable[[], None]) -> None:
-    """A turn that hangs, with another message behind it, is looked at while its holder stands still, and interrupted."""
+    """A turn that hangs, a message behind it: looked at while the holder stands still, then interrupted."""
     running = beam.start("send", "stuck", "x")
     eventually(lambda: "status" in beam.types("stuck"), what="the agent hangs")
     os.kill(running.pid, signal.SIGSTOP)

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from tests.support.cli import Cli, Ended, processes_with
 from tests.support.console import installed
 
@@ -71,7 +72,7 @@ def test_the_demo_shows_two_agents_talking_and_leaves_nothing(beam: Cli) -> None
 def test_the_demo_fails_where_an_agent_fails(beam: Cli) -> None:
     there = installed(beam)
     program = Path(there.env["PATH"].partition(":")[0]) / "beam"
-    program.write_text(program.read_text().replace("exec ", 'case $1 in wait) exit 8;; esac\nexec '))
+    program.write_text(program.read_text().replace("exec ", "case $1 in wait) exit 8;; esac\nexec "))
     assert run(there, "demo.sh").code == 8
 
 

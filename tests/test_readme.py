@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from beam.testing.fake_model import FakeModel
 from tests.support import console
 from tests.support.cli import Cli
 from tests.support.markdown import blocks
-
-from beam.testing.fake_model import FakeModel
 
 pytestmark = pytest.mark.acceptance
 README = (Path(__file__).parents[1] / "README.md").read_text()

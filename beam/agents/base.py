@@ -25,7 +25,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     """One message for an adapter, every option settled.
 
     `session_id` is the resume id to go on with, null for a new session; `fresh_session_id` is a UUID that a CLI which takes
-    one may use for a new session (the same for each launch of one attempt). `scratch` is an empty private directory that is
+    one may use for a new session (the same for each launch of one attempt); `fork`: go on in a copy of it. `scratch` is an empty private directory that is
     removed after the turn. `schema` is a JSON Schema as text. `once`: nobody will resume this session. `folder_trusted`:
     a person said that this folder's own files may run code. `carried` is what the CLI had counted over the whole session
     before this turn, for one whose figures go on growing; null where beam does not know.
@@ -38,6 +38,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     attempt: int = 1
     session_id: str | None = None
     fresh_session_id: str = ""
+    fork: bool = False
     model: str | None = None
     access: Access = "read"
     cwd: str = ""

@@ -53,7 +53,9 @@ def argument(name: str, what: str, value: str) -> str:
     """The value as one argument that can't be taken for a flag. Raises UnsupportedError."""
     if value.startswith("-") or "\0" in value or not value:
         raise UnsupportedError(
-            f"{name} can't be given the {what} {value[:80]!r}", "it begins with -, is empty or holds a NUL", subject=what
+            f"{name} can't be given the {what} {value[:80]!r}",
+            "it begins with -, is empty or holds a NUL",
+            subject=what,
         )
     return value
 
@@ -102,7 +104,7 @@ class Failure(Struct, frozen=True):
 class Heard(Struct, kw_only=True):
     """What one process said so far. `ended` is the CLI's own proof that the turn is over: `stop`, `length` (cut off) or
     `refused`; "" until then. `said` is what the agent said since its last call. `lost` is the CLI's proof that it has no
-    session of the asked id. Figures that it does not give stay null."""
+    session of the asked id. `retry` is why it tried its model again last. Figures that it does not give stay null."""
 
     name: str
     session_id: str | None = None
@@ -112,12 +114,15 @@ class Heard(Struct, kw_only=True):
     usage: Usage = Usage()
     cost_usd: float | None = None
     failure: Failure | None = None
+    retry: Failure | None = None
     ended: str = ""
     lost: str = ""
     denials: list[Denial] = []
     calls: list[str] = []
 
-    def opened(self, turn: Turn, session_id: str, *, model: str | None = None, version: str | None = None) -> list[Event]:
+    def opened(
+        self, turn: Turn, session_id: str, *, model: str | None = None, version: str | None = None
+    ) -> list[Event]:
         """The session's event, once. Another session than the asked one is said: the turn ran there, and is not run again."""
         self.model = model or self.model
         if self.session_id == session_id or not session_id:
@@ -155,6 +160,24 @@ class Heard(Struct, kw_only=True):
         self.failure = Failure(class_ or class_of(http_status, text), text)
         return [events.Notice(text=text, code="api_error")]
 
+    def retrying(
+        self,
+        text: str,
+        *,
+        attempt: int | None = None,
+        of: int | None = None,
+        http_status: int | None = None,
+        class_: Class | None = None,
+    ) -> list[Event]:
+        """The CLI says that it tries its model again, and why."""
+        self.retry = Failure(class_ or class_of(http_status, text), text)
+        found = self.retry.class_
+        return [
+            events.StatusChanged(
+                state="retrying", detail=text, attempt=attempt, of=of, class_=found, http_status=http_status
+            )
+        ]
+
     def counted(self, usage: Usage, cost_usd: float | None) -> list[Event]:
         """Figures of one more call of the model."""
         self.usage = self.usage.plus(usage)
@@ -180,7 +203,9 @@ def verdict(turn: Turn, exit: Exit, heard: Heard) -> tuple[list[Event], Verdict]
         status=status,
         class_=class_,
         reason=reason,
-        reply=None if status in (Status.FAILED, Status.REFUSED) else reply or ("" if status is Status.COMPLETED else None),
+        reply=None
+        if status in (Status.FAILED, Status.REFUSED)
+        else reply or ("" if status is Status.COMPLETED else None),
         session_id=heard.session_id or (None if heard.lost else turn.session_id),
         session=_session(turn, heard),
         model=heard.model or turn.model,
@@ -192,6 +217,8 @@ def verdict(turn: Turn, exit: Exit, heard: Heard) -> tuple[list[Event], Verdict]
 
 def _judge(exit: Exit, heard: Heard) -> tuple[Status, Class | None, str | None]:
     over = bool(heard.ended) and heard.failure is None
+    if exit.stopped_by == "retries" and heard.retry is not None and not over:
+        return Status.FAILED, heard.retry.class_, f"stopped after its retries: {heard.retry.reason}"
     if exit.stopped_by is not None and not over:
         return _STOPPED.get(exit.stopped_by, Status.CANCELLED), None, f"the turn was stopped ({exit.stopped_by})"
     if heard.failure is not None:

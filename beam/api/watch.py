@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from beam.api.look import places
 from beam.broker.world import World
 from beam.clock import rfc3339
+from beam.errors import CorruptError
 from beam.events import AnyEvent
 from beam.home import Place
 from beam.store.journal import Reader, read_state
@@ -16,18 +17,29 @@ _RESCAN_S = 1.0
 
 def watch(world: World, *, agents: list[str], follow: bool, history: bool) -> Iterator[list[AnyEvent]]:
     """Batches of events sorted by time. Agents that appear later are taken in. Wakes when a file changes, and once a
-    second anyway; a batch may be empty."""
+    second anyway; a batch may be empty. A damaged journal is left out, and raised (CorruptError) when the others are told.
+    """
     readers: dict[str, Reader] = {}
+    damaged: dict[str, CorruptError] = {}
     wakes = _changes(world) if follow else iter(())
     first = True
     while True:
+        batch: list[AnyEvent] = []
         for place in places(world, agents or None):
-            if str(place.dir) not in readers:
-                readers[str(place.dir)] = _reader(place, from_start=history or not first)
-        batch = [event for reader in readers.values() for event in reader.poll()]
+            name = str(place.dir)
+            if name in damaged:
+                continue
+            try:
+                if name not in readers:
+                    readers[name] = _reader(place, from_start=history or not first)
+                batch += readers[name].poll()
+            except CorruptError as error:
+                damaged[name] = error
         batch.sort(key=lambda event: (event.ts, event.agent, event.seq))
         yield batch
         first = False
+        if damaged and (not follow or len(damaged) == len(readers)):
+            raise next(iter(damaged.values()))
         if not follow:
             return
         next(wakes, None)

@@ -65,6 +65,7 @@ class Guard:
         self.holder = holder
         self.marker = marker
         self.me = posix.getpid()
+        self.on_terminal = posix.isatty(0)
         self.agent = 0
         self.exited: int | None = None  # the agent's wait status
         self.sweeping = False
@@ -150,7 +151,7 @@ class Guard:
     def on_signals(self, signals: bytes) -> None:
         """What the guard's own signals mean."""
         for signal in signals:
-            if signal == _signal.SIGINT:
+            if signal == _signal.SIGINT and not self.on_terminal:  # a terminal's ^C reaches the agent by itself
                 self.interrupt(signal)
             elif signal in (_signal.SIGTERM, _signal.SIGHUP):
                 self.end(self.grace)
@@ -300,6 +301,8 @@ def main(arguments: list[str]) -> None:
     posix.set_inheritable(lifeline, False)
     posix.set_inheritable(status, False)
     wakeup = _wake_on_signals()
+    if posix.isatty(0):  # a session's leader that opens a terminal makes it the session's: ^C and job control work
+        posix.close(posix.open(posix.ttyname(0), posix.O_RDWR))
     table.prctl(table.PR_SET_CHILD_SUBREAPER, 1)
     holder = _watch(holder_pid)
     if posix.getppid() != holder_pid:

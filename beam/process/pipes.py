@@ -53,7 +53,7 @@ class Pipe(asyncio.Protocol):
     def close(self) -> None:
         """Delivers what the pipe holds now, and reads no more, whoever keeps it open."""
         if self._transport and not self._transport.is_closing():
-            with suppress(BlockingIOError):
+            with suppress(OSError):  # it is empty, or a terminal that nobody has open any more
                 if rest := os.read(self._transport.get_extra_info("pipe").fileno(), PIPE_BYTES):
                     self._on_data(rest)
             self._transport.close()
@@ -69,7 +69,10 @@ def enlarge(fd: int) -> None:
 
 
 class Output:
-    """The agent's stdout, and its stderr where someone wants it, given to the caller's callbacks until one fails."""
+    """The agent's stdout, and its stderr where someone wants it, given to the caller's callbacks until one fails.
+
+    `on_data` gets everything as it comes, in place of lines.
+    """
 
     def __init__(
         self,
@@ -78,6 +81,7 @@ class Output:
         on_long_line: Callable[[], None],
         line_bytes: int,
         on_error_line: Callable[[bytes], None] | None = None,
+        on_data: Callable[[bytes], None] | None = None,
     ) -> None:
         self.error: Exception | None = None
         self.fail = nothing
@@ -85,10 +89,14 @@ class Output:
         self._on_output = on_output
         self._on_long_line = on_long_line
         self._on_error_line = on_error_line
+        self._on_data = on_data
         self._lines = Lines(line_bytes)
         self._error_lines = Lines(line_bytes)
 
     def feed(self, data: bytes) -> None:
+        if self._on_data is not None:
+            self._call(self._on_data, data)
+            return
         cut = self._lines.cut
         self._deliver(self._lines.feed(data))
         self.seen()

@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from msgspec import Struct, structs
 
@@ -77,6 +78,34 @@ async def start(
         child._spawn(argv, env=env, cwd=cwd, stdin=stdin, stdout_in=stdout_in, grace=grace)
     except (OSError, ValueError) as error:
         raise _refused(error, argv[0], env=env, cwd=cwd) from error
+    return await _running(child, argv[0], env=env, cwd=cwd)
+
+
+async def start_in_terminal(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: str,
+    turn_key: str,
+    columns: int,
+    rows: int,
+    on_data: Callable[[bytes], None],
+    grace: float = DEFAULT.grace,
+) -> Child:
+    """The agent's process, running on a terminal of its own, which had its size before the program began.
+
+    `on_data` gets what it writes, as it comes; `Child.write` types. Raises as `start` does.
+    """
+    output = Output(_no_line, nothing, nothing, 1, on_data=on_data)
+    child = Child(turn_key, output, Tail(0))
+    try:
+        child._spawn(argv, env=env, cwd=cwd, stdin=True, stdout_in=None, grace=grace, terminal=(columns, rows))
+    except (OSError, ValueError) as error:
+        raise _refused(error, argv[0], env=env, cwd=cwd) from error
+    return await _running(child, argv[0], env=env, cwd=cwd)
+
+
+async def _running(child: Child, program: str, *, env: Mapping[str, str], cwd: str) -> Child:
     try:
         started = await child._attach()
     except BaseException:
@@ -88,9 +117,9 @@ async def start(
         return child
     ended = await child.wait()
     if started.errno:
-        raise _refused(OSError(started.errno, os.strerror(started.errno)), argv[0], env=env, cwd=cwd)
+        raise _refused(OSError(started.errno, os.strerror(started.errno)), program, env=env, cwd=cwd)
     reason = ended.stderr_tail.strip() or "no reason given"
-    raise BeamError(f"the guard of {argv[0]} did not start: {reason}", subject=argv[0], kind="exec")
+    raise BeamError(f"the guard of {program} did not start: {reason}", subject=program, kind="exec")
 
 
 class Child:
@@ -106,6 +135,8 @@ class Child:
         self._loop = asyncio.get_running_loop()
         self._status = Status(self._loop)
         self._waiting_to_write: asyncio.Future[None] | None = None
+        self._stdin: IO[bytes] | None = None
+        self._terminal: IO[bytes] | None = None
         self._output = output
         self._tail = tail
 
@@ -127,18 +158,26 @@ class Child:
     async def write(self, data: bytes) -> None:
         """Writes to stdin and leaves it open; one writer at a time. A child that does not read it all is no error."""
         rest = memoryview(data)
-        while rest and self._process.stdin and not self._process.stdin.closed:
-            fd = self._process.stdin.fileno()
+        while rest and self._stdin and not self._stdin.closed:
+            fd = self._stdin.fileno()
             try:
                 rest = rest[os.write(fd, rest[:WRITE_BYTES]) :]
             except BlockingIOError:
                 await self._writable(fd)
-            except BrokenPipeError:
+            except OSError:  # it closed its end
                 self.close_stdin()
+
+    def reads_keys(self) -> bool:
+        """Whether the agent on its terminal reads key by key: until then the system itself edits lines and echoes."""
+        import termios
+
+        if self._stdin is None or self._stdin.closed:
+            return False
+        return not termios.tcgetattr(self._stdin.fileno())[3] & termios.ICANON
 
     def close_stdin(self) -> None:
         """The agent reads end-of-file after what was written."""
-        pipe = self._process.stdin
+        pipe = self._stdin
         if pipe and not pipe.closed:
             self._loop.remove_writer(pipe.fileno())
             pipe.close()
@@ -158,7 +197,7 @@ class Child:
         try:
             await writable
         finally:
-            if self._process.stdin and not self._process.stdin.closed:
+            if self._stdin and not self._stdin.closed:
                 self._loop.remove_writer(fd)
 
     def _command(self, text: str) -> None:
@@ -175,7 +214,9 @@ class Child:
         stdin: bool,
         stdout_in: Path | None,
         grace: float,
+        terminal: tuple[int, int] | None = None,
     ) -> None:
+        slave = self._open_terminal(*terminal) if terminal else None
         self._file = StdoutFile(self._loop, stdout_in, self._output.feed, self._output.end) if stdout_in else None
         lifeline, self._lifeline = os.pipe()
         self._status_fd, status = os.pipe()
@@ -185,9 +226,9 @@ class Child:
             self._process = subprocess.Popen(
                 guard.command(argv, lifeline=lifeline, status=status, holder=holder, marker=self._marker, grace=grace),
                 bufsize=0,
-                stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
-                stdout=self._file.sink if self._file else subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stdin=slave or (subprocess.PIPE if stdin else subprocess.DEVNULL),
+                stdout=slave or (self._file.sink if self._file else subprocess.PIPE),
+                stderr=slave or subprocess.PIPE,
                 pass_fds=(lifeline, status),
                 start_new_session=True,
                 env={**env, self._marker: table.GUARD_VALUE.decode()},
@@ -198,33 +239,49 @@ class Child:
             os.close(self._status_fd)
             if self._file:
                 self._file.close()
+            if self._terminal and self._stdin:
+                self._terminal.close()
+                self._stdin.close()
             raise
         finally:
             os.close(lifeline)
             os.close(status)
+            if slave is not None:
+                os.close(slave)
             if self._file:
                 self._file.close_sink()
         self.guard_pid = self._process.pid
         self.guard_start_ticks = tree.start_ticks(self.guard_pid) or 0
         tree.spared.add(self.guard_pid)
-        if self._process.stdin:
-            os.set_blocking(self._process.stdin.fileno(), False)
+        self._stdin = self._stdin or self._process.stdin
+        if self._stdin:
+            os.set_blocking(self._stdin.fileno(), False)
         if self._process.stdout:
             enlarge(self._process.stdout.fileno())
 
+    def _open_terminal(self, columns: int, rows: int) -> int:
+        """A terminal of that size: the agent's end of it."""
+        import termios
+
+        master, slave = os.openpty()
+        termios.tcsetwinsize(slave, (rows, columns))
+        self._terminal = os.fdopen(master, "rb", buffering=0)
+        self._stdin = os.fdopen(os.dup(master), "wb", buffering=0)
+        return slave
+
     def _attach(self) -> asyncio.Future[Started]:
         self._output.fail = lambda: self.end(0)
-        self._pipes = [
-            Pipe(self._loop, self._status.feed, self._status.end),
-            Pipe(self._loop, self._on_stderr, self._output.end_errors),
-        ]
+        self._pipes = [Pipe(self._loop, self._status.feed, self._status.end)]
+        if not self._terminal:
+            self._pipes.append(Pipe(self._loop, self._on_stderr, self._output.end_errors))
         if not self._file:
             self._pipes.append(Pipe(self._loop, self._output.feed, self._output.end))
         self._ended = self._loop.create_task(self._end())
         return self._status.started
 
     async def _connect(self) -> None:
-        streams = [os.fdopen(self._status_fd, "rb", buffering=0), self._process.stderr, self._process.stdout]
+        status = os.fdopen(self._status_fd, "rb", buffering=0)
+        streams = [status, self._process.stderr, self._process.stdout, self._terminal]
         for pipe, file in zip(self._pipes, filter(None, streams), strict=True):
             await self._loop.connect_read_pipe(lambda pipe=pipe: pipe, file)  # type: ignore[misc]
 
@@ -279,6 +336,10 @@ class Child:
         marked = tree.clean(self._marker, [agent] if self.pid else [])
         adopted = tree.end_orphans(since=self.guard_start_ticks)
         return marked.ended + adopted.ended, len({*marked.left, *adopted.left})
+
+
+def _no_line(line: bytes) -> None:
+    """A terminal has no lines."""
 
 
 def _refused(error: OSError | ValueError, program: str, *, env: Mapping[str, str], cwd: str) -> BeamError:

@@ -264,7 +264,6 @@ class Grid(PyteScreen):
             for _ in range(min(count or 1, bottom - self.cursor.y + 1)):
                 del self.grid[bottom]
                 self.grid.insert(self.cursor.y, Row())
-            self.cursor.x = 0
 
     def delete_lines(self, count: int | None = None) -> None:
         """Takes rows out, from the cursor's on."""
@@ -273,7 +272,6 @@ class Grid(PyteScreen):
             for _ in range(min(count or 1, bottom - self.cursor.y + 1)):
                 del self.grid[self.cursor.y]
                 self.grid.insert(bottom, Row())
-            self.cursor.x = 0
 
     def insert_characters(self, count: int | None = None) -> None:
         """Blanks at the cursor; what is right of it moves."""

@@ -90,15 +90,15 @@ class Queue:
         with short_lock(self.put_lock) as handle:
             if known is not None and (self.find(messages[0].id) is not None or known()):
                 return 0
-            if not exempt:
-                waiting = len(self.entries("new"))
-                if waiting + len(messages) > limits.waiting:
-                    raise LimitError(
-                        f"{waiting} messages wait for {messages[0].to}, the limit is {limits.waiting}",
-                        "wait for some to finish, drop some (`beam queue list`), or raise `limits: waiting:` in beam.yaml",
-                        subject=messages[0].to,
-                    )
-            first = max(self._last_position(handle) + 1, clock.now_ns())
+            waiting = self.entries("new")
+            if not exempt and len(waiting) + len(messages) > limits.waiting:
+                raise LimitError(
+                    f"{len(waiting)} messages wait for {messages[0].to}, the limit is {limits.waiting}",
+                    "wait for some to finish, drop some (`beam queue list`), or raise `limits: waiting:` in beam.yaml",
+                    subject=messages[0].to,
+                )
+            last = max(self._last_position(handle), waiting[-1].position if waiting else 0)
+            first = max(last + 1, clock.now_ns())
             names = [file_name(first + offset, message.id) for offset, message in enumerate(messages)]
             temporaries: list[Path] = []
             try:

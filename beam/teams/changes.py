@@ -33,7 +33,9 @@ class Changes:
         self, homes: Sequence[str], *, spool: str | None = None, poll_only: bool = False, wake: threading.Event
     ) -> None:
         self._homes = tuple(homes)
-        self._spool = spool
+        self._wanted = tuple(f"{home}/{folder}" for home in homes for folder in disk.FOLDERS) + (
+            (spool,) if spool else ()
+        )
         self._poll_only = poll_only
         self._wake = wake
         self._signatures: dict[str, Signature] = {}
@@ -109,10 +111,7 @@ class Changes:
     # -- the thread ----------------------------------------------------------------------------------------------------
 
     def _paths(self) -> tuple[str, ...]:
-        wanted = [f"{home}/{folder}" for home in self._homes for folder in disk.FOLDERS]
-        if self._spool is not None:
-            wanted.append(self._spool)
-        return tuple(path for path in wanted if os.path.isdir(path))
+        return tuple(path for path in self._wanted if os.path.isdir(path))
 
     def _notify(self) -> Any:
         self._watching = self._paths()
@@ -136,7 +135,7 @@ class Changes:
                 full = now if now - full >= POLL_ALL_S else full
                 self._stop.wait(POLL_S)
                 continue
-            if len(self._watching) < len(self._homes) * len(disk.FOLDERS) and now - missing >= MISSING_S:
+            if len(self._watching) < len(self._wanted) and now - missing >= MISSING_S:
                 missing = now
                 if self._paths() != self._watching:
                     before, notify = notify, self._notify()
@@ -158,7 +157,7 @@ class Changes:
 
     def _await(self, notify: Any) -> bool:
         """Waits for changes and copies them; whether there were so many that some may be missing."""
-        complete = len(self._watching) == len(self._homes) * len(disk.FOLDERS) + (self._spool is not None)
+        complete = len(self._watching) == len(self._wanted)
         if notify is None:
             self._stop.wait(MISSING_S)
             return False

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from beam import events as all_events
 from beam.agents.claude.fields import string
 from beam.agents.claude.history import Line
-from beam.clock import rfc3339
 from beam.events import Event
 from beam.teams.mail import Letter, Post
 from beam.teams.members import Ask, Members
@@ -137,7 +136,7 @@ class Diff:
             events += team.members.frame(letter, "files")
         for event in list(events):
             if isinstance(event, all_events.MailDelivered) and to in team.members.present and to != LEAD:
-                events += team.members.working(to, when_ns(event.ts), "files", "mail")
+                events += team.members.working(to, when_ns(event.ts), "files", "mail", is_said=False)
         return events
 
     def inbox_gone(self, home: str, name: str, to: str, at_ns: int) -> list[Event]:
@@ -214,7 +213,7 @@ class Diff:
         if team.is_stale or team.lead_pid is None:
             return self._end(team, at_ns, "its config.json is gone and nobody leads it")
         text = f"team {team.name} has no config.json any more; its lead still runs"
-        return [team.tell.body(all_events.Notice(text=text, code="team_config_gone"), rfc3339(at_ns), "")]
+        return [team.tell.body(all_events.Notice(text=text, code="team_config_gone"), at_ns, "")]
 
     # -- transcripts ---------------------------------------------------------------------------------------------------
 
@@ -223,7 +222,7 @@ class Diff:
         at_ns = when_ns(line.at)
         if line.session_id and line.member:
             self._speakers[team.home, line.session_id] = (team.name, line.member)
-        events: list[Event] = [team.tell.body(body, line.at, member) for body in line.bodies if line.at]
+        events: list[Event] = [team.tell.body(body, at_ns, member) for body in line.bodies if at_ns]
         if not is_member:
             return events
         if line.kind in ("user", "assistant") and at_ns and member != LEAD:
@@ -287,13 +286,16 @@ class Diff:
 
     # -- hooks ---------------------------------------------------------------------------------------------------------
 
-    def hook(self, home: str, call: HookCall) -> list[Event]:
-        """One call of a hook; nothing where no team is known for it."""
+    def hook(self, home: str, call: HookCall, *, may_guess: bool = False) -> list[Event] | None:
+        """One call of a hook; None where no team is known for it. With `may_guess`, a call that only a team's member can
+        have made gets the team that it must be."""
         name, speaker = self._speakers.get((home, call.session_id), ("", ""))
         team = self.teams.get((home, call.team or name))
-        if team is None or (team.roster is None and not team.is_ended):
-            return []
-        member = call.member or speaker
+        if team is None and may_guess and (call.team or call.response.get("msg_id")):
+            team = self.team(home, call.team or f"session-{call.session_id[:8]}")
+        if team is None:
+            return None
+        member = call.member or speaker or LEAD
         match call.event:
             case "PostToolUse":
                 made = Call(

@@ -35,10 +35,11 @@ _ANSWERS = {
 
 
 class State(Struct):
-    """What a member does, and since when."""
+    """What a member does, since when, and the latest time that Claude Code itself wrote down for it."""
 
     word: str = ""
     since_ns: int = 0
+    said_ns: int = 0
     summary: str = ""
 
 
@@ -77,9 +78,9 @@ class Members:
             self.present[name] = member
             if member.active is not None and (before is None or before.active != member.active):
                 if member.active:
-                    events += self.working(name, at_ns, "files", "its pane")
+                    events += self.working(name, at_ns, "files", "its pane", is_said=False)
                 else:
-                    events += self.idle(name, at_ns, "files")
+                    events += self.idle(name, at_ns, "files", is_said=False)
         for name in [name for name in self.present if name not in now]:
             events += self.left(name, at_ns, "", "files")
         return events
@@ -87,9 +88,9 @@ class Members:
     def joined(self, member: Member, source: str, at_ns: int) -> list[Event]:
         """The member is there. The files' word, or a record of the call that made it."""
         when = member.joined_ns or at_ns
-        if not self._once.new(("joined", member.name), source=source, at_ns=when):
-            return []
         if source == "files" and not self._once.first(("joined", member.name, member.joined_ns)):
+            return []
+        if not self._once.new(("joined", member.name), source="files" if source == "files" else "record"):
             return []
         return [
             self._tell(
@@ -120,26 +121,31 @@ class Members:
         key = f"left/{name}/{member.joined_ns // 1_000_000}"
         return [self._tell(all_events.MemberLeft, at_ns, name, key, source, member=name, reason=reason)]
 
-    def working(self, name: str, at_ns: int, source: str, why: str) -> list[Event]:
-        """Something shows that the member takes a turn."""
-        if not self._moves(name, "working", at_ns):
+    def working(self, name: str, at_ns: int, source: str, why: str, *, is_said: bool = True) -> list[Event]:
+        """Something shows that the member takes a turn. Not `is_said`: the time is not Claude Code's but a file's."""
+        if not self._moves(name, "working", at_ns, is_said=is_said):
             return []
         key = f"working/{name}/{at_ns // 1_000_000}"
         return [self._tell(all_events.MemberWorking, at_ns, name, key, source, member=name, why=why)]
 
-    def idle(self, name: str, at_ns: int, source: str, **fields: Any) -> list[Event]:
+    def idle(self, name: str, at_ns: int, source: str, *, is_said: bool = True, **fields: Any) -> list[Event]:
         """Something says that the member waits."""
-        if not self._moves(name, "idle", at_ns):
+        if not self._moves(name, "idle", at_ns, is_said=is_said):
             return []
         self.states[name].summary = fields.get("summary", "")
         key = f"idle/{name}/{at_ns // 1_000_000}"
         return [self._tell(all_events.MemberIdle, at_ns, name, key, source, member=name, **fields)]
 
-    def _moves(self, name: str, word: str, at_ns: int) -> bool:
+    def _moves(self, name: str, word: str, at_ns: int, *, is_said: bool) -> bool:
+        """Whether this is news. What Claude Code said earlier than the latest that is known comes too late."""
         if not name:
             return False
         state = self.states.setdefault(name, State())
-        if at_ns < state.since_ns or state.word == word:
+        if is_said and at_ns < state.said_ns:
+            return False
+        if is_said:
+            state.said_ns = at_ns
+        if state.word == word:
             return False
         state.word, state.since_ns = word, at_ns
         return True

@@ -1,25 +1,24 @@
-"""The same happening told by several sources is one happening: by its key, or by what it is and when.
+"""The same happening told by several sources is one happening: by its key, or by what it is and the how-manieth.
 
-Files, transcripts and hooks tell of one change within a few seconds, each with its own time; the same source telling it
-again means that it happened again. Must not know: what the happenings are.
+Files and records of calls tell of one change with times of their own, in either order, and files may miss one. What a
+source tells for the second time happened a second time; its n-th telling is the n-th happening. Must not know: what the
+happenings are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 
-TOLERANCE_NS = 5_000_000_000
 _KEPT_KEYS = 200_000
-_KEPT_TIMES = 16
 
 
 class Once:
     """What was told already."""
 
-    def __init__(self, tolerance_ns: int = TOLERANCE_NS) -> None:
-        self._tolerance_ns = tolerance_ns
+    def __init__(self) -> None:
         self._keys: dict[Hashable, None] = {}
-        self._told: dict[Hashable, list[tuple[int, set[str]]]] = {}
+        self._happened: dict[Hashable, int] = {}
+        self._told: dict[tuple[Hashable, str], int] = {}
 
     def first(self, key: Hashable) -> bool:
         """Whether this exact key was never given before."""
@@ -30,13 +29,10 @@ class Once:
             del self._keys[next(iter(self._keys))]
         return True
 
-    def new(self, what: Hashable, *, source: str, at_ns: int) -> bool:
-        """Whether this is a happening that no other source told of at about that time."""
-        told = self._told.setdefault(what, [])
-        near = [one for one in told if abs(one[0] - at_ns) <= self._tolerance_ns and source not in one[1]]
-        if near:
-            min(near, key=lambda one: abs(one[0] - at_ns))[1].add(source)
+    def new(self, what: Hashable, *, source: str) -> bool:
+        """Whether no other source told of this one yet."""
+        count = self._told[what, source] = self._told.get((what, source), 0) + 1
+        if count <= self._happened.get(what, 0):
             return False
-        told.append((at_ns, {source}))
-        del told[:-_KEPT_TIMES]
+        self._happened[what] = count
         return True

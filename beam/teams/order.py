@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from beam.clock import rfc3339
 from beam.events import Event
 
 WINDOW_NS = 12_000_000
 
 
 class Order:
-    """Holds each event for a moment, so that one that happened before it and was seen after it goes first.
+    """Holds each event for a moment, so that one that happened before it and was seen after it goes first."""
 
-    Events of before `since_ns` are dropped: sources tell what they know, whenever it was.
-    """
-
-    def __init__(self, *, since_ns: int = 0, window_ns: int = WINDOW_NS) -> None:
-        self._since = rfc3339(since_ns)
+    def __init__(self, window_ns: int = WINDOW_NS) -> None:
         self._window_ns = window_ns
         self._held: list[tuple[str, int, int, Event]] = []
         self._count = 0
@@ -25,9 +20,8 @@ class Order:
     def push(self, events: Iterable[Event], now_ns: int) -> None:
         """Takes in events that were seen now."""
         for event in events:
-            if event.ts >= self._since:
-                self._count += 1
-                self._held.append((event.ts, self._count, now_ns, event))
+            self._count += 1
+            self._held.append((event.ts, self._count, now_ns, event))
 
     def due(self, now_ns: int) -> list[Event]:
         """The events whose time has come, in order; one held event makes those that were before it go too."""

@@ -14,12 +14,14 @@ from msgspec import Struct
 from beam.agents.claude import history
 from beam.agents.claude.fields import Object, string
 from beam.agents.claude.history import Line
+from beam.clock import rfc3339
 from beam.teams import disk
 from beam.teams.diff import Diff, Team
 from beam.teams.model import LEAD, when_ns
 
 CHUNK = 1 << 20
 SNIFF = 64 * 1024
+EARLIER_NS = 5_000_000_000
 FURTHEST = 64 * CHUNK  # how far back one transcript is read at most
 
 
@@ -35,6 +37,7 @@ class Tail(Struct):
     offset: int = 0
     rest: bytes = b""
     skips: bool = False
+    since: str = ""
 
     def read(self) -> list[bytes]:
         """The whole lines that were added."""
@@ -115,6 +118,7 @@ class Tails:
                 if tail is not None:
                     if not is_new:
                         tail.begin(since_ns)
+                        tail.since = ""
                     found.append(tail)
         return found
 
@@ -134,7 +138,7 @@ class Tails:
         """The lines that were added to one."""
         for data in tail.read():
             line = history.read(data, parent=tail.parent)
-            if line is not None:
+            if line is not None and (not line.at or line.at >= tail.since):
                 yield tail, line
 
     def forget_others(self) -> None:
@@ -166,23 +170,28 @@ class Tails:
         return folder
 
     def _adopt(self, path: str) -> Tail | None:
-        """Follows a transcript from its beginning, if it is a member's; None if it is not, or is followed already."""
+        """Follows a transcript from when its team began, if it is a member's; None if it is not, or is known already."""
         if path in self._tails:
             return None
         tail = self._below(path) if os.path.basename(os.path.dirname(path)) == "subagents" else self._alone(path)
         if tail is not None:
             self._tails[path] = tail
+            roster = self._diff.team(tail.home, tail.team).roster
+            if roster is not None and roster.created_ns:
+                tail.begin(roster.created_ns - EARLIER_NS)
+                tail.since = rfc3339(roster.created_ns - EARLIER_NS)
         return tail
 
     def _below(self, path: str) -> Tail | None:
         session_id = PurePath(path).parent.parent.name
-        team = self._team_of(session_id)
-        if team is None:
-            return None
         meta = _meta(path)
         name = string(meta, "name")
         is_member = string(meta, "taskKind") == "in_process_teammate"
-        if not meta:
+        team = self._team_of(session_id)
+        if team is None and is_member and string(meta, "teamName"):
+            team = self._diff.team(self._home, string(meta, "teamName"))
+            team.session_id = team.session_id or session_id
+        if team is None or not meta:
             return None
         lead = team.roster.lead if team.roster else None
         return Tail(
@@ -212,13 +221,19 @@ class Tails:
             return None
         for raw in data.split(b"\n")[:-1]:
             line = history.read(raw)
-            if line is not None and line.team and line.member and (self._home, line.team) in self._diff.teams:
+            if line is not None and line.team and line.member:
                 return Tail(path=path, home=self._home, team=line.team, member=line.member)
-            if line is not None and line.kind in ("user", "assistant"):
-                self._others[path] = SNIFF
-                return None
+            spawned = next((back.record for back in line.returned if _is_spawn(back.record)), {}) if line else {}
+            if spawned:
+                name = string(spawned, "team_name")
+                self._diff.team(self._home, name).session_id = PurePath(path).stem
+                return Tail(path=path, home=self._home, team=name, member=LEAD)
         self._others[path] = len(data)
         return None
+
+
+def _is_spawn(record: Object) -> bool:
+    return string(record, "status") == "teammate_spawned" and bool(string(record, "team_name"))
 
 
 def _recent(folder: str, since_ns: int) -> Iterator[str]:

@@ -47,6 +47,7 @@ class Tasks:
         self._once = once
         self._from_files: set[str] = set()
         self._since_ns: dict[str, int] = {}
+        self._created: set[str] = set()
         self.known: dict[str, Task] = {}
         self.baseline_ns = 0
 
@@ -102,7 +103,7 @@ class Tasks:
     def _is_there(self, change: Change, known: Task | None) -> bool:
         """Whether the files showed this already when they were first read."""
         if known is None:
-            return change.status == DELETED
+            return change.status == DELETED and change.task_id not in self._created
         same_owner = change.owner is None or change.owner == known.owner
         return same_owner and (change.status is None or change.status == known.status)
 
@@ -199,8 +200,10 @@ class Tasks:
     def _once_told(
         self, cls: type[Event], word: str, task: Task, at_ns: int, source: str, by: str | None, **fields: Any
     ) -> Event | None:
-        if not self._once.new(("task", task.id, word), source=source, at_ns=at_ns):
+        if not self._once.new(("task", task.id, word), source="files" if source == "files" else "record"):
             return None
+        if word == "created":
+            self._created.add(task.id)
         key = f"task/{task.id}/{word}/{at_ns // 1_000_000}"
         return self._tell(
             cls,

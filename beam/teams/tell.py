@@ -31,6 +31,6 @@ class Tell(Struct, frozen=True):
         }
         return cls(**named, **fields)
 
-    def body(self, event: E, at: str, member: str) -> E:
+    def body(self, event: E, at_ns: int, member: str) -> E:
         """What a member's transcript says, with its header."""
-        return msgspec.structs.replace(event, ts=at, agent=f"{member}@{self.team}")
+        return msgspec.structs.replace(event, ts=rfc3339(at_ns), agent=f"{member}@{self.team}")

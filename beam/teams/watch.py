@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from beam.clock import rfc3339
 from beam.events import Event
 from beam.home import state_dir, user_home
 from beam.process import table, tree
@@ -26,6 +27,7 @@ from beam.teams.tails import Tails
 
 RETRY_NS = (40_000_000, 160_000_000, 1_000_000_000)
 LIVENESS_NS = 1_000_000_000
+UNCLAIMED_NS = 500_000_000
 
 
 class _Retry(Struct):
@@ -68,14 +70,17 @@ class Teams:
         self.diff = Diff()
         self._now = now
         self._since_ns = since_ns
+        self._since = "~" if since_ns is None else rfc3339(since_ns)
+        self._is_begun = False
         self._began_ns = now()
-        self._order = Order(since_ns=self._began_ns if since_ns is None else since_ns)
+        self._order = Order()
         self._spool = Spool(spool)
         self._changes = Changes(
             self.homes, spool=None if spool is None else str(spool), poll_only=poll_only, wake=self.wake
         )
         self._tails = {home: Tails(home, self.diff) for home in self.homes}
         self._retries: dict[str, _Retry] = {}
+        self._unclaimed: list[tuple[str, model.HookCall, int]] = []
         self._liveness_ns = 0
         self._known: frozenset[tuple[str, str, str]] = frozenset()
         self._start()
@@ -97,9 +102,7 @@ class Teams:
         self._push(event for one in seen for event in self._file(one))
         self._retry(now_ns)
         self._transcripts(files)
-        self._push(
-            event for home in self.homes for call in self._spool.calls(home) for event in self.diff.hook(home, call)
-        )
+        self._hooks(now_ns)
         if now_ns - self._liveness_ns >= LIVENESS_NS:
             self._liveness_ns = now_ns
             self._liveness(now_ns)
@@ -113,7 +116,7 @@ class Teams:
         """Waits until `poll` is worth calling, at most that many seconds."""
         if self._order.is_holding:
             timeout = min(timeout, 0.004)
-        elif self._retries:
+        elif self._retries or self._unclaimed:
             timeout = min(timeout, 0.04)
         self.wake.wait(timeout)
 
@@ -127,10 +130,11 @@ class Teams:
         first = sorted(seen, key=lambda one: (rank[one.place.kind], one.at_ns))
         known = [one for one in first if rank[one.place.kind] < 2]
         self._push(event for one in known for event in self._file(one))
-        self._liveness(self._now())
+        self._liveness(self._began_ns)
         self._follow()
         self._push(event for one in first[len(known) :] for event in self._file(one))
         self.diff.begin(self._began_ns)
+        self._is_begun = True
 
     def _follow(self) -> None:
         """The transcripts that are there: what they say since the time asked for, in the order of their times."""
@@ -146,7 +150,11 @@ class Teams:
     # -- news ----------------------------------------------------------------------------------------------------------
 
     def _push(self, events: Iterable[Event]) -> None:
-        self._order.push(events, self._now())
+        """What the start finds is told if it happened since the time asked for; after that, all is."""
+        if self._is_begun:
+            self._order.push(events, self._now())
+        else:
+            self._order.push([event for event in events if event.ts >= self._since], self._now())
 
     def _file(self, seen: Seen) -> list[Event]:
         place, data, at_ns = seen.place, seen.data, seen.at_ns
@@ -218,6 +226,17 @@ class Teams:
             for tail, line in tails.changed(mine):
                 team = self.diff.team(tail.home, tail.team)
                 self._push(self.diff.line(team, tail.member, line, is_member=tail.is_member))
+
+    def _hooks(self, now_ns: int) -> None:
+        """Calls of hooks. One that came before its team was seen waits a little for it."""
+        waiting = [*self._unclaimed, *((home, call, now_ns) for home in self.homes for call in self._spool.calls(home))]
+        self._unclaimed = []
+        for home, call, came_ns in waiting:
+            events = self.diff.hook(home, call, may_guess=now_ns - came_ns > UNCLAIMED_NS)
+            if events is not None:
+                self._push(events)
+            elif now_ns - came_ns <= UNCLAIMED_NS:
+                self._unclaimed.append((home, call, came_ns))
 
     # -- processes -----------------------------------------------------------------------------------------------------
 

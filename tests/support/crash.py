@@ -16,7 +16,7 @@ OUTCOMES = ("turn.finished", "message.dead")
 
 class Place:
     """A scratch project. `worker` counts each prompt that reached it and leaves a process behind; `broken` counts and
-    fails; `box` is a mailbox; `asker` is a mailbox in whose name messages are sent, so that replies lie in its queue."""
+    fails; `box` is a mailbox; `asker` is one in whose name messages are sent, so that replies lie in its queue."""
 
     def __init__(self, beam: Cli, *, limits: str = "{}") -> None:
         self.beam = beam

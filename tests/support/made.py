@@ -6,7 +6,7 @@ import importlib.util
 import inspect
 import re
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -27,12 +27,11 @@ _SIZES = {"text_bytes", "argv_text_bytes", "line_bytes", "segment_bytes"}
 _TIMES = {"timeout", "idle_timeout", "ask_timeout", "grace", "lease"}
 
 
-def table(head: tuple[str, ...], lines: list[tuple[str, ...]]) -> str:
+def table(head: Sequence[str], lines: Sequence[tuple[str, ...]]) -> str:
     """A Markdown table."""
-    rule = "|".join("---" for _ in head)
-    return "".join(f"| {' | '.join(line)} |\n" for line in [head]) + f"|{rule}|\n" + "".join(
-        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines
-    )  # fmt: skip
+    rule = f"|{'---|' * len(head)}"
+    body = [" | ".join(cell.replace("|", "\\|") for cell in line) for line in lines]
+    return "\n".join([f"| {' | '.join(head)} |", rule, *(f"| {line} |" for line in body), ""])
 
 
 def words(thing: object) -> str:
@@ -119,6 +118,14 @@ def event_values() -> str:
 def exit_codes() -> str:
     """Every exit code."""
     return table(("code", "meaning"), [(str(int(code)), code.meaning) for code in ExitCode])
+
+
+def exit_codes_short() -> str:
+    """The same in two columns."""
+    lines = [(str(int(code)), code.meaning) for code in ExitCode]
+    half = (len(lines) + 1) // 2
+    right = [*lines[half:], ("", "")]
+    return table(("code", "meaning", "code", "meaning"), [(*lines[n], *right[n]) for n in range(half)])
 
 
 def statuses() -> str:
@@ -270,6 +277,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "event-header": event_header,
     "event-values": event_values,
     "exit-codes": exit_codes,
+    "exit-codes-short": exit_codes_short,
     "statuses": statuses,
     "classes": classes,
     "outcome": outcome,

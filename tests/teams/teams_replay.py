@@ -69,7 +69,7 @@ def proved(name: str) -> Proved:
         value = first_value(content) if op == "write" and content else None
         if parts[0] == "teams" and len(parts) == 4 and isinstance(value, list):
             for mail in value:
-                found.mails[mail["msg_id"]] = 1
+                found.mails[mail.get("msg_id", mail["text"])] = 1
         elif parts[0] == "teams" and parts[-1] == "config.json" and value:
             now = {(m["name"], m["joinedAt"]) for m in value["members"]}
             before = members.get(path, set())

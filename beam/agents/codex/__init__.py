@@ -1,8 +1,28 @@
-"""codex, in the making."""
+"""Codex: what people see of it, and its faces."""
 
 from __future__ import annotations
 
-from beam.agents.base import Card, Exec
+from beam.agents.base import Capabilities, Card
+from beam.agents.codex import exec
 
-card = Card(name="codex", summary="in the making", executable="codex", faces={})
-exec: Exec | None = None
+__all__ = ["card", "exec"]
+
+card = Card(
+    name="codex",
+    summary="Codex, OpenAI's coding agent",
+    executable="codex",
+    install="npm install -g @openai/codex",
+    versions=("0.169.0",),
+    faces={
+        "exec": Capabilities(
+            resume=True,
+            fork=True,
+            model=True,
+            schema=True,
+            tools=True,
+            interrupt=True,
+            attach="path",
+            access=("read", "edit", "full"),
+        )
+    },
+)

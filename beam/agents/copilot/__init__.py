@@ -1,8 +1,17 @@
-"""copilot, in the making."""
+"""GitHub Copilot CLI: what people see of it, and its faces."""
 
 from __future__ import annotations
 
-from beam.agents.base import Card, Exec
+from beam.agents.base import Card
+from beam.agents.copilot import exec
 
-card = Card(name="copilot", summary="in the making", executable="copilot", faces={})
-exec: Exec | None = None
+__all__ = ["card", "exec"]
+
+card = Card(
+    name="copilot",
+    summary="GitHub Copilot CLI",
+    executable="copilot",
+    install="npm install -g @github/copilot",
+    versions=("1.0.102",),
+    faces={"exec": exec.FACE},
+)

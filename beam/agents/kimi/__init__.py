@@ -1,8 +1,17 @@
-"""kimi, in the making."""
+"""Kimi Code: what people see of it, and its faces."""
 
 from __future__ import annotations
 
-from beam.agents.base import Card, Exec
+from beam.agents.base import Card
+from beam.agents.kimi import exec
 
-card = Card(name="kimi", summary="in the making", executable="kimi", faces={})
-exec: Exec | None = None
+__all__ = ["card", "exec"]
+
+card = Card(
+    name="kimi",
+    summary="Kimi Code CLI; headless it asks nobody and runs every tool",
+    executable="kimi",
+    install="npm install -g @moonshot-ai/kimi-code (it needs Node.js 22.19 or newer)",
+    versions=("2.1.0",),
+    faces={"exec": exec.FACE},
+)

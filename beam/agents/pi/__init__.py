@@ -1,8 +1,17 @@
-"""pi, in the making."""
+"""pi: what people see of it, and its faces."""
 
 from __future__ import annotations
 
-from beam.agents.base import Card, Exec
+from beam.agents.base import Card
+from beam.agents.pi import exec
 
-card = Card(name="pi", summary="in the making", executable="pi", faces={})
-exec: Exec | None = None
+__all__ = ["card", "exec"]
+
+card = Card(
+    name="pi",
+    summary="pi, a small coding agent that asks nobody: with `full` it runs every tool",
+    executable="pi",
+    install="npm install -g @mariozechner/pi-coding-agent",
+    versions=("0.73.1",),
+    faces={"exec": exec.FACE},
+)

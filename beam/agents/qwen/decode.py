@@ -1,6 +1,7 @@
 """Qwen Code's stream-json lines, turned into events.
 
-A failing API is a `success` of exit code 0 whose answer is `[API Error: …]`, for which the model counted no tokens.
+A failing API is a `success` of exit code 0 whose answer is `[API Error: …]`, for which the model counted no tokens. The
+result's own figures are those of the whole session, so a turn's are the sum of its messages'.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ class Lines:
     def _assistant(self, value: Object) -> list[Event]:
         message = obj(value, "message")
         parent = string(value, "parent_tool_use_id") or None
-        usage = obj(message, "usage")
-        self._counted = (integer(usage, "input_tokens") or 0) + (integer(usage, "output_tokens") or 0)
+        usage = _usage(obj(message, "usage"))
+        self._counted = (usage.input_tokens or 0) + (usage.output_tokens or 0)
         bodies: list[Event] = []
         for block in objects(message, "content"):
             kind = string(block, "type")
@@ -75,6 +76,8 @@ class Lines:
                 bodies += self._heard.called(call_id, name, block.get("input"))
             else:
                 bodies.append(events.Unknown(what=f"assistant/{kind}"))
+        if self._counted:
+            bodies += self._heard.counted(usage, None)
         return bodies
 
     def _user(self, value: Object) -> list[Event]:
@@ -93,18 +96,17 @@ class Lines:
     def _result(self, value: Object) -> list[Event]:
         heard = self._heard
         heard.session_id = heard.session_id or string(value, "session_id") or None
-        bodies = heard.counted(_usage(obj(value, "usage")), None)
         for denial in objects(value, "permission_denials"):
             call_id, given = string(denial, "tool_use_id"), raw_json(denial.get("tool_input"))
             heard.denials.append(Denial(tool=string(denial, "tool_name"), call_id=call_id, input=given))
         text = string(value, "result")
         if value.get("is_error") is True or string(value, "subtype") != "success":
             error = string(obj(value, "error"), "message") or text or string(value, "subtype")
-            return bodies + heard.failed(error)
+            return heard.failed(error)
         if text.startswith(_API_ERROR) and not self._counted:
-            return bodies + heard.failed(text.removeprefix(_API_ERROR).removesuffix("]"))
+            return heard.failed(text.removeprefix(_API_ERROR).removesuffix("]"))
         heard.reply, heard.ended = text, "stop"
-        return bodies
+        return []
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """The verdict; the CLI's own sentence on stderr proves that it has no session of the asked id."""

@@ -1,0 +1,169 @@
+"""The JSON Lines of `codex exec`, turned into events and a verdict.
+
+Two things need care: `usage` is the total of the whole thread, and item ids begin at item_0 in each process.
+Must not know: how the process is run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from beam import events
+from beam.agents import oneshot
+from beam.agents.base import Exit, Turn, Verdict, document, raw_json
+from beam.agents.codex import items
+from beam.agents.failures import class_of
+from beam.agents.fields import Object, integer, obj, string
+from beam.events import Event
+from beam.outcome import Class, Denial, Status, Usage
+
+NOTHING_YET = Usage(input_tokens=0, output_tokens=0, cached_tokens=0, reasoning_tokens=0)
+_RETRY = re.compile(r"Reconnecting\.\.\. (?:(\d+)/(\d+)|waiting for network) ?\((.*)\)\Z", re.DOTALL)
+_INCOMPLETE = re.compile(r"Incomplete response returned, reason: (\w+)")
+_ENDS = {"max_output_tokens": "length", "content_filter": "refused"}
+_LOST = "no rollout found for thread id {}"
+# What the sandbox forbids is said to the model, and to nobody else but the log on stderr.
+_REJECTED = re.compile(r"ERROR codex_core::tools::router: error=((?:patch rejected|approval policy is Never).*)")
+_OWN_WORDS = (("high demand", Class.OVERLOADED), ("Missing environment variable", Class.AUTH))
+
+
+class Items:
+    """The decoder of one process."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._heard = oneshot.Heard(name="codex")
+        self._items = items.Items(self._heard, prefix=f"{turn.message_id}-{turn.attempt}-")
+        self._error = ""
+        self._kinds: dict[str, Callable[[Object], list[Event]]] = {
+            "thread.started": self._opened,
+            "turn.started": lambda value: [],
+            "turn.completed": self._completed,
+            "turn.failed": lambda value: self._fatal(string(obj(value, "error"), "message")),
+            "error": lambda value: self._trouble(string(value, "message")),
+            "item.started": lambda value: self._items.started(obj(value, "item")),
+            "item.updated": lambda value: self._items.updated(obj(value, "item")),
+            "item.completed": lambda value: self._items.completed(obj(value, "item")),
+        }
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        """Bodies of what this line says; the first one has the line."""
+        return oneshot.read(line, self._decode)
+
+    def _decode(self, value: Object) -> list[Event]:
+        kind = string(value, "type")
+        decode = self._kinds.get(kind)
+        return [events.Unknown(what=kind or "no type")] if decode is None else decode(value)
+
+    def _opened(self, value: Object) -> list[Event]:
+        thread_id = string(value, "thread_id")
+        if self._turn.fork and thread_id != self._turn.session_id:
+            self._heard.session_id = thread_id
+            return [events.SessionStarted(session_id=thread_id, model=self._turn.model, cwd=self._turn.cwd or None)]
+        return self._heard.opened(self._turn, thread_id, model=self._turn.model)
+
+    def _completed(self, value: Object) -> list[Event]:
+        self._heard.ended = "stop"
+        total = total_of(obj(value, "usage"))
+        is_new = self._turn.session_id is None or bool(self._heard.lost)
+        self._heard.usage = since(NOTHING_YET if is_new else self._turn.carried, total)
+        return [events.UsageSeen(usage=self._heard.usage, total=total)]
+
+    def _trouble(self, text: str) -> list[Event]:
+        """A retry, or the text of the failure that `turn.failed` says once more."""
+        retry = _RETRY.match(text)
+        if retry is None:
+            return self._fatal(text)
+        attempt, of = (int(found) if found else None for found in retry.group(1, 2))
+        return self._heard.retrying(retry[3], attempt=attempt, of=of, class_=_class_of(retry[3]))
+
+    def _fatal(self, text: str) -> list[Event]:
+        if text == self._error:
+            return []
+        self._error = text
+        incomplete = _INCOMPLETE.search(text)
+        if incomplete and incomplete[1] in _ENDS:
+            self._heard.ended = _ENDS[incomplete[1]]
+            return [events.Notice(text=text, code="incomplete")]
+        return self._heard.failed(_plain(text), class_=_class_of(text))
+
+    def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
+        """The calls that never returned, and the verdict: completed only with `turn.completed`, whatever the rc."""
+        heard, turn = self._heard, self._turn
+        if heard.session_id is None and turn.session_id and _LOST.format(turn.session_id) in exit.stderr_tail:
+            heard.lost = _LOST.format(turn.session_id)
+        heard.denials += [_denial(text) for text in _REJECTED.findall(exit.stderr_tail)]
+        bodies, verdict = oneshot.verdict(turn, exit, heard)
+        if turn.schema is None or verdict.status not in (Status.COMPLETED, Status.DENIED):
+            return bodies, verdict
+        structured = _structured(verdict.reply or "")
+        if structured is UNSET:
+            reason = "the answer does not follow the schema: it is not JSON"
+            verdict = msgspec.structs.replace(verdict, status=Status.FAILED, class_=Class.UNKNOWN, reason=reason)
+        return bodies, msgspec.structs.replace(verdict, structured=structured)
+
+
+def total_of(usage: Object) -> Usage:
+    """What the whole thread used so far. `input_tokens` are those from no cache."""
+    given, cached = integer(usage, "input_tokens"), integer(usage, "cached_input_tokens")
+    return Usage(
+        input_tokens=None if given is None else max(0, given - (cached or 0)),
+        output_tokens=integer(usage, "output_tokens"),
+        cached_tokens=cached,
+        reasoning_tokens=integer(usage, "reasoning_output_tokens"),
+    )
+
+
+def since(before: Usage | None, total: Usage) -> Usage:
+    """What was used since `before`; null figures where that is not known, or where codex began to count anew."""
+    if before is None:
+        return Usage()
+    found = Usage(
+        input_tokens=_less(total.input_tokens, before.input_tokens),
+        output_tokens=_less(total.output_tokens, before.output_tokens),
+        cached_tokens=_less(total.cached_tokens, before.cached_tokens),
+        reasoning_tokens=_less(total.reasoning_tokens, before.reasoning_tokens),
+    )
+    figures = (found.input_tokens, found.output_tokens, found.cached_tokens, found.reasoning_tokens)
+    return Usage() if any(figure is not None and figure < 0 for figure in figures) else found
+
+
+def _less(total: int | None, before: int | None) -> int | None:
+    return None if total is None or before is None else total - before
+
+
+def _class_of(text: str) -> Class:
+    own = next((class_ for words, class_ in _OWN_WORDS if words in text), None)
+    if own is not None:
+        return own
+    found = class_of(None, text)
+    if found is Class.UNKNOWN and text.startswith("{"):
+        return Class.BAD_REQUEST  # the body of a 400, as it came
+    if found is Class.UNKNOWN and text.startswith("stream disconnected"):
+        return Class.NETWORK
+    return found
+
+
+def _plain(text: str) -> str:
+    """The message in the body of an API error, where the text is one."""
+    try:
+        value = document(text.encode("utf-8", "replace"))
+    except ValueError:
+        return text
+    return string(obj(value, "error"), "message") or text if isinstance(value, dict) else text
+
+
+def _denial(text: str) -> Denial:
+    tool = "apply_patch" if text.startswith("patch") else "shell"
+    return Denial(tool=tool, input=raw_json({"reason": text}))
+
+
+def _structured(reply: str) -> Raw | UnsetType:
+    try:
+        return raw_json(document(reply.encode("utf-8", "replace")))
+    except ValueError:
+        return UNSET

@@ -1,0 +1,88 @@
+"""Codex's headless face: `codex exec --json`, one process a turn, prompt on stdin.
+
+The access map below is the only place with flags that give codex rights. In this mode codex asks nobody: what its
+sandbox forbids is refused to the model. It reads a folder's own configuration only where the person told codex itself
+to trust the folder.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from beam.agents.base import Decoder, Host, Launch, Turn
+from beam.agents.codex.decode import Items
+from beam.agents.oneshot import argument, scrubbed
+from beam.errors import UnsupportedError
+from beam.message import Access
+
+SCHEMA = "schema.json"
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
+_IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+_BOUNDED = ("-c", "features.unbounded_connection_retries=false")  # else a refused connection is tried again for ever
+
+ACCESS: dict[Access, tuple[str, ...]] = {
+    # A person's own rules let commands out of the sandbox: not where beam promised that the agent only looks.
+    "read": ("--sandbox", "read-only", "--ignore-rules"),
+    "edit": ("--sandbox", "workspace-write"),
+    "full": ("--dangerously-bypass-approvals-and-sandbox",),
+}
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """How to run this turn. Raises UnsupportedError for what `codex exec` can't do."""
+    argv = [host.executable or "codex", "exec", "--json", "--skip-git-repo-check", *_BOUNDED, *_access(turn)]
+    files = {}
+    if turn.model is not None:
+        argv += ("--model", argument("codex", "model", turn.model))
+    if turn.settings.system is not None:
+        argv += ("-c", f"developer_instructions={json.dumps(scrubbed(turn.settings.system), ensure_ascii=False)}")
+    if turn.schema is not None:
+        files[SCHEMA] = turn.schema.encode("utf-8", "replace")
+        argv += ("--output-schema", f"{turn.scratch}/{SCHEMA}")
+    if turn.once:
+        argv.append("--ephemeral")
+    argv += (f"--image={path}" for path in turn.attach if _is_image(path))
+    if turn.session_id is not None:
+        argv += ("fork" if turn.fork else "resume", _uuid(turn.session_id))
+    return Launch(argv=(*argv, "-"), stdin=_prompt(turn), files=files, retries=turn.settings.retries)
+
+
+def decoder(turn: Turn) -> Decoder:
+    """A new decoder for one process of this turn."""
+    return Items(turn)
+
+
+def _uuid(session_id: str) -> str:
+    """The id, if it can be a thread's: codex takes any other text for a name and starts a new thread in silence."""
+    if not _UUID.match(session_id):
+        raise UnsupportedError(
+            f"{session_id[:80]!r} is not a session id of codex's", "its thread ids are UUIDs", subject=session_id[:80]
+        )
+    return session_id
+
+
+def _access(turn: Turn) -> tuple[str, ...]:
+    if turn.access not in ACCESS:
+        raise UnsupportedError(
+            f"codex's headless face can't ask (access {turn.access!r})",
+            f"use one of: {', '.join(ACCESS)}",
+            subject=turn.access,
+        )
+    return ACCESS[turn.access]
+
+
+def _is_image(path: str) -> bool:
+    """Whether the file goes along as an image. Raises UnsupportedError for a name that codex would cut at its comma."""
+    if not path.lower().endswith(_IMAGES):
+        return False
+    if "," in path:
+        raise UnsupportedError(f"codex can't be given the image {path!r}", "its name has a comma", subject=path)
+    return True
+
+
+def _prompt(turn: Turn) -> bytes:
+    """What codex reads: the text; then the path of each attached file that is no image, which the model can read."""
+    paths = [path for path in turn.attach if not _is_image(path)]
+    text = "\n\n".join([turn.text, "\n".join(f"Attached file: {path}" for path in paths)] if paths else [turn.text])
+    return scrubbed(text).encode()

@@ -1,0 +1,134 @@
+"""GitHub Copilot CLI's JSON Lines, turned into events. The turn is over with the `result` line, and good if that says 0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from beam import events
+from beam.agents.base import Exit, Turn, Verdict, document, raw_json
+from beam.agents.failures import class_of
+from beam.agents.fields import Object, integer, obj, objects, string
+from beam.agents.oneshot import Failure, Heard, read, verdict
+from beam.events import Event
+from beam.outcome import Denial
+
+_NO_SESSION = "No session, task, or name matched '{}'."
+_SILENT = frozenset(
+    """user.message system.message assistant.turn_start assistant.turn_end assistant.message_start assistant.idle
+    assistant.tool_call_delta assistant.reasoning_delta assistant.streaming_delta model.call_start model.call_finished
+    model.call_final_result tool.shell_output session.skills_loaded session.mcp_servers_loaded session.tools_updated
+    session.background_tasks_changed session.start session.resume session.idle session.title_changed session.usage_info
+    session.custom_agents_updated session.mcp_server_status_changed pending_messages.modified hook.start hook.end
+    session.truncation session.snapshot_rewind session.shutdown session.context_changed""".split()
+)
+_KINDS = {"create": "add", "delete": "delete"}
+
+
+class Lines:
+    """The decoder of one process."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._heard = Heard(name="copilot", model=turn.model)
+        self._tools: dict[str, tuple[str, object]] = {}
+        self._trouble: Failure | None = None
+        self._attempt = 0
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        """Bodies of what this line says."""
+        return read(line, self._decode)
+
+    def _decode(self, value: Object) -> list[Event]:
+        kind, data = string(value, "type"), obj(value, "data")
+        match kind:
+            case "assistant.message_delta":
+                text = string(data, "deltaContent")
+                return [events.TextDelta(text=text, parent=string(data, "parentToolCallId") or None)] if text else []
+            case "assistant.message":
+                return self._message(data)
+            case "assistant.reasoning":
+                text = string(data, "content")
+                return [events.Thinking(text=text)] if text else []
+            case "tool.execution_start":
+                call_id, name, given = string(data, "toolCallId"), string(data, "toolName"), data.get("arguments")
+                self._tools[call_id] = (name, given)
+                return self._heard.called(call_id, name, given)
+            case "tool.execution_partial_result" | "tool.execution_progress":
+                text = string(data, "partialOutput") or string(data, "progressMessage")
+                return [events.ToolProgress(call_id=string(data, "toolCallId"), text=text)]
+            case "tool.execution_complete":
+                return self._returned(data)
+            case "model.call_failure":
+                return self._trouble_of(data)
+            case "assistant.turn_retry":
+                return self._retry(string(data, "reason"))
+            case "session.error":
+                return self._heard.failed(string(data, "message"), integer(data, "statusCode"))
+            case "session.warning" | "session.info":
+                return [events.Notice(text=string(data, "message"), code=kind)]
+            case "session.compaction_start":
+                return [events.StatusChanged(state="compacting")]
+            case "session.compaction_complete":
+                return [events.StatusChanged(state="compacted")]
+            case "result":
+                return self._result(value)
+        return [] if kind in _SILENT else [events.Unknown(what=kind or "no type")]
+
+    def _message(self, data: Object) -> list[Event]:
+        parent = string(data, "parentToolCallId") or None
+        text = string(data, "content")
+        if parent is not None:
+            return [events.Text(text=text, parent=parent)] if text else []
+        self._trouble, self._attempt = None, 0
+        self._heard.said = []
+        self._heard.model = string(data, "model") or self._heard.model
+        return self._heard.text(text)
+
+    def _returned(self, data: Object) -> list[Event]:
+        call_id, error, result = string(data, "toolCallId"), obj(data, "error"), obj(data, "result")
+        name, given = self._tools.pop(call_id, ("", None))
+        if data.get("success") is not True:
+            if string(error, "code") == "denied":
+                self._heard.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(given)))
+            return self._heard.returned(call_id, string(error, "message"), is_error=True)
+        bodies = self._heard.returned(call_id, string(result, "content"))
+        for edit in objects(data, "fileEdits"):
+            bodies.append(
+                events.FileChanged(path=string(edit, "path"), kind=_KINDS.get(string(edit, "kind"), "update"))
+            )
+        return bodies
+
+    def _trouble_of(self, data: Object) -> list[Event]:
+        """A request failed; the CLI may try again."""
+        status, text = integer(data, "statusCode"), string(data, "errorMessage")
+        try:
+            told = document(text.encode())
+        except ValueError:
+            told = None
+        text = string(told, "message") or text if isinstance(told, dict) else text
+        self._trouble = Failure(class_of(status, text), text or f"HTTP {status}")
+        return [events.Notice(text=self._trouble.reason, code="api_error")]
+
+    def _retry(self, reason: str) -> list[Event]:
+        self._attempt += 1
+        class_ = self._trouble.class_ if self._trouble else None
+        return [events.StatusChanged(state="retrying", detail=reason, attempt=self._attempt, class_=class_)]
+
+    def _result(self, value: Object) -> list[Event]:
+        heard = self._heard
+        bodies = heard.opened(self._turn, string(value, "sessionId"))
+        if heard.failure is None:
+            heard.failure = self._trouble
+        if value.get("exitCode") == 0:
+            heard.ended = "stop"
+        elif heard.failure is None:
+            heard.failure = Failure(class_of(None, ""), f"copilot ended the turn with {value.get('exitCode')}")
+        return bodies
+
+    def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
+        """The verdict; the CLI's own sentence on stderr proves that it has no session of the asked id."""
+        heard = self._heard
+        gone = _NO_SESSION.format(self._turn.session_id)
+        if self._turn.session_id and heard.session_id is None and gone in exit.stderr_tail:
+            heard.lost = gone
+        return verdict(self._turn, exit, heard)

@@ -1,0 +1,21 @@
+"""Which variables make GitHub Copilot CLI talk to one model only, without a login."""
+
+from __future__ import annotations
+
+
+def fake_model_env(url: str) -> dict[str, str]:
+    """The environment that points the CLI at the model at `url`, with no account and no other traffic.
+
+    The key is long: the CLI blanks it wherever it finds it in what it prints.
+    """
+    return {
+        "COPILOT_PROVIDER_BASE_URL": f"{url}/v1",
+        "COPILOT_PROVIDER_TYPE": "openai",
+        "COPILOT_PROVIDER_API_KEY": "dummy-key-for-a-scripted-model",
+        "COPILOT_MODEL": "scripted",
+        "COPILOT_OFFLINE": "true",
+        "COPILOT_AUTO_UPDATE": "false",
+        "COPILOT_HOME": "",
+        "NO_PROXY": "127.0.0.1,localhost",
+        "no_proxy": "127.0.0.1,localhost",
+    }

@@ -1,0 +1,48 @@
+"""GitHub Copilot CLI's headless face: `copilot --output-format json`, one process a turn, prompt on stdin.
+
+The access map below is the only place with flags that give it rights. What is not allowed there is denied, since nobody is
+there to ask.
+"""
+
+from __future__ import annotations
+
+import re
+
+from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
+from beam.agents.copilot.decode import Lines
+from beam.agents.oneshot import argument, check, scrubbed
+from beam.errors import UnsupportedError
+from beam.message import Access
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
+ACCESS: dict[Access, tuple[str, ...]] = {
+    "read": ("--deny-tool=write", "--deny-tool=shell", "--disallow-temp-dir"),
+    "edit": ("--allow-tool=write", "--deny-tool=shell", "--disallow-temp-dir"),
+    "full": ("--allow-all",),
+}
+FACE = Capabilities(resume=True, model=True, deltas=True, tools=True, attach="path", access=tuple(ACCESS))
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """How to run this turn. Raises UnsupportedError for what the CLI can't do headless."""
+    check(turn, "copilot", FACE)
+    argv = [host.executable or "copilot", "--output-format", "json", "--no-ask-user", "--no-auto-update", "--no-color"]
+    argv += (*_session(turn), *ACCESS[turn.access])
+    if turn.model is not None:
+        argv += ("--model", argument("copilot", "model", turn.model))
+    argv += (f"--attachment={argument('copilot', 'file', path)}" for path in turn.attach)
+    return Launch(argv=tuple(argv), stdin=scrubbed(turn.text).encode())
+
+
+def _session(turn: Turn) -> tuple[str, ...]:
+    """`--session-id` of an unknown id would begin a new session in silence, so a known one is resumed by `--resume`."""
+    if turn.session_id is None:
+        return (f"--session-id={turn.fresh_session_id}",) if turn.fresh_session_id else ()
+    if not _UUID.match(turn.session_id):
+        raise UnsupportedError(f"{turn.session_id[:80]!r} is no session id of copilot's", subject=turn.session_id[:80])
+    return (f"--resume={turn.session_id}",)
+
+
+def decoder(turn: Turn) -> Decoder:
+    """A new decoder for one process of this turn."""
+    return Lines(turn)

@@ -1,0 +1,85 @@
+"""Kimi Code's JSON Lines, turned into events.
+
+The turn is over, and good, with the `session.resume_hint`, which is also the first word of the session's id. There are no
+figures, and nothing says whether a tool failed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from beam import events
+from beam.agents.base import Exit, Turn, Verdict, document
+from beam.agents.failures import class_of
+from beam.agents.fields import Object, obj, objects, string
+from beam.agents.oneshot import Failure, Heard, read, verdict
+from beam.events import Event
+
+_ERROR = re.compile(r"^error: (?:failed to run prompt: )?(.*)$", re.MULTILINE)
+_NO_SESSION = 'Session "{}" not found.'
+
+
+class Lines:
+    """The decoder of one process."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._heard = Heard(name="kimi", model=turn.model)
+        self._version = ""
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        """Bodies of what this line says."""
+        return read(line, self._decode)
+
+    def _decode(self, value: Object) -> list[Event]:
+        role, heard = string(value, "role"), self._heard
+        if role == "assistant":
+            return self._assistant(value)
+        if role == "tool":
+            return heard.returned(string(value, "tool_call_id"), _text(value.get("content")))
+        kind = string(value, "type")
+        if kind == "system.version":
+            self._version = string(value, "version")
+            return []
+        if kind == "session.resume_hint":
+            heard.ended = "stop"
+            return heard.opened(self._turn, string(value, "session_id"), version=self._version or None)
+        return [events.Unknown(what=f"{role or 'no role'}/{kind}")]
+
+    def _assistant(self, value: Object) -> list[Event]:
+        heard = self._heard
+        heard.said = []
+        bodies: list[Event] = []
+        thinking = string(value, "reasoning_content")
+        if thinking:
+            bodies.append(events.Thinking(text=thinking))
+        bodies += heard.text(_text(value.get("content")))
+        for call in objects(value, "tool_calls"):
+            function = obj(call, "function")
+            bodies += heard.called(string(call, "id"), string(function, "name"), _given(string(function, "arguments")))
+        return bodies
+
+    def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
+        """The verdict; what went wrong stands on stderr only, among what the tools wrote there."""
+        heard = self._heard
+        gone = _NO_SESSION.format(self._turn.session_id)
+        if self._turn.session_id and not heard.ended and gone in exit.stderr_tail:
+            heard.lost = gone
+        elif not heard.ended and exit.code and (errors := _ERROR.findall(exit.stderr_tail)):
+            heard.failure = Failure(class_of(None, errors[-1]), errors[-1])
+        return verdict(self._turn, exit, heard)
+
+
+def _given(arguments: str) -> object:
+    try:
+        value: object = document(arguments.encode("utf-8", "replace"))
+    except ValueError:
+        return arguments
+    return value
+
+
+def _text(content: object) -> str:
+    if isinstance(content, list):
+        return "\n".join(string(part, "text") for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else ""

@@ -1,0 +1,36 @@
+"""Kimi Code's headless face: `kimi --prompt=…`, one process a turn, prompt in an argument.
+
+With a prompt it runs every tool without asking, and takes neither plan mode nor a list of tools: only `full` is true.
+"""
+
+from __future__ import annotations
+
+import re
+
+from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
+from beam.agents.kimi.decode import Lines
+from beam.agents.oneshot import argument, check, prompt_argument
+from beam.errors import UnsupportedError
+
+_SESSION = re.compile(r"session_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
+FACE = Capabilities(resume=True, model=True, tools=True, access=("full",), prompt_in_argv=True)
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """How to run this turn. Raises UnsupportedError for what the CLI can't do headless."""
+    check(turn, "kimi", FACE)
+    prompt = prompt_argument("kimi", turn.text)
+    argv = [host.executable or "kimi", "--output-format", "stream-json"]
+    if turn.session_id is not None:
+        if not _SESSION.match(turn.session_id):
+            raise UnsupportedError(f"{turn.session_id[:80]!r} is no session id of kimi's", subject=turn.session_id[:80])
+        argv += ("-S", turn.session_id)
+    if turn.model is not None:
+        argv += ("-m", argument("kimi", "model", turn.model))
+    argv.append(f"--prompt={prompt}")
+    return Launch(argv=tuple(argv), prompt_in_argv=(len(argv) - 1,), env={"KIMI_CODE_NO_AUTO_UPDATE": "1"})
+
+
+def decoder(turn: Turn) -> Decoder:
+    """A new decoder for one process of this turn."""
+    return Lines(turn)

@@ -1,0 +1,136 @@
+"""pi's JSON Lines, turned into events.
+
+A failing API ends with exit code 0: what counts is the stop reason of the last message before `agent_end`. That last line
+holds the whole conversation, and each `message_update` all of its message so far: neither is kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from beam import events
+from beam.agents.base import Exit, Turn, Verdict
+from beam.agents.failures import class_of
+from beam.agents.fields import Object, integer, number, obj, objects, string
+from beam.agents.oneshot import Heard, read, verdict
+from beam.events import Event
+from beam.outcome import Usage
+
+_NO_SESSION = "No session found matching '{}'"
+_SILENT = ("agent_start", "turn_start", "turn_end", "message_start", "session_info_changed", "queue_update")
+_ENDS = {"stop": "stop", "length": "length"}
+_WRITERS = ("write", "edit")
+
+
+class Lines:
+    """The decoder of one process."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._heard = Heard(name="pi", model=turn.model)
+        self._stop = ""
+        self._error = ""
+        self._writes: dict[str, str] = {}
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        """Bodies of what this line says."""
+        return read(line, self._decode)
+
+    def _decode(self, value: Object) -> list[Event]:
+        heard, kind = self._heard, string(value, "type")
+        match kind:
+            case "session":
+                return heard.opened(self._turn, string(value, "id"))
+            case "message_update":
+                delta = obj(value, "assistantMessageEvent")
+                text = string(delta, "delta") if string(delta, "type") == "text_delta" else ""
+                return [events.TextDelta(text=text)] if text else []
+            case "message_end":
+                return self._message(obj(value, "message"))
+            case "tool_execution_start" | "tool_execution_update" | "tool_execution_end":
+                return self._tool(kind, value)
+            case "agent_end":
+                heard.ended = _ENDS.get(self._stop, "")
+                return self._agent_end()
+            case "auto_retry_start":
+                return self._retry(value)
+            case "auto_retry_end" | "compaction_end":
+                return []
+            case "compaction_start":
+                return [events.StatusChanged(state="compacting", detail=string(value, "reason"))]
+        return [] if kind in _SILENT else [events.Unknown(what=kind or "no type")]
+
+    def _message(self, message: Object) -> list[Event]:
+        if string(message, "role") != "assistant":
+            return []
+        heard = self._heard
+        heard.said = []
+        heard.model = string(message, "model") or heard.model
+        self._stop, self._error = string(message, "stopReason"), string(message, "errorMessage")
+        bodies: list[Event] = []
+        for block in objects(message, "content"):
+            if string(block, "type") == "text":
+                bodies += heard.text(string(block, "text"))
+            elif string(block, "type") == "thinking":
+                bodies.append(events.Thinking(text=string(block, "thinking")))
+        usage = obj(message, "usage")
+        if integer(usage, "totalTokens"):
+            bodies += heard.counted(_usage(usage), number(obj(usage, "cost"), "total"))
+        return bodies
+
+    def _tool(self, kind: str, value: Object) -> list[Event]:
+        call_id, name, given = string(value, "toolCallId"), string(value, "toolName"), obj(value, "args")
+        if kind == "tool_execution_start":
+            if name in _WRITERS:
+                self._writes[call_id] = string(given, "path")
+            return self._heard.called(call_id, name, given)
+        if kind == "tool_execution_update":
+            return [events.ToolProgress(call_id=call_id, text=_text(obj(value, "partialResult")))]
+        is_error = value.get("isError") is True
+        bodies = self._heard.returned(call_id, _text(obj(value, "result")), is_error=is_error)
+        path = self._writes.pop(call_id, "")
+        return bodies + ([events.FileChanged(path=path)] if path and not is_error else [])
+
+    def _agent_end(self) -> list[Event]:
+        """An error here may be retried: then a new `agent_start` follows, and another end."""
+        heard = self._heard
+        if self._stop in ("error", "aborted"):
+            return heard.failed(self._error or f"pi stopped: {self._stop}")
+        heard.failure = None
+        return []
+
+    def _retry(self, value: Object) -> list[Event]:
+        delay_ms, text = number(value, "delayMs"), string(value, "errorMessage")
+        return [
+            events.StatusChanged(
+                state="retrying",
+                detail=text,
+                attempt=integer(value, "attempt"),
+                of=integer(value, "maxAttempts"),
+                delay_s=None if delay_ms is None else delay_ms / 1000,
+                class_=class_of(None, text),
+            )
+        ]
+
+    def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
+        """The verdict; the CLI's own sentence on stderr proves that it has no session of the asked id."""
+        heard = self._heard
+        gone = _NO_SESSION.format(self._turn.session_id)
+        if self._turn.session_id and heard.session_id is None and gone in exit.stderr_tail:
+            heard.lost = gone
+        return verdict(self._turn, exit, heard)
+
+
+def _usage(usage: Object) -> Usage:
+    fresh, written = integer(usage, "input"), integer(usage, "cacheWrite")
+    return Usage(
+        input_tokens=None if fresh is None else fresh + (written or 0),
+        output_tokens=integer(usage, "output"),
+        cached_tokens=integer(usage, "cacheRead"),
+    )
+
+
+def _text(result: Object) -> str:
+    texts = [string(block, "text") for block in objects(result, "content")]
+    return "\n".join(texts) if texts else json.dumps(result, ensure_ascii=False) if result else ""

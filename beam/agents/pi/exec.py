@@ -1,0 +1,44 @@
+"""pi's headless face: `pi -p --mode json`, one process a turn, prompt on stdin.
+
+pi has no permissions: whatever tool it has, it runs. So `read` is a list of tools that only look, without the extensions
+that could run code, and there is nothing between that and an explicit `full`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
+from beam.agents.oneshot import argument, check, scrubbed
+from beam.agents.pi.decode import Lines
+from beam.errors import UnsupportedError
+from beam.message import Access
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
+ACCESS: dict[Access, tuple[str, ...]] = {
+    "read": ("--tools", "read,grep,find,ls", "--no-extensions"),
+    "full": (),
+}
+FACE = Capabilities(resume=True, model=True, deltas=True, tools=True, cost=True, access=tuple(ACCESS))
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """How to run this turn. Raises UnsupportedError for what `pi -p` can't do."""
+    check(turn, "pi", FACE)
+    argv = [host.executable or "pi", "-p", "--mode", "json", *_session(turn), *ACCESS[turn.access]]
+    if turn.model is not None:
+        argv += ("--model", argument("pi", "model", turn.model))
+    return Launch(argv=tuple(argv), stdin=scrubbed(turn.text).encode())
+
+
+def _session(turn: Turn) -> tuple[str, ...]:
+    if turn.session_id is None:
+        return ("--no-session",) if turn.once else ()
+    if not _UUID.match(turn.session_id):
+        raise UnsupportedError(f"{turn.session_id[:80]!r} is no session id of pi's", subject=turn.session_id[:80])
+    return ("--session", turn.session_id)
+
+
+def decoder(turn: Turn) -> Decoder:
+    """A new decoder for one process of this turn."""
+    return Lines(turn)

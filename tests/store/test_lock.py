@@ -1,0 +1,92 @@
+"""Locks: one holder, for as long as its process lives."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from beam.errors import DiskError
+from beam.store.lock import short_lock, try_lock
+
+
+def test_a_lock_is_had_once_and_again_after_its_release(tmp_path: Path) -> None:
+    first = try_lock(tmp_path / "lock")
+    assert first is not None
+    assert try_lock(tmp_path / "lock") is None
+    first.release()
+    first.release()
+    with try_lock(tmp_path / "lock") as again:  # type: ignore[union-attr]
+        assert again is not None
+    assert (tmp_path / "lock").exists()
+
+
+def test_a_lock_goes_with_its_process_and_not_to_its_children(tmp_path: Path) -> None:
+    code = (
+        "import subprocess, sys; from pathlib import Path; from beam.store.lock import try_lock\n"
+        "lock = try_lock(Path(sys.argv[1])); assert lock\n"
+        "child = subprocess.Popen(['sleep', '60'], close_fds=False, stdout=subprocess.DEVNULL)\n"
+        "print(child.pid, flush=True); sys.stdin.read()\n"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with holder:
+        assert holder.stdout is not None
+        child = int(holder.stdout.readline())
+        try:
+            assert try_lock(tmp_path / "lock") is None
+            holder.kill()
+            holder.wait()
+            lock = try_lock(tmp_path / "lock")
+            assert lock is not None
+            lock.release()
+        finally:
+            os.kill(child, 9)
+
+
+def test_a_lock_on_a_file_that_was_replaced_is_taken_again_on_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from beam.store import lock as module
+
+    path, real, opened = tmp_path / "lock", os.open, []
+
+    def replacing(*args: object, **kwargs: object) -> int:
+        handle = real(*args, **kwargs)  # type: ignore[arg-type]
+        opened.append(handle)
+        if len(opened) == 1:
+            path.unlink()
+            path.touch()
+        elif len(opened) == 2:
+            path.unlink()
+        return handle
+
+    monkeypatch.setattr(module.os, "open", replacing)
+    lock = try_lock(path)
+    monkeypatch.undo()
+    assert lock is not None
+    assert len(opened) == 3
+    assert os.fstat(opened[2]).st_ino == path.stat().st_ino
+    assert try_lock(path) is None
+    lock.release()
+
+
+def test_a_short_lock_is_waited_for_and_given_up_in_the_end(tmp_path: Path) -> None:
+    with short_lock(tmp_path / "lock") as handle:
+        os.write(handle, b"x")
+        with pytest.raises(DiskError, match="held by another process"), short_lock(tmp_path / "lock", timeout=0.0):
+            pass
+    with short_lock(tmp_path / "lock", timeout=0.0):
+        assert (tmp_path / "lock").read_bytes() == b"x"
+
+
+def test_a_lock_is_not_made_through_a_link_nor_in_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    for path in (tmp_path / "link", tmp_path / "none" / "lock"):
+        with pytest.raises(DiskError, match="can't open"):
+            try_lock(path)
+    assert not (tmp_path / "elsewhere").exists()

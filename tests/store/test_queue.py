@@ -1,0 +1,177 @@
+"""The queue on disk: order at publication, once per key, nothing half there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from beam import files
+from beam.errors import DiskError, LimitError
+from beam.limits import DEFAULT, Limits
+from beam.message import Message, Payload, decode
+from beam.store.queue import BOXES, Entry, Queue
+from tests.support.world import NOON_NS, FakeClock
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Queue:
+    for box in BOXES:
+        (tmp_path / "queue" / box).mkdir(parents=True)
+    return Queue(tmp_path / "queue", tmp_path / "put.lock")
+
+
+def message(name: str, text: str = "hi") -> Message:
+    return Message(id=f"a-{name}", timestamp="t", sender="human", to="a", payload=Payload(text=text))
+
+
+def ids(queue: Queue, box: str = "new") -> list[str]:
+    return [entry.id for entry in queue.entries(box)]
+
+
+def test_messages_wait_in_the_order_of_arrival_though_the_clock_goes_backwards(queue: Queue) -> None:
+    clock = FakeClock()
+    for name in "zyxw":
+        assert queue.put(message(name), clock, DEFAULT)
+        clock.now -= 10**12
+    assert ids(queue) == ["a-z", "a-y", "a-x", "a-w"]
+    positions = [entry.position for entry in queue.entries("new")]
+    assert positions == [NOON_NS, NOON_NS + 1, NOON_NS + 2, NOON_NS + 3]
+
+
+@pytest.mark.parametrize("lost", [b"", b"\0\0\0", b"%020d" % 7])
+def test_the_order_holds_though_the_last_position_was_lost_with_the_power(queue: Queue, lost: bytes) -> None:
+    clock = FakeClock()
+    queue.put(message("1"), clock, DEFAULT)
+    queue.put_lock.write_bytes(lost)
+    clock.now -= 10**12
+    queue.put(message("0"), clock, DEFAULT)
+    assert ids(queue) == ["a-1", "a-0"]
+
+
+def test_several_are_put_in_their_order_at_once_or_none_is(queue: Queue) -> None:
+    assert queue.put_all([message(name) for name in "cba"], FakeClock(), DEFAULT) == 3
+    assert ids(queue) == ["a-c", "a-b", "a-a"]
+    with pytest.raises(LimitError, match="3 messages wait for a, the limit is 4"):
+        queue.put_all([message("e"), message("d")], FakeClock(), Limits(waiting=4))
+    assert len(ids(queue)) == 3
+
+
+def test_a_full_queue_refuses_and_a_reply_is_exempt(queue: Queue) -> None:
+    limits = Limits(waiting=1)
+    queue.put(message("1"), FakeClock(), limits)
+    with pytest.raises(LimitError, match="raise `limits: waiting:`"):
+        queue.put(message("2"), FakeClock(), limits)
+    assert queue.put(message("3"), FakeClock(), limits, exempt=True)
+    assert ids(queue, "tmp") == []
+
+
+def test_a_keyed_message_is_put_once_wherever_the_first_is(queue: Queue) -> None:
+    clock = FakeClock()
+    assert queue.put(message("k"), clock, DEFAULT, known=lambda: False)
+    for box in ("new", "cur", "dead"):
+        entry = queue.find("a-k")
+        assert entry is not None
+        if entry.box != box:
+            queue.move(entry, box)
+        assert not queue.put(message("k"), clock, DEFAULT, known=lambda: False)
+    queue.remove(Entry(NOON_NS, "a-k", "dead"))
+    assert not queue.put(message("k"), clock, DEFAULT, known=lambda: True)
+    assert queue.put(message("k"), clock, DEFAULT, known=lambda: False)
+
+
+@pytest.mark.parametrize(("module", "call"), [("files", "write"), ("files", "fsync"), ("queue", "pwrite")])
+def test_a_put_that_the_disk_refuses_publishes_nothing(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch, module: str, call: str
+) -> None:
+    from beam.store import queue as queue_module
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    target = files if module == "files" else queue_module
+    monkeypatch.setattr(target.os, call, full)
+    with pytest.raises(DiskError, match="No space left"):
+        queue.put(message("1"), FakeClock(), DEFAULT)
+    monkeypatch.undo()
+    assert [files.names(queue.directory / box) for box in BOXES] == [[], [], [], []]
+    assert queue.put(message("1"), FakeClock(), DEFAULT)
+
+
+def test_a_message_whose_name_could_not_be_synced_is_taken_back(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(path: Path) -> None:
+        raise DiskError(f"can't sync {path}")
+
+    monkeypatch.setattr(files, "sync_directory", broken)
+    with pytest.raises(DiskError, match="can't sync"):
+        queue.put(message("1"), FakeClock(), DEFAULT)
+    assert ids(queue) == []
+
+
+def test_a_message_is_found_though_it_moves_while_it_is_looked_for(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue.put(message("1"), FakeClock(), DEFAULT)
+    entry = queue.move(queue.entries("new")[0], "cur")
+    real = Queue.entries
+
+    def moving(self: Queue, box: str) -> list[Entry]:
+        found = real(self, box)
+        if box == "new" and (self.directory / "cur" / entry.name).exists():
+            self.move(entry, "new")  # it goes back just after `new` was listed
+        return found
+
+    monkeypatch.setattr(Queue, "entries", moving)
+    found = queue.find("a-1")
+    assert found is not None
+    assert found.box == "new"
+
+
+def test_what_dead_writers_left_is_swept_and_nothing_else(queue: Queue) -> None:
+    queue.put(message("1"), FakeClock(), DEFAULT)
+    (queue.directory / "tmp" / "left").write_text("half")
+    queue.sweep()
+    assert files.names(queue.directory / "tmp") == []
+    assert ids(queue) == ["a-1"]
+
+
+def test_a_rewritten_message_keeps_its_place(queue: Queue) -> None:
+    clock = FakeClock()
+    for name in "12":
+        queue.put(message(name), clock, DEFAULT)
+    first = queue.entries("new")[0]
+    queue.rewrite(first, message("1", "edited"))
+    assert ids(queue) == ["a-1", "a-2"]
+    assert decode(files.read(queue.path(first))).text == "edited"
+    assert files.names(queue.directory / "tmp") == []
+
+
+def test_other_files_are_no_entries(queue: Queue) -> None:
+    for name in ("README", ".hidden.json", "12-a.json"):
+        (queue.directory / "new" / name).touch()
+    assert queue.entries("new") == []
+    assert queue.find("a") is None
+
+
+def test_eight_processes_that_put_at_once_lose_nothing_and_share_no_position(queue: Queue) -> None:
+    code = (
+        "import sys; from pathlib import Path; from beam.store.queue import Queue; from beam.clock import SystemClock\n"
+        "from beam.limits import Limits; from beam.message import Message, Payload\n"
+        "queue = Queue(Path(sys.argv[1]), Path(sys.argv[2])); clock = SystemClock(); limits = Limits(waiting=1000)\n"
+        "for n in range(50):\n"
+        "    id = f'a-{sys.argv[3]}x{n:02}'\n"
+        "    queue.put(Message(id=id, timestamp='t', sender='x', to='a', payload=Payload(text='')), clock, limits)\n"
+    )
+    argv = [sys.executable, "-c", code, str(queue.directory), str(queue.put_lock)]
+    writers = [subprocess.Popen([*argv, str(n)], env={**os.environ}) for n in range(8)]
+    assert [writer.wait(60) for writer in writers] == [0] * 8
+    entries = queue.entries("new")
+    assert len({entry.position for entry in entries}) == 400
+    assert {entry.id for entry in entries} == {f"a-{w}x{n:02}" for w in range(8) for n in range(50)}
+    for writer in range(8):
+        own = [entry.id for entry in entries if entry.id.startswith(f"a-{writer}x")]
+        assert own == sorted(own)

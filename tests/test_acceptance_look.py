@@ -1,0 +1,176 @@
+"""`log`, `status`, `watch`, `show` and `doctor`: what happened and what happens can be seen, by people and programs."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from tests.support.claims import said_once
+from tests.support.cli import Cli, eventually
+
+pytestmark = pytest.mark.acceptance
+
+
+@pytest.fixture
+def two_turns(beam: Cli) -> Cli:
+    beam("send", "scripted", "one")
+    beam("send", "scripted", "two")
+    return beam
+
+
+def test_log_json_prints_every_event_from_the_first(two_turns: Cli) -> None:
+    lines = two_turns("log", "scripted", "--json").lines
+    assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
+    assert lines == two_turns.journal("scripted")
+
+
+def test_log_shows_one_turn_or_what_comes_after(two_turns: Cli) -> None:
+    turn = two_turns("log", "scripted", "--turn", "2", "--json").lines
+    assert {line["turn"] for line in turn} == {2}
+    after = two_turns("log", "scripted", "--after", "10", "--json").lines
+    assert after[0]["seq"] == 11
+    text = two_turns("log", "scripted", "--turn", "1").out
+    assert "You said: one" in text
+    assert "You said: two" not in text
+
+
+def test_log_raw_prints_the_lines_of_the_agent(two_turns: Cli) -> None:
+    lines = two_turns("log", "scripted", "--raw").lines
+    assert {"init", "text", "result"} <= {line["frame"] for line in lines}
+
+
+def test_log_json_and_raw_exclude_each_other(two_turns: Cli) -> None:
+    done = two_turns("log", "scripted", "--raw", "--json")
+    assert (done.code, done.json["error"]["kind"]) == (2, "usage")
+
+
+def test_log_verify_says_that_all_is_whole(two_turns: Cli) -> None:
+    done = two_turns("log", "scripted", "--verify")
+    assert (done.code, done.out) == (0, "")
+    said_once(done, "whole")
+
+
+def test_log_of_an_agent_that_never_worked_is_empty(beam: Cli) -> None:
+    done = beam("log", "scripted")
+    assert (done.code, done.out) == (0, "")
+
+
+def test_log_for_people_is_one_line_an_event_without_bookkeeping(two_turns: Cli) -> None:
+    out = two_turns("log", "scripted").out
+    assert "→ human: one" in out
+    assert "■ completed" in out
+    assert "text.delta" not in out
+    assert all(line[2] == ":" for line in out.splitlines())
+
+
+def test_status_says_who_is_idle_and_how_the_last_turn_ended(two_turns: Cli) -> None:
+    line = two_turns("status", "--json").json
+    assert (line["agent"], line["state"], line["waiting"], line["dead"]) == ("scripted", "idle", 0, 0)
+    assert (line["last"]["status"], line["totals"]["turns"]) == ("completed", 2)
+    rows = [row.split("\t") for row in two_turns("status").out.splitlines()]
+    assert rows[0] == ["AGENT", "STATE", "WAIT", "DEAD", "TURNS", "COST", "LAST"]
+    assert rows[1][:5] == ["scripted", "idle", "0", "0", "2"]
+
+
+def test_status_where_nothing_was_done_yet_says_how_to_begin(beam: Cli) -> None:
+    done = beam("status")
+    assert (done.code, done.out) == (0, "")
+    said_once(done, "beam send")
+
+
+def test_status_shows_a_running_turn_and_a_dead_holder(beam: Cli) -> None:
+    (beam.project / "tester.yaml").write_text("default: [{tool: {name: Bash, delay: 30}}, done]\n")
+    beam.config("agents:\n  tester: {adapter: scripted, script: ./tester.yaml}\n")
+    process = beam.start("send", "tester", "go")
+    eventually(lambda: "tool.called" in beam.types("tester"))
+    line = beam("status", "--json").json
+    assert (line["state"], line["running"]["tools"], line["running"]["alive"]) == ("running", ["Bash"], True)
+    assert "Bash" in beam("status").out
+    process.kill()
+    process.wait(10)
+    eventually(lambda: beam("status", "--json").json["state"] == "dead")
+
+
+def test_watch_now_prints_all_agents_in_the_order_of_time(beam: Cli) -> None:
+    beam.config("agents:\n  a: {command: [cat]}\n  b: {command: [cat]}\n")
+    for name in ("a", "b", "a"):
+        beam("send", name, f"to {name}")
+    events = beam("watch", "--now", "--json").lines
+    assert [event["ts"] for event in events] == sorted(event["ts"] for event in events)
+    assert [event["agent"] for event in events if event["type"] == "turn.started"] == ["a", "b", "a"]
+    assert {event["agent"] for event in beam("watch", "--now", "--json", "b").lines} == {"b"}
+
+
+def test_watch_since_leaves_older_events_out(beam: Cli) -> None:
+    beam("send", "scripted", "old")
+    time.sleep(1.2)
+    beam("send", "scripted", "new")
+    out = beam("watch", "--now", "--since", "1s").out
+    assert "You said: new" in out
+    assert "You said: old" not in out
+
+
+def test_watch_sees_a_turn_of_another_process_within_a_second(beam: Cli) -> None:
+    beam("send", "scripted", "before")
+    watching = beam.start("watch", "--json")
+    assert watching.stdout is not None
+    time.sleep(0.8)
+    sent = time.time()
+    beam("send", "scripted", "now")
+    seen: list[dict[str, object]] = []
+    while not seen or seen[-1]["type"] != "turn.finished":
+        seen.append(json.loads(watching.stdout.readline()))
+    assert time.time() - sent < 3
+    assert "before" not in [event.get("text") for event in seen]
+    assert seen[0]["type"] == "message.queued"
+    watching.send_signal(2)
+    watching.communicate(timeout=10)
+
+
+def test_watch_begins_before_anything_exists_and_takes_new_agents_in(beam: Cli) -> None:
+    watching = beam.start("watch", "--json")
+    assert watching.stdout is not None
+    time.sleep(0.6)
+    beam("send", "scripted", "first of all")
+    line = json.loads(watching.stdout.readline())
+    assert (line["type"], line["text"]) == ("message.queued", "first of all")
+    watching.send_signal(2)
+    watching.communicate(timeout=10)
+
+
+def test_one_damaged_journal_does_not_blind_the_watch_for_others(beam: Cli) -> None:
+    beam.config("agents:\n  a: {command: [cat]}\n  b: {command: [cat]}\n")
+    for name in ("a", "b"):
+        beam("send", name, "hi")
+    (segment,) = (beam.root / "agents/a/journal").glob("*.jsonl")
+    lines = segment.read_bytes().split(b"\n")
+    lines[2] = b"junk"
+    segment.write_bytes(b"\n".join(lines))
+    done = beam("watch", "--now", "--json")
+    assert done.code == 74
+    said_once(done, str(segment))
+    assert [event["type"] for event in done.lines if event.get("agent") == "b"][-1] == "turn.closed"
+
+
+def test_show_is_the_outcome_of_what_is_over(two_turns: Cli) -> None:
+    message = two_turns("send", "scripted", "three", "--json").json
+    done = two_turns("show", message["message_id"], "--json")
+    assert (done.code, done.json) == (0, message)
+
+
+def test_doctor_finds_a_healthy_place_healthy(two_turns: Cli) -> None:
+    done = two_turns("doctor", "--json")
+    assert done.code == 0, done
+    assert {line["result"] for line in done.lines} <= {"ok", "note"}
+    assert any(line["what"] == "journal scripted" and line["detail"] == "whole" for line in done.lines)
+
+
+def test_doctor_tells_how_to_install_what_is_missing(beam: Cli) -> None:
+    beam.config("agents:\n  mine: {adapter: claude}\n")
+    done = beam("doctor", "--json", env={"PATH": "/nonexistent"})
+    assert done.code == 13
+    bad = [line for line in done.lines if line["result"] == "bad"]
+    assert [line["what"] for line in bad] == ["agent mine"]
+    assert "install" in bad[0]["detail"]
+    said_once(done, "agent mine")
