@@ -79,7 +79,8 @@ def in_turns(count: int, *what: Callable[[], float]) -> list[tuple[float, ...]]:
 class Figure:
     """One line of the table: a series, as it is or over a baseline's, and its limit (null: none).
 
-    `unit` is of the series' samples. The value is the ratio of medians where there is a baseline, else the median.
+    `unit` is of the series' samples. The value is the median of the samples' ratios where there is a baseline (a
+    pair is measured one after the other, so that a busy moment of the machine is in both), else the median.
     """
 
     name: str
@@ -92,7 +93,10 @@ class Figure:
 
     @property
     def value(self) -> float:
-        return self.series.median / self.baseline.median if self.baseline else self.series.median
+        if self.baseline is None:
+            return self.series.median
+        pairs = zip(self.series.samples, self.baseline.samples, strict=True)
+        return statistics.median(mine / theirs for mine, theirs in pairs)
 
     @property
     def verdict(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from tests.support.claims import refused, said_once
 from tests.support.cli import Cli
 
@@ -103,7 +104,7 @@ def test_reset_of_an_agent_without_a_session_says_so(beam: Cli) -> None:
 def test_an_agent_in_a_turn_is_not_removed(beam: Cli) -> None:
     beam("agent", "add", "slow", "--command", "sleep 5")
     process = beam.start("send", "slow", "hi")
-    beam.shell("until beam status --json | grep -q '\"state\":\"running\"'; do sleep 0.1; done", timeout=20)
+    beam.shell('until beam status --json | grep -q \'"state":"running"\'; do sleep 0.1; done', timeout=20)
     refused(beam("agent", "rm", "slow", "--purge"), 12, "slow", "in a turn")
     process.send_signal(2)
     process.communicate(timeout=30)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.support.claims import refused, said_once
 from tests.support.cli import Cli
 
@@ -134,7 +135,7 @@ def test_a_lost_session_is_one_note_for_a_person(beam: Cli) -> None:
 def test_a_resume_that_fails_for_another_reason_is_a_failure_and_keeps_the_session(beam: Cli) -> None:
     (beam.project / "agent.sh").write_text(
         'test -n "$1" && test -e broken && { echo "the store is locked" >&2; exit 1; }\n'
-        "cat > /dev/null; echo '{\"reply\": \"ok\", \"id\": \"s-1\"}'\n"
+        'cat > /dev/null; echo \'{"reply": "ok", "id": "s-1"}\'\n'
     )
     beam.config("""
 agents:

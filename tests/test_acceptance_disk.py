@@ -8,6 +8,7 @@ import resource
 import subprocess
 
 import pytest
+
 from tests.support.claims import refused, said_once
 from tests.support.cli import BEAM, Cli, Ended
 
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.acceptance
 
 
 def limited(beam: Cli, *args: str, file_bytes: int | None = None) -> Ended:
-    """Runs beam with no rights to pass over permissions (root has them); with `file_bytes` no file may grow over that."""
+    """Runs beam with no rights to pass over permissions (root has them); with `file_bytes` no file may grow larger."""
 
     def prepare() -> None:
         if file_bytes is not None:
@@ -127,9 +128,7 @@ def test_a_journal_line_torn_by_a_crash_is_named_by_a_notice_and_work_goes_on(be
 
 
 @pytest.mark.parametrize("command", [("send", "scripted", "two"), ("log", "scripted"), ("queue", "list")])
-def test_a_corrupt_journal_line_is_said_with_its_place_and_touches_nothing(
-    beam: Cli, command: tuple[str, ...]
-) -> None:
+def test_a_corrupt_journal_line_is_said_with_its_place_and_touches_nothing(beam: Cli, command: tuple[str, ...]) -> None:
     beam("send", "scripted", "one")
     (segment,) = (beam.root / "agents/scripted/journal").glob("*.jsonl")
     lines = segment.read_bytes().split(b"\n")
@@ -168,7 +167,10 @@ def test_damage_is_listed_by_verify_and_doctor_and_the_rest_can_still_be_looked_
 def test_a_corrupt_queue_file_becomes_a_dead_letter_and_the_rest_goes_on(beam: Cli) -> None:
     beam("send", "scripted", "one")
     box = beam.root / "agents/scripted/queue/new"
-    for name, data in (("00000000000000000001-scripted-aaaa", b"{torn"), ("00000000000000000002-scripted-bbbb", b"\xff\0")):
+    for name, data in (
+        ("00000000000000000001-scripted-aaaa", b"{torn"),
+        ("00000000000000000002-scripted-bbbb", b"\xff\0"),
+    ):
         (box / f"{name}.json").write_bytes(data)
     done = beam("send", "scripted", "two")
     assert (done.code, done.out, done.err) == (0, "You said: two\n", "")

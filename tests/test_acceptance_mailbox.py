@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+
 from tests.support.claims import refused, said_once
 from tests.support.cli import Cli, eventually
 

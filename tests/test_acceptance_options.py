@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import pytest
+
 from tests.support.claims import refused, said_once
 from tests.support.cli import Cli, eventually
 
@@ -106,7 +107,14 @@ def test_from_a_name_that_is_none_is_refused(beam: Cli) -> None:
 
 @pytest.mark.parametrize(
     "option",
-    [["--access", "read"], ["--attach", "beam.yaml"], ["--via", "terminal"], ["--model", "big"], ["--max-turns", "3"], ["--budget", "1"]],
+    [
+        ["--access", "read"],
+        ["--attach", "beam.yaml"],
+        ["--via", "terminal"],
+        ["--model", "big"],
+        ["--max-turns", "3"],
+        ["--budget", "1"],
+    ],
     ids=lambda option: option[0],
 )
 def test_what_an_agent_can_not_do_is_unsupported(beam: Cli, option: list[str]) -> None:

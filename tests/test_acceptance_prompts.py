@@ -1,8 +1,9 @@
-"""What a prompt may hold, and where it may come from: nothing of it is lost, read as an option, or changed in silence."""
+"""What a prompt may hold and where it comes from: nothing of it is lost, read as an option, or changed in silence."""
 
 from __future__ import annotations
 
 import pytest
+
 from tests.support.claims import refused, said_once
 from tests.support.cli import Cli
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.support.claims import refused, said_once
 from tests.support.cli import Cli
 
@@ -122,7 +123,7 @@ def test_interrupt_ends_a_running_turn_and_never_another(beam: Cli) -> None:
     (beam.project / "tester.yaml").write_text("default: [{hang: true}]\n")
     beam.config("agents:\n  tester: {adapter: scripted, script: ./tester.yaml}\n")
     message = beam("send", "tester", "--no-wait", "go").out.strip()
-    beam.shell("until beam status --json | grep -q '\"state\":\"running\"'; do sleep 0.1; done", timeout=20)
+    beam.shell('until beam status --json | grep -q \'"state":"running"\'; do sleep 0.1; done', timeout=20)
     done = beam("interrupt", "tester")
     assert done.code == 0
     said_once(done, message)

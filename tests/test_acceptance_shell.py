@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from tests.support.claims import refused, said_once
 from tests.support.cli import BEAM, Cli, processes_with
 
@@ -70,7 +71,7 @@ def test_a_reader_of_events_that_leaves_does_not_end_the_turn(beam: Cli) -> None
 def test_the_exit_code_is_the_turns_in_a_condition(beam: Cli) -> None:
     (beam.project / "no.yaml").write_text("default: [{refuse: never}]\n")
     beam.config("agents:\n  no: {adapter: scripted, script: ./no.yaml}\n")
-    done = beam.shell("if beam send no hi; then echo yes; else echo \"no: $?\"; fi")
+    done = beam.shell('if beam send no hi; then echo yes; else echo "no: $?"; fi')
     assert done.out == "no: 6\n"
 
 
@@ -120,7 +121,12 @@ def test_dash_c_to_nowhere_is_named(beam: Cli) -> None:
 
 @pytest.mark.parametrize(
     "env",
-    [{"BEAM_ROOT": "/proc/nothing"}, {"BEAM_ROOT": "/etc/passwd"}, {"BEAM_ROOT": "/"}, {"BEAM_ALLOW_FS": "x", "BEAM_TIMEOUT": "soon"}],
+    [
+        {"BEAM_ROOT": "/proc/nothing"},
+        {"BEAM_ROOT": "/etc/passwd"},
+        {"BEAM_ROOT": "/"},
+        {"BEAM_ALLOW_FS": "x", "BEAM_TIMEOUT": "soon"},
+    ],
 )
 def test_nonsense_in_the_environment_is_one_line(beam: Cli, env: dict[str, str]) -> None:
     done = beam("send", "scripted", "hi", env=env)
@@ -160,7 +166,9 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("args", "code", "kind"), ERRORS, ids=lambda value: " ".join(value) if isinstance(value, list) else None)
+@pytest.mark.parametrize(
+    ("args", "code", "kind"), ERRORS, ids=lambda value: " ".join(value) if isinstance(value, list) else None
+)
 def test_every_error_with_json_is_one_object_on_stdout_and_one_line_on_stderr(
     beam: Cli, args: list[str], code: int, kind: str
 ) -> None:
@@ -199,13 +207,28 @@ def test_a_bug_is_a_file_with_the_traceback_and_exit_70(beam: Cli) -> None:
     assert "ZeroDivisionError" in Path(path).read_text()
 
 
-@pytest.mark.parametrize("args", [["status"], ["log", "scripted"], ["watch", "--now"], ["queue", "list"], ["agent", "list"], ["agents"], ["doctor"], ["agent", "show", "scripted"], ["show", "nothing-here"]])
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["status"],
+        ["log", "scripted"],
+        ["watch", "--now"],
+        ["queue", "list"],
+        ["agent", "list"],
+        ["agents"],
+        ["doctor"],
+        ["agent", "show", "scripted"],
+        ["show", "nothing-here"],
+    ],
+)
 def test_looking_creates_nothing(beam: Cli, args: list[str]) -> None:
     beam(*args)
     assert list(beam.project.iterdir()) == []
 
 
-@pytest.mark.parametrize("args", [[], ["agent"], ["queue"], ["dev"], ["-h"], ["help"], ["help", "send"], ["agent", "list", "-h"]])
+@pytest.mark.parametrize(
+    "args", [[], ["agent"], ["queue"], ["dev"], ["-h"], ["help"], ["help", "send"], ["agent", "list", "-h"]]
+)
 def test_help_is_there_wherever_one_looks_for_it(beam: Cli, args: list[str]) -> None:
     done = beam(*args)
     assert (done.code, done.err) == (0, "")

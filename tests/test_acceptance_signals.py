@@ -1,4 +1,4 @@
-"""^C, TERM and HUP at every stage of a send: the caller's own message is withdrawn or interrupted, and nothing stays behind."""
+"""^C, TERM and HUP at every stage: the caller's own message is withdrawn or interrupted, nothing stays behind."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import pytest
+
 from tests.support.cli import Cli, Ended, eventually, processes_with
 
 pytestmark = pytest.mark.acceptance

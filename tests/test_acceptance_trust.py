@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from tests.support.claims import refused
 from tests.support.cli import Cli
 from tests.support.terminal import Terminal
@@ -41,7 +42,11 @@ def test_no_wait_is_refused_just_the_same(cloned: Cli) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    ["{adapter: scripted, env: {LD_PRELOAD: ./x.so}}", "{adapter: claude, access: full}", "{adapter: scripted, script: ./s.yaml}"],
+    [
+        "{adapter: scripted, env: {LD_PRELOAD: ./x.so}}",
+        "{adapter: claude, access: full}",
+        "{adapter: scripted, script: ./s.yaml}",
+    ],
 )
 def test_each_way_to_run_code_needs_trust(beam: Cli, settings: str) -> None:
     beam.config(f"agents:\n  sly: {settings}\n", trusted=False)

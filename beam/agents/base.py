@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from beam.agents.profile import Profile
 from beam.events import Event
 from beam.message import Access
 from beam.outcome import Class, Denial, SessionNote, Status, Usage
@@ -134,6 +135,53 @@ class Exec(Protocol):
         """A new decoder for one process of this turn."""
 
 
+class Terminal(Protocol):
+    """The terminal face: the CLI's own screen, driven by beam. A module may be one."""
+
+    profile: Profile
+
+    def launch(self, turn: Turn, host: Host) -> Launch:
+        """How to start it for this turn; the prompt is typed. Raises UnsupportedError for what this CLI can't do."""
+
+
+class Transcript(Protocol):
+    """One conversation's file as the CLI writes it, read line by line from where a turn begins. `word` is what it says of
+    the turn so far: "" (nothing), working, done; `error` why it failed, null if it did not."""
+
+    word: str
+    error: str | None
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        """Bodies of what this line says. Never raises."""
+
+    def verdict(self) -> Verdict:
+        """What the lines so far say of the turn."""
+
+
+class History(Protocol):
+    """The history face: the CLI's own transcripts. A module may be one."""
+
+    def where(self, turn: Turn, host: Host) -> str:
+        """The absolute path of the conversation's file; it need not exist yet."""
+
+    def transcript(self, turn: Turn) -> Transcript:
+        """A new reader for one turn."""
+
+
+@runtime_checkable
+class HasTerminal(Protocol):
+    """An adapter with a terminal face."""
+
+    terminal: Terminal
+
+
+@runtime_checkable
+class HasHistory(Protocol):
+    """An adapter with a history face."""
+
+    history: History
+
+
 class Capabilities(Struct, frozen=True, kw_only=True):
     """What a face really does; each has a test. `access` lists the words that it can enforce; empty: it has no access of
     its own, and trusting the folder covers it. `attach`: how files go along (null: not at all)."""
@@ -156,7 +204,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
 class Card(Struct, frozen=True, kw_only=True):
     """What people see of an adapter. `executable` is the program's name on PATH ("" for none of its own). `versions` are
-    those that its tests ran. `runs_code`: an agent of it in a folder's beam.yaml counts only after `beam trust`."""
+    those that its tests ran. `runs_code`: an agent of it in a folder's beam.yaml counts only after `beam trust`. `unverified`
+    says why nobody has seen it run, and how to use it all the same: then it has no face, and is only listed."""
 
     name: str
     summary: str
@@ -166,6 +215,7 @@ class Card(Struct, frozen=True, kw_only=True):
     versions: tuple[str, ...] = ()
     faces: Mapping[Face, Capabilities]
     runs_code: bool = False
+    unverified: str = ""
 
 
 class Adapter(Protocol):

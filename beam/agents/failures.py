@@ -32,7 +32,7 @@ _BY_WORDS = (
     ),
     (r"model.{0,40}(not found|does not exist|unknown)|not.?found|bad.?request|invalid.?request", Class.BAD_REQUEST),
 )
-_STATUS = re.compile(r"(?<![\d.])([45]\d\d)(?![\d.])")
+_STATUS = re.compile(r"(?<![\w.-])([45]\d\d)(?![\w.-])")  # no part of an id or a version
 
 
 def class_of(http_status: int | None, text: str) -> Class:

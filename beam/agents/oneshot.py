@@ -99,6 +99,7 @@ class Failure(Struct, frozen=True):
 
     class_: Class
     reason: str
+    http_status: int | None = None
 
 
 class Heard(Struct, kw_only=True):
@@ -170,7 +171,7 @@ class Heard(Struct, kw_only=True):
         class_: Class | None = None,
     ) -> list[Event]:
         """The CLI says that it tries its model again, and why."""
-        self.retry = Failure(class_ or class_of(http_status, text), text)
+        self.retry = Failure(class_ or class_of(http_status, text), text, http_status)
         found = self.retry.class_
         return [
             events.StatusChanged(

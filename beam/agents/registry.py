@@ -1,4 +1,4 @@
-"""The adapters that beam knows: name -> module, imported on first use. One more agent is one line here."""
+"""The adapters that beam knows: name -> module (or module:name in it), imported on first use. One more agent is one line here."""
 
 from __future__ import annotations
 
@@ -21,9 +21,20 @@ ADAPTERS = {
     "copilot": "beam.agents.copilot",
     "cn": "beam.agents.cn",
     "cline": "beam.agents.cline",
+    "python": "beam.agents.python",
+    "bash": "beam.agents.bash",
     "command": "beam.agents.command",
     "scripted": "beam.agents.scripted",
     "mailbox": "beam.agents.mailbox",
+    "amp": "beam.agents.presets:amp",
+    "auggie": "beam.agents.presets:auggie",
+    "crush": "beam.agents.presets:crush",
+    "cursor-agent": "beam.agents.presets:cursor_agent",
+    "droid": "beam.agents.presets:droid",
+    "goose": "beam.agents.presets:goose",
+    "kiro-cli": "beam.agents.presets:kiro_cli",
+    "trae-cli": "beam.agents.presets:trae_cli",
+    "vibe": "beam.agents.presets:vibe",
 }
 
 
@@ -35,4 +46,6 @@ def adapter(name: str) -> Adapter:
         near = difflib.get_close_matches(name, ADAPTERS, 1)
         hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(ADAPTERS)}"
         raise NotFoundError(f"no adapter is called {name!r}", hint, subject=name)
-    return cast(Adapter, importlib.import_module(ADAPTERS[name]))
+    module, _, attribute = ADAPTERS[name].partition(":")
+    found = importlib.import_module(module)
+    return cast(Adapter, getattr(found, attribute) if attribute else found)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from beam.events import AnyEvent, Event
     from beam.outcome import Outcome
     from beam.settings import AgentSettings
+    from beam.teams.watch import Teams
 
 
 def _nobody(event: Event) -> None:
@@ -104,10 +105,10 @@ class Beam:
         )
 
     def _context(self, sender: str) -> SessionContext:
-        from beam.store.journal import read_state
-
         if sender == HUMAN or not NAME.match(sender) or sender not in self.home.agents():
             return SessionContext()
+        from beam.store.journal import read_state
+
         state = read_state(self.home.agent(sender).journal)
         return SessionContext(
             session_id=state.session.session_id if state.session else None, turn_number=state.turn or None
@@ -216,15 +217,21 @@ class Beam:
         yield from Reader(place.journal, after).poll()
 
     def stream(
-        self, *, agents: Sequence[str] = (), follow: bool = True, history: bool = False
+        self,
+        *,
+        agents: Sequence[str] = (),
+        follow: bool = True,
+        history: bool = False,
+        teams: Teams | None = None,
     ) -> Iterator[list[AnyEvent]]:
         """Batches of events of this root's agents (or those named), as they are written; an empty batch now and then.
 
-        With `history` all events so far come first. Without `follow` it ends there.
+        With `history` all events so far come first. Without `follow` it ends there. `teams` puts the events of Claude
+        Code's agent teams among them (see `beam.api.teams.teams`).
         """
         from beam.api.watch import watch
 
-        return watch(self.world, agents=list(agents), follow=follow, history=history)
+        return watch(self.world, agents=list(agents), follow=follow, history=history, teams=teams)
 
     def status(self, agents: Sequence[str] = ()) -> list[look.AgentStatus]:
         """Where each agent stands."""
@@ -345,11 +352,11 @@ class Beam:
         """Ends the turn of exactly this message, or withdraws it."""
         return (yield from self._request("interrupt", message_id))
 
-    def _request(self, verb: str, message_id: str, text: str | None = None) -> Steps[str]:
+    def _request(self, verb: Verb, message_id: str, text: str | None = None) -> Steps[str]:
         from beam.api.requests import request
 
         place, whole = self._find(message_id)
-        return (yield from request(self.world, place, verb, whole, by=self.me, text=text))  # type: ignore[arg-type]
+        return (yield from request(self.world, place, verb, whole, by=self.me, text=text))
 
     @property
     def me(self) -> str:

@@ -82,6 +82,8 @@ def _agent(world: World, name: str) -> Check:
     try:
         resolved = world.resolve(name)
         adapter = registry.adapter(resolved.settings.adapter)
+        if adapter.card.unverified:
+            return Check(what=what, result="note", detail=f"unverified: {adapter.card.unverified}")
         executable = find_executable(adapter, resolved.settings, world.environ, world.base)
     except BeamError as error:
         missing = error.kind == "not_installed" and not declared

@@ -345,7 +345,7 @@ def agent_line(world: World, name: str) -> AgentLine:
     try:
         face: str = face_of(adapter, None)
     except BeamError:
-        face = ""
+        face = "unverified" if adapter.card.unverified else ""
     return AgentLine(
         agent=name,
         adapter=resolved.settings.adapter,

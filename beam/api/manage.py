@@ -12,7 +12,7 @@ from pathlib import Path
 from beam import config_file, files, home, trust
 from beam.broker.world import World
 from beam.config import AGENT_JSON, encode_agent_json, parse_agent_json
-from beam.errors import NotFoundError, UnfinishedError, UsageError
+from beam.errors import BeamError, NotFoundError, UnfinishedError, UsageError
 from beam.home import Place
 from beam.message import check_name
 from beam.settings import AgentSettings
@@ -46,9 +46,17 @@ def _write(world: World, place: Place, settings: AgentSettings) -> Path:
     home.create(world.home, place)
     data = encode_agent_json(settings)
     path = place.dir / AGENT_JSON
-    trust.remember(path, hashlib.sha256(data).hexdigest(), world.environ)
+    before = files.read(path) if path.exists() else None
     files.replace(path, data)
-    world.resolve(place.agent)
+    try:
+        world.resolve(place.agent)
+    except BeamError:
+        if before is None:
+            files.remove(path)
+        else:
+            files.replace(path, before)
+        raise
+    trust.remember(path, hashlib.sha256(data).hexdigest(), world.environ)
     return path
 
 
@@ -85,4 +93,4 @@ def parsed(key: str, text: str) -> object:
     elif key == "budget_usd":
         with contextlib.suppress(ValueError):
             value = float(text)
-    return config_file.settings_field(key, value, (), config_file.Source("the command line"))
+    return config_file.settings_fields({key: value}, (), config_file.Source("the command line"))[key]

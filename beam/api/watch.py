@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
 
 from beam.api.look import places
 from beam.broker.world import World
@@ -12,19 +13,27 @@ from beam.events import AnyEvent
 from beam.home import Place
 from beam.store.journal import Reader, read_state
 
+if TYPE_CHECKING:
+    from beam.teams.watch import Teams
+
 _RESCAN_S = 1.0
 
 
-def watch(world: World, *, agents: list[str], follow: bool, history: bool) -> Iterator[list[AnyEvent]]:
-    """Batches of events sorted by time. Agents that appear later are taken in. Wakes when a file changes, and once a
-    second anyway; a batch may be empty. A damaged journal is left out, and raised (CorruptError) when the others are told.
+def watch(
+    world: World, *, agents: list[str], follow: bool, history: bool, teams: Teams | None = None
+) -> Iterator[list[AnyEvent]]:
+    """Batches of events sorted by time, those of `teams` among them. Agents that appear later are taken in. Wakes when a
+    file changes, and once a second anyway; a batch may be empty. A damaged journal is left out, and raised (CorruptError)
+    when the others are told.
     """
     readers: dict[str, Reader] = {}
     damaged: dict[str, CorruptError] = {}
-    wakes = _changes(world) if follow else iter(())
+    wakes = iter(()) if not follow else _changes(world) if teams is None else _wakes(world, teams)
     first = True
     while True:
-        batch: list[AnyEvent] = []
+        batch: list[AnyEvent] = [] if teams is None else cast("list[AnyEvent]", teams.poll())
+        if teams is not None and not follow:
+            batch += cast("list[AnyEvent]", teams.rest())
         for place in places(world, agents or None):
             name = str(place.dir)
             if name in damaged:
@@ -54,6 +63,20 @@ def since(seconds: float) -> str:
 
 def _reader(place: Place, *, from_start: bool) -> Reader:
     return Reader(place.journal, 0 if from_start else read_state(place.journal).seq)
+
+
+def _wakes(world: World, teams: Teams) -> Iterator[None]:
+    """The journals' changes and the teams', whichever comes first."""
+    import threading
+
+    def journals() -> None:
+        for _ in _changes(world):
+            teams.wake.set()
+
+    threading.Thread(target=journals, name="journals", daemon=True).start()
+    while True:
+        teams.wait(_RESCAN_S)
+        yield None
 
 
 def _changes(world: World) -> Iterator[None]:

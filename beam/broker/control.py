@@ -138,6 +138,7 @@ class Requests:
         message = self.holder.read(entry)
         if message is None or request.text is None:
             raise CorruptError(f"{entry.id} can't be read", subject=entry.id)
+        self.holder.see(entry, message)
         payload = Payload(text=request.text, attach=message.payload.attach)
         edited = msgspec.structs.replace(message, payload=payload, revision=message.revision + 1)
         self.holder.queue.rewrite(entry, edited)

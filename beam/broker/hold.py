@@ -537,7 +537,7 @@ class Holder:
     ) -> None:
         """Gives the message up, before any turn: said in the journal, then moved to dead/. With `tell` an agent that
         counts on a reply is told, first."""
-        if tell and message.type != "reply":
+        if tell:
             told = TurnFinished(attempt=message.attempt, status=status, class_=class_, reason=detail)
             closed = route.reply(self.world, message, told, self.state)
             if closed.reply == "dead":

@@ -24,6 +24,8 @@ def reply(world: World, message: Message, finished: TurnFinished, state: State) 
         return TurnClosed(attempt=finished.attempt, reply="waited", to=message.sender)
     if message.reply != "queue":
         return TurnClosed(attempt=finished.attempt, reply="none")
+    if message.type == "reply" and finished.turn is None:
+        return TurnClosed(attempt=finished.attempt, reply="none", detail="a reply that got no turn is not answered")
     to = message.sender
     if not world.is_agent(to) and to not in world.home.agents():
         return TurnClosed(attempt=finished.attempt, reply="dead", to=to, detail=f"no agent is called {to}")

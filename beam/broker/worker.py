@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from beam.turns.stop import Stop
 
 _LOG_BYTES = 256 * 1024
-_MOST_BUGS = 3
+_MOST_BUGS = 4  # one more than a message may have before it is given up
 _SERVE_NS = 600 * 1_000_000_000
 
 
@@ -129,7 +129,7 @@ async def drain(world: World, place: Place) -> None:
     """Runs all that waits for the agent; returns when nothing does, somebody else holds it, or a signal asked to stop.
 
     A bug that ends a turn is printed; recovery then says what is known of that message, and the rest goes on. Raises it
-    when it comes three times in a row, and DiskError.
+    when it comes four times in a row, and DiskError.
     """
     from beam.broker.hold import Holder
     from beam.process import tree

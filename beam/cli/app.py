@@ -22,6 +22,7 @@ COMMANDS = {
     "watch": ("See", "beam.cli.see", "Print what all agents of this root do, as it happens."),
     "log": ("See", "beam.cli.see", "Print an agent's journal."),
     "status": ("See", "beam.cli.see", "Show where each agent stands."),
+    "team": ("See", "beam.cli.team", "Look at the agent teams of Claude Code."),
     "agent": ("Set up", "beam.cli.agent", "List, show, add, change, reset and remove agents."),
     "queue": ("Set up", "beam.cli.queue", "List, retry, drop and edit messages; pause and resume agents."),
     "broker": ("Set up", "beam.cli.broker", "Serve all agents of this root, in the foreground or detached."),
@@ -29,7 +30,7 @@ COMMANDS = {
     "doctor": ("Set up", "beam.cli.setup", "Check the root, its journals and the agents' CLIs."),
     "dev": ("Set up", "beam.cli.dev", "Tools for adapter authors and tests."),
 }
-GROUPS = frozenset({"agent", "broker", "queue", "dev"})
+GROUPS = frozenset({"agent", "broker", "queue", "dev", "team"})
 SECTIONS = ("Talk", "See", "Decide", "Set up")
 
 

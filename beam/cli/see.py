@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
+from collections.abc import Sequence
 
 import typer
 
@@ -20,25 +23,53 @@ def watch(
     agent: list[str] | None = typer.Argument(None, metavar="[AGENT]...", help="Only these agents."),
     now: bool = typer.Option(False, "--now", help="Print what is there and end."),
     since: str | None = typer.Option(None, "--since", metavar="D", help="Begin with what happened in the last D."),
+    team: list[str] | None = typer.Option(None, "--team", metavar="T", help="Only teams with this in their name."),
+    member: list[str] | None = typer.Option(None, "--agent", metavar="A", help="Only this agent, or member of a team."),
+    types: list[str] | None = typer.Option(None, "--type", metavar="P", help="Only events like this: 'task.*'."),
+    stuck: str | None = typer.Option(None, "--stuck", metavar="D", help="Print who waits longer than D, and end."),
+    claude_home: list[str] | None = typer.Option(None, "--claude-home", metavar="DIR", help="Claude Code's directory."),
+    plain: bool = typer.Option(False, "--plain", help="No colour, ASCII only."),
     as_json: bool = typer.Option(False, "--json", help="Print events as JSON Lines."),
 ) -> None:
-    """Print what all agents of this root do, as it happens."""
+    """Print what all agents of this root and your Claude teams do, as it happens."""
+    from beam.api.teams import teams
+    from beam.api.wanted import Wanted
     from beam.api.watch import since as since_time
     from beam.cli.render.stream import Stream
     from beam.durations import parse
 
     call = context(ctx)
-    stream = Stream(sys.stdout, as_json=as_json)
-    after = since_time(parse(since)) if since is not None else ""
+    if stuck is not None:
+        _stuck(parse(stuck), team or (), claude_home or (), as_json=as_json)
+        return
+    stream = Stream(sys.stdout, as_json=as_json, plain=plain)
+    seconds = parse(since) if since is not None else None
+    after = since_time(seconds) if seconds is not None else ""
     history = now or since is not None
     names = [call.beam.agent(name).agent for name in agent or []]
+    wanted = Wanted(agents=tuple(member or ()), teams=tuple(team or ()), types=tuple(types or ()))
+    live = None
+    if not names:
+        live = teams(os.environ, claude_homes=claude_home or (), since_s=seconds if not now or seconds else time.time())
     if not now and not as_json:
-        call.note(f"watching {call.beam.home.root}; ^C ends it")
-    for batch in call.beam.stream(agents=names, follow=not now, history=history):
+        call.note(f"watching {call.beam.home.root} and your Claude teams; ^C ends it")
+    for batch in call.beam.stream(agents=names, follow=not now, history=history, teams=live):
         for event in batch:
-            if event.ts >= after:
+            if (event.seq == 0 or event.ts >= after) and wanted.fits(event):
                 stream.event(event)
         stream.flush()
+
+
+def _stuck(seconds: float, names: Sequence[str], claude_homes: Sequence[str], *, as_json: bool) -> None:
+    from beam.api.teams import TeamsHere
+    from beam.cli.render import team as render
+
+    waits = TeamsHere(os.environ, claude_homes=claude_homes).stuck(seconds, names=names)
+    if as_json:
+        for wait in waits:
+            write_json(wait)
+    elif waits:
+        render.waits(waits)
 
 
 @app.verb()

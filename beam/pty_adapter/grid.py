@@ -187,6 +187,11 @@ class Grid(PyteScreen):
         elif y < self.lines - 1:
             self.cursor.y = y + 1
 
+    def cursor_next_row(self) -> None:
+        """NEL: to the beginning of the next row."""
+        self.cursor.x = 0
+        self.index()
+
     def reverse_index(self) -> None:
         """Up one row; at the top of the region everything in it moves down."""
         top, bottom = self._region()

@@ -25,22 +25,27 @@ Action = Callable[[], object]
 
 
 class Signal(Struct, frozen=True):
-    """What the agent told the terminal by an OSC sequence: its number and text, e.g. 0 and the title."""
+    """What the agent told the terminal by an OSC sequence: its number and text, e.g. 0 and the title, and where the cursor
+    was then: `line` counts from the first one ever shown, `column` from 0."""
 
     number: int
     text: str
+    line: int = 0
+    column: int = 0
 
 
 class View(Struct, frozen=True):
     """The screen at one moment. `scrolled` lines left at the top before; `row` and `column` are the cursor's, from 0."""
 
     rows: tuple[str, ...]
+    columns: int = 0
     scrolled: int = 0
     row: int = 0
     column: int = 0
     title: str = ""
     alternate: bool = False
     cursor_shown: bool = True
+    pastes_ended: int = 0  # how often bracketed paste was switched off: line editors do that when they take a line
 
     @property
     def text(self) -> str:
@@ -65,6 +70,7 @@ class Screen:
         self._replies = bytearray()
         self._signals: list[Signal] = []
         self._last = ""
+        self._pastes_ended = 0
 
     # -- what it says --------------------------------------------------------------------------------------------------
 
@@ -83,17 +89,20 @@ class Screen:
         grid = self._grid
         return View(
             rows=tuple(line.text for line in grid.read()),
+            columns=self.columns,
             scrolled=self._main.scrolled,
             row=grid.cursor.y,
             column=grid.cursor.x,
             title=self.title,
             alternate=grid is self._alternate,
             cursor_shown=not grid.cursor.hidden,
+            pastes_ended=self._pastes_ended,
         )
 
-    def lines(self) -> list[Line]:
-        """The scrollback and the screen, as one list."""
-        return [*self._main.history, *self._grid.read()]
+    def lines(self, first: int = 0) -> list[Line]:
+        """The scrollback and the screen from this line on, counted from the first one ever shown; what is gone is left out."""
+        forgotten = self._main.scrolled - len(self._main.history)
+        return [*self._main.history, *self._grid.read()][max(0, first - forgotten) :]
 
     def take_signals(self) -> list[Signal]:
         """The signals since the last time."""
@@ -179,6 +188,8 @@ class Screen:
     def reset_modes(self, numbers: list[int]) -> None:
         """DECRST."""
         for number in numbers:
+            if number == 2004:
+                self._pastes_ended += number in self.modes
             self.modes.discard(number)
             if number in (47, 1047, 1049):
                 self._to_main(restore=number == 1049)
@@ -249,7 +260,9 @@ class Screen:
             colour = "ffff/ffff/ffff" if number != 11 else "0000/0000/0000"
             self.reply(f"\x1b]{number};rgb:{colour}\x1b\\")
         elif len(self._signals) < _SIGNALS:
-            self._signals.append(Signal(number, text[:_TITLE_CHARACTERS]))
+            cursor = self._grid.cursor
+            line = self._main.scrolled + cursor.y
+            self._signals.append(Signal(number, text[:_TITLE_CHARACTERS], line, cursor.x))
 
     def reply(self, text: str) -> None:
         """Answers a query."""
@@ -295,7 +308,7 @@ def _nothing(screen: Screen) -> Action:
 
 
 def _grid(name: str) -> Callable[[Screen], Action]:
-    return lambda screen: getattr(screen._grid, name)  # type: ignore[no-any-return]
+    return lambda screen: getattr(screen._grid, name)
 
 
 def _counted(name: str) -> Callable[[Screen, list[int]], Action]:
@@ -331,7 +344,7 @@ _ESCAPES: dict[str, Callable[[Screen], Action]] = {
     "M": _grid("reverse_index"),
     "H": _grid("set_tab_stop"),
     "#8": _grid("alignment_display"),
-    "E": lambda screen: lambda: (screen._grid.carriage_return(), screen._grid.index()),
+    "E": lambda screen: partial(screen._grid.cursor_next_row),
     "c": lambda screen: screen.reset,
 }
 _CSI: dict[str, Callable[[Screen, list[int]], Action]] = {

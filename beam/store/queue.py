@@ -87,38 +87,44 @@ class Queue:
         known: Callable[[], bool] | None = None,
     ) -> int:
         """Publishes several messages in this order, with one sync of the directory; how many were put."""
+        tmp, new = self.directory / "tmp", self.directory / "new"
         with short_lock(self.put_lock) as handle:
             if known is not None and (self.find(messages[0].id) is not None or known()):
                 return 0
-            waiting = self.entries("new")
-            if not exempt and len(waiting) + len(messages) > limits.waiting:
+            waiting, last = self._waiting(new)
+            if not exempt and waiting + len(messages) > limits.waiting:
                 raise LimitError(
-                    f"{len(waiting)} messages wait for {messages[0].to}, the limit is {limits.waiting}",
+                    f"{waiting} messages wait for {messages[0].to}, the limit is {limits.waiting}",
                     "wait for some to finish, drop some (`beam queue list`), or raise `limits: waiting:` in beam.yaml",
                     subject=messages[0].to,
                 )
-            last = max(self._last_position(handle), waiting[-1].position if waiting else 0)
+            last = max(self._last_position(handle), last)
             first = max(last + 1, clock.now_ns())
             names = [file_name(first + offset, message.id) for offset, message in enumerate(messages)]
-            temporaries: list[Path] = []
+            temporaries = [tmp / name for name in names]
+            finals = [new / name for name in names]
             try:
-                for name, message in zip(names, messages, strict=True):
-                    temporaries.append(self.directory / "tmp" / name)
-                    files.write_new(temporaries[-1], encode(message))
+                files.write_many(dict(zip(temporaries, map(encode, messages), strict=True)))
                 reached("put.written")
                 self._remember_position(handle, first + len(messages) - 1)
-                for name, temporary in zip(names, temporaries, strict=True):
+                for temporary, final in zip(temporaries, finals, strict=True):
                     with files.disk("publish", temporary):
-                        temporary.rename(self.directory / "new" / name)
+                        temporary.rename(final)
                 reached("put.renamed")
-                files.sync_directory(self.directory / "new")
+                files.sync_directory(new)
             except BaseException:
-                for path in (*temporaries, *(self.directory / "new" / name for name in names)):
+                for path in (*temporaries, *finals):
                     with contextlib.suppress(OSError):
                         path.unlink()
                 raise
             reached("put.published")
         return len(messages)
+
+    @staticmethod
+    def _waiting(new: Path) -> tuple[int, int]:
+        """How many wait, and the last one's position; without parsing every name, which may cost more than the disk."""
+        names = files.names(new)
+        return len(names), next((parsed[0] for name in reversed(names) if (parsed := parse_file_name(name))), 0)
 
     def _last_position(self, handle: int) -> int:
         with files.disk("read", self.put_lock):

@@ -6,11 +6,11 @@ system's notification can't be had (or is not wanted) the thread looks by itself
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from beam.teams import disk
@@ -111,7 +111,7 @@ class Changes:
     # -- the thread ----------------------------------------------------------------------------------------------------
 
     def _paths(self) -> tuple[str, ...]:
-        return tuple(path for path in self._wanted if os.path.isdir(path))
+        return tuple(path for path in self._wanted if Path(path).is_dir())
 
     def _notify(self) -> Any:
         self._watching = self._paths()

@@ -261,8 +261,10 @@ class Diff:
     def _heard(self, team: Team, member: str, mail: Mail, at_ns: int) -> list[Event]:
         if mail.kind == "teammate_terminated":
             return team.members.frame(Letter(mail, member, at_ns), "transcript")
-        is_prompt = any(one.name == member and one.prompt == mail.text for one in team.members.present.values())
-        is_proof = not is_prompt and (bool(mail.frame) or mail.sender not in team.members.present)
+        is_proof = bool(mail.frame) or mail.sender not in team.members.present
+        me = team.members.present.get(member)
+        if me is not None and me.prompt.strip() == mail.text.strip():
+            is_proof = me.is_apart
         events, letter = team.post.heard(member, mail, "transcript", is_proof=is_proof)
         if letter is not None:
             events += team.members.frame(letter, "transcript")
@@ -277,7 +279,7 @@ class Diff:
         if found.spawned is not None:
             if found.spawned.name in team.members.present:
                 return []
-            return team.members.joined(found.spawned, call.source, call.at_ns)
+            return team.members.spawned(found.spawned, call.source, call.at_ns)
         if found.mail is not None and found.failed:
             return team.post.failed(found.to, found.mail, found.failed, call.source)
         if found.mail is not None:
@@ -287,8 +289,10 @@ class Diff:
     # -- hooks ---------------------------------------------------------------------------------------------------------
 
     def hook(self, home: str, call: HookCall, *, may_guess: bool = False) -> list[Event] | None:
-        """One call of a hook; None where no team is known for it. With `may_guess`, a call that only a team's member can
-        have made gets the team that it must be."""
+        """One call of a hook; None where no team is known for it.
+
+        With `may_guess`, a call that only a team's member can have made gets the team that it must be.
+        """
         name, speaker = self._speakers.get((home, call.session_id), ("", ""))
         team = self.teams.get((home, call.team or name))
         if team is None and may_guess and (call.team or call.response.get("msg_id")):

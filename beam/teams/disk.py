@@ -22,7 +22,7 @@ Signature = tuple[int, int, int]  # mtime in nanoseconds, size, inode
 
 
 class Place(Struct, frozen=True):
-    """What a path is: `group` is the team, the task list, or "" for a session; `name` the inbox, the task, or the pid."""
+    """What a path is: `group` is the team, the task list, or "" for a session; `name` the inbox, the task, the pid."""
 
     kind: Kind
     home: str
@@ -108,10 +108,7 @@ def _read_handle(place: Place, handle: int, now_ns: int) -> tuple[Seen, Signatur
 
 def names(path: str) -> list[str]:
     """The names in a directory; none if it can't be read."""
-    try:
-        return os.listdir(path)
-    except OSError:
-        return []
+    return [entry.name for entry in entries(path)]
 
 
 def entries(path: str) -> Iterator[os.DirEntry[str]]:

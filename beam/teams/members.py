@@ -64,6 +64,7 @@ class Members:
         self.present: dict[str, Member] = {}
         self.states: dict[str, State] = {}
         self.asks: dict[str, Ask] = {}
+        self._gone: set[str] = set()
 
     def roster(self, roster: Roster, at_ns: int) -> list[Event]:
         """The team's configuration as it is."""
@@ -71,9 +72,9 @@ class Members:
         now = {member.name: member for member in roster.members}
         for name, member in now.items():
             before = self.present.get(name)
-            if before is not None and before.joined_ns != member.joined_ns:
+            if before is not None and before.joined_ns not in (0, member.joined_ns):
                 events += self.left(name, at_ns, "another took its name", "files")
-            if name not in self.present:
+            if before is None or before.joined_ns != member.joined_ns:
                 events += self.joined(member, "files", at_ns)
             self.present[name] = member
             if member.active is not None and (before is None or before.active != member.active):
@@ -110,9 +111,16 @@ class Members:
             )
         ]
 
+    def spawned(self, member: Member, source: str, at_ns: int) -> list[Event]:
+        """A record of the call that made the member, which the configuration did not show (yet)."""
+        if member.name not in self._gone:
+            self.present.setdefault(member.name, member)
+        return self.joined(member, source, at_ns)
+
     def left(self, name: str, at_ns: int, reason: str, source: str) -> list[Event]:
         """The member is gone; a member that is not there can't go."""
         member = self.present.pop(name, None)
+        self._gone.add(name)
         self.states.pop(name, None)
         for request_id in [key for key, ask in self.asks.items() if name in (ask.sender, ask.to)]:
             del self.asks[request_id]

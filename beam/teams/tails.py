@@ -5,9 +5,8 @@ A transcript may be hundreds of megabytes: it is read from its end. Must not kno
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import PurePath
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -42,10 +41,10 @@ class Tail(Struct):
     def read(self) -> list[bytes]:
         """The whole lines that were added."""
         try:
-            size = os.stat(self.path).st_size
+            size = Path(self.path).stat().st_size
             if size <= self.offset:
                 return []
-            with open(self.path, "rb") as file:
+            with Path(self.path).open("rb") as file:
                 file.seek(self.offset)
                 data = file.read()
         except OSError:
@@ -61,9 +60,9 @@ class Tail(Struct):
     def begin(self, since_ns: int | None) -> None:
         """Goes to the end, or as far back from it as lines are not older than `since_ns`."""
         try:
-            size = os.stat(self.path).st_size
+            size = Path(self.path).stat().st_size
             self.offset, self.skips = size, False
-            with open(self.path, "rb") as file:
+            with Path(self.path).open("rb") as file:
                 if since_ns is not None:
                     while self.offset > 0 and size - self.offset < FURTHEST:
                         self.offset = max(0, self.offset - CHUNK)
@@ -88,20 +87,23 @@ class Tail(Struct):
 class Tails:
     """The transcripts of all teams of one home."""
 
-    def __init__(self, home: str, diff: Diff) -> None:
+    def __init__(self, home: str, diff: Diff, *, began_ns: int) -> None:
+        self._began_ns = began_ns
         self._home = home
         self._diff = diff
         self._tails: dict[str, Tail] = {}
         self._others: dict[str, int] = {}
         self._folders: dict[tuple[str, str], str] = {}
+        self._before = frozenset(Path(path).stem for path in _transcripts(home, 0))
 
-    def find(self, *, since_ns: int | None, is_new: bool) -> list[Tail]:
+    def find(self, *, since_ns: int | None, is_new: bool, only: Team | None = None) -> list[Tail]:
         """The transcripts of living teams (with `since_ns`, of all) that are not followed yet, and follows them.
 
         What `is_new` was made since the last look, and is read from its beginning.
         """
         found: list[Tail] = []
-        for team in [team for team in self._diff.teams.values() if team.home == self._home and team.roster is not None]:
+        teams = [only] if only is not None else list(self._diff.teams.values())
+        for team in [team for team in teams if team.home == self._home and team.roster is not None]:
             if team.is_stale and since_ns is None:
                 continue
             folder = self._folder(team)
@@ -126,6 +128,12 @@ class Tails:
         """The lines that were added to these transcripts ("*": to any)."""
         if "*" in paths:
             self.find(since_ns=None, is_new=True)
+            for path in _transcripts(self._home, self._began_ns):
+                if path not in self._tails and self._session_of(path) not in self._before:
+                    self._adopt(path)
+                    below = Path(path.removesuffix(".jsonl"), "subagents")
+                    for name in [name for name in disk.names(str(below)) if name.endswith(".jsonl")]:
+                        self._adopt(f"{below}/{name}")
             paths = list(self._tails)
         for path in paths:
             tail = self._tails.get(path)
@@ -153,37 +161,43 @@ class Tails:
         where = history.where(self._home, lead.cwd if lead else "", team.session_id)
         if not where:
             return None
-        folder = os.path.dirname(where[0])
-        if not os.path.exists(where[0]):
+        folder = str(Path(where[0]).parent)
+        if not Path(where[0]).exists():
             root = history.projects(self._home)
             folder = next(
                 (
                     f"{root}/{name}"
                     for name in disk.names(root)
-                    if os.path.exists(f"{root}/{name}/{team.session_id}.jsonl")
+                    if Path(root, name, f"{team.session_id}.jsonl").exists()
                 ),
                 folder,
             )
-            if not os.path.isdir(folder):
+            if not Path(folder).is_dir():
                 return None
         self._folders[key] = folder
         return folder
 
     def _adopt(self, path: str) -> Tail | None:
-        """Follows a transcript from when its team began, if it is a member's; None if it is not, or is known already."""
+        """Follows a member's transcript from when its team began; None if it is none, or is followed already."""
         if path in self._tails:
             return None
-        tail = self._below(path) if os.path.basename(os.path.dirname(path)) == "subagents" else self._alone(path)
+        tail = self._below(path) if Path(path).parent.name == "subagents" else self._alone(path)
         if tail is not None:
             self._tails[path] = tail
             roster = self._diff.team(tail.home, tail.team).roster
             if roster is not None and roster.created_ns:
                 tail.begin(roster.created_ns - EARLIER_NS)
                 tail.since = rfc3339(roster.created_ns - EARLIER_NS)
+            elif self._session_of(path) in self._before:
+                tail.begin(None)
         return tail
 
+    def _session_of(self, path: str) -> str:
+        found = Path(path)
+        return found.parent.parent.name if found.parent.name == "subagents" else found.stem
+
     def _below(self, path: str) -> Tail | None:
-        session_id = PurePath(path).parent.parent.name
+        session_id = Path(path).parent.parent.name
         meta = _meta(path)
         name = string(meta, "name")
         is_member = string(meta, "taskKind") == "in_process_teammate"
@@ -208,14 +222,14 @@ class Tails:
         return next((team for team in teams if team.session_id == session_id), None)
 
     def _alone(self, path: str) -> Tail | None:
-        team = self._team_of(PurePath(path).stem)
+        team = self._team_of(Path(path).stem)
         if team is not None:
             lead = team.roster.lead if team.roster else None
             return Tail(path=path, home=self._home, team=team.name, member=lead.name if lead else LEAD)
         if self._others.get(path, -1) >= SNIFF:
             return None
         try:
-            with open(path, "rb") as file:
+            with Path(path).open("rb") as file:
                 data = file.read(SNIFF)
         except OSError:
             return None
@@ -226,10 +240,16 @@ class Tails:
             spawned = next((back.record for back in line.returned if _is_spawn(back.record)), {}) if line else {}
             if spawned:
                 name = string(spawned, "team_name")
-                self._diff.team(self._home, name).session_id = PurePath(path).stem
+                self._diff.team(self._home, name).session_id = Path(path).stem
                 return Tail(path=path, home=self._home, team=name, member=LEAD)
         self._others[path] = len(data)
         return None
+
+
+def _transcripts(home: str, since_ns: int) -> Iterator[str]:
+    """The sessions' transcripts that were written to since."""
+    for folder in disk.names(history.projects(home)):
+        yield from _recent(f"{history.projects(home)}/{folder}", since_ns)
 
 
 def _is_spawn(record: Object) -> bool:
@@ -249,7 +269,7 @@ def _meta(path: str) -> Object:
     from beam.agents.base import document
 
     try:
-        with open(path.removesuffix(".jsonl") + ".meta.json", "rb") as file:
+        with Path(path.removesuffix(".jsonl") + ".meta.json").open("rb") as file:
             value = document(file.read(SNIFF))
     except (OSError, ValueError):
         return {}

@@ -145,6 +145,7 @@ class Tasks:
                 blocked_by=new.blocked_by,
             )
             old = Task(id=new.id, subject=new.subject, blocked_by=new.blocked_by)
+            self._since_ns[new.id] = at_ns
         else:
             fields = self._differences(old, new)
             if fields and source == "files":

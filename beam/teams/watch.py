@@ -1,7 +1,7 @@
 """`Teams`: the user's Claude teams as they live, one list of events after the other.
 
-Joins what reads (changes, tails, the spool of hook calls, the process table) with what understands (diff), and puts what
-happened in order. Everything is read; nothing of Claude Code's is locked, written or touched.
+Joins what reads (changes, tails, the spool of hook calls, the process table) with what understands (diff), and puts
+what happened in order. Everything is read; nothing of Claude Code's is locked, written or touched.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Teams:
         self._changes = Changes(
             self.homes, spool=None if spool is None else str(spool), poll_only=poll_only, wake=self.wake
         )
-        self._tails = {home: Tails(home, self.diff) for home in self.homes}
+        self._tails = {home: Tails(home, self.diff, began_ns=self._began_ns) for home in self.homes}
         self._retries: dict[str, _Retry] = {}
         self._unclaimed: list[tuple[str, model.HookCall, int]] = []
         self._liveness_ns = 0
@@ -101,8 +101,8 @@ class Teams:
         seen, files = self._changes.take()
         self._push(event for one in seen for event in self._file(one))
         self._retry(now_ns)
-        self._transcripts(files)
         self._hooks(now_ns)
+        self._transcripts(files)
         if now_ns - self._liveness_ns >= LIVENESS_NS:
             self._liveness_ns = now_ns
             self._liveness(now_ns)
@@ -223,7 +223,7 @@ class Teams:
             return
         for home, tails in self._tails.items():
             mine = [path for path in files if path == "*" or path.startswith(home + "/")]
-            for tail, line in tails.changed(mine):
+            for tail, line in sorted(tails.changed(mine), key=lambda one: one[1].at):
                 team = self.diff.team(tail.home, tail.team)
                 self._push(self.diff.line(team, tail.member, line, is_member=tail.is_member))
 
@@ -241,21 +241,28 @@ class Teams:
     # -- processes -----------------------------------------------------------------------------------------------------
 
     def _liveness(self, now_ns: int) -> None:
+        self._push(find_leads(self.diff, now_ns))
         hot: dict[str, set[str]] = {home: set() for home in self.homes}
-        for team in list(self.diff.teams.values()):
-            if team.roster is None:
-                continue
-            session = self.diff.lead_of(team)
-            if session is not None and _is_alive(session):
-                if team.lead_pid != session.pid or team.is_stale or team.session_id != session.session_id:
-                    self._push(self.diff.lead_lives(team, session))
-            elif team.lead_pid is not None or now_ns - team.roster.created_ns > STARTING_NS:
-                if not team.is_stale:
-                    self._push(self.diff.lead_died(team, now_ns, orphans=_orphans(team)))
-            if team.is_live:
+        for team in self.diff.teams.values():
+            if team.roster is not None and team.is_live:
                 hot[team.home] |= {team.name, model.inbox_name(team.roster.name)}
-            self._push(self.diff.tick(team, now_ns))
         self._changes.hot = {home: frozenset(groups) for home, groups in hot.items()}
+
+
+def find_leads(diff: Diff, now_ns: int) -> list[Event]:
+    """Says of every team whether its lead lives; what that tells."""
+    events: list[Event] = []
+    for team in list(diff.teams.values()):
+        if team.roster is None:
+            continue
+        session = diff.lead_of(team)
+        if session is not None and _is_alive(session):
+            if team.lead_pid != session.pid or team.is_stale or team.session_id != session.session_id:
+                events += diff.lead_lives(team, session)
+        elif not team.is_stale and (team.lead_pid is not None or now_ns - team.roster.created_ns > STARTING_NS):
+            events += diff.lead_died(team, now_ns, orphans=_orphans(team))
+        events += diff.tick(team, now_ns)
+    return events
 
 
 def _is_alive(session: model.Session) -> bool:

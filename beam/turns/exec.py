@@ -76,6 +76,7 @@ class _Process:
         self.tools: dict[str, str | None] = {}
         self.asks: set[str] = set()
         self.quiet_since = began
+        self.retrying = False
         self.broken: BaseException | None = None
 
     async def run(self) -> Verdict:
@@ -151,7 +152,9 @@ class _Process:
     # -- what comes out of it --------------------------------------------------------------------------------------
 
     def _alive(self) -> None:
-        self.quiet_since = self.clock.monotonic()
+        """Output is a sign of life, unless all that it says is that the model does not answer."""
+        if not self.retrying:
+            self.quiet_since = self.clock.monotonic()
 
     def _line(self, line: bytes) -> None:
         if self.broken is None:
@@ -180,6 +183,7 @@ class _Process:
             self._body(body)
 
     def _body(self, body: Event) -> None:
+        self.retrying = isinstance(body, events.StatusChanged) and body.state == "retrying"
         if isinstance(body, events.TextDelta):
             self.deltas.add(body)
             return

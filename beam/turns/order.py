@@ -61,6 +61,12 @@ _RANK: dict[Access, int] = {"read": 0, "ask": 1, "edit": 2, "full": 3}
 def face_of(adapter: Adapter, via: str | None) -> Face:
     """The face that runs the turn. Raises UnsupportedError for one that this agent has not."""
     faces = adapter.card.faces
+    if adapter.card.unverified:
+        raise UnsupportedError(
+            f"{adapter.card.name} is only listed, nobody has seen beam run it",
+            adapter.card.unverified,
+            subject=adapter.card.name,
+        )
     if via in (None, "auto"):
         for face in ("dialogue", "exec", "terminal", "mailbox"):
             if face in faces:
@@ -69,6 +75,13 @@ def face_of(adapter: Adapter, via: str | None) -> Face:
         if face == via:
             return face
     raise UnsupportedError(f"{adapter.card.name} has no {via} face", f"it has: {', '.join(faces)}", subject=str(via))
+
+
+def why_not_better(adapter: Adapter, face: Face, via: str | None) -> str | None:
+    """Why `auto` took a face that is only second best; null where it was asked for, or is the best."""
+    if via not in (None, "auto") or face != "terminal":
+        return None
+    return f"{adapter.card.name} has no protocol and no headless mode, only a screen"
 
 
 def access_of(order: Order, capabilities: Capabilities) -> Access:

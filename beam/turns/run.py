@@ -13,7 +13,7 @@ from collections.abc import Callable
 import msgspec
 
 from beam import durations, events, files
-from beam.agents.base import Face, Verdict
+from beam.agents.base import Face, HasHistory, HasTerminal, Host, Turn, Verdict
 from beam.clock import Clock
 from beam.errors import BeamError, DiskError, LimitError, NotFoundError, UnsupportedError, UntrustedError
 from beam.events import TurnFinished
@@ -21,7 +21,7 @@ from beam.faults import reached
 from beam.outcome import Class, SessionNote, Status, exit_code
 from beam.redact import redact_event
 from beam.turns import exec as exec_face
-from beam.turns.order import Order, Record, face_of, host_of, turn_of
+from beam.turns.order import Order, Record, face_of, host_of, turn_of, why_not_better
 from beam.turns.stop import Stop
 
 
@@ -41,6 +41,7 @@ async def run(order: Order, record: Record, stop: Stop, clock: Clock, look: Call
             turn_key=order.turn_key,
             adapter=order.adapter_name,
             via=face,
+            why=why_not_better(order.adapter, face, order.message.options.via),
         )
     except UnsupportedError as error:
         started = events.TurnStarted(
@@ -71,6 +72,8 @@ async def _verdict(
             raise UntrustedError(order.untrusted, f"look at it, then: beam trust {order.base}")
         turn = turn_of(order, face, str(order.scratch))
         host = host_of(order)
+        if face == "terminal" and isinstance(order.adapter, HasTerminal):
+            return await _on_terminal(order, order.adapter, turn, host, record, stop, clock, look)
         if order.adapter.exec is None or face != "exec":
             raise UnsupportedError(f"{order.adapter_name} agents run no turns; a person or a script answers them")
         return await exec_face.play(
@@ -94,6 +97,38 @@ async def _verdict(
         raise
     except BeamError as error:
         return refusal(error)
+
+
+async def _on_terminal(
+    order: Order,
+    adapter: HasTerminal,
+    turn: Turn,
+    host: Host,
+    record: Record,
+    stop: Stop,
+    clock: Clock,
+    look: Callable[[], None],
+) -> Verdict:
+    from beam.turns import terminal as terminal_face
+
+    return await terminal_face.play(
+        terminal_face.Play(
+            terminal=adapter.terminal,
+            history=adapter.history if isinstance(adapter, HasHistory) else None,
+            turn=turn,
+            host=host,
+            turn_key=order.turn_key,
+            limits=order.limits,
+            environ=order.environ,
+            child_env={**order.settings.env, **order.child_env},
+            timeout=order.message.options.timeout or order.settings.timeout or order.limits.timeout,
+            idle_timeout=order.settings.idle_timeout or order.limits.idle_timeout,
+        ),
+        record,
+        stop,
+        clock,
+        look,
+    )
 
 
 def refusal(error: BeamError) -> Verdict:

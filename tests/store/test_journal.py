@@ -91,17 +91,19 @@ def test_where_there_is_no_journal_the_state_is_empty(tmp_path: Path) -> None:
 
 
 def test_a_line_torn_at_any_byte_is_repaired_and_readers_skip_it(tmp_path: Path) -> None:
-    last = len(filled(tmp_path / "whole", "one", "last").read_bytes().splitlines(keepends=True)[-1])
+    whole_segment = filled(tmp_path / "whole", "one", "last")
+    data = whole_segment.read_bytes()
+    last = len(data.splitlines(keepends=True)[-1])
     for kept in range(1, last):
         directory = tmp_path / str(kept)
-        segment = filled(directory, "one", "last")
-        os.truncate(segment, segment.stat().st_size - last + kept)
+        directory.mkdir()
+        (directory / whole_segment.name).write_bytes(data[: len(data) - last + kept])
         waiting = Reader(directory)
         before = texts(waiting.poll())
         whole = kept == last - 1  # it lacks its newline only: nothing of it is lost
         assert before == ["one"]
         journal = begin(directory)
-        journal.append(events.Text(text="next"), sync=True)
+        journal.append(events.Text(text="next"))
         journal.close()
         said = read_all(directory)
         assert texts(said) == (["one", "last", "next"] if whole else ["one", "next"])

@@ -157,6 +157,7 @@ def test_other_files_are_no_entries(queue: Queue) -> None:
     assert queue.find("a") is None
 
 
+@pytest.mark.acceptance
 def test_eight_processes_that_put_at_once_lose_nothing_and_share_no_position(queue: Queue) -> None:
     code = (
         "import sys; from pathlib import Path; from beam.store.queue import Queue; from beam.clock import SystemClock\n"

@@ -62,7 +62,8 @@ class Terminal:
         while self._read(0.1):
             assert time.monotonic() < deadline, self.seen
         if self.process.stderr is not None:
-            self.err = self.process.stderr.read().decode()
+            with self.process.stderr:
+                self.err = self.process.stderr.read().decode()
         code = self.process.wait(timeout)
         os.close(self._master)
         return code if code >= 0 else 128 - code

@@ -1,8 +1,17 @@
-"""aider, in the making."""
+"""aider: what people see of it, and its faces."""
 
 from __future__ import annotations
 
-from beam.agents.base import Card, Exec
+from beam.agents.base import Card
+from beam.agents.aider import exec
 
-card = Card(name="aider", summary="in the making", executable="aider", faces={})
-exec: Exec | None = None
+__all__ = ["card", "exec"]
+
+card = Card(
+    name="aider",
+    summary="aider; its session is a history file in the agent's folder",
+    executable="aider",
+    install="pipx install aider-chat",
+    versions=("0.86.2",),
+    faces={"exec": exec.FACE},
+)

@@ -1,8 +1,17 @@
-"""cline, in the making."""
+"""Cline's CLI: what people see of it, and its faces."""
 
 from __future__ import annotations
 
-from beam.agents.base import Card, Exec
+from beam.agents.base import Card
+from beam.agents.cline import exec
 
-card = Card(name="cline", summary="in the making", executable="cline", faces={})
-exec: Exec | None = None
+__all__ = ["card", "exec"]
+
+card = Card(
+    name="cline",
+    summary="Cline's CLI; headless it resumes no session, so each turn is a new one",
+    executable="cline",
+    install="npm install -g cline",
+    versions=("3.0.65",),
+    faces={"exec": exec.FACE},
+)

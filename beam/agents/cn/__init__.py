@@ -1,8 +1,17 @@
-"""cn, in the making."""
+"""Continue's CLI: what people see of it, and its faces."""
 
 from __future__ import annotations
 
-from beam.agents.base import Card, Exec
+from beam.agents.base import Card
+from beam.agents.cn import exec
 
-card = Card(name="cn", summary="in the making", executable="cn", faces={})
-exec: Exec | None = None
+__all__ = ["card", "exec"]
+
+card = Card(
+    name="cn",
+    summary="Continue's CLI; headless it can't name the session to resume, so each turn is a new one",
+    executable="cn",
+    install="npm install -g @continuedev/cli",
+    versions=("1.5.47",),
+    faces={"exec": exec.FACE},
+)

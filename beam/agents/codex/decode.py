@@ -28,6 +28,7 @@ _ENDS = {"max_output_tokens": "length", "content_filter": "refused"}
 _LOST = "no rollout found for thread id {}"
 # What the sandbox forbids is said to the model, and to nobody else but the log on stderr.
 _REJECTED = re.compile(r"ERROR codex_core::tools::router: error=((?:patch rejected|approval policy is Never).*)")
+_NOISE = re.compile(r"Reading additional input|WARNING: proceeding|\d{4}-\d\d-\d\dT\S+ +(ERROR|WARN) ")
 _OWN_WORDS = (("high demand", Class.OVERLOADED), ("Missing environment variable", Class.AUTH))
 
 
@@ -97,7 +98,16 @@ class Items:
         if heard.session_id is None and turn.session_id and _LOST.format(turn.session_id) in exit.stderr_tail:
             heard.lost = _LOST.format(turn.session_id)
         heard.denials += [_denial(text) for text in _REJECTED.findall(exit.stderr_tail)]
-        bodies, verdict = oneshot.verdict(turn, exit, heard)
+        said = [line for line in exit.stderr_tail.splitlines() if line.strip() and not _NOISE.match(line)]
+        complaint: list[Event] = []
+        if exit.code and said and heard.session_id is None and not heard.lost and exit.stopped_by is None:
+            class_ = _class_of(said[0])
+            complaint = heard.failed(said[0][:500], class_=Class.BAD_REQUEST if class_ is Class.UNKNOWN else class_)
+        quiet = msgspec.structs.replace(exit, stderr_tail="\n".join(said))
+        bodies, verdict = oneshot.verdict(turn, quiet, heard)
+        bodies = complaint + bodies
+        if turn.fork and verdict.session == "resumed":
+            verdict = msgspec.structs.replace(verdict, session="new")
         if turn.schema is None or verdict.status not in (Status.COMPLETED, Status.DENIED):
             return bodies, verdict
         structured = _structured(verdict.reply or "")

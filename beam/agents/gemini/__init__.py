@@ -1,8 +1,27 @@
-"""gemini, in the making."""
+"""Gemini CLI: what people see of it, and its faces."""
 
 from __future__ import annotations
 
-from beam.agents.base import Card, Exec
+from beam.agents.base import Capabilities, Card
+from beam.agents.gemini import exec
 
-card = Card(name="gemini", summary="in the making", executable="gemini", faces={})
-exec: Exec | None = None
+__all__ = ["card", "exec"]
+
+card = Card(
+    name="gemini",
+    summary="Gemini CLI, Google's coding agent",
+    executable="gemini",
+    install="npm install -g @google/gemini-cli",
+    versions=("0.61.0",),
+    faces={
+        "exec": Capabilities(
+            resume=True,
+            model=True,
+            deltas=True,
+            tools=True,
+            interrupt=True,
+            attach="path",
+            access=("read", "edit", "full"),
+        )
+    },
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 _SETTINGS = {
-    "security": {"auth": {"selectedType": "gemini-api-key"}},
+    "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
     "privacy": {"usageStatisticsEnabled": False},
     "telemetry": {"enabled": False},
     "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},

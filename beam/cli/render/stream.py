@@ -7,6 +7,7 @@ from typing import TextIO
 
 from beam import durations, events
 from beam.cli.context import is_colourful, is_terminal
+from beam.cli.render import team
 from beam.cli.render.text import one_line, write
 from beam.events import AnyEvent
 
@@ -17,13 +18,15 @@ _WIDTH_IN_A_PIPE = 200
 class Stream:
     """Prints events to a stream: aligned and coloured for a person, whole as JSON."""
 
-    def __init__(self, stream: TextIO, *, as_json: bool) -> None:
+    def __init__(self, stream: TextIO, *, as_json: bool, plain: bool = False) -> None:
         self._stream = stream
+        self._ascii = plain or "utf" not in (getattr(stream, "encoding", None) or "utf-8").lower()
         self._json = as_json
         self._terminal = is_terminal(stream)
-        self._colourful = is_colourful(stream)
+        self._colourful = is_colourful(stream) and not plain
         self._colours: dict[str, int] = {}
         self._tools: dict[str, str] = {}
+        self._silent: set[str] = set()
         self._name_width = 8
 
     def event(self, event: AnyEvent) -> None:
@@ -44,8 +47,10 @@ class Stream:
         if said is None:
             return None
         mark, text = said
-        self._name_width = min(24, max(self._name_width, len(event.agent)))
-        name = event.agent[:24].ljust(self._name_width)
+        mark = mark.translate(team.ASCII) if self._ascii else mark
+        agent = event.agent.replace("@session-", "@")
+        self._name_width = min(24, max(self._name_width, len(agent)))
+        name = one_line(agent, 24).ljust(self._name_width)
         head = f"{event.ts[11:19]} "
         width = shutil.get_terminal_size((80, 24)).columns if self._terminal else _WIDTH_IN_A_PIPE
         indent = "  " if getattr(event, "parent", None) else ""
@@ -73,6 +78,15 @@ class Stream:
                 return "│", event.text
             case events.Thinking():
                 return "┊", event.text
+            case events.ToolCalled() if team.is_told_otherwise(event):
+                self._silent.add(event.call_id)
+                return None
+            case events.ToolReturned() if event.call_id in self._silent and not event.is_error:
+                self._silent.discard(event.call_id)
+                return None
+            case events.MemberJoined() if event.colour in team.COLOURS:
+                self._colours[event.agent] = team.COLOURS[event.colour]
+                return team.say(event)
             case events.ToolCalled():
                 self._tools[event.call_id] = event.name
                 return "⚙", f"{event.name} {bytes(event.input).decode()}"
@@ -114,7 +128,7 @@ class Stream:
                 return "·", f"{event.verb}: {event.message}"
             case events.Unknown():
                 return "?", f"unknown {event.what}".rstrip()
-        return None
+        return team.say(event)
 
     def _finished(self, event: events.TurnFinished) -> tuple[str, str]:
         figures = [

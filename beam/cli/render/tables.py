@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from beam.cli.context import is_colourful
 from beam.cli.render.text import one_line, visible, write
 
 
@@ -19,7 +20,7 @@ def columns(head: Sequence[str], rows: Sequence[Sequence[str]], *, wide: bool) -
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, color_system="auto" if is_colourful(sys.stdout) else None)
     cells = [[one_line(cell, 500) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(head, *cells, strict=True)]
     left = console.width - sum(widths[:-1]) - 2 * (len(head) - 1)

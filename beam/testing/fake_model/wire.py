@@ -21,6 +21,8 @@ _OF_THE_CLI = (  # whole messages that a CLI sends in a person's place
     "[Your previous response had no visible output",
     "# AGENTS.md instructions",
     "<turn_aborted>",
+    "<image name=[Image #",
+    "</image>",
 )
 
 

@@ -1,0 +1,124 @@
+"""What aider prints, turned into events: its announcements, a blank line, then the answer and what aider did with it.
+
+Only a `Tokens:` line proves that the model answered: a failing API ends with exit code 0. Figures of a thousand tokens and
+more are rounded there, and stay null.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from beam import events
+from beam.agents.base import Exit, Turn, Verdict
+from beam.agents.failures import class_of
+from beam.agents.oneshot import Failure, Heard, verdict
+from beam.events import Event
+from beam.outcome import Usage
+
+_VERSION = re.compile(r"Aider v(\S+)")
+_MODEL = re.compile(r"(?:Main )?[Mm]odel: (\S+)")
+_LAST_ANNOUNCEMENT = "Repo-map: "
+_RESTORED = "Restored previous conversation history."
+_TOKENS = re.compile(r"Tokens: (\S+) sent,(?: .*,)? (\S+) received\.(?: Cost: \$(\d+(?:\.\d+)?) message)?")
+_EDITED = re.compile(r"Applied edit to (.+)")
+_RETRYING = re.compile(r"Retrying in ([\d.]+) seconds")
+_TALK = re.compile(r".*\(Y\)es/\(N\)o.*|Commit [0-9a-f]{7,} .*|Did not apply edit to .*|Skipping edits to .*")
+_ERROR = re.compile(r"litellm\.\w+|.*\b(APIConnectionError|AuthenticationError|Model \S+ has hit a token limit!)")
+_CUT_OFF = "has hit a token limit!"
+
+
+class Text:
+    """The decoder of one process."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._heard = Heard(name="aider", model=turn.model)
+        self._version: str | None = None
+        self._part = "announcements"  # then "last announcements", then "answer"
+        self._restored = False
+        self._answer: list[str] = []
+        self._trouble: list[str] = []
+        self._retries = 0
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        """Bodies of what this line says."""
+        text = line.decode("utf-8", "replace")
+        return self._speaks(text) if self._part == "answer" else self._announces(text)
+
+    def _announces(self, text: str) -> list[Event]:
+        if found := _VERSION.match(text):
+            self._version = found[1]
+        elif found := _MODEL.match(text):
+            self._heard.model = found[1]
+        elif text.startswith(_LAST_ANNOUNCEMENT):
+            self._part = "last announcements"
+        elif text == _RESTORED:
+            self._restored = True
+        elif not text and self._part == "last announcements":
+            self._part = "answer"
+            return self._opened()
+        return []
+
+    def _opened(self) -> list[Event]:
+        """Without the sentence that history was restored, the asked session's file was gone, and this one is new."""
+        turn, heard = self._turn, self._heard
+        session_id = turn.session_id or turn.fresh_session_id
+        if turn.once or not session_id:
+            return []
+        if turn.session_id is None or self._restored:
+            return heard.opened(turn, session_id, model=heard.model, version=self._version)
+        heard.session_id = session_id
+        heard.lost = f"aider has no history of session {session_id}: this turn began it anew"
+        return [
+            events.SessionStarted(session_id=session_id, model=heard.model, cwd=turn.cwd or None, version=self._version),
+            events.Notice(text=heard.lost, code="session_lost"),
+        ]
+
+    def _speaks(self, text: str) -> list[Event]:
+        if found := _TOKENS.match(text):
+            return self._answered(found)
+        if found := _RETRYING.match(text):
+            self._retries += 1
+            class_ = class_of(None, " ".join(self._trouble))
+            return [
+                events.StatusChanged(state="retrying", attempt=self._retries, delay_s=float(found[1]), class_=class_)
+            ]
+        if self._trouble or (_ERROR.match(text) and not any(self._answer)):
+            self._trouble.append(text)
+            return []
+        if _CUT_OFF in text:
+            self._heard.ended = "length"
+            return [events.Notice(text=text, code="truncated")]
+        if not any(self._answer):
+            if found := _EDITED.match(text):
+                return [events.FileChanged(path=found[1])]
+            if _TALK.match(text):
+                return [events.Notice(text=text, code="aider")]
+            if not text:
+                return []
+        piece = f"\n{text}" if self._answer else text
+        self._answer.append(text)
+        return [events.TextDelta(text=piece)] if piece else []
+
+    def _answered(self, found: re.Match[str]) -> list[Event]:
+        heard, self._trouble = self._heard, []
+        heard.said = []
+        bodies = heard.text("\n".join(self._answer).strip("\n"))
+        self._answer = []
+        heard.ended = heard.ended or "stop"
+        usage = Usage(input_tokens=_exact(found[1]), output_tokens=_exact(found[2]))
+        return bodies + heard.counted(usage, float(found[3]) if found[3] else None)
+
+    def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
+        """The verdict; what went wrong stands between the announcements and the end."""
+        heard = self._heard
+        if not heard.ended and exit.stopped_by is None:
+            text = " ".join(" ".join(self._trouble or self._answer).split())
+            if text:
+                heard.failure = Failure(class_of(None, text), text[:500])
+        return verdict(self._turn, exit, heard)
+
+
+def _exact(figure: str) -> int | None:
+    return int(figure) if figure.isascii() and figure.isdecimal() else None

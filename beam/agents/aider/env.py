@@ -1,0 +1,17 @@
+"""Which variables make aider talk to one model only."""
+
+from __future__ import annotations
+
+
+def fake_model_env(url: str) -> dict[str, str]:
+    """The environment that points aider at the model at `url`, with no account and no other traffic of its own."""
+    return {
+        "OPENAI_API_KEY": "dummy",
+        "OPENAI_API_BASE": f"{url}/v1",
+        "AIDER_MODEL": "openai/scripted",
+        "AIDER_ANALYTICS": "false",
+        "AIDER_CHECK_UPDATE": "false",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "NO_PROXY": "127.0.0.1,localhost",
+        "no_proxy": "127.0.0.1,localhost",
+    }

@@ -1,0 +1,75 @@
+"""aider's headless face: `aider --message-file`, one process a turn, the prompt in a file of the turn's own.
+
+A session is a chat history file in the agent's folder, `.aider.chat.history.<id>.md`. aider's edits may leave the folder,
+so there is nothing between `read` (it is asked questions only, and writes nothing) and `full`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from beam.agents.aider.decode import Text
+from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
+from beam.agents.oneshot import argument, check, scrubbed
+from beam.errors import UnsupportedError
+from beam.message import Access
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
+# `--yes-always` answers every question with yes, but for running the shell commands that a model suggests. What such a yes
+# would do beside the edits (a .gitignore, an installed browser) is switched off.
+_ALWAYS = (
+    "--yes-always",
+    "--no-pretty",
+    "--stream",
+    "--no-fancy-input",
+    "--no-check-update",
+    "--no-show-release-notes",
+    "--no-show-model-warnings",
+    "--no-analytics",
+    "--no-gitignore",
+    "--no-suggest-shell-commands",
+    "--disable-playwright",
+)
+ACCESS: dict[Access, tuple[str, ...]] = {
+    # A folder's .aider.conf.yml could name commands to run, before or after the turn.
+    "read": (
+        "--dry-run",
+        "--chat-mode=ask",
+        "--no-git",
+        "--no-auto-lint",
+        "--no-auto-test",
+        "--no-detect-urls",
+        "--no-notifications",
+        "--load=/dev/null",
+        "--env-file=/dev/null",
+    ),
+    "full": (),
+}
+FACE = Capabilities(resume=True, model=True, deltas=True, cost=True, access=tuple(ACCESS))
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """How to run this turn. Raises UnsupportedError for what aider can't do headless."""
+    check(turn, "aider", FACE)
+    argv = [host.executable or "aider", *_ALWAYS, *ACCESS[turn.access], *_history(turn)]
+    argv += (f"--input-history-file={turn.scratch}/input", f"--message-file={turn.scratch}/prompt")
+    if turn.model is not None:
+        argv += ("--model", argument("aider", "model", turn.model))
+    # A prompt that begins with `/` or `!` would be a command, a shell's too.
+    text = f" {turn.text}" if turn.text.startswith(("/", "!")) else turn.text
+    return Launch(argv=tuple(argv), files={"prompt": scrubbed(text).encode()})
+
+
+def _history(turn: Turn) -> tuple[str, ...]:
+    session_id = turn.session_id or turn.fresh_session_id
+    if turn.once or not session_id:
+        return (f"--chat-history-file={turn.scratch}/history.md",)
+    if not _UUID.match(session_id):
+        raise UnsupportedError(f"{session_id[:80]!r} is no session id of aider's", subject=session_id[:80])
+    file = f"--chat-history-file={turn.cwd}/.aider.chat.history.{session_id}.md"
+    return (file,) if turn.session_id is None else (file, "--restore-chat-history")
+
+
+def decoder(turn: Turn) -> Decoder:
+    """A new decoder for one process of this turn."""
+    return Text(turn)

@@ -1,0 +1,103 @@
+"""Cline's JSON Lines, turned into events. The turn is over with `run_result`, and good if that is `completed`.
+
+An `error` event in the middle is often a tool that failed: what counts is the last line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from beam import events
+from beam.agents.base import Exit, Turn, Verdict
+from beam.agents.fields import Object, integer, number, obj, string
+from beam.agents.oneshot import Heard, read, verdict
+from beam.events import Event
+from beam.outcome import Class, Usage
+
+_SILENT = ("iteration_start", "iteration_end", "done", "usage")
+_BY_WORD = {
+    "auth": Class.AUTH,
+    "rate_limit": Class.RATE_LIMIT,
+    "context_overflow": Class.CONTEXT_OVERFLOW,
+    "network": Class.NETWORK,
+}
+
+
+class Lines:
+    """The decoder of one process. The CLI prints no id of its session."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._heard = Heard(name="cline", model=turn.model)
+        self._class: Class | None = None
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        """Bodies of what this line says."""
+        return read(line, self._decode)
+
+    def _decode(self, value: Object) -> list[Event]:
+        kind = string(value, "type")
+        match kind:
+            case "hook_event":
+                return []
+            case "agent_event":
+                return self._event(obj(value, "event"))
+            case "run_result":
+                return self._result(value)
+            case "error":
+                return self._heard.failed(string(value, "message"), class_=Class.BAD_REQUEST)
+        return [events.Unknown(what=kind or "no type")]
+
+    def _event(self, event: Object) -> list[Event]:
+        kind, content = string(event, "type"), string(event, "contentType")
+        if kind == "error":
+            error = obj(event, "error")
+            self._class = _BY_WORD.get(string(event, "errorClass"))
+            return [events.Notice(text=string(error, "message"), code=string(event, "errorClass") or "error")]
+        if kind in _SILENT:
+            return []
+        if kind.startswith("content_") and content == "text":
+            return self._text(kind, string(event, "text"))
+        if kind.startswith("content_") and content == "tool":
+            return self._tool(kind, event)
+        if kind.startswith("content_") and content == "reasoning":
+            text = string(event, "text") or string(event, "reasoning")
+            return [events.Thinking(text=text)] if kind == "content_end" and text else []
+        return [events.Unknown(what=f"agent_event/{kind}/{content}".rstrip("/"))]
+
+    def _text(self, kind: str, text: str) -> list[Event]:
+        if kind == "content_end":
+            return self._heard.text(text)
+        return [events.TextDelta(text=text)] if text else []
+
+    def _tool(self, kind: str, event: Object) -> list[Event]:
+        call_id = string(event, "toolCallId")
+        if kind == "content_start":
+            return self._heard.called(call_id, string(event, "toolName"), event.get("input"))
+        if kind == "content_update":
+            chunk = string(obj(event, "update"), "chunk")
+            return [events.ToolProgress(call_id=call_id, text=chunk)] if chunk else []
+        output, error = event.get("output"), string(event, "error")
+        text = output if isinstance(output, str) else "" if output is None else json.dumps(output, ensure_ascii=False)
+        return self._heard.returned(call_id, error or text, is_error=bool(error))
+
+    def _result(self, value: Object) -> list[Event]:
+        heard, usage, reason = self._heard, obj(value, "usage"), string(value, "finishReason")
+        heard.model = string(obj(value, "model"), "id") or heard.model
+        fresh, written = integer(usage, "inputTokens"), integer(usage, "cacheWriteTokens")
+        figures = Usage(
+            input_tokens=None if fresh is None else fresh + (written or 0),
+            output_tokens=integer(usage, "outputTokens"),
+            cached_tokens=integer(usage, "cacheReadTokens"),
+        )
+        bodies = heard.counted(figures, number(usage, "totalCost")) if fresh or figures.output_tokens else []
+        text = string(value, "text")
+        if reason != "completed":
+            return bodies + heard.failed(text or f"cline finished with {reason}", class_=self._class)
+        heard.reply, heard.ended = text, "stop"
+        return bodies
+
+    def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
+        """The verdict."""
+        return verdict(self._turn, exit, self._heard)

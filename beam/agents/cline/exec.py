@@ -1,0 +1,32 @@
+"""Cline's headless face: `cline --json PROMPT`, one process a turn, prompt in an argument.
+
+`--id` resumes nothing without a terminal, so each turn is a new session. It either runs every tool or, without approval,
+not even those that read: only `full` is true. With its sessions kept in its own process it starts no hub daemon, which
+would outlive the turn.
+"""
+
+from __future__ import annotations
+
+from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
+from beam.agents.cline.decode import Lines
+from beam.agents.oneshot import argument, check, prompt_argument
+
+FACE = Capabilities(model=True, tools=True, deltas=True, cost=True, access=("full",), prompt_in_argv=True)
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """How to run this turn. Raises UnsupportedError for what the CLI can't do headless."""
+    check(turn, "cline", FACE, system=False)
+    prompt = prompt_argument("cline", turn.text)
+    if not any(character.isspace() for character in prompt):
+        prompt = f" {prompt}"  # a single word is a command of the CLI's, or refused
+    argv = [host.executable or "cline", "--json", "--auto-approve", "true"]
+    if turn.model is not None:
+        argv += ("--model", argument("cline", "model", turn.model))
+    argv += ("--", prompt)
+    return Launch(argv=tuple(argv), prompt_in_argv=(len(argv) - 1,), env={"CLINE_SESSION_BACKEND_MODE": "local"})
+
+
+def decoder(turn: Turn) -> Decoder:
+    """A new decoder for one process of this turn."""
+    return Lines(turn)

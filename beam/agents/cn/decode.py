@@ -1,0 +1,53 @@
+"""What Continue's CLI prints: the answer as plain text, and a failure as `{"status":"error",…}` on stderr.
+
+`--format json` wraps the answer in `{"response":…,"status":"success"}`; such output is understood too. Tools, figures and
+cut-off answers can't be seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from beam import events
+from beam.agents.base import Exit, Turn, Verdict, native
+from beam.agents.failures import class_of
+from beam.agents.fields import string
+from beam.agents.oneshot import Failure, Heard, verdict
+from beam.events import Event
+
+
+class Text:
+    """The decoder of one process."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._lines: list[str] = []
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        """The line as it comes; the whole follows at the end."""
+        text = line.decode("utf-8", "replace")
+        piece = f"\n{text}" if self._lines else text
+        self._lines.append(text)
+        return [events.TextDelta(text=piece)] if piece else []
+
+    def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
+        """The verdict: an answer, exit code 0 and no failure on stderr together are the proof."""
+        heard = Heard(name="cn", model=self._turn.model)
+        text = "\n".join(self._lines).strip("\n")
+        wrapped = native(text.encode()) if text.startswith("{") else None
+        if wrapped is not None and string(wrapped.value, "status") == "success" and "response" in wrapped.value:
+            text = string(wrapped.value, "response")
+        failure = next((found for line in exit.stderr_tail.splitlines() if (found := _failure(line))), "")
+        bodies: list[Event] = []
+        if failure:
+            heard.failure = Failure(class_of(None, failure), failure)
+        elif text:
+            bodies += heard.text(text)
+            heard.ended = "stop" if exit.code == 0 else ""
+        more, found = verdict(self._turn, exit, heard)
+        return bodies + more, found
+
+
+def _failure(line: str) -> str:
+    found = native(line.encode("utf-8", "replace")) if line.startswith("{") else None
+    return string(found.value, "message") if found and string(found.value, "status") == "error" else ""

@@ -1,0 +1,26 @@
+"""Continue's headless face: `cn -p --auto -- PROMPT`, one process a turn, prompt in an argument, plain text out.
+
+`--resume` takes the last session of the folder, whoever's it is, and no output names one: each turn is a new session. Bash
+runs in every mode, the read-only one too, and when it is excluded: only `full` is true. `--format json` would make the
+model answer in JSON.
+"""
+
+from __future__ import annotations
+
+from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
+from beam.agents.cn.decode import Text
+from beam.agents.oneshot import check, prompt_argument
+
+FACE = Capabilities(access=("full",), prompt_in_argv=True)
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """How to run this turn. Raises UnsupportedError for what the CLI can't do headless."""
+    check(turn, "cn", FACE)
+    argv = (host.executable or "cn", "-p", "--auto", "--", prompt_argument("cn", turn.text))
+    return Launch(argv=argv, prompt_in_argv=(len(argv) - 1,))
+
+
+def decoder(turn: Turn) -> Decoder:
+    """A new decoder for one process of this turn."""
+    return Text(turn)

@@ -1,0 +1,115 @@
+"""Gemini's headless face: `gemini -o stream-json`, one process a turn, prompt on stdin.
+
+The access map below is the only place with flags that give gemini rights.
+"""
+
+from __future__ import annotations
+
+import re
+
+from beam.agents.base import Decoder, Host, Launch, Turn
+from beam.agents.gemini.decode import Frames
+from beam.agents.gemini.session import own_id
+from beam.agents.oneshot import argument, scrubbed
+from beam.errors import UnsupportedError
+from beam.message import Access
+
+RETRIES = 3  # the CLI's own are nine, 218 seconds of silence; it takes another number from its settings only
+POLICY = "policy.toml"
+_ID = re.compile(r"[0-9a-zA-Z][0-9a-zA-Z_-]{0,63}\Z")
+_SPECIAL = re.compile(r"""([\s,;!?()\[\]{}"'`$&|<>*#~\\])""")
+_LOOKING = (
+    "read_file",
+    "read_many_files",
+    "list_directory",
+    "glob",
+    "grep_search",
+    "google_web_search",
+    "web_fetch",
+    "update_topic",
+    "write_todos",
+)
+# The person's own settings and policies may allow more; rules of this tier win over them. A tool that no rule allows is
+# not offered to the model.
+_LOOK_ONLY = f"""\
+[[rule]]
+toolName = "*"
+decision = "deny"
+priority = 900
+denyMessage = "This session may look and not change anything."
+
+[[rule]]
+toolName = [{", ".join(f'"{name}"' for name in _LOOKING)}]
+decision = "allow"
+priority = 950
+"""
+
+ACCESS: dict[Access, tuple[str, ...]] = {
+    "read": ("--approval-mode", "default"),
+    "edit": ("--approval-mode", "auto_edit"),
+    "full": ("--approval-mode", "yolo"),
+}
+# One process in place of two: the outer one passes no signal on, and leaves the inner one behind when it is killed.
+_ALONE = {"GEMINI_CLI_NO_RELAUNCH": "true"}
+_TRUSTED = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """How to run this turn. Raises UnsupportedError for what headless gemini can't do."""
+    if turn.settings.system is not None:
+        raise UnsupportedError(
+            "gemini can't be given a system prompt beside its own", "put it into GEMINI.md", subject="system"
+        )
+    argv = [host.executable or "gemini", "--output-format", "stream-json", *_session(turn), *_access(turn)]
+    files = {}
+    if turn.access == "read":
+        files[POLICY] = _LOOK_ONLY.encode()
+        argv += ("--admin-policy", f"{turn.scratch}/{POLICY}")
+    if turn.model is not None:
+        argv += ("--model", argument("gemini", "model", turn.model))
+    env = _ALONE | (_TRUSTED if turn.access == "full" or turn.folder_trusted else {})
+    retries = RETRIES if turn.settings.retries is None else turn.settings.retries
+    return Launch(argv=tuple(argv), stdin=_prompt(turn), env=env, files=files, retries=retries)
+
+
+def decoder(turn: Turn) -> Decoder:
+    """A new decoder for one process of this turn."""
+    return Frames(turn)
+
+
+def _session(turn: Turn) -> tuple[str, ...]:
+    if turn.session_id is not None:
+        return ("--resume", _checked(turn.session_id))
+    return ("--session-id", _checked(own_id(turn.fresh_session_id))) if turn.fresh_session_id else ()
+
+
+def _checked(session_id: str) -> str:
+    """The id, if it can be one: `latest` and numbers name whatever session happens to be there."""
+    if not _ID.match(session_id) or session_id == "latest" or session_id.isdecimal():
+        raise UnsupportedError(f"{session_id[:80]!r} is not a session id of gemini's", subject=session_id[:80])
+    return session_id
+
+
+def _access(turn: Turn) -> tuple[str, ...]:
+    if turn.access not in ACCESS:
+        raise UnsupportedError(
+            f"gemini's headless mode can't ask (access {turn.access!r})",
+            f"use one of: {', '.join(ACCESS)}",
+            subject=turn.access,
+        )
+    return ACCESS[turn.access]
+
+
+def _prompt(turn: Turn) -> bytes:
+    """What gemini reads: the text, then a mention of each attached file, which makes gemini put it into the prompt."""
+    mentions = "\n".join(_mention(path, turn.cwd) for path in turn.attach)
+    return scrubbed(f"{turn.text}\n\n{mentions}" if mentions else turn.text).encode()
+
+
+def _mention(path: str, cwd: str) -> str:
+    """The mention of one file. Gemini reads none outside its folder, and says nothing of it."""
+    if not path.startswith(f"{cwd.rstrip('/')}/") or not path.isprintable():
+        raise UnsupportedError(
+            f"gemini can't be told of the file {path!r}", "it takes files with plain names in its folder", subject=path
+        )
+    return "@" + _SPECIAL.sub(r"\\\1", path)

@@ -1,0 +1,44 @@
+"""`python3 -i`, an agent with a screen and nothing else: the smallest one that beam drives by its terminal.
+
+Its prompt is marked with OSC 133, the mark that shells give terminals, so that nothing it prints is taken for the prompt.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from beam.agents.base import Capabilities, Card, Exec, Host, Launch, Turn
+from beam.agents.profile import Profile
+
+card = Card(
+    name="python",
+    summary="an interactive Python; each message is typed into a new one",
+    executable="python3",
+    install="install Python 3",
+    faces={"terminal": Capabilities(interrupt=True)},
+    runs_code=True,
+)
+exec: Exec | None = None
+_STARTUP = """\
+import sys
+sys.ps1 = "\\x01\\x1b]133;A\\x07\\x02>>> "
+"""
+
+profile = Profile(
+    name="python",
+    rows=50,
+    prompt=r"^>>> ?(.*)$",
+    more=r"^\.\.\. ?$",
+    at_cursor=True,
+    by_line=True,
+    start_seconds=20.0,
+)
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """The interpreter, quiet, in the turn's folder."""
+    env = {"PYTHONSTARTUP": f"{turn.scratch}/startup.py", "PYTHON_BASIC_REPL": "1", "PYTHON_COLORS": "0"}
+    return Launch(argv=(host.executable or "python3", "-q", "-i"), env=env, files={"startup.py": _STARTUP.encode()})
+
+
+terminal = sys.modules[__name__]

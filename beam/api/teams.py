@@ -1,0 +1,106 @@
+"""The user's Claude teams, as the command line and programs see them: values, and hooks put in and taken out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from beam.agents.claude.history import Line
+from beam.errors import NotFoundError, UsageError
+from beam.events import Text, ToolCalled
+from beam.teams import board, hooks_install
+from beam.teams.board import Doing, MailLine, TaskLine, TeamLine, TeamShown
+from beam.teams.diff import Team
+from beam.teams.hooks_install import Done
+from beam.teams.look import Look
+from beam.teams.stuck import Wait, stuck
+from beam.teams.usage import Usage
+from beam.teams.watch import Teams, homes, spool_dir
+
+
+class TeamsHere:
+    """The teams of these homes as they are now. Reading leaves no trace."""
+
+    def __init__(self, environ: Mapping[str, str], *, claude_homes: Sequence[str] = ()) -> None:
+        self._look = Look(homes(environ, claude_homes))
+
+    def teams(self) -> list[TeamLine]:
+        """Every team, those with a living lead first; then inboxes and task lists without a team."""
+        rank = {"live": 0, "starting": 1, "stale": 2, "orphan": 3, "tasks": 4}
+        lines = [board.team_line(team) for team in self._look.teams()]
+        return sorted(lines, key=lambda line: (rank[line.state], line.created or "", line.team))
+
+    def show(self, name: str) -> TeamShown:
+        """One team whole: who is in it, what each does, what was used. Raises NotFoundError, UsageError."""
+        team = self._team(name)
+        usage, doing = Usage(), dict[str, Doing]()
+        for member, is_member, line in self._look.lines(team):
+            usage.add(member, line)
+            if is_member:
+                doing[member] = _seen(doing.get(member, Doing()), line)
+        used = usage.used()
+        return TeamShown(
+            team=board.team_line(team),
+            members=tuple(board.member_lines(team, used, doing)),
+            waits=tuple(stuck(team, self._look.now_ns, longer_than_s=0)),
+            usage=tuple(used),
+        )
+
+    def tasks(self, name: str) -> list[TaskLine]:
+        """A team's board. Raises NotFoundError, UsageError."""
+        return board.task_lines(self._team(name))
+
+    def mail(self, name: str) -> list[MailLine]:
+        """A team's mail: what waits, and what its transcripts still have. Raises NotFoundError, UsageError."""
+        team = self._team(name)
+        self._look.remember(team)
+        return board.mail_lines(team)
+
+    def stuck(self, longer_than_s: float, *, names: Sequence[str] = ()) -> list[Wait]:
+        """Who waits for what in the living teams (or those named), the longest first."""
+        teams = [self._team(name) for name in names] or [team for team in self._look.teams() if team.roster is not None]
+        waits = [wait for team in teams for wait in stuck(team, self._look.now_ns, longer_than_s=longer_than_s)]
+        return sorted(waits, key=lambda wait: -wait.seconds)
+
+    def _team(self, name: str) -> Team:
+        teams = self._look.teams()
+        found = [team for team in teams if team.name == name] or [team for team in teams if name and name in team.name]
+        if not found:
+            raise NotFoundError(f"there is no team {name!r}", "beam team list", subject=name)
+        if len(found) > 1:
+            names = ", ".join(f"{team.name} ({team.home})" for team in found[:4])
+            raise UsageError(f"{name!r} names {len(found)} teams: {names}", "give all of its name", subject=name)
+        return found[0]
+
+
+def _seen(before: Doing, line: Line) -> Doing:
+    doing, words = before.doing, before.last_words
+    for body in line.bodies:
+        if isinstance(body, ToolCalled):
+            doing = f"{body.name} {bytes(body.input).decode()}"
+        elif isinstance(body, Text):
+            words = body.text
+    return Doing(doing, words)
+
+
+def teams(
+    environ: Mapping[str, str],
+    *,
+    claude_homes: Sequence[str] = (),
+    since_s: float | None = None,
+    poll_only: bool = False,
+) -> Teams:
+    """The user's teams as they live: from now on, or from that many seconds ago. Close it when done."""
+    since_ns = None if since_s is None else max(0, time.time_ns() - int(since_s * 1e9))
+    here = homes(environ, claude_homes)
+    return Teams(here, spool=spool_dir(environ), since_ns=since_ns, poll_only=poll_only)
+
+
+def install_hooks(scope: str, *, environ: Mapping[str, str], project: Path, remove: bool = False) -> Done:
+    """Puts `beam team hook` into Claude Code's settings of that scope (user, project, local), or takes it out again.
+
+    Raises ConfigError for settings that are not understood.
+    """
+    path = hooks_install.settings_path(scope, home=Path(homes(environ)[0]), project=project)
+    return hooks_install.uninstall(path) if remove else hooks_install.install(path)

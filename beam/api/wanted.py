@@ -1,0 +1,27 @@
+"""Which events of a stream somebody wants: by agent, team and type."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from msgspec import Struct
+
+from beam.events import Event
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What is asked for; empty means any. `types` are patterns (`task.*`), `teams` parts of names, `agents` names with
+    or without their team."""
+
+    agents: tuple[str, ...] = ()
+    teams: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+
+    def fits(self, event: Event) -> bool:
+        """Whether the event is one of those."""
+        if self.types and not any(fnmatchcase(str(event.__struct_config__.tag), pattern) for pattern in self.types):
+            return False
+        name, _, team = event.agent.partition("@")
+        if self.teams and not any(team and wanted in team for wanted in self.teams):
+            return False
+        return not self.agents or event.agent in self.agents or (bool(team) and name in self.agents)

@@ -1,0 +1,189 @@
+"""Teams for people: lists, boards and conversations in text."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from beam import durations, events
+from beam.cli.context import is_terminal
+from beam.cli.render.tables import ago, columns
+from beam.cli.render.text import one_line, safe, write
+from beam.events import AnyEvent
+
+if TYPE_CHECKING:
+    from beam.teams.board import MailLine, MemberLine, TaskLine, TeamLine, TeamShown
+    from beam.teams.stuck import Wait
+
+
+def teams(lines: Sequence[TeamLine]) -> None:
+    """The list of teams."""
+    rows = []
+    for line in lines:
+        tasks = " ".join(f"{count} {status}" for status, count in sorted(line.tasks.items()))
+        orphans = f"nobody reads {', '.join(line.orphan_inboxes)}" if line.orphan_inboxes else ""
+        age = ago(line.created) if line.created else ""
+        members = f"{line.working}/{line.members}" if line.members else ""
+        mail = str(line.waiting_mail) if line.waiting_mail else ""
+        rows.append((line.team, line.state, age, members, mail, tasks, orphans or line.cwd))
+    columns(("TEAM", "STATE", "AGE", "WORKING", "MAIL", "TASKS", "WHERE"), rows, wide=is_terminal(sys.stdout))
+
+
+def shown(team: TeamShown) -> None:
+    """One team: its head, its members, what each said last, who waits."""
+    line = team.team
+    lead = f", led by {line.lead}" + (f" (pid {line.lead_pid})" if line.lead_pid else "") if line.lead else ""
+    since = f", for {ago(line.created)}" if line.created else ""
+    write(sys.stdout, safe(f"{line.team}: {line.state}{lead}{since}, in {line.cwd or line.home}\n\n", sys.stdout))
+    rows = [_member(member) for member in team.members]
+    columns(("MEMBER", "STATE", "FOR", "MODEL", "TOKENS", "COST", "MAIL", "DOING"), rows, wide=is_terminal(sys.stdout))
+    for member in team.members:
+        if member.last_words:
+            write(sys.stdout, f"\n{safe(member.member, sys.stdout)}: {one_line(member.last_words, 500)}")
+    if any(member.last_words for member in team.members):
+        write(sys.stdout, "\n")
+    unpriced = sorted({name for member in team.members for name in member.unpriced})
+    if unpriced:
+        write(sys.stdout, f"\nno price known (as of {team.prices_as_of}): {', '.join(unpriced)}\n")
+    if team.waits:
+        write(sys.stdout, "\n")
+        waits(team.waits)
+
+
+def _member(member: MemberLine) -> tuple[str, ...]:
+    cost = "" if not member.tokens else "?" if member.cost_usd is None else f"${member.cost_usd:.4f}"
+    return (
+        member.member,
+        member.state,
+        ago(member.since) if member.since else "",
+        member.model or "",
+        f"{member.tokens:,}" if member.tokens else "",
+        cost,
+        str(member.unread) if member.unread else "",
+        member.doing,
+    )
+
+
+def tasks(lines: Sequence[TaskLine]) -> None:
+    """A team's board."""
+    rows = []
+    for line in lines:
+        waits_for = " ".join(f"#{one}" for one in line.blocked_by)
+        word = "ready" if line.is_ready else "blocked" if waits_for and line.status == "pending" else line.status
+        since = ago(line.since) if line.since else ""
+        rows.append((f"#{line.id}", word, line.owner or "", since, waits_for, line.subject))
+    columns(("TASK", "STATUS", "OWNER", "FOR", "AFTER", "SUBJECT"), rows, wide=is_terminal(sys.stdout))
+
+
+def mail(lines: Sequence[MailLine], *, by_thread: bool) -> None:
+    """A team's mail, a line a message; by conversation with a heading each."""
+    thread = ""
+    for line in lines:
+        if by_thread and line.thread != thread:
+            gap = "\n" if thread else ""
+            thread = line.thread
+            write(sys.stdout, safe(f"{gap}{thread}\n", sys.stdout))
+        kind = "" if line.kind == "message" else f"[{line.kind}] "
+        text = line.summary if line.kind != "message" and line.summary else line.text
+        head = f"{line.at[11:19]} {line.sender} → {line.to} ({line.state}) "
+        write(sys.stdout, safe(f"{'  ' if by_thread else ''}{head}{kind}{one_line(text, 400)}\n", sys.stdout))
+
+
+def waits(lines: Sequence[Wait]) -> None:
+    """Who waits for what."""
+    rows = [
+        (ago(line.since), line.team, line.who or "anyone", f"waits for {line.on}" if line.on else "waits", line.what)
+        for line in lines
+    ]
+    columns(("FOR", "TEAM", "WHO", "ON", "WHAT"), rows, wide=is_terminal(sys.stdout))
+
+
+_TOLD_OTHERWISE = frozenset({"SendMessage", "TaskCreate", "TaskUpdate", "TaskList", "TaskGet"})
+COLOURS = {
+    "red": 31,
+    "green": 32,
+    "yellow": 33,
+    "blue": 34,
+    "purple": 35,
+    "magenta": 35,
+    "cyan": 36,
+    "orange": 33,
+    "pink": 95,
+}
+
+
+def is_told_otherwise(event: events.ToolCalled) -> bool:
+    """Whether a member's call is one that a mail or task event tells."""
+    return "@" in event.agent and event.name in _TOLD_OTHERWISE
+
+
+def say(event: AnyEvent) -> tuple[str, str] | None:
+    """The mark and the words of what happened in a team."""
+    match event:
+        case events.TeamStarted():
+            return "●", f"team {event.team} started" + (f" in {event.cwd}" if event.cwd else "")
+        case events.TeamEnded():
+            return "○", f"team {event.team} ended: {event.reason}"
+        case events.TeamStale():
+            return "!", f"team {event.team} is stale: {event.reason}"
+        case events.MemberJoined():
+            about = ", ".join(part for part in (event.kind, event.model, event.backend) if part)
+            return "+", f"joined ({about}) {event.prompt}"
+        case events.MemberWorking():
+            return "▶", "works" + (f" ({event.why})" if event.why else "")
+        case events.MemberIdle():
+            reason = "" if event.reason == "available" else f" ({event.reason}) {event.failure}"
+            return "■", f"idle{reason} {event.summary}".rstrip()
+        case events.MemberLeft():
+            return "-", f"left {event.reason}".rstrip()
+        case events.MemberOrphaned():
+            return "!", "orphaned: its lead is gone and it runs on" + (f" (pid {event.pid})" if event.pid else "")
+        case events.MemberAsked():
+            tool = f" to use {event.tool}" if event.tool else ""
+            return "?", f"asks {event.to} ({event.what}){tool}: {event.text} [{event.request_id}]"
+        case events.MemberAnswered():
+            word = "yes" if event.approved else "no"
+            return "·", f"says {word} to the {event.what} request [{event.request_id}] {event.text}".rstrip()
+        case events.MailSent(kind="message"):
+            summary = f"{event.summary}: " if event.summary else ""
+            return "→", f"{event.to}: {summary}{event.text}"
+        case events.MailLost():
+            return "†", f"mail to {event.to} lost: {event.why} {event.text}".rstrip()
+        case events.MailDelivered() if (event.waited_s or 0) >= 60:
+            return "✉", f"took the mail of {event.sender} after {durations.show(event.waited_s or 0)}"
+    return _task(event)
+
+
+def _task(event: AnyEvent) -> tuple[str, str] | None:
+    match event:
+        case events.TaskCreated():
+            after = f" (after {' '.join(f'#{one}' for one in event.blocked_by)})" if event.blocked_by else ""
+            return "☐", f"#{event.task_id} {event.subject}{after}"
+        case events.TaskClaimed():
+            return "☐", f"#{event.task_id} is {event.owner}'s: {event.subject}"
+        case events.TaskStarted():
+            return "◧", f"#{event.task_id} started: {event.subject}"
+        case events.TaskCompleted():
+            return "☑", f"#{event.task_id} done: {event.subject}"
+        case events.TaskReopened():
+            return "☐", f"#{event.task_id} open again: {event.subject}"
+        case events.TaskDeleted():
+            return "☒", f"#{event.task_id} deleted: {event.subject}"
+        case events.TaskUnblocked():
+            return "☐", f"#{event.task_id} can begin, #{event.blocker} is done: {event.subject}"
+        case events.TaskChanged():
+            after = f" (after {' '.join(f'#{one}' for one in event.blocked_by)})" if "blockedBy" in event.fields else ""
+            return "☐", f"#{event.task_id} {', '.join(event.fields)} changed{after}: {event.subject}"
+    return None
+
+
+ASCII = str.maketrans(
+    dict(
+        zip(
+            "→↩▶■●○│┊⚙✓✗✎☐☑☒◧…·↪†↻✉✕▪",
+            "><>#*o||%+x~[xXo..>!@m x*",
+            strict=False,
+        )
+    )
+)

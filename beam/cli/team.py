@@ -1,0 +1,118 @@
+"""`beam team`: Claude Code's agent teams of this user, looked at."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import msgspec
+import typer
+
+from beam.cli.context import context
+from beam.cli.group import App
+from beam.cli.render.text import write_json, write_line
+from beam.errors import UsageError
+
+app = App("Look at the agent teams of Claude Code.")
+
+_HOME = typer.Option(None, "--claude-home", metavar="DIR", help="Claude Code's directory; may be given again.")
+_JSON = typer.Option(False, "--json", help="Print one JSON object a line.")
+_TEAM = typer.Argument(..., metavar="TEAM", help="Its name, or a part that only it has.")
+
+
+@app.verb("list")
+def list_(ctx: typer.Context, claude_home: list[str] | None = _HOME, as_json: bool = _JSON) -> None:
+    """List teams: live, stale, and inboxes that nobody reads."""
+    from beam.api.teams import TeamsHere
+    from beam.cli.render import team as render
+
+    lines = TeamsHere(os.environ, claude_homes=claude_home or ()).teams()
+    if as_json:
+        _json(lines)
+    elif lines:
+        render.teams(lines)
+    else:
+        context(ctx).note("there are no teams; Claude Code makes them with CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS=1")
+
+
+@app.verb()
+def show(team: str = _TEAM, claude_home: list[str] | None = _HOME, as_json: bool = _JSON) -> None:
+    """Show a team: its members, what each does and said last, tokens and cost, who waits."""
+    from beam.api.teams import TeamsHere
+    from beam.cli.render import team as render
+
+    found = TeamsHere(os.environ, claude_homes=claude_home or ()).show(team)
+    if as_json:
+        _json([found])
+    else:
+        render.shown(found)
+
+
+@app.verb()
+def tasks(ctx: typer.Context, team: str = _TEAM, claude_home: list[str] | None = _HOME, as_json: bool = _JSON) -> None:
+    """Show a team's tasks: in progress, ready, blocked, done."""
+    from beam.api.teams import TeamsHere
+    from beam.cli.render import team as render
+
+    lines = TeamsHere(os.environ, claude_homes=claude_home or ()).tasks(team)
+    if as_json:
+        _json(lines)
+    elif lines:
+        render.tasks(lines)
+    else:
+        context(ctx).note(f"{team} has no tasks")
+
+
+@app.verb()
+def mail(
+    ctx: typer.Context,
+    team: str = _TEAM,
+    thread: bool = typer.Option(False, "--thread", help="By conversation."),
+    claude_home: list[str] | None = _HOME,
+    as_json: bool = _JSON,
+) -> None:
+    """Show a team's mail: what waits, and what its transcripts still have."""
+    from beam.api.teams import TeamsHere
+    from beam.cli.render import team as render
+    from beam.teams.board import threads
+
+    lines = TeamsHere(os.environ, claude_homes=claude_home or ()).mail(team)
+    if as_json:
+        _json(threads(lines) if thread else lines)
+    elif lines:
+        render.mail(threads(lines) if thread else lines, by_thread=thread)
+    else:
+        context(ctx).note(f"{team} has no mail that is still known")
+
+
+@app.verb()
+def hook(
+    ctx: typer.Context,
+    install: bool = typer.Option(False, "--install", help="Put it into Claude Code's settings."),
+    uninstall: bool = typer.Option(False, "--uninstall", help="Take it out again."),
+    user: bool = typer.Option(False, "--user", help="In your own settings (the default)."),
+    project: bool = typer.Option(False, "--project", help="In this project's settings."),
+) -> None:
+    """Write down the call of a Claude Code hook (on stdin) for `beam watch`; never a veto.
+
+    With --install, Claude Code calls it by itself from its next start on.
+    """
+    if (install and uninstall) or (user and project):
+        raise UsageError("choose one of --install and --uninstall, and one of --user and --project")
+    if not install and not uninstall:
+        from beam.teams import hook as fast
+
+        fast.main()
+        return
+    from beam.api.teams import install_hooks
+
+    call = context(ctx)
+    scope = "project" if project else "user"
+    done = install_hooks(scope, environ=os.environ, project=call.cwd, remove=uninstall)
+    what = ", ".join(done.changed) if done.changed else "nothing to do"
+    write_line(f"{done.action}: {what} ({done.path})")
+
+
+def _json(values: Sequence[msgspec.Struct]) -> None:
+    for value in values:
+        write_json(value)

@@ -1,0 +1,90 @@
+"""The agent's answer as its screen shows it: without composer, spinner and box, and un-wrapped. Lossy: Markdown is drawn
+already, and nobody can tell every line break of the terminal's from one of the agent's. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from beam.agents.profile import Profile
+from beam.pty_adapter.grid import Line
+from beam.pty_adapter.profile import pattern, squeezed
+
+_ITEM = re.compile(r"\s*(?:[-*•◦▪+]|\d+[.)])\s")
+_FRAME = re.compile(r"^[\s─━═╌┄_╭╮╰╯┌┐└┘│┃]*$")
+_FILLED = 0.75  # of the width: a shorter row was ended by the agent
+
+
+def of_lines(lines: Sequence[Line], *, columns: int) -> str:
+    """What a program wrote below each other: only the terminal's own breaks are undone."""
+    text = ""
+    for line in lines:
+        text += line.text.ljust(columns) if line.wrapped else line.text + "\n"
+    return "\n".join(row.rstrip() for row in text.split("\n")).rstrip("\n")
+
+
+def of_conversation(profile: Profile, lines: Sequence[Line], text: str, *, columns: int) -> str:
+    """What stands between the echo of this prompt and the place where one types the next; "" if there is no echo."""
+    rows = [line.text for line in lines]
+    end = _composer(profile, rows)
+    start = _after_echo(profile, rows[:end], text)
+    if start is None:
+        return ""
+    body = [row for row in rows[start:end] if not any(pattern(noise).search(row) for noise in profile.noise_rows)]
+    return "\n".join(_unwrapped([_bare(profile, row) for row in body], columns - profile.indent)).strip("\n")
+
+
+def _composer(profile: Profile, rows: Sequence[str]) -> int:
+    for row in range(len(rows) - 1, -1, -1):
+        if pattern(profile.prompt).search(rows[row]):
+            if not profile.above:
+                return row
+            if row and pattern(profile.above).search(rows[row - 1]):
+                return row - 1
+    return len(rows)
+
+
+def _after_echo(profile: Profile, rows: Sequence[str], text: str) -> int | None:
+    """The row after the last echo of the text, all its rows skipped."""
+    wanted = squeezed(text)
+    for row in range(len(rows) - 1, -1, -1):
+        found = pattern(profile.echo_rows).search(rows[row]) if profile.echo_rows else None
+        shown = squeezed(found[1]) if found else ""
+        if not shown or not (wanted.startswith(shown) or shown.startswith(wanted)):
+            continue
+        after = row + 1
+        while len(shown) < len(wanted) and after < len(rows) and wanted.startswith(shown + squeezed(rows[after])):
+            shown += squeezed(rows[after])
+            after += 1
+        return after
+    return None
+
+
+def _bare(profile: Profile, row: str) -> str:
+    if profile.bullet and (found := pattern(profile.bullet).match(row)):
+        return row[found.end() :]
+    return row[profile.indent :] if not row[: profile.indent].strip() else row
+
+
+def _unwrapped(rows: Sequence[str], width: int) -> list[str]:
+    """Joins a row to the one before, if its first word had no room there."""
+    found: list[str] = []
+    length = 0
+    for row in rows:
+        first = row.split(" ", 1)[0]
+        broken = (
+            bool(found)
+            and bool(row.strip())
+            and not row.startswith(" ")
+            and length >= width * _FILLED
+            and length + 1 + len(first) > width - 4
+            and not _ITEM.match(row)
+            and not _FRAME.match(found[-1])
+        )
+        if broken:
+            found[-1] += " " + row
+        else:
+            found.append(row)
+        length = len(row)
+    return found

@@ -1,0 +1,161 @@
+"""What a screen says, read by an agent's profile: is it ready, busy, asking; what stands where one types.
+
+Pure: a view goes in, a reading comes out. Must not know time, what was on the screen before, or what was sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from msgspec import Struct, structs
+
+from beam.agents.profile import Dialog, Profile
+from beam.pty_adapter.screen import View
+
+_QUESTION = re.compile(
+    r"^\W*[❯›>●▶→*]\s*(?:1[.)]\s|yes\b)|[(\[]\s*y(?:es)?\s*/\s*n(?:o)?\b|press (?:enter|any key|return) to",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+class Reading(Struct, frozen=True):
+    """One look at the screen. `prompt` is the row where one types, counted from the first line ever shown (None: there is
+    none); `typed` what stands there, its white space left out."""
+
+    prompt: int | None = None
+    typed: str = ""
+    busy: bool = False
+    dialog: Dialog | None = None
+    question: bool = False
+    more: bool = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether the agent could take a message now, as far as this look tells."""
+        return self.prompt is not None and not self.typed and not self.busy and self.dialog is None
+
+
+@lru_cache(maxsize=512)
+def pattern(text: str) -> re.Pattern[str]:
+    """A profile's pattern, compiled."""
+    return re.compile(text, re.MULTILINE)
+
+
+def read(profile: Profile, view: View) -> Reading:
+    """What this screen says."""
+    dialog = next((found for found in profile.dialogs if pattern(found.match).search(view.text)), None)
+    place = _at_cursor(profile, view) if profile.at_cursor else _composer(profile, view)
+    if place is None:
+        question = bool(_QUESTION.search(_tail(view)))
+        more = bool(profile.more and pattern(profile.more).search(_row(view, view.row)))
+        busy = not profile.at_cursor and _matches(profile.busy_rows, view.rows)
+        return Reading(busy=busy, dialog=dialog, question=question, more=more)
+    row, end, typed = place
+    if any(pattern(text).fullmatch(typed) for text in profile.placeholders):
+        typed = ""
+    near = (*view.rows[max(0, row - profile.zone) : row], *view.rows[end:])
+    return Reading(
+        prompt=view.scrolled + row,
+        typed="".join(typed.split()),
+        busy=_matches(profile.busy_rows, near),
+        dialog=dialog,
+    )
+
+
+def learned(profile: Profile, view: View) -> Profile | None:
+    """The profile with the prompt that stands before the cursor; None where that tells nothing."""
+    before = _row(view, view.row)[: view.column]
+    if view.alternate or not before.strip() or _last_row(view) != view.row:
+        return None
+    return structs.replace(profile, prompt=rf"^{re.escape(before.rstrip())}[ \t]*(.*)$", at_cursor=True)
+
+
+def echoes(profile: Profile, view: View, text: str) -> int:
+    """How many rows above the prompt show that the agent took this text (its first line, as far as a row goes)."""
+    place = None if profile.at_cursor else _composer(profile, view)
+    if place is None or not profile.echo_rows:
+        return 0
+    wanted = squeezed(text)
+    count = 0
+    for row in view.rows[: place[0]]:
+        found = pattern(profile.echo_rows).search(row)
+        shown = squeezed(found[1]) if found else ""
+        count += bool(shown) and (wanted.startswith(shown) or shown.startswith(wanted))
+    return count
+
+
+def shows(profile: Profile, view: View, reading: Reading, text: str) -> bool:
+    """Whether this text stands where one types: its beginning or its end, as far as one sees, or what a long paste shows."""
+    wanted = squeezed(text)
+    if profile.pasted and pattern(profile.pasted).search(reading.typed):
+        return True
+    if profile.at_cursor:
+        written = squeezed("".join(view.rows[: view.row + 1]))
+        return written.endswith(wanted[-60:])
+    return bool(reading.typed) and (wanted.startswith(reading.typed[:40]) or wanted.endswith(reading.typed[-40:]))
+
+
+def squeezed(text: str) -> str:
+    """The text without white space: a terminal breaks and pads lines as it likes."""
+    return "".join(text.split())
+
+
+def has_error(profile: Profile, rows: Iterable[str]) -> str | None:
+    """The row that says that the turn failed."""
+    return next((row.strip() for row in rows if _matches(profile.error_rows, (row,))), None)
+
+
+def _at_cursor(profile: Profile, view: View) -> tuple[int, int, str] | None:
+    """The prompt's row, if the cursor stands in it or in what follows from it, at the end of the screen."""
+    if _last_row(view) > view.row or not profile.prompt:
+        return None
+    for row in range(view.row, max(-1, view.row - 400), -1):
+        found = pattern(profile.prompt).search(_row(view, row))
+        if found:
+            return row, view.row + 1, found[1] + "".join(view.rows[row + 1 : view.row + 1])
+        if len(_row(view, row - 1)) < view.columns - 1:
+            return None
+    return None
+
+
+def _composer(profile: Profile, view: View) -> tuple[int, int, str] | None:
+    """The lowest row that is a prompt between the right neighbours, the row after its end, and what is typed there."""
+    if not profile.prompt:
+        return None
+    for row in range(len(view.rows) - 1, -1, -1):
+        found = pattern(profile.prompt).search(view.rows[row])
+        if found is None or (profile.above and not (row and pattern(profile.above).search(view.rows[row - 1]))):
+            continue
+        end, typed = row + 1, [found[1]]
+        if profile.below:
+            while end < len(view.rows) and not pattern(profile.below).search(view.rows[end]):
+                typed.append(view.rows[end])
+                end += 1
+            if end == len(view.rows):
+                continue
+        else:
+            while end < len(view.rows) and view.rows[end].strip():
+                typed.append(view.rows[end])
+                end += 1
+        return row, end, "\n".join(typed).strip()
+    return None
+
+
+def _matches(patterns: Iterable[str], rows: Iterable[str]) -> bool:
+    compiled = [pattern(text) for text in patterns]
+    return bool(compiled) and any(found.search(row) for row in rows for found in compiled)
+
+
+def _row(view: View, row: int) -> str:
+    return view.rows[row] if 0 <= row < len(view.rows) else ""
+
+
+def _last_row(view: View) -> int:
+    return next((row for row in range(len(view.rows) - 1, -1, -1) if view.rows[row].strip()), 0)
+
+
+def _tail(view: View) -> str:
+    last = _last_row(view)
+    return "\n".join(view.rows[max(0, last - 15) : last + 1])

@@ -1,0 +1,118 @@
+"""An agent on a terminal of its own: its process under the guard, its screen, and the keys for it.
+
+What it writes is always read, its queries are answered at once, and what is typed leaves in one order. Must not know
+profiles, turns, or what a screen means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from beam.process import spawn
+from beam.pty_adapter.screen import Screen
+
+ENVIRONMENT = {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
+WITHOUT = ("COLORTERM", "LC_ALL", "LINES", "COLUMNS", "TMUX", "STY", "TERM_PROGRAM", "KITTY_WINDOW_ID", "WT_SESSION")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_WRITTEN_AT_ONCE = 1024
+
+
+def environment(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a program on this terminal: what describes the caller's own one is left out."""
+    return {name: value for name, value in env.items() if name not in WITHOUT} | ENVIRONMENT
+
+
+def typable(text: str) -> str:
+    """The text with no key in it but line feeds and tabs: nothing in it can end a paste or press anything."""
+    return _CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+class Terminal:
+    """A running agent and its screen. Made by `open_terminal`."""
+
+    def __init__(self, screen: Screen, on_output: Callable[[], None]) -> None:
+        self.screen = screen
+        self.child: spawn.Child
+        self._on_output = on_output
+        self._waiting: list[bytes] = []
+        self._more = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._writer: asyncio.Task[None] | None = None
+
+    def fed(self, data: bytes) -> None:
+        """What the agent wrote."""
+        self.screen.feed(data)
+        if replies := self.screen.take_replies():
+            self._put(replies)
+        self._on_output()
+
+    async def press(self, keys: str) -> None:
+        """Types keys; returns when they have left."""
+        self._put(keys.encode("utf-8", "replace"))
+        await self._empty.wait()
+
+    async def paste(self, text: str) -> None:
+        """Types the text as one paste, where the agent takes pastes, else plainly."""
+        clean = typable(text)
+        await self.press(f"\x1b[200~{clean}\x1b[201~" if self.screen.bracketed_paste else clean)
+
+    def reads_keys(self) -> bool:
+        """Whether the agent reads key by key (raw mode)."""
+        return self.child.reads_keys()
+
+    async def close(self) -> None:
+        """Types nothing more."""
+        if self._writer is not None:
+            self._writer.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._writer
+        self._empty.set()
+
+    def started(self, child: spawn.Child) -> None:
+        """The process runs: from now on it can be typed to."""
+        self.child = child
+        self._writer = asyncio.get_running_loop().create_task(self._write())
+
+    def _put(self, data: bytes) -> None:
+        self._waiting.append(data)
+        self._empty.clear()
+        self._more.set()
+
+    async def _write(self) -> None:
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            while self._waiting:
+                data = self._waiting.pop(0)
+                for at in range(0, len(data), _WRITTEN_AT_ONCE):
+                    await self.child.write(data[at : at + _WRITTEN_AT_ONCE])
+                    await asyncio.sleep(0)  # what it answers is read in between
+            self._empty.set()
+
+
+async def open_terminal(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: str,
+    turn_key: str,
+    screen: Screen,
+    on_output: Callable[[], None],
+) -> Terminal:
+    """The agent, running on a terminal as large as the screen. Raises what `spawn.start` raises."""
+    terminal = Terminal(screen, on_output)
+    child = await spawn.start_in_terminal(
+        argv,
+        env=environment(env),
+        cwd=cwd,
+        turn_key=turn_key,
+        columns=screen.columns,
+        rows=screen.rows,
+        on_data=terminal.fed,
+    )
+    terminal.started(child)
+    return terminal

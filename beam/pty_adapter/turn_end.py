@@ -1,0 +1,318 @@
+"""Where a turn on a terminal stands: the one state machine that decides it, and says by what.
+
+    STARTING   nothing is known yet
+    READY      the agent takes a message
+    SENT       Enter was pressed; nothing says yet that the agent took the text
+    ACCEPTED   it did
+    BUSY       it works
+    WAITING    it asks something; a known dialog, or a screen that is none of the above
+    DONE       it is idle again; ERROR: and says that the turn failed
+    EXITED     its process ended
+    STALLED    nobody knows what it waits for
+
+What decides, strongest first: the agent's own transcript, the state that it tells the terminal (OSC 7501, 133), its
+title, the structure of its screen. A title or a screen counts only after it has been seen at work in this turn, and
+must last; silence decides nothing. Sans-I/O: views, signals and seconds go in. Must not know bytes, processes, agents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from beam.agents.profile import Profile
+from beam.pty_adapter import profile as profiles
+from beam.pty_adapter.profile import Reading
+from beam.pty_adapter.screen import Signal, View
+
+READY_S = 0.3  # a start-up screen may flicker
+SIGNAL_S = 0.2  # the last paint may follow the signal
+TITLE_S = 0.8
+SCREEN_S = 1.2
+ACCEPT_S = 10.0
+UNKNOWN_S = 3.0
+PATIENCE_S = 3.0  # longer, where a transcript should have said it first
+
+
+class State(StrEnum):
+    STARTING = "starting"
+    READY = "ready"
+    SENT = "sent"
+    ACCEPTED = "accepted"
+    BUSY = "busy"
+    WAITING = "waiting"
+    DONE = "done"
+    ERROR = "error"
+    EXITED = "exited"
+    STALLED = "stalled"
+
+
+_ENDS = frozenset({State.DONE, State.ERROR, State.EXITED, State.STALLED})
+_ALWAYS = frozenset({State.WAITING, State.EXITED, State.STALLED})
+MOVES: dict[State, frozenset[State]] = {
+    State.STARTING: _ALWAYS | {State.READY},
+    State.READY: _ALWAYS | {State.SENT, State.STARTING},
+    State.SENT: _ALWAYS | {State.ACCEPTED, State.BUSY},
+    State.ACCEPTED: _ALWAYS | {State.BUSY, State.DONE, State.ERROR},
+    State.BUSY: _ALWAYS | {State.DONE, State.ERROR},
+    State.WAITING: _ALWAYS | {State.STARTING, State.BUSY},
+    **{state: frozenset() for state in _ENDS},
+}
+STRUCTURED = ("history", "osc7501", "osc133")
+
+
+class IllegalMoveError(Exception):
+    """A move that no turn makes; nothing was changed."""
+
+
+class TurnEnd:
+    """One turn. `told` words: `working`, `done`, `asking`. `has_history`: a transcript will say when the turn ends."""
+
+    def __init__(self, profile: Profile, *, now: float, has_history: bool = False) -> None:
+        self.profile = profile
+        self.state = State.STARTING
+        self.via = ""  # what decided the state
+        self.reading = Reading()
+        self.reason = ""
+        self._patience = PATIENCE_S if has_history else 0.0
+        self._since = now
+        self._changed = now
+        self._idle_since: float | None = None
+        self._view = View(())
+        self._sent_at: float | None = None
+        self._sending = False
+        self._text = ""
+        self._echoes = 0
+        self._position = 0
+        self._pastes_ended = 0
+        self._worked: set[str] = set()  # which evidence has shown the agent at work since Enter
+        self._signal: tuple[str, float] | None = None  # the signal that says that the turn is over, and when it came
+        self._learned = False
+        self._keys = True
+        self._read_by: Profile | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the state is the last one."""
+        return self.state in _ENDS
+
+    @property
+    def structured(self) -> bool:
+        """Whether the evidence is the agent's own word and not a screen."""
+        return self.via in STRUCTURED
+
+    @property
+    def position(self) -> int:
+        """The cursor's line, counted from the first one ever shown."""
+        return self._view.scrolled + self._view.row
+
+    # -- what happens --------------------------------------------------------------------------------------------------
+
+    def sending(self, text: str) -> None:
+        """The text will be typed from now on. Raises IllegalMoveError unless the agent is ready."""
+        if self.state is not State.READY:
+            raise IllegalMoveError(f"nothing is typed while the agent is {self.state}")
+        if not self.profile.prompt:
+            known = profiles.learned(self.profile, self._view)
+            self._learned = known is not None
+            self.profile = known or self.profile
+        self._sending, self._text = True, text
+        self._echoes = profiles.echoes(self.profile, self._view, text)
+        self._pastes_ended = self._view.pastes_ended
+
+    def entered(self, now: float, *, last: bool = True) -> None:
+        """Enter was pressed; `last`: nothing more is typed for this turn."""
+        if self.state is State.READY:
+            self._move(State.SENT, now, "")
+        if last:
+            self._sending = False
+            self._sent_at = now
+            self._position = self.position
+            self._idle_since = None
+            self._signal = None
+
+    def exited(self, now: float) -> None:
+        """The process ended."""
+        if not self.ended:
+            self._move(State.EXITED, now, "exit")
+
+    def answered(self, now: float) -> None:
+        """The open dialog got its answer: what was on the screen says nothing any more."""
+        if self.state is State.WAITING:
+            self._move(State.STARTING if self._sent_at is None else State.BUSY, now, "")
+            self._idle_since = None
+            self._worked.add("screen")
+
+    def told(self, word: str, now: float, *, error: str | None = None) -> None:
+        """What the agent's transcript says."""
+        if self._sent_at is None or self.ended:
+            return
+        if word == "done" and self.reading.dialog is None:
+            self._accept(now, "history")
+            self.reason = error or ""
+            self._move(State.ERROR if error else State.DONE, now, "history")
+        elif word == "working":
+            self._worked.add("history")
+            self._accept(now, "history")
+
+    def hear(self, signals: Iterable[Signal], now: float) -> None:
+        """What the agent told the terminal."""
+        for signal in signals:
+            word = _meaning(signal)
+            if word == "" or self.ended:
+                continue
+            name = f"osc{signal.number}"
+            if word == "asking":
+                if self.state is not State.WAITING:
+                    self._move(State.WAITING, now, name)
+            elif self._sent_at is None:
+                continue
+            elif word == "working":
+                self._worked.add(name)
+                self._signal = None
+                self._accept(now, name)
+            elif name in self._worked or signal.number == 133:
+                self._signal = (name, now)
+
+    def look(self, view: View, now: float, *, whole: bool = True, reads_keys: bool = True) -> State:
+        """The state after this look at the screen. A view that is not `whole` (the agent is in the middle of a frame) may
+        show that it works or asks, never that it is done. `reads_keys`: the terminal is in raw mode."""
+        if self.ended:
+            return self.state
+        before = self._view
+        if (view.rows, view.scrolled, view.row, view.column) != (before.rows, before.scrolled, before.row, before.column):
+            self._changed = now
+        if view is not before or self._read_by is not self.profile:
+            self.reading, self._read_by = profiles.read(self.profile, view), self.profile
+        self._view = view
+        self._keys = reads_keys
+        if self.reading.idle and whole:
+            self._idle_since = now if self._idle_since is None else self._idle_since
+        else:
+            self._idle_since = None
+        self._notice_work(view)
+        self._step(now, whole=whole)
+        return self.state
+
+    # -- what follows --------------------------------------------------------------------------------------------------
+
+    def _notice_work(self, view: View) -> None:
+        if self._sent_at is None:
+            return
+        profile = self.profile
+        if self.reading.busy or (profile.at_cursor and self.reading.prompt is None and not self.reading.more):
+            self._worked.add("screen")
+        if profile.at_cursor and view.pastes_ended > self._pastes_ended:
+            self._worked.add("screen")
+        if profile.titles_busy and profiles.pattern(profile.titles_busy).search(view.title):
+            self._worked.add("title")
+
+    def _step(self, now: float, *, whole: bool) -> None:
+        reading, quiet = self.reading, now - self._changed
+        if reading.dialog is not None:
+            if self.state is not State.WAITING:
+                self._move(State.WAITING, now, "screen")
+            return
+        match self.state:
+            case State.WAITING:
+                if self.via == "screen" or reading.idle or reading.busy:
+                    self.answered(now)
+            case State.STARTING:
+                self._start(now, quiet, whole=whole)
+            case State.READY | State.SENT | State.ACCEPTED | State.BUSY if self._sent_at is not None:
+                self._run(now, quiet, whole=whole)
+
+    def _start(self, now: float, quiet: float, *, whole: bool) -> None:
+        reading = self.reading
+        known = bool(self.profile.prompt)
+        if whole and self._idle_since is not None and now - self._idle_since >= READY_S:
+            self._move(State.READY, now, "screen")
+        elif not known and self._view.text and quiet >= 1.0 and not reading.question:
+            self._move(State.READY, now, "quiet")
+        elif reading.question and quiet >= UNKNOWN_S:
+            self._unknown(now)
+        elif now - self._since > self.profile.start_seconds:
+            self._stall(now, f"it was not ready after {self.profile.start_seconds:.0f} s")
+
+    def _run(self, now: float, quiet: float, *, whole: bool) -> None:
+        reading = self.reading
+        assert self._sent_at is not None
+        if self._worked:
+            self._accept(now, "screen")
+        elif self.state is State.SENT and self._echoed():
+            self._move(State.ACCEPTED, now, "screen")
+        if self.state in (State.ACCEPTED, State.BUSY):
+            if whole and (via := self._over(now)):
+                error = profiles.has_error(self.profile, self._view.rows)
+                self.reason = error or ""
+                self._move(State.ERROR if error else State.DONE, now, via)
+                return
+            if reading.busy and self.state is not State.BUSY:
+                self._move(State.BUSY, now, "screen")
+        if reading.question and not reading.busy and reading.prompt is None and quiet >= UNKNOWN_S:
+            self._unknown(now)
+        elif not self.profile.at_cursor and self.profile.prompt and quiet >= UNKNOWN_S and not reading.busy:
+            if reading.prompt is None:
+                self._unknown(now)
+        if self.state is State.SENT and now - self._sent_at > ACCEPT_S and not self.profile.at_cursor:
+            self._stall(now, f"nothing showed within {ACCEPT_S:.0f} s that the agent took the text")
+        elif quiet > self.profile.stall_seconds:
+            self._stall(now, f"nothing changed for {self.profile.stall_seconds:.0f} s")
+
+    def _over(self, now: float) -> str:
+        """By what the turn is over; "" while nothing says so."""
+        if self._sending:
+            return ""
+        if self._signal is not None and now - self._signal[1] >= SIGNAL_S + self._patience:
+            return self._signal[0]
+        if self._idle_since is None:
+            return ""
+        idle = now - self._idle_since - self._patience
+        profile = self.profile
+        if profile.titles_idle and "title" in self._worked and idle >= TITLE_S:
+            if profiles.pattern(profile.titles_idle).search(self._view.title):
+                return "title"
+        if idle < SCREEN_S:
+            return ""
+        if profile.at_cursor:
+            seen = "screen" in self._worked or not self._learned
+            return "screen" if self.position > self._position and seen else ""
+        if "screen" in self._worked:
+            return "screen"
+        return "screen" if self._finished_line() else ""
+
+    def _finished_line(self) -> bool:
+        return any(profiles.pattern(text).search(row) for text in self.profile.done_rows for row in self._view.rows[-40:])
+
+    def _echoed(self) -> bool:
+        if self.profile.at_cursor:
+            return self.position > self._position
+        return not self.reading.typed and profiles.echoes(self.profile, self._view, self._text) > self._echoes
+
+    def _accept(self, now: float, via: str) -> None:
+        if self.state is State.SENT:
+            self._move(State.ACCEPTED, now, via)
+
+    def _unknown(self, now: float) -> None:
+        self._move(State.WAITING, now, "unknown")
+
+    def _stall(self, now: float, reason: str) -> None:
+        self.reason = reason
+        self._move(State.STALLED, now, "quiet")
+
+    def _move(self, state: State, now: float, via: str) -> None:
+        if state is self.state:
+            return
+        if state not in MOVES[self.state]:
+            raise IllegalMoveError(f"no turn goes from {self.state} to {state}")
+        self.state, self.via, self._since = state, via, now
+
+
+def _meaning(signal: Signal) -> str:
+    """What a signal says of the agent: working, done, asking; "" for nothing."""
+    if signal.number == 7501:
+        words = dict(part.partition("=")[::2] for part in signal.text.split(":"))
+        return {"working": "working", "done": "done", "idle": "done", "blocked": "asking"}.get(words.get("state", ""), "")
+    if signal.number == 133:
+        return {"A": "done", "C": "working"}.get(signal.text[:1], "")
+    return ""

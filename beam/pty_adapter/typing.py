@@ -1,0 +1,128 @@
+"""Typing a message into an agent's screen: once, seen, and then Enter, until the agent took it.
+
+The text is pasted one time and never again; Enter is a key of its own, pressed again at most twice, only while the text
+still stands there. Must not know bytes, processes, or what the answer will be.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from beam.agents.profile import Profile
+from beam.pty_adapter import profile as profiles
+from beam.pty_adapter.profile import Reading
+from beam.pty_adapter.screen import View
+from beam.pty_adapter.turn_end import State, TurnEnd
+
+KEYS_S = 5.0  # until it must read key by key
+ECHO_S = 10.0  # a screen that is still starting shows it late
+SETTLE_S = 0.1  # between the echo and Enter: a paste and Enter in one are a line break to some
+TAKEN_S = 1.5
+ENTERS = 3
+NEXT_LINE_S = 60.0
+
+
+class Hands(Protocol):
+    """What typing needs of the world. `until` waits for the claim, looks at the screen meanwhile, and says whether it came
+    true in time; `now` is a monotonic clock's seconds."""
+
+    async def press(self, keys: str) -> None: ...
+    async def paste(self, text: str) -> None: ...
+    def reads_keys(self) -> bool: ...
+    def takes_pastes(self) -> bool: ...
+    def view(self) -> View: ...
+    def now(self) -> float: ...
+    async def until(self, claim: Claim, seconds: float) -> bool: ...
+
+
+class Claim(Protocol):
+    def __call__(self) -> bool: ...
+
+
+class NotTakenError(Exception):
+    """The text may stand on the agent's screen, and was not taken; the message says how far it came."""
+
+
+class Segment:
+    """The lines of the screen's that answer one Enter: from `start` on, up to where the next prompt stands (`end`)."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.end: int | None = None
+
+
+async def say(hands: Hands, end: TurnEnd, text: str) -> list[Segment]:
+    """Types the message and sends it off. Where each Enter left the cursor. Raises NotTakenError."""
+    profile = end.profile
+    if profile.bracketed and not await hands.until(hands.takes_pastes, KEYS_S):
+        raise NotTakenError("the agent does not take pastes")
+    if profile.bracketed or profile.at_cursor:
+        await hands.until(hands.reads_keys, KEYS_S)
+    end.sending(text)
+    profile = end.profile
+    plain = not hands.takes_pastes() or _is_command(text)
+    by_line = profile.by_line or (plain and "\n" in text)
+    lines = text.rstrip("\n").split("\n") if by_line else [text]
+    segments: list[Segment] = []
+    for number, line in enumerate(lines):
+        if number and not await hands.until(lambda: _next_prompt(end, segments[-1]), NEXT_LINE_S):
+            raise NotTakenError(f"after line {number} there was no prompt for the next one")
+        segments.append(await _line(hands, end, line, plain=plain, last=number == len(lines) - 1))
+    if profile.more and await hands.until(lambda: end.reading.more and _below(end, segments[-1]), 0.3):
+        segments[-1].end = end.position
+        segments.append(await _line(hands, end, "", plain=True, last=True))
+    await _taken(hands, end)
+    return segments
+
+
+async def _line(hands: Hands, end: TurnEnd, line: str, *, plain: bool, last: bool) -> Segment:
+    profile = end.profile
+    if line:
+        if plain:
+            await hands.press(_keys(line, profile))
+        else:
+            await hands.paste(line)
+        seconds = ECHO_S + len(line) / 20_000
+        if not await hands.until(lambda: profiles.shows(profile, hands.view(), end.reading, line), seconds):
+            raise NotTakenError("the agent did not show the text that was typed")
+        await hands.until(lambda: False, SETTLE_S)
+    segment = Segment(end.position + 1)
+    end.entered(hands.now(), last=last)
+    await hands.press(profile.submit)
+    return segment
+
+
+async def _taken(hands: Hands, end: TurnEnd) -> None:
+    """Presses Enter again while the text still stands where it was typed."""
+    typed = end.reading.typed
+    for _ in range(ENTERS - 1):
+        if await hands.until(lambda: end.state is not State.SENT, TAKEN_S):
+            return
+        if end.profile.at_cursor or not typed or end.reading.typed != typed:
+            return
+        await hands.press(end.profile.submit)
+
+
+def _next_prompt(end: TurnEnd, segment: Segment) -> bool:
+    """Whether another line can be typed, below the last one."""
+    reading: Reading = end.reading
+    if not (reading.more or (reading.prompt is not None and not reading.typed)) or not _below(end, segment):
+        return False
+    segment.end = end.position
+    return True
+
+
+def _below(end: TurnEnd, segment: Segment) -> bool:
+    return end.position >= segment.start
+
+
+def _is_command(text: str) -> bool:
+    return text.startswith("/") and "\n" not in text
+
+
+def _keys(line: str, profile: Profile) -> str:
+    """The line as keys; a line editor would complete at a tab."""
+    from beam.pty_adapter.terminal import typable
+
+    clean = typable(line)
+    return clean.replace("\t", "\x16\t") if profile.at_cursor else clean

@@ -1,0 +1,230 @@
+"""What people look at of teams: values for `team list`, `show`, `tasks` and `mail`. A pure look at what is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from msgspec import Struct, field
+
+from beam.clock import rfc3339
+from beam.teams.diff import Team
+from beam.teams.prices import AS_OF
+from beam.teams.stuck import Wait
+from beam.teams.tasks import COMPLETED, IN_PROGRESS
+from beam.teams.usage import Used
+
+Word = Literal["live", "starting", "stale", "orphan", "tasks"]
+
+
+class TeamLine(Struct, frozen=True, kw_only=True):
+    """One line of `beam team list`. `state`: live; starting (its lead was not seen yet); stale (files without a living
+    lead); orphan (inboxes without a team); tasks (a task list without one). `tasks` counts them by status."""
+
+    team: str
+    home: str
+    state: Word
+    lead: str = ""
+    lead_pid: int | None = None
+    session_id: str = ""
+    cwd: str = ""
+    created: str | None = None
+    members: int = 0
+    working: int = 0
+    tasks: dict[str, int] = {}
+    waiting_mail: int = 0
+    orphan_inboxes: tuple[str, ...] = ()
+
+
+class MemberLine(Struct, frozen=True, kw_only=True):
+    """One member. `state`: working, idle, or "" where nothing was seen of it. `doing` is its last tool call or task,
+    `last_words` what it last said. `cost_usd` is null where a model it used has no price: `unpriced` names it."""
+
+    member: str
+    state: str
+    since: str | None
+    kind: str
+    model: str | None
+    colour: str | None
+    backend: str
+    pane: str
+    doing: str
+    last_words: str
+    tasks: tuple[str, ...]
+    unread: int
+    tokens: int
+    cost_usd: float | None
+    unpriced: tuple[str, ...] = ()
+
+
+class TaskLine(Struct, frozen=True, kw_only=True):
+    """One task. `is_ready`: pending, nobody's, and nothing has to be done before. `blocked_by` names what has to be."""
+
+    team: str
+    id: str
+    status: str
+    subject: str
+    owner: str | None
+    is_ready: bool
+    blocked_by: tuple[str, ...]
+    blocks: tuple[str, ...]
+    since: str | None
+    description: str = ""
+
+
+class MailLine(Struct, frozen=True, kw_only=True):
+    """One message. `state`: waiting, delivered, or sent (gone from the inbox, nobody saw when). `thread` names the two
+    who talk."""
+
+    team: str
+    mail_id: str
+    at: str
+    sender: str = field(name="from")
+    to: str
+    kind: str
+    summary: str
+    text: str
+    state: str
+    thread: str
+
+
+class TeamShown(Struct, frozen=True, kw_only=True):
+    """`beam team show`."""
+
+    team: TeamLine
+    members: tuple[MemberLine, ...]
+    waits: tuple[Wait, ...]
+    usage: tuple[Used, ...]
+    prices_as_of: str = AS_OF
+
+
+class Doing(Struct, frozen=True):
+    """What a member's transcript showed last."""
+
+    doing: str = ""
+    last_words: str = ""
+
+
+def team_line(team: Team) -> TeamLine:
+    """The line of one team."""
+    counts: dict[str, int] = {}
+    for task in team.tasks.known.values():
+        counts[task.status] = counts.get(task.status, 0) + 1
+    roster = team.roster
+    present = team.members.present
+    states = team.members.states
+    return TeamLine(
+        team=team.name,
+        home=team.home,
+        state=_state(team),
+        lead=roster.lead.name if roster and roster.lead else "",
+        lead_pid=team.lead_pid,
+        session_id=team.session_id,
+        cwd=roster.lead.cwd if roster and roster.lead else "",
+        created=rfc3339(roster.created_ns) if roster and roster.created_ns else None,
+        members=len(present),
+        working=sum(1 for name in present if name in states and states[name].word == "working"),
+        tasks=counts,
+        waiting_mail=len(team.post.waiting),
+        orphan_inboxes=tuple(sorted({letter.to for letter in team.post.waiting if letter.to not in present})),
+    )
+
+
+def _state(team: Team) -> Word:
+    if team.roster is None:
+        return "orphan" if team.post.inboxes() else "tasks"
+    if team.is_stale:
+        return "stale"
+    return "live" if team.lead_pid is not None else "starting"
+
+
+def member_lines(team: Team, used: Iterable[Used], doing: dict[str, Doing]) -> list[MemberLine]:
+    """The members of a team, the lead first."""
+    by_member: dict[str, list[Used]] = {}
+    for one in used:
+        by_member.setdefault(one.member, []).append(one)
+    found = []
+    for name, member in team.members.present.items():
+        state = team.members.states.get(name)
+        mine = by_member.get(name, [])
+        costs = [one.cost_usd for one in mine]
+        tasks = [t for t in team.tasks.known.values() if t.owner == name and t.status != COMPLETED]
+        now = doing.get(name, Doing())
+        current = next((t for t in tasks if t.status == IN_PROGRESS), None)
+        found.append(
+            MemberLine(
+                member=name,
+                state=state.word if state else "",
+                since=rfc3339(state.since_ns) if state and state.since_ns else None,
+                kind=member.kind,
+                model=member.model or (mine[-1].model if mine else None),
+                colour=member.colour,
+                backend=member.backend,
+                pane=member.pane,
+                doing=now.doing or (f"#{current.id} {current.active_form or current.subject}" if current else ""),
+                last_words=now.last_words or (state.summary if state else ""),
+                tasks=tuple(task.id for task in tasks),
+                unread=sum(1 for letter in team.post.waiting if letter.to == name),
+                tokens=sum(one.tokens.total for one in mine),
+                cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
+                unpriced=tuple(one.model for one in mine if one.cost_usd is None),
+            )
+        )
+    return found
+
+
+_RANK = {IN_PROGRESS: 0, "pending": 1, COMPLETED: 3}
+
+
+def task_lines(team: Team) -> list[TaskLine]:
+    """The team's board: what is in progress, what is ready, what waits, what is done."""
+    lines = [
+        TaskLine(
+            team=team.name,
+            id=task.id,
+            status=task.status,
+            subject=task.subject,
+            owner=task.owner,
+            is_ready=team.tasks.is_ready(task),
+            blocked_by=tuple(team.tasks.open_blockers(task)),
+            blocks=task.blocks,
+            since=rfc3339(since_ns) if (since_ns := team.tasks.since_ns(task.id)) else None,
+            description=task.description,
+        )
+        for task in team.tasks.known.values()
+    ]
+    return sorted(lines, key=lambda line: (_RANK.get(line.status, 2), not line.is_ready, _number(line.id), line.id))
+
+
+def _number(task_id: str) -> int:
+    return int(task_id) if task_id.isascii() and task_id.isdigit() else 0
+
+
+def mail_lines(team: Team) -> list[MailLine]:
+    """The team's mail as far as it is known, the oldest first."""
+    return [
+        MailLine(
+            team=team.name,
+            mail_id=letter.mail.id,
+            at=rfc3339(letter.at_ns),
+            sender=letter.mail.sender,
+            to=letter.to,
+            kind=letter.mail.kind,
+            summary=letter.mail.summary,
+            text=letter.mail.text,
+            state="delivered" if letter.ended_ns else "waiting" if letter.in_inbox else "sent",
+            thread=thread_of(letter.mail.sender, letter.to),
+        )
+        for letter in team.post.letters
+    ]
+
+
+def thread_of(one: str, other: str) -> str:
+    """The name of the conversation of two members."""
+    return " · ".join(sorted((one, other)))
+
+
+def threads(lines: Sequence[MailLine]) -> list[MailLine]:
+    """The same messages by conversation, the one that spoke last at the end."""
+    last = {line.thread: line.at for line in lines}
+    return sorted(lines, key=lambda line: (last[line.thread], line.thread, line.at))

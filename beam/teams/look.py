@@ -1,0 +1,60 @@
+"""One look at the teams of some homes: everything read once, in the order in which it makes sense.
+
+Must not know: what changes later (that is `watch`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+from beam.agents.claude.history import Line
+from beam.teams import disk, model
+from beam.teams.diff import Diff, Team
+from beam.teams.tails import Tails
+from beam.teams.watch import find_leads
+
+_RANK = {"session": 0, "config": 1, "task": 2, "inbox": 3}
+
+
+class Look:
+    """What the homes hold now. `now_ns` is when that was."""
+
+    def __init__(self, homes: Sequence[str]) -> None:
+        self.now_ns = time.time_ns()
+        self._diff = Diff()
+        self._tails = {home: Tails(home, self._diff, began_ns=self.now_ns) for home in homes}
+        found = [place for home in homes for place, _ in disk.small_files(home)]
+        for place in sorted(found, key=lambda place: _RANK[place.kind]):
+            seen, _ = disk.read(place, self.now_ns)
+            if seen.data is not None:
+                self._take(place, seen.data, seen.at_ns)
+        find_leads(self._diff, self.now_ns)
+
+    def teams(self) -> list[Team]:
+        """Every team, and every inbox and task list without one."""
+        return list(self._diff.teams.values())
+
+    def lines(self, team: Team) -> Iterator[tuple[str, bool, Line]]:
+        """(member, whether it is the member itself and no subagent, line) of all transcripts of the team."""
+        tails = self._tails[team.home]
+        for tail in tails.find(since_ns=0, is_new=False, only=team):
+            for _, line in tails.lines(tail):
+                yield tail.member, tail.is_member, line
+
+    def remember(self, team: Team) -> None:
+        """Takes in what the team's transcripts have of its mail."""
+        found = sorted(self.lines(team), key=lambda one: one[2].at)
+        for member, is_member, line in found:
+            self._diff.line(team, member, line, is_member=is_member)
+
+    def _take(self, place: disk.Place, data: bytes, at_ns: int) -> None:
+        home, group, name = place.home, place.group, place.name
+        if place.kind == "config" and (roster := model.roster(data)) is not None:
+            self._diff.config(home, group, roster, at_ns)
+        elif place.kind == "inbox" and (mails := model.inbox(data)) is not None:
+            self._diff.inbox(home, group, name, mails, at_ns)
+        elif place.kind == "task" and (task := model.task(data)) is not None:
+            self._diff.task(home, group, task, at_ns)
+        elif place.kind == "session" and (session := model.session(data)) is not None:
+            self._diff.session(home, session)

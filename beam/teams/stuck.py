@@ -1,0 +1,72 @@
+"""Who in a team waits for what, and how long already. A pure look at what is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from beam.clock import rfc3339
+from beam.teams.diff import Team
+from beam.teams.tasks import COMPLETED, IN_PROGRESS
+
+
+class Wait(Struct, frozen=True, kw_only=True):
+    """`who` waits for `on` (a member, a task as #id, or "" for anyone). `what` says for what, `since` since when."""
+
+    team: str
+    who: str
+    on: str
+    what: str
+    since: str
+    seconds: float
+
+
+def stuck(team: Team, now_ns: int, *, longer_than_s: float) -> list[Wait]:
+    """The waits of that length, the longest first."""
+    found = [
+        Wait(
+            team=team.name,
+            who=who,
+            on=on,
+            what=what,
+            since=rfc3339(since_ns),
+            seconds=round((now_ns - since_ns) / 1e9, 1),
+        )
+        for who, on, what, since_ns in _waits(team)
+        if since_ns and now_ns - since_ns >= longer_than_s * 1e9
+    ]
+    return sorted(found, key=lambda wait: -wait.seconds)
+
+
+def _waits(team: Team) -> Iterator[tuple[str, str, str, int]]:
+    for ask in team.members.asks.values():
+        about = f" ({ask.tool})" if ask.tool else ""
+        yield ask.sender, ask.to, f"an answer: {ask.what}{about} {ask.text}".rstrip(), ask.at_ns
+    for letter in team.post.waiting:
+        if letter.to not in team.members.present and team.roster is not None:
+            what = f"nobody is called {letter.to}: its mail is never read"
+        elif team.is_stale:
+            what = "its mail to be read; the team has no lead"
+        else:
+            what = "its mail to be read"
+        yield letter.mail.sender, letter.to, what, letter.at_ns
+    for task in team.tasks.known.values():
+        since_ns = team.tasks.since_ns(task.id)
+        blockers = team.tasks.open_blockers(task)
+        if task.status == COMPLETED:
+            continue
+        if blockers:
+            yield task.owner or "", " ".join(f"#{one}" for one in blockers), f"#{task.id} {task.subject}", since_ns
+        elif task.owner is None:
+            yield f"#{task.id}", "", f"{task.subject}: nobody took it", since_ns
+        elif task.owner not in team.members.present:
+            yield f"#{task.id}", task.owner, f"{task.subject}: its owner is not in the team", since_ns
+        elif task.status == IN_PROGRESS:
+            state = team.members.states.get(task.owner)
+            if state is not None and state.word == "idle":
+                waits_since = max(since_ns, state.since_ns)
+                yield f"#{task.id}", task.owner, f"{task.subject}: in progress, and its owner is idle", waits_since
+    for name, state in team.members.states.items():
+        if state.word == "working" and name in team.members.present:
+            yield name, "", "a sign of life: it works and says nothing", max(state.said_ns, state.since_ns)

@@ -1,0 +1,55 @@
+"""All journals of a root as one stream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from beam.api.watch import watch
+from beam.errors import CorruptError
+from beam.events import AnyEvent
+from tests.support.world import Root
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    found = Root(tmp_path)
+    for agent in ("box", "asker", "box"):
+        found.clock.sleep(1)
+        found.put(agent, f"to {agent}")
+        holder = found.hold(agent)
+        holder.look_at_queue()
+        holder.release()
+    return found
+
+
+def batches(root: Root, *agents: str) -> list[list[AnyEvent]]:
+    return list(watch(root.world, agents=list(agents), follow=False, history=True))
+
+
+def test_history_comes_as_one_batch_in_the_order_of_time(root: Root) -> None:
+    (batch,) = batches(root)
+    queued = [event for event in batch if event.message_id]
+    assert [event.agent for event in queued] == ["box", "asker", "box"]
+    assert [event.ts for event in batch] == sorted(event.ts for event in batch)
+
+
+def test_only_those_who_are_named(root: Root) -> None:
+    (batch,) = batches(root, "asker")
+    assert {event.agent for event in batch} == {"asker"}
+
+
+def test_a_damaged_journal_is_raised_after_the_others_are_told(root: Root) -> None:
+    (segment,) = root.place("box").journal.glob("*.jsonl")
+    segment.write_bytes(segment.read_bytes().replace(b'{"type":"message.queued"', b"junk", 1))
+    stream = watch(root.world, agents=[], follow=False, history=True)
+    assert {event.agent for event in next(stream)} == {"asker"}
+    with pytest.raises(CorruptError, match="box"):
+        next(stream)
+
+
+def test_a_root_that_is_not_there_is_an_empty_batch(tmp_path: Path) -> None:
+    empty = Root(tmp_path)
+    assert batches(empty) == [[]]
+    assert not empty.world.home.root.exists()

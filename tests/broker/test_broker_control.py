@@ -1,0 +1,198 @@
+"""Requests to a holder: each carried out once or refused, and answered."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from beam import events, files
+from beam.broker import mailbox
+from beam.broker.control import Requests
+from beam.broker.hold import Holder
+from beam.clock import rfc3339
+from beam.errors import NotFoundError
+from beam.message import decode
+from beam.outcome import Status
+from beam.state import DEAD, QUEUED
+from beam.store import control
+from beam.store.control import Control
+from beam.turns.stop import Stop
+from tests.support.world import SECOND_NS, Root
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    return Root(tmp_path)
+
+
+def ask(root: Root, agent: str, verb: str, target: str | None = None, **fields: object) -> Control:
+    wish = Control(
+        id=f"{agent}-{root.clock.random(4).hex()}",
+        verb=verb,  # type: ignore[arg-type]
+        timestamp="t",
+        expires=rfc3339(root.clock.now_ns() + 60 * SECOND_NS),
+        target=target,
+        **fields,  # type: ignore[arg-type]
+    )
+    control.publish(root.place(agent).control, wish)
+    return wish
+
+
+def answers(root: Root, agent: str = "worker") -> list[tuple[bool, str, str]]:
+    found = [event for event in root.events(agent) if isinstance(event, events.ControlDone)]
+    return [(event.ok, event.code, event.message) for event in found]
+
+
+def look(root: Root, agent: str = "worker") -> Holder:
+    holder = root.hold(agent)
+    Requests(holder).look()
+    holder.release()
+    assert control.waiting(root.place(agent).control) == []
+    return holder
+
+
+def dead_letter(root: Root) -> str:
+    message = root.put("worker")
+    holder = root.hold("worker")
+    holder.bury(holder.look_at_queue()[0], message, "failed", "why")
+    holder.release()
+    return message.id
+
+
+def test_a_waiting_message_is_dropped_and_cancelled(root: Root) -> None:
+    message = root.put("worker")
+    ask(root, "worker", "drop", message.id, sender="ann")
+    holder = look(root)
+    assert answers(root) == [(True, "", "dropped")]
+    assert root.boxes("worker") == {}
+    assert (holder.state.known[message.id].phase, holder.state.known[message.id].status) == (DEAD, Status.CANCELLED)
+
+
+def test_an_agent_is_told_that_its_message_was_dropped_unless_it_did_so_itself(root: Root) -> None:
+    for who, told in (("ann", 1), ("asker", 1)):
+        message = root.put("worker", sender="asker", reply="queue")
+        ask(root, "worker", "drop", message.id, sender=who)
+        look(root)
+        assert len(root.boxes("asker")["new"]) == told
+
+
+def test_a_dead_letter_is_dropped_for_good(root: Root) -> None:
+    ask(root, "worker", "drop", dead_letter(root))
+    look(root)
+    assert answers(root) == [(True, "", "removed")]
+    assert root.boxes("worker") == {}
+
+
+def test_a_dead_letter_is_retried_as_the_next_attempt_and_only_once(root: Root) -> None:
+    message_id = dead_letter(root)
+    ask(root, "worker", "retry", message_id)
+    ask(root, "worker", "retry", message_id)
+    holder = look(root)
+    assert answers(root)[0] == (True, "", "attempt 2")
+    assert answers(root)[1][:2] == (False, "usage")
+    assert root.boxes("worker") == {"new": [message_id]}
+    assert (holder.state.known[message_id].phase, holder.state.known[message_id].attempt) == (QUEUED, 2)
+
+
+def test_a_request_that_was_answered_before_its_file_was_removed_is_not_carried_out_again(root: Root) -> None:
+    message_id = dead_letter(root)
+    wish = ask(root, "worker", "retry", message_id)
+    look(root)
+    control.publish(root.place("worker").control, wish)
+    holder = root.hold("worker")
+    (entry,) = holder.look_at_queue()
+    message = holder.read(entry)
+    assert message is not None
+    holder.bury(entry, message, "failed", "again")
+    holder.release()
+    look(root)
+    assert len(answers(root)) == 1
+    assert root.boxes("worker") == {"dead": [message_id]}
+
+
+def test_a_waiting_message_is_edited_and_keeps_its_place(root: Root) -> None:
+    first, second = root.put("worker", "one"), root.put("worker", "two")
+    ask(root, "worker", "edit", first.id, text="edited")
+    look(root)
+    assert answers(root) == [(True, "", "revision 1")]
+    holder = root.hold("worker")
+    waiting = holder.look_at_queue()
+    assert [entry.id for entry in waiting] == [first.id, second.id]
+    assert decode(files.read(holder.queue.path(waiting[0]))).text == "edited"
+    texts = [event.text for event in root.events("worker") if isinstance(event, events.MessageQueued)]
+    assert sorted(texts) == ["edited", "one", "two"]
+    holder.release()
+
+
+def test_an_interrupt_ends_exactly_the_turn_that_it_names(root: Root) -> None:
+    holder = root.hold("worker")
+    waiting = root.put("worker")
+
+    async def interrupt() -> Stop:
+        stop = Stop()
+        holder.running = ("worker-running", stop)
+        ask(root, "worker", "interrupt", "worker-over")
+        ask(root, "worker", "interrupt", waiting.id, sender="ann")
+        Requests(holder).look()
+        assert stop.reason is None
+        ask(root, "worker", "interrupt", "worker-running", sender="ann")
+        Requests(holder).look()
+        return stop
+
+    stop = asyncio.run(interrupt())
+    assert (stop.reason, stop.by) == ("cancelled", "ann")
+    assert [answer[::2] for answer in answers(root)] == [
+        (False, "worker-over is not running"),
+        (True, "withdrawn"),
+        (True, "asked to stop"),
+    ]
+    holder.release()
+
+
+def test_a_message_that_somebody_took_from_a_mailbox_can_be_taken_back(root: Root) -> None:
+    message = root.put("box", sender="asker", reply="queue")
+    assert mailbox.recv(root.world, root.place("box"), None) is not None
+    ask(root, "box", "interrupt", message.id, sender="ann")
+    holder = look(root, "box")
+    assert holder.state.known[message.id].status is Status.CANCELLED
+    assert (holder.state.open_turn, root.boxes("box")) == (None, {})
+    assert len(root.boxes("asker")["new"]) == 1
+    with pytest.raises(NotFoundError, match="not waiting for an answer"):
+        mailbox.reply(root.world, root.place("box"), message.id, "late", failed=False)
+
+
+def test_what_is_too_late_unknown_or_in_the_wrong_box_is_refused(root: Root) -> None:
+    message_id = dead_letter(root)
+    ask(root, "worker", "drop", "worker-none")
+    ask(root, "worker", "edit", message_id, text="x")
+    late = ask(root, "worker", "drop", message_id)
+    files.replace(
+        root.place("worker").control / "new" / f"{late.id}.json",
+        control.msgspec.json.encode(control.msgspec.structs.replace(late, expires="2001-01-01T00:00:00Z")),
+    )
+    look(root)
+    assert [answer[:2] for answer in answers(root)] == [(False, "not_found"), (False, "usage"), (False, "usage")]
+    assert root.boxes("worker") == {"dead": [message_id]}
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"\xff"])
+def test_a_damaged_request_is_said_and_removed_and_the_rest_is_carried_out(root: Root, data: bytes) -> None:
+    message = root.put("worker")
+    (root.place("worker").control / "new" / "0.json").write_bytes(data)
+    ask(root, "worker", "drop", message.id)
+    look(root)
+    assert answers(root) == [(True, "", "dropped")]
+    assert [event.code for event in root.events("worker") if isinstance(event, events.Notice)] == ["bad_request"]
+
+
+def test_a_reset_puts_the_session_aside_and_refuses_during_a_turn(root: Root) -> None:
+    holder = root.hold("worker")
+    holder.record(events.SessionStarted(session_id="s1"))
+    holder.release()
+    ask(root, "worker", "reset")
+    ask(root, "worker", "reset")
+    holder = look(root)
+    assert answers(root) == [(True, "", "s1"), (True, "", "no session")]
+    assert (holder.state.session, holder.state.archived) == (None, ["s1"])

@@ -1,0 +1,146 @@
+"""Mailboxes: taken for the time of a lease, answered once, offered again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from beam import events
+from beam.broker import mailbox
+from beam.errors import NotFoundError, UnfinishedError, UnsupportedError, UsageError
+from beam.outcome import Class, Status
+from beam.store.lock import try_lock
+from tests.support.world import FakeClock, Root
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    return Root(tmp_path)
+
+
+def recv(root: Root, lease: float | None = None) -> str | None:
+    message = mailbox.recv(root.world, root.place("box"), lease)
+    return message.id if message is not None else None
+
+
+def reply(root: Root, message_id: str, text: str = "yes", *, failed: bool = False) -> tuple[Status, int]:
+    outcome = mailbox.reply(root.world, root.place("box"), message_id, text, failed=failed)
+    return outcome.status, outcome.exit_code
+
+
+def test_messages_are_taken_in_order_one_at_a_time_and_answered(root: Root) -> None:
+    first, second = root.put("box", "1", sender="asker", reply="queue"), root.put("box", "2")
+    assert recv(root) == first.id
+    with pytest.raises(UnfinishedError, match=f"{first.id} is out until"):
+        recv(root)
+    root.clock.sleep(2)
+    outcome = mailbox.reply(root.world, root.place("box"), first.id, "yes", failed=False)
+    assert (outcome.status, outcome.reply, outcome.duration_s, outcome.via) == (Status.COMPLETED, "yes", 2.0, "mailbox")
+    assert len(root.boxes("asker")["new"]) == 1
+    assert recv(root) == second.id
+    assert reply(root, second.id) == (Status.COMPLETED, 0)
+    assert recv(root) is None
+    assert root.boxes("box") == {}
+
+
+def test_an_answer_comes_once(root: Root) -> None:
+    message = root.put("box")
+    with pytest.raises(NotFoundError):
+        reply(root, message.id)
+    recv(root)
+    reply(root, message.id)
+    with pytest.raises(NotFoundError, match="not waiting for an answer"):
+        reply(root, message.id)
+
+
+def test_a_failure_needs_a_reason_and_becomes_a_dead_letter(root: Root) -> None:
+    message = root.put("box")
+    recv(root)
+    with pytest.raises(UsageError, match="needs a reason"):
+        reply(root, message.id, " ", failed=True)
+    assert reply(root, message.id, "no time", failed=True) == (Status.FAILED, 1)
+    finished = [event for event in root.events("box") if isinstance(event, events.TurnFinished)]
+    assert [(event.class_, event.reason, event.reply) for event in finished] == [(Class.UNKNOWN, "no time", None)]
+    assert root.boxes("box") == {"dead": [message.id]}
+
+
+@pytest.mark.parametrize("lease", [None, 5.0])
+def test_an_unanswered_message_is_offered_again_when_its_lease_is_over(root: Root, lease: float | None) -> None:
+    message = root.put("box")
+    assert recv(root, lease) == message.id
+    root.clock.sleep((lease or root.world.limits.lease) - 1)
+    with pytest.raises(UnfinishedError):
+        recv(root)
+    root.clock.sleep(1)
+    again = mailbox.recv(root.world, root.place("box"), None)
+    assert again is not None
+    assert (again.id, again.attempt) == (message.id, 2)
+    assert reply(root, message.id) == (Status.COMPLETED, 0)
+
+
+def test_an_answer_after_the_lease_is_refused_and_the_message_waits_again(root: Root) -> None:
+    message = root.put("box")
+    recv(root, 1.0)
+    root.clock.sleep(1)
+    with pytest.raises(NotFoundError, match="its lease ran out"):
+        reply(root, message.id)
+    assert root.boxes("box") == {"new": [message.id]}
+
+
+def test_an_answer_that_was_recorded_is_routed_by_the_next_holder_though_the_lease_goes_on(root: Root) -> None:
+    message = root.put("box", sender="asker", reply="queue")
+    recv(root)
+    holder = root.hold("box")
+    finished = events.TurnFinished(status=Status.COMPLETED, reply="yes")
+    holder.record(finished, turn=1, message_id=message.id, sync=True)
+    holder.release()
+    assert recv(root) is None
+    assert root.boxes("box") == {}
+    assert len(root.boxes("asker")["new"]) == 1
+
+
+def test_a_message_whose_taker_died_before_it_was_sent_out_is_offered_at_once(root: Root) -> None:
+    message = root.put("box")
+    holder = root.hold("box")
+    (entry,) = holder.look_at_queue()
+    assert holder.claim(entry) is not None
+    started = events.TurnStarted(
+        owner=events.Owner(pid=1, start_ticks=1, host="another.host"),
+        turn_key="k",
+        adapter="mailbox",
+        via="mailbox",
+        lease_until="2999-01-01T00:00:00Z",
+    )
+    holder.record(started, turn=1, message_id=message.id, sync=True)
+    holder.release()
+    again = mailbox.recv(root.world, root.place("box"), None)
+    assert again is not None
+    assert (again.id, again.attempt) == (message.id, 1)
+
+
+def test_only_mailboxes_are_received_from(root: Root) -> None:
+    with pytest.raises(UnsupportedError, match="worker is no mailbox"):
+        mailbox.recv(root.world, root.place("worker"), None)
+
+
+def test_a_mailbox_that_somebody_else_holds_is_waited_for_a_while(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = try_lock(root.place("box").lock)
+    assert lock is not None
+    monkeypatch.setattr(FakeClock, "monotonic", _tick)
+    with lock, pytest.raises(UnfinishedError, match="held by another process"):
+        recv(root)
+
+
+def _tick(clock: FakeClock) -> float:
+    clock.elapsed += 4
+    return clock.elapsed
+
+
+def test_a_journal_of_a_busy_mailbox_begins_new_segments(tmp_path: Path) -> None:
+    root = Root(tmp_path, limits="{segment_bytes: 1}")
+    for _ in range(8):
+        message = root.put("box", "x" * 500)
+        recv(root)
+        reply(root, message.id)
+    assert len(list(root.place("box").journal.iterdir())) > 1

@@ -1,0 +1,352 @@
+"""The holder: what it makes of every message file, by what the journal says of it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from beam import events, files
+from beam.broker.hold import Holder
+from beam.errors import DiskError
+from beam.events import Owner
+from beam.message import Message, decode, digest, encode
+from beam.outcome import Status
+from beam.process import tree
+from beam.state import CLOSED, DEAD
+from beam.store.lock import try_lock
+from beam.store.queue import Entry
+from beam.turns.stop import Stop
+from tests.support.world import Root
+
+ELSEWHERE = Owner(pid=1, start_ticks=1, boot_id="another", pid_namespace="another", host="another.host")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    return Root(tmp_path)
+
+
+def died_at(root: Root, step: str, owner: Owner | None = None, **fields: object) -> tuple[Message, Entry]:
+    """A message whose holder died right after this step."""
+    message = root.put("worker", **fields)
+    holder = root.hold("worker")
+    (entry,) = holder.look_at_queue()
+    claimed = holder.claim(entry)
+    assert claimed is not None
+    bodies: list[tuple[str, events.Event]] = [
+        (
+            "started",
+            events.TurnStarted(owner=owner or tree.this_process(), turn_key="k" * 32, adapter="command", via="exec"),
+        ),
+        ("sent", events.PromptSent()),
+        ("finished", events.TurnFinished(status=Status.COMPLETED, reply="yes")),
+        ("closed", events.TurnClosed()),
+    ]
+    if step != "claimed":
+        for name, body in bodies:
+            holder.record(body, turn=1, message_id=message.id, sync=True)
+            if name == step:
+                break
+    holder.release()
+    return message, claimed[0]
+
+
+def kinds(root: Root, agent: str = "worker") -> list[str]:
+    return [type(event).__name__ for event in root.events(agent)]
+
+
+def last(root: Root, kind: type[events.Event], agent: str = "worker") -> events.Event:
+    return [event for event in root.events(agent) if isinstance(event, kind)][-1]
+
+
+@pytest.mark.parametrize("step", ["claimed", "started"])
+def test_a_message_whose_prompt_was_not_sent_goes_back_to_its_place(root: Root, step: str) -> None:
+    message, entry = died_at(root, step)
+    later = root.put("worker", "later")
+    holder = root.hold("worker")
+    assert [each.id for each in holder.look_at_queue()] == [message.id, later.id]
+    assert holder.queue.entries("new")[0].position == entry.position
+    assert (holder.state.known[message.id].deaths, holder.state.known[message.id].attempt) == (1, 1)
+    assert holder.state.open_turn is None
+
+
+def test_a_message_whose_prompt_was_sent_is_unknown_and_a_dead_letter(root: Root) -> None:
+    message, _ = died_at(root, "sent", sender="asker", reply="queue")
+    holder = root.hold("worker")
+    assert root.boxes("worker") == {"dead": [message.id]}
+    assert holder.state.known[message.id].status is Status.UNKNOWN
+    assert last(root, events.TurnFinished).exit_code == 8  # type: ignore[attr-defined]
+    assert len(root.boxes("asker")["new"]) == 1
+    assert holder.look_at_queue() == []
+
+
+def test_a_finished_message_is_closed_though_its_file_was_left(root: Root) -> None:
+    message, _ = died_at(root, "finished", sender="asker", reply="queue")
+    holder = root.hold("worker")
+    assert root.boxes("worker") == {}
+    assert holder.state.known[message.id].phase == CLOSED
+    assert len(root.boxes("asker")["new"]) == 1
+    holder.release()
+    before = kinds(root)
+    root.hold("worker")
+    assert kinds(root) == before
+
+
+def test_a_closed_message_is_removed_and_never_run(root: Root) -> None:
+    died_at(root, "closed")
+    holder = root.hold("worker")
+    assert root.boxes("worker") == {}
+    assert holder.look_at_queue() == []
+
+
+def test_the_third_death_before_the_prompt_is_the_last(root: Root) -> None:
+    message, _ = died_at(root, "started", sender="asker", reply="queue")
+    for deaths in (1, 2):
+        holder = root.hold("worker")
+        assert holder.state.known[message.id].deaths == deaths
+        (entry,) = holder.look_at_queue()
+        assert holder.claim(entry) is not None
+        holder.release()
+    holder = root.hold("worker")
+    assert root.boxes("worker") == {"dead": [message.id]}
+    assert last(root, events.MessageDead).detail == "holder died 3 times before the prompt was sent"  # type: ignore[attr-defined]
+    assert len(root.boxes("asker")["new"]) == 1
+
+
+def test_an_id_that_comes_again_with_other_content_is_a_dead_letter_and_the_first_one_goes_on(root: Root) -> None:
+    message = root.put("worker", "first")
+    root.hold("worker").release()
+    root.put("worker", "second", id=message.id)
+    holder = root.hold("worker")
+    waiting = holder.look_at_queue()
+    assert [each.id for each in waiting] == [message.id]
+    assert decode(files.read(holder.queue.path(waiting[0]))).text == "first"
+    assert root.boxes("worker") == {"new": [message.id], "dead": [message.id]}
+    assert last(root, events.MessageDead).reason == "id_reused"  # type: ignore[attr-defined]
+    assert holder.claim(waiting[0]) is not None
+
+
+def test_one_message_in_two_files_is_run_once(root: Root) -> None:
+    message = root.put("worker")
+    root.put("worker", id=message.id)
+    holder = root.hold("worker")
+    first, second = holder.look_at_queue()
+    outcome = asyncio.run(run(holder, first))
+    assert outcome == (message.id, Status.COMPLETED)
+    assert holder.claim(second) is None
+    assert root.boxes("worker") == {}
+    holder.release()
+
+
+async def run(holder: Holder, entry: Entry) -> tuple[str, Status]:
+    claimed = holder.claim(entry)
+    assert claimed is not None
+    outcome = await holder.run(*claimed, Stop())
+    return outcome.message_id, outcome.status
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"\xff\xfe", b"[1]", b'{"id":"worker-1"}'])
+def test_a_corrupt_file_becomes_a_dead_letter_with_the_reason_and_the_rest_goes_on(root: Root, data: bytes) -> None:
+    good = root.put("worker")
+    queue = root.queue("worker")
+    (queue.directory / "new" / f"{1:020d}-worker-bad.json").write_bytes(data)
+    (queue.directory / "new" / f"{2:020d}-worker-dir.json").mkdir()
+    holder = root.hold("worker")
+    assert [entry.id for entry in holder.look_at_queue()] == [good.id]
+    assert root.boxes("worker")["dead"] == ["worker-bad", "worker-dir"]
+    dead = [event for event in root.events("worker") if isinstance(event, events.MessageDead)]
+    assert [(event.message_id, event.reason) for event in dead] == [
+        ("worker-bad", "corrupt"),
+        ("worker-dir", "corrupt"),
+    ]
+    assert all(event.detail for event in dead)
+
+
+@pytest.mark.parametrize("fields", [{"deadline": "soon"}, {"to": "other"}])
+def test_a_file_with_a_deadline_that_is_no_time_or_of_another_agent_is_corrupt(
+    root: Root, fields: dict[str, str]
+) -> None:
+    message = root.message("worker")
+    plain = encode(msgspec.structs.replace(message, **fields))
+    (root.queue("worker").directory / "new" / f"{1:020d}-{message.id}.json").write_bytes(plain)
+    assert root.hold("worker").look_at_queue() == []
+    assert root.boxes("worker") == {"dead": [message.id]}
+
+
+def test_a_sent_message_whose_file_was_damaged_is_unknown_not_failed(root: Root) -> None:
+    message, entry = died_at(root, "sent")
+    root.queue("worker").path(entry).write_bytes(b"#")
+    holder = root.hold("worker")
+    assert (holder.state.known[message.id].phase, holder.state.known[message.id].status) == (DEAD, Status.UNKNOWN)
+    assert holder.state.open_turn is None
+
+
+@pytest.mark.parametrize(
+    ("step", "status"), [("claimed", Status.FAILED), ("sent", Status.UNKNOWN), ("finished", Status.COMPLETED)]
+)
+def test_a_message_whose_file_was_taken_away_by_hand_has_an_outcome(root: Root, step: str, status: Status) -> None:
+    message, entry = died_at(root, step)
+    root.queue("worker").path(entry).unlink()
+    holder = root.hold("worker")
+    assert holder.state.known[message.id].phase in (CLOSED, DEAD)
+    assert holder.state.known[message.id].status is status
+    assert holder.state.open_turn is None
+
+
+def test_unknown_fields_survive_the_queue_the_claim_and_the_way_back(root: Root) -> None:
+    message = root.message("worker")
+    data = encode(message)[:-2] + b',"color":"red"}\n'
+    (root.queue("worker").directory / "new" / f"{1:020d}-{message.id}.json").write_bytes(data)
+    holder = root.hold("worker")
+    (entry,) = holder.look_at_queue()
+    assert holder.claim(entry) is not None
+    holder.release()
+    holder = root.hold("worker")
+    (entry,) = holder.look_at_queue()
+    assert b'"color":"red"' in files.read(holder.queue.path(entry))
+
+
+def test_an_agent_whose_last_turn_ran_elsewhere_is_blocked_and_says_so_once(root: Root) -> None:
+    message, _ = died_at(root, "sent", owner=ELSEWHERE)
+    waiting = root.put("worker", "more")
+    for _ in range(3):
+        holder = root.hold("worker")
+        assert "another.host" in (holder.blocked or "")
+        assert holder.leave() is False
+    notices = [event for event in root.events("worker") if isinstance(event, events.Notice)]
+    assert [notice.code for notice in notices] == ["blocked"]
+    assert holder.state.word == "blocked"
+    assert root.boxes("worker") == {"new": [waiting.id], "cur": [message.id]}
+
+
+def test_a_blocked_agent_goes_on_once_what_blocked_it_is_gone(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    message, _ = died_at(root, "sent", owner=ELSEWHERE)
+    root.hold("worker").release()
+    monkeypatch.setattr("beam.broker.hold.tree.is_alive", lambda owner: False)
+    holder = root.hold("worker")
+    assert (holder.blocked, holder.state.blocked) == (None, None)
+    assert root.boxes("worker") == {"dead": [message.id]}
+    assert "unblocked" in [event.code for event in root.events("worker") if isinstance(event, events.Notice)]
+
+
+def test_a_lock_is_free_after_a_failed_recovery(root: Root) -> None:
+    root.hold("worker").release()
+    segment = next(root.place("worker").journal.iterdir())
+    segment.write_bytes(b"#" + segment.read_bytes())
+    with pytest.raises(DiskError, match=segment.name):
+        root.hold("worker")
+    lock = try_lock(root.place("worker").lock)
+    assert lock is not None
+    lock.release()
+
+
+def test_leftovers_of_dead_writers_and_turns_are_swept(root: Root) -> None:
+    place = root.place("worker")
+    (place.queue / "tmp" / "left").write_text("half")
+    (place.dir / "scratch" / "key").mkdir(parents=True)
+    root.hold("worker").release()
+    assert files.names(place.queue / "tmp") == []
+    assert not (place.dir / "scratch").exists()
+
+
+# -- what may not run --------------------------------------------------------------------------------------------------
+
+
+def refused(root: Root, agent: str = "worker") -> events.MessageDead:
+    holder = root.hold(agent)
+    (entry,) = holder.look_at_queue()
+    assert holder.claim(entry) is None
+    assert root.boxes(agent) == {"dead": [entry.id]}
+    dead = last(root, events.MessageDead, agent)
+    assert isinstance(dead, events.MessageDead)
+    holder.release()
+    return dead
+
+
+def test_a_message_is_run_until_its_deadline_and_not_after(root: Root) -> None:
+    root.put("worker", deadline="2023-11-14T22:13:20Z")  # now, to the second
+    holder = root.hold("worker")
+    assert holder.claim(holder.look_at_queue()[0]) is not None
+    holder.release()
+    root.put("other", deadline="2023-11-14T22:13:19Z", sender="asker", reply="queue")
+    dead = refused(root, "other")
+    assert (dead.reason, dead.status) == ("expired", Status.TIMEOUT)
+    (told,) = (root.place("asker").queue / "new").iterdir()
+    assert "its deadline passed" in decode(told.read_bytes()).text
+
+
+def test_a_message_of_too_many_hops_says_why_and_tells_nobody(root: Root) -> None:
+    root.put("worker", hops=20)
+    holder = root.hold("worker")
+    assert holder.claim(holder.look_at_queue()[0]) is not None
+    holder.release()
+    root.put("other", hops=21, sender="asker", reply="queue")
+    dead = refused(root, "other")
+    assert (dead.reason, dead.status, dead.detail) == (
+        "hops",
+        Status.LIMIT,
+        "21 hops in thread t: over the limit of 20",
+    )
+    assert root.boxes("asker") == {}
+
+
+def test_a_reply_to_a_session_that_was_put_aside_is_a_dead_letter(root: Root) -> None:
+    holder = root.hold("worker")
+    holder.record(events.SessionArchived(session_id="s1"))
+    holder.release()
+    root.put("worker", type="reply", for_session="s1")
+    dead = refused(root)
+    assert (dead.reason, "s1" in dead.detail) == ("no_such_session", True)
+
+
+def test_a_message_whose_file_goes_while_it_is_claimed_is_nobodys(root: Root) -> None:
+    root.put("worker")
+    holder = root.hold("worker")
+    (entry,) = holder.look_at_queue()
+    real = holder._refuses
+    holder._refuses = lambda message: (holder.queue.path(entry).unlink(), real(message))[1]  # type: ignore[method-assign]
+    assert holder.claim(entry) is None
+
+
+# -- turns that can't begin --------------------------------------------------------------------------------------------
+
+
+def test_a_message_to_an_agent_that_was_removed_ends_and_is_a_dead_letter(root: Root) -> None:
+    message = root.put("worker", sender="asker", reply="queue")
+    (root.base / "beam.yaml").write_text("agents:\n  asker: {mailbox: true}\n")
+    root.reload()
+    holder = root.hold("worker")
+    (entry,) = holder.look_at_queue()
+    assert asyncio.run(run(holder, entry)) == (message.id, Status.FAILED)
+    finished = last(root, events.TurnFinished)
+    assert isinstance(finished, events.TurnFinished)
+    assert (finished.turn, "worker" in (finished.reason or "")) == (None, True)
+    assert root.boxes("worker") == {"dead": [message.id]}
+    assert len(root.boxes("asker")["new"]) == 1
+    assert asyncio.run(holder.run_next(Stop())) is False
+    holder.release()
+
+
+def test_a_mailbox_is_never_run(root: Root) -> None:
+    message = root.put("box")
+    holder = root.hold("box")
+    assert asyncio.run(holder.run_next(Stop())) is False
+    assert root.boxes("box") == {"new": [message.id]}
+    assert holder.waits() is False
+    holder.release()
+
+
+def test_leaving_says_whether_something_waits(root: Root) -> None:
+    assert root.hold("worker").leave(start_worker=False) is False
+    root.put("worker")
+    assert root.hold("worker").leave(start_worker=False) is True
+
+
+def test_the_known_digest_is_that_of_the_message(root: Root) -> None:
+    message = root.put("worker")
+    holder = root.hold("worker")
+    holder.look_at_queue()
+    assert holder.state.known[message.id].digest == digest(message)

@@ -1,0 +1,161 @@
+"""Where replies go: once, to whoever asked, and never in circles for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from beam import events
+from beam.broker import route
+from beam.events import TurnFinished
+from beam.message import SessionContext, decode
+from beam.outcome import Class, Status
+from beam.state import Session, State
+from beam.store.lock import Lock, try_lock
+from tests.support.world import Root
+
+DONE = TurnFinished(turn=3, status=Status.COMPLETED, reply="yes")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    return Root(tmp_path)
+
+
+@pytest.fixture
+def other_is_held(root: Root) -> Iterator[Lock]:
+    """Somebody holds `other`, so that no worker is started for what comes."""
+    lock = try_lock(root.place("other").lock)
+    assert lock is not None
+    with lock:
+        yield lock
+
+
+def test_a_waited_for_reply_and_one_that_nobody_wants_go_nowhere(root: Root) -> None:
+    for mode, said in (("wait", "waited"), ("none", "none")):
+        message = root.message("worker", sender="asker", reply=mode)
+        assert route.reply(root.world, message, DONE, State()).reply == said
+    assert root.boxes("asker") == {}
+
+
+def test_a_reply_is_one_message_however_often_it_is_routed(root: Root) -> None:
+    context = SessionContext(session_id="s-asker")
+    message = root.message("worker", sender="asker", reply="queue", hops=4, session_context=context)
+    state = State(session=Session(session_id="s-worker"))
+    first = route.reply(root.world, message, DONE, state)
+    assert (first.reply, first.to) == ("queued", "asker")
+    assert route.reply(root.world, message, DONE, state) == first
+    (path,) = (root.place("asker").queue / "new").iterdir()
+    answer = decode(path.read_bytes())
+    assert (answer.id, answer.sender, answer.to, answer.type, answer.reply_to) == (
+        first.reply_id,
+        "worker",
+        "asker",
+        "reply",
+        message.id,
+    )
+    assert (answer.text, answer.hops, answer.thread, answer.reply) == ("yes", 5, "t", "queue")
+    assert (answer.session_context, answer.for_session) == (
+        SessionContext(session_id="s-worker", turn_number=3),
+        "s-asker",
+    )
+
+
+def test_a_reply_that_its_receiver_has_dealt_with_is_not_put_again(root: Root) -> None:
+    message = root.message("worker", sender="asker", reply="queue")
+    route.reply(root.world, message, DONE, State())
+    holder = root.hold("asker")
+    (entry,) = holder.look_at_queue()
+    claimed = holder.claim(entry)
+    assert claimed is not None
+    holder.close(*claimed, holder.record(DONE, message_id=entry.id))
+    holder.release()
+    route.reply(root.world, message, DONE, State())
+    assert root.boxes("asker") == {}
+
+
+def test_another_attempt_has_another_reply(root: Root) -> None:
+    for attempt in (1, 2):
+        message = root.message("worker", id="worker-1", sender="asker", reply="queue", attempt=attempt)
+        route.reply(root.world, message, DONE, State())
+    assert len(root.boxes("asker")["new"]) == 2
+
+
+@pytest.mark.parametrize("status", [Status.FAILED, Status.UNKNOWN, Status.TIMEOUT, Status.CANCELLED, Status.LIMIT])
+def test_a_turn_without_an_answer_is_told_and_ends_the_exchange(root: Root, status: Status) -> None:
+    message = root.message("worker", sender="asker", reply="queue")
+    class_ = Class.AUTH if status is Status.FAILED else None
+    finished = TurnFinished(status=status, class_=class_, reason="no key")
+    assert route.reply(root.world, message, finished, State()).reply == "queued"
+    (path,) = (root.place("asker").queue / "new").iterdir()
+    answer = decode(path.read_bytes())
+    assert answer.text.startswith(f"[beam] worker did not answer {message.id}: {status}")
+    assert answer.text.endswith("no key")
+    assert answer.reply == "none"
+
+
+def test_silence_is_not_delivered(root: Root) -> None:
+    message = root.message("worker", sender="asker", reply="queue")
+    closed = route.reply(root.world, message, TurnFinished(status=Status.COMPLETED, reply=" \n"), State())
+    assert (closed.reply, closed.detail) == ("none", "nothing was said")
+
+
+@pytest.mark.parametrize("sender", ["nobody", "human", "../etc"])
+def test_a_reply_to_who_is_no_agent_is_dead_and_makes_no_files(root: Root, sender: str) -> None:
+    message = root.message("worker", sender=sender, reply="queue")
+    closed = route.reply(root.world, message, DONE, State())
+    assert (closed.reply, closed.detail) == ("dead", f"no agent is called {sender}")
+    assert root.world.home.agents() == []
+
+
+def test_a_reply_to_a_removed_agent_is_said_in_both_journals(root: Root, other_is_held: Lock) -> None:
+    message = root.message("worker", sender="other", reply="queue")
+    (root.base / "beam.yaml").write_text("agents:\n  worker: {command: [cat]}\n")
+    root.reload()
+    closed = route.reply(root.world, message, DONE, State())
+    assert (closed.reply, closed.detail) == ("dead", "no agent is called other any more")
+    assert root.boxes("other") == {"new": [closed.reply_id]}
+
+
+def test_a_reply_to_a_session_that_was_put_aside_is_said_to_be_dead(root: Root, other_is_held: Lock) -> None:
+    other_is_held.release()
+    holder = root.hold("other")
+    holder.record(events.SessionArchived(session_id="s1"))
+    message = root.message("worker", sender="other", reply="queue", session_context=SessionContext(session_id="s1"))
+    closed = route.reply(root.world, message, DONE, State())
+    assert (closed.reply, closed.detail) == ("dead", "it answers session s1, which was put aside")
+    (entry,) = holder.look_at_queue()
+    assert holder.claim(entry) is None
+    assert root.boxes("other") == {"dead": [closed.reply_id]}
+    holder.release()
+
+
+def test_a_reply_of_too_many_hops_is_dead_for_both(root: Root) -> None:
+    message = root.message("worker", sender="asker", reply="queue", hops=20)
+    closed = route.reply(root.world, message, DONE, State())
+    assert (closed.reply, closed.detail) == ("dead", "21 hops in thread t: over the limit of 20")
+
+
+def test_a_full_queue_takes_replies_all_the_same(root: Root) -> None:
+    for number in range(root.world.limits.waiting):
+        root.put("asker", str(number))
+    message = root.message("worker", sender="asker", reply="queue")
+    assert route.reply(root.world, message, DONE, State()).reply == "queued"
+    assert len(root.boxes("asker")["new"]) == root.world.limits.waiting + 1
+
+
+def test_a_receiver_with_a_damaged_journal_stops_its_sender_not(root: Root) -> None:
+    root.hold("asker").release()
+    segment = next(root.place("asker").journal.iterdir())
+    segment.write_bytes(b"#\n")
+    closed = route.reply(root.world, root.message("worker", sender="asker", reply="queue"), DONE, State())
+    assert closed.reply == "dead"
+    assert segment.name in closed.detail
+
+
+def test_a_reply_that_got_no_turn_is_not_answered_in_turn(root: Root) -> None:
+    message = root.message("worker", type="reply", sender="asker", reply="queue")
+    assert route.reply(root.world, message, TurnFinished(status=Status.FAILED, reason="gone"), State()).reply == "none"
+    assert route.reply(root.world, message, DONE, State()).reply == "queued"

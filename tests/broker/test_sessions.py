@@ -1,0 +1,77 @@
+"""A vendor's session is driven by one root at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from beam import events
+from beam.broker.sessions import session_lock
+from beam.errors import LimitError
+from beam.outcome import Status
+from beam.turns.stop import Stop
+from tests.support.world import Root
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    return Root(tmp_path)
+
+
+def take(root: Root, session_id: str) -> None:
+    with session_lock(root.world, "claude", session_id):
+        pass
+
+
+def test_a_session_is_had_once_at_a_time(root: Root) -> None:
+    with session_lock(root.world, "claude", "s1"):
+        with pytest.raises(LimitError, match="claude session s1 is in a turn of another root"):
+            take(root, "s1")
+        with session_lock(root.world, "claude", "s2"), session_lock(root.world, "codex", "s1"):
+            pass
+    with session_lock(root.world, "claude", "s1"):
+        pass
+
+
+def test_a_turn_without_a_session_needs_no_lock(root: Root) -> None:
+    with session_lock(root.world, "claude", None), session_lock(root.world, "claude", None):
+        pass
+    assert not (Path(root.environ["HOME"]) / ".local").exists()
+
+
+@pytest.mark.parametrize("session_id", ["../../etc/passwd", "a b", "x" * 1000, "ä", "\ud800", ""])
+def test_any_text_is_a_sessions_id(root: Root, session_id: str) -> None:
+    with session_lock(root.world, "claude", session_id), pytest.raises(LimitError):
+        take(root, session_id)
+
+
+def test_sessions_of_other_programs_may_have_the_same_id(root: Root) -> None:
+    with session_lock(root.world, "command", "1", scope="/a"), session_lock(root.world, "command", "1", scope="/b"):
+        pass
+
+
+def test_a_message_whose_session_is_taken_ends_with_the_limit_and_can_be_retried(root: Root) -> None:
+    message = root.put("worker", sender="asker", reply="queue")
+    holder = root.hold("worker")
+    started = events.TurnStarted(owner=events.Owner(pid=1, start_ticks=1), turn_key="k", adapter="command", via="exec")
+    holder.record(started, turn=1)
+    holder.record(events.SessionStarted(session_id="s1"), turn=1)
+    holder.record(events.TurnClosed(), turn=1)
+    (entry,) = holder.look_at_queue()
+    claimed = holder.claim(entry)
+    assert claimed is not None
+
+    async def run() -> tuple[Status, str | None, int | None]:
+        outcome = await holder.run(*claimed, Stop())
+        return outcome.status, outcome.reason, outcome.turn
+
+    with session_lock(root.world, "command", "s1", scope=str(root.world.base)):
+        status, reason, turn = asyncio.run(run())
+    assert (status, turn) == (Status.LIMIT, None)
+    assert "is in a turn of another root" in (reason or "")
+    assert root.boxes("worker") == {"dead": [message.id]}
+    assert len(root.boxes("asker")["new"]) == 1
+    assert holder.running is None
+    holder.release()

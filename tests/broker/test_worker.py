@@ -1,0 +1,154 @@
+"""Workers: they drain a queue, leave nothing stranded, and stop when asked to."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from beam import files
+from beam.broker import worker
+from beam.broker.hold import Holder
+from beam.errors import DiskError
+from beam.home import Place
+from beam.message import Message
+from beam.outcome import Outcome
+from beam.store.lock import try_lock
+from beam.store.queue import Entry
+from beam.turns.stop import Stop
+from tests.support.world import Root
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    return Root(tmp_path)
+
+
+Run = Callable[[Holder, Entry, Message, Stop], None]
+
+
+def drain(root: Root, monkeypatch: pytest.MonkeyPatch, run: Run) -> list[str]:
+    """Drains `worker` with this in place of turns; the ids of the messages that were run."""
+    ran: list[str] = []
+
+    async def instead(holder: Holder, entry: Entry, message: Message, stop: Stop) -> Outcome | None:
+        ran.append(message.id)
+        run(holder, entry, message, stop)
+        return None
+
+    monkeypatch.setattr(Holder, "run", instead)
+    asyncio.run(worker.drain(root.world, root.place("worker")))
+    return ran
+
+
+def done(holder: Holder, entry: Entry, message: Message, stop: Stop) -> None:
+    holder.bury(entry, message, "dropped", "done")
+
+
+def test_all_that_waits_is_run_in_order(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = [root.put("worker", str(number)).id for number in range(3)]
+    assert drain(root, monkeypatch, done) == ids
+    assert try_lock(root.place("worker").lock) is not None
+
+
+def test_a_message_that_comes_while_the_worker_leaves_is_run(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, late = root.put("worker", "1"), root.message("worker", "late")
+    real = Holder.release
+
+    def released_then_put(holder: Holder) -> None:
+        if root.queue("worker").find(late.id) is None and late.id not in holder.state.known:
+            root.queue("worker").put(late, root.clock, root.world.limits)  # its sender sees the lock held
+            assert try_lock(holder.place.lock) is None
+        real(holder)
+
+    monkeypatch.setattr(Holder, "release", released_then_put)
+    assert drain(root, monkeypatch, done) == [first.id, late.id]
+
+
+def test_a_worker_does_not_wait_for_a_queue_that_somebody_else_holds(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root.put("worker")
+    with root.hold("worker")._lock:
+        assert drain(root, monkeypatch, done) == []
+
+
+def test_a_signal_stops_the_worker_and_what_waits_goes_on_waiting(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = root.put("worker", "1"), root.put("worker", "2")
+
+    def told_to_stop(holder: Holder, entry: Entry, message: Message, stop: Stop) -> None:
+        stop.ask("interrupted", by="a signal")
+        done(holder, entry, message, stop)
+
+    assert drain(root, monkeypatch, told_to_stop) == [first.id]
+    assert root.boxes("worker")["new"] == [second.id]
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_bug_in_one_turn_is_printed_and_the_rest_goes_on(
+    root: Root, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = root.put("worker", "1"), root.put("worker", "2")
+
+    def buggy(holder: Holder, entry: Entry, message: Message, stop: Stop) -> None:
+        if message.id == first.id:
+            raise ZeroDivisionError("in a turn")
+        done(holder, entry, message, stop)
+
+    assert drain(root, monkeypatch, buggy) == [first.id] * 3 + [second.id]
+    assert capsys.readouterr().err.count("ZeroDivisionError: in a turn") == 3
+    assert root.boxes("worker") == {"dead": [first.id, second.id]}
+
+
+def test_a_bug_that_stands_in_the_way_of_everything_ends_the_worker(
+    root: Root, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root.put("worker")
+
+    def broken(holder: Holder) -> list[Entry]:
+        raise ZeroDivisionError("in the queue")
+
+    monkeypatch.setattr(Holder, "look_at_queue", broken)
+    with pytest.raises(ZeroDivisionError):
+        drain(root, monkeypatch, done)
+    assert capsys.readouterr().err.count("ZeroDivisionError: in the queue") == 3
+    assert try_lock(root.place("worker").lock) is not None
+
+
+def test_a_disk_error_ends_the_worker(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    root.put("worker")
+
+    def full(holder: Holder, entry: Entry, message: Message, stop: Stop) -> None:
+        raise DiskError("can't write: No space left on device")
+
+    with pytest.raises(DiskError):
+        drain(root, monkeypatch, full)
+    assert try_lock(root.place("worker").lock) is not None
+
+
+def test_a_worker_is_started_only_where_nobody_holds_the_agent_and_never_for_a_mailbox(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Place] = []
+    monkeypatch.setattr(worker, "start", lambda world, place: started.append(place))
+    lock = try_lock(root.place("worker").lock)
+    assert lock is not None
+    worker.ensure(root.world, root.place("worker"))
+    worker.ensure(root.world, root.place("box"))
+    assert started == []
+    lock.release()
+    worker.ensure(root.world, root.place("worker"))
+    assert started == [root.place("worker")]
+    assert try_lock(root.place("worker").lock) is not None
+
+
+def test_a_worker_that_can_not_be_started_is_said(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker.sys, "executable", str(root.base / "none"))
+    before = sorted(Path("/dev/fd").iterdir())
+    with pytest.raises(DiskError, match="can't start a worker"):
+        worker.start(root.world, root.place("worker"))
+    assert sorted(Path("/dev/fd").iterdir()) == before
+    assert files.names(root.place("worker").dir).count("worker.log") == 1

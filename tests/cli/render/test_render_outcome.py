@@ -1,0 +1,80 @@
+"""An outcome on stdout and stderr: what is printed for which status, and the one diagnostic."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from beam import events
+from beam.cli.context import Context
+from beam.cli.render.outcome import Printer, diagnosis, summary
+from beam.outcome import Class, Outcome, Status, Usage, exit_code
+
+
+def outcome(status: Status, class_: Class | None = None, **fields: object) -> Outcome:
+    code = int(exit_code(status, class_))
+    values = {"message_id": "a-1", "agent": "a", "turn": 1, "attempt": 1, "exit_code": code, **fields}
+    return Outcome(status=status, class_=class_, **values)  # type: ignore[arg-type]
+
+
+def printed(value: Outcome, capsys: pytest.CaptureFixture[str], **options: bool) -> tuple[int, str, str]:
+    printer = Printer(as_json=options.get("as_json", False), as_events=False, call=Context())
+    code = printer.outcome(value)
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+@pytest.mark.parametrize("status", [Status.COMPLETED, Status.TRUNCATED, Status.REFUSED, Status.DENIED])
+def test_an_answer_is_printed(status: Status, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = printed(outcome(status, reply="said"), capsys)
+    assert (code, out) == (int(exit_code(status, None)), "said\n")
+    assert err.count("\n") == (code != 0)
+
+
+@pytest.mark.parametrize("status", [Status.FAILED, Status.TIMEOUT, Status.CANCELLED, Status.LIMIT, Status.UNKNOWN])
+def test_what_is_no_answer_never_gets_on_stdout(status: Status, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = printed(outcome(status, reply="partial", reason="why"), capsys)
+    assert (code != 0, out, err.count("\n")) == (True, "", 1)
+    assert err.startswith("beam: a: ")
+    assert "why" in err
+
+
+def test_as_json_it_is_one_object_and_a_failure_has_its_line_too(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = printed(outcome(Status.FAILED, Class.AUTH, reason="no key"), capsys, as_json=True)
+    assert (code, json.loads(out)["class"], err.count("\n")) == (1, "auth", 1)
+
+
+def test_a_reply_ends_with_one_newline(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(outcome(Status.COMPLETED, reply="x\n"), capsys)[1] == "x\n"
+    assert printed(outcome(Status.COMPLETED, reply=""), capsys)[1] == ""
+
+
+def test_a_lost_session_and_blanked_secrets_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
+    _, _, err = printed(outcome(Status.COMPLETED, reply="x", session="lost", redacted=2), capsys)
+    assert len(err.splitlines()) == 2
+
+
+def test_a_diagnosis_names_the_agent_the_class_and_the_next_step() -> None:
+    assert diagnosis(outcome(Status.FAILED, Class.AUTH, reason="no key")).startswith("a: failed (auth): no key; log in")
+    assert "beam queue retry a-1" in diagnosis(outcome(Status.UNKNOWN))
+    assert diagnosis(outcome(Status.CANCELLED, reason="stopped by x")) == "a: cancelled: stopped by x [a-1]"
+
+
+def test_a_summary_leaves_out_what_nobody_knows() -> None:
+    assert summary(outcome(Status.COMPLETED)) == "a turn 1"
+    full = outcome(
+        Status.COMPLETED, duration_s=1.25, cost_usd=0.5, model="m", usage=Usage(input_tokens=3, output_tokens=0)
+    )
+    assert summary(full) == "a turn 1 · 1.2 s · 3 in · 0 out · $0.5000 · m"
+
+
+def test_events_leave_out_what_follows_the_outcome(capsys: pytest.CaptureFixture[str]) -> None:
+    printer = Printer(as_json=False, as_events=True, call=Context())
+    finished = events.TurnFinished(attempt=1, status=Status.FAILED, exit_code=1)
+    for body in (events.Text(text="t"), finished, events.TurnClosed(attempt=1), events.MessageDead(reason="failed")):
+        printer.event(body)
+    types = [json.loads(line)["type"] for line in capsys.readouterr().out.splitlines()]
+    assert types == ["text", "turn.finished"]
+    Printer(as_json=False, as_events=True, call=Context()).event(events.MessageDead(reason="expired"))
+    assert json.loads(capsys.readouterr().out)["type"] == "message.dead"

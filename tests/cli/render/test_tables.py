@@ -1,0 +1,37 @@
+"""Tables: tabs for programs, columns for people."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam.cli.render.tables import ago, columns, pairs
+from beam.clock import rfc3339
+
+
+def test_on_a_terminal_columns_line_up_and_fit(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    columns(("NAME", "TEXT"), [("a", "word " * 30), ("longer", "\x1b[2J")], wide=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert {line.index(text) for line, text in zip(lines, ("TEXT", "word", "␛[2J"), strict=True)} == {8}
+    assert max(map(len, lines)) <= 40
+    assert lines[1].rstrip().endswith("…")
+
+
+def test_pairs_line_up(capsys: pytest.CaptureFixture[str]) -> None:
+    pairs([("a", "1"), ("long", "\x1b")])
+    assert capsys.readouterr().out == "a     1\nlong  ␛\n"
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(0, "0s"), (59, "59s"), (61, "1m"), (7300, "2h"), (200_000, "2d")])
+def test_times_are_said_in_one_unit(seconds: int, shown: str) -> None:
+    import time
+
+    assert ago(rfc3339(time.time_ns() - seconds * 1_000_000_000)) == shown
+
+
+def test_a_time_in_the_future_is_now_and_nonsense_is_unknown() -> None:
+    assert ago("2999-01-01T00:00:00Z") == "0s"
+    assert ago("soon") == "?"

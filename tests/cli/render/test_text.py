@@ -1,0 +1,51 @@
+"""Control characters are shown to a person, never obeyed by a terminal; a pipe gets the exact text."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam.cli.render.text import one_line, safe, visible, write
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain\ttext\n", "plain\ttext\n"),
+        ("\x1b[2J", "␛[2J"),
+        ("\x1b]0;t\x07", "␛]0;t␇"),
+        ("a\rb", "a␍b"),
+        ("a\r\nb", "a\nb"),
+        ("\x7f", "␡"),
+        ("\x9b31m", "<U+009B>31m"),
+        ("\u202eabc", "<U+202E>abc"),
+    ],
+)
+def test_control_characters_are_shown(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+@given(st.text())
+def test_nothing_that_a_terminal_obeys_is_left(text: str) -> None:
+    assert not any((ord(char) < 0x20 and char not in "\n\t") or 0x7F <= ord(char) < 0xA0 for char in visible(text))
+
+
+@given(st.text(), st.integers(1, 40))
+def test_one_line_is_one_line_and_no_longer_than_wanted(text: str, width: int) -> None:
+    line = one_line(text, width)
+    assert len(line) <= width
+    assert "\n" not in line
+
+
+def test_a_pipe_gets_the_exact_text() -> None:
+    assert safe("\x1b[2J", io.StringIO()) == "\x1b[2J"
+
+
+def test_what_an_encoding_can_not_say_is_replaced() -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    write(stream, "é\udcff!")
+    stream.flush()
+    assert stream.buffer.getvalue() == b"??!"  # type: ignore[attr-defined]

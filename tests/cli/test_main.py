@@ -1,0 +1,52 @@
+"""The entrance: every error comes up here, and the exit code goes out."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam import __version__
+from beam.cli import app, main
+
+
+def test_the_version_is_printed_from_anywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["--version"]) == 0
+    assert main.run(["-q", "--version"]) == 0
+    assert capsys.readouterr().out == f"beam {__version__}\n" * 2
+
+
+def test_help_is_a_command_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["help", "wait"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: beam wait")
+
+
+def test_an_error_becomes_its_exit_code_and_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["nonsense"]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert said.err.startswith("beam: no command of beam is called 'nonsense'")
+
+
+def test_a_misspelt_command_is_told_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["queue", "lst"]) == 2
+    assert "did you mean `beam queue list`?" in capsys.readouterr().err
+
+
+def test_every_command_is_in_the_help_with_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run([]) == 0
+    out = capsys.readouterr().out
+    for name, (section, _, line) in app.COMMANDS.items():
+        assert f"\n  {name} " in out
+        assert f"{section}:\n" in out
+        assert line.split(",")[0][:30] in out
+
+
+def test_every_command_of_the_table_can_be_imported() -> None:
+    import typer.main
+
+    group = typer.main.get_command(app.app)
+    assert isinstance(group, app.Commands)
+    with group.make_context("beam", ["--help"], resilient_parsing=True) as ctx:
+        for name in app.COMMANDS:
+            command = group.get_command(ctx, name)
+            assert command is not None, name
+            assert command.help, name

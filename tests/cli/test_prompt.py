@@ -1,0 +1,79 @@
+"""The prompt of a command line: order, parting, and what is left alone."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from beam.cli import prompt
+from beam.cli.context import Context
+from beam.errors import NotFoundError, UsageError
+
+
+@pytest.fixture
+def call(tmp_path: Path) -> Context:
+    return Context(directory=str(tmp_path))
+
+
+def stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+def test_words_are_joined_by_spaces(call: Context) -> None:
+    assert prompt.read(["a", "b c"], [], call) == "a b c"
+
+
+def test_files_follow_parted_by_blank_lines(call: Context, tmp_path: Path) -> None:
+    (tmp_path / "one").write_text("1\n")
+    (tmp_path / "two").write_text("2\n\n")
+    assert prompt.read(["say"], ["one", "two"], call) == "say\n\n1\n\n2"
+
+
+def test_a_dash_stands_for_stdin_where_it_stands(call: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin(monkeypatch, b"piped\n")
+    assert prompt.read(["before", "-", "after"], [], call) == "before\n\npiped\n\nafter"
+
+
+def test_stdin_alone_is_taken_as_it_is(call: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin(monkeypatch, b"  line\n\n")
+    assert prompt.read([], [], call) == "  line\n\n"
+
+
+def test_bytes_that_are_no_text_are_replaced_with_a_note(
+    call: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stdin(monkeypatch, b"a\xffb")
+    assert prompt.read([], [], call) == "a\ufffdb"
+    assert prompt.read([os.fsdecode(b"c\xff")], [], call) == "c\ufffd"
+    assert capsys.readouterr().err.count("U+FFFD") == 2
+
+
+def test_a_missing_file_is_not_found(call: Context) -> None:
+    with pytest.raises(NotFoundError, match="absent"):
+        prompt.read([], ["absent"], call)
+
+
+def test_an_access_is_one_of_four_words() -> None:
+    assert [prompt.access(word) for word in ("read", "edit", "full", "ask", None)] == [
+        "read",
+        "edit",
+        "full",
+        "ask",
+        None,
+    ]
+    with pytest.raises(UsageError, match="--access root"):
+        prompt.access("root")
+
+
+def test_a_schema_is_a_json_object(call: Context, tmp_path: Path) -> None:
+    (tmp_path / "good").write_text('{"type": "object"}')
+    (tmp_path / "list").write_text("[]")
+    (tmp_path / "bad").write_text("{")
+    assert prompt.schema(None, call) is None
+    assert prompt.schema("good", call) == '{"type": "object"}'
+    for name in ("list", "bad"):
+        with pytest.raises(UsageError, match=name):
+            prompt.schema(name, call)

@@ -1,0 +1,87 @@
+"""Start-up is a feature: what a command does not use, it does not import."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.cli import Cli
+
+pytestmark = pytest.mark.acceptance
+
+HEAVY = ("asyncio", "yaml", "rich", "pydantic", "watchfiles", "http", "ssl", "unittest", "xml", "email")
+REPORT = """
+import json, sys
+from beam.cli.main import main
+sys.argv = ["beam", *sys.argv[1:]]
+try:
+    main()
+except SystemExit:
+    pass
+finally:
+    sys.stderr.write("\\n" + json.dumps(sorted({name.partition(".")[0] for name in sys.modules} | set(sys.modules))))
+"""
+
+
+def imported(beam: Cli, *args: str) -> set[str]:
+    """The modules that the command had imported when it ended, in a fresh interpreter."""
+    done = subprocess.run(
+        [sys.executable, "-c", REPORT, *args],
+        cwd=beam.project,
+        env=beam.env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    return set(json.loads(done.stderr.decode().splitlines()[-1]))
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--help"],
+        ["send", "--help"],
+        ["send", "scripted", "hi", "--no-wait"],
+        ["wait", "PUT"],
+        ["show", "PUT"],
+        ["log", "scripted"],
+        ["log", "scripted", "--json"],
+        ["watch", "--now"],
+        ["status"],
+        ["queue", "list"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_imports_nothing_heavy_that_it_does_not_use(beam: Cli, args: list[str]) -> None:
+    message = beam("send", "scripted", "before", "--json").json["message_id"]
+    found = imported(beam, *(message if word == "PUT" else word for word in args))
+    assert [name for name in HEAVY if name in found] == []
+
+
+def test_the_version_needs_no_parser_of_command_lines(beam: Cli) -> None:
+    found = imported(beam, "--version")
+    assert [name for name in (*HEAVY, "typer", "msgspec", "pathlib", "subprocess") if name in found - {"pathlib"}] == []
+
+
+def test_a_put_imports_no_holder_and_no_journal(beam: Cli) -> None:
+    found = imported(beam, "send", "scripted", "hi", "--no-wait")
+    assert [
+        name for name in ("beam.broker.hold", "beam.turns.exec", "beam.store.journal", "beam.cli.see") if name in found
+    ] == []
+
+
+def test_yaml_is_imported_only_where_there_is_a_beam_yaml(beam: Cli) -> None:
+    assert "yaml" not in imported(beam, "status")
+    beam.config("agents:\n  a: {adapter: scripted}\n")
+    assert "yaml" in imported(beam, "status")
+
+
+def test_importing_the_api_is_light(beam: Cli) -> None:
+    code = "import json, sys, beam.api; sys.stderr.write(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, timeout=60)
+    found = set(json.loads(done.stderr))
+    assert [name for name in (*HEAVY, "typer", "subprocess") if name in found] == []

@@ -1,0 +1,155 @@
+"""One message to its outcome: the durable order of a turn, whatever goes wrong before it begins."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from pathlib import Path
+
+import pytest
+
+from beam import events
+from beam.agents.base import Verdict
+from beam.broker.hold import Holder
+from beam.broker.order import order_of
+from beam.errors import BeamError, ConfigError, DiskError, LimitError, NotFoundError, UnsupportedError, UntrustedError
+from beam.events import TurnFinished
+from beam.message import Options
+from beam.outcome import Class, Status
+from beam.process import tree
+from beam.turns.order import Order
+from beam.turns.run import finished_of, refusal, run
+from beam.turns.stop import Reason, Stop
+from tests.support.world import Root
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    return Root(tmp_path)
+
+
+def ordered(root: Root, agent: str = "worker", **fields: object) -> tuple[Holder, Order]:
+    root.put(agent, **fields)
+    holder = root.hold(agent)
+    (entry,) = holder.look_at_queue()
+    claimed = holder.claim(entry)
+    assert claimed is not None
+    return holder, order_of(holder, claimed[1])
+
+
+def play(root: Root, holder: Holder, order: Order) -> TurnFinished:
+    def record(body: events.Event, *, sync: bool = False) -> events.Event:
+        return holder.record(body, turn=order.turn, message_id=order.message.id, sync=sync)
+
+    async def turn() -> TurnFinished:
+        return await run(order, record, Stop(), root.clock, lambda: None)
+
+    return asyncio.run(turn())
+
+
+def told(root: Root, agent: str = "worker") -> list[str]:
+    return [type(event).__name__ for event in root.events(agent)]
+
+
+@pytest.mark.acceptance
+def test_a_turn_writes_its_steps_in_their_order(root: Root) -> None:
+    holder, order = ordered(root)
+    finished = play(root, holder, order)
+    assert (finished.status, finished.reply, finished.exit_code, finished.via) == (Status.COMPLETED, "hi", 0, "exec")
+    kinds = told(root)
+    order_of_steps = ["MessageClaimed", "TurnStarted", "AgentStarted", "PromptSent", "AgentExited", "TurnFinished"]
+    assert [kind for kind in kinds if kind in order_of_steps] == order_of_steps
+    assert not order.scratch.exists()
+
+
+@pytest.mark.acceptance
+@pytest.mark.parametrize("body", [events.TurnStarted, events.AgentStarted, events.PromptSent, events.TurnFinished])
+def test_a_journal_that_can_not_be_written_ends_the_turn_and_its_processes(
+    root: Root, body: type[events.Event]
+) -> None:
+    holder, order = ordered(root)
+    pids: list[int] = []
+
+    def record(event: events.Event, *, sync: bool = False) -> events.Event:
+        if isinstance(event, events.AgentStarted):
+            pids.extend((event.pid, event.guard_pid))
+        if isinstance(event, body):
+            raise DiskError(f"can't write: {errno.ENOSPC}")
+        return holder.record(event, turn=order.turn, message_id=order.message.id, sync=sync)
+
+    async def turn() -> None:
+        await run(order, record, Stop(), root.clock, lambda: None)
+
+    with pytest.raises(DiskError):
+        asyncio.run(turn())
+    assert all(tree.start_ticks(pid) is None for pid in pids)
+    assert not order.scratch.exists()
+
+
+@pytest.mark.parametrize(
+    ("agent", "options", "class_"),
+    [
+        ("worker", Options(via="terminal"), Class.UNSUPPORTED),
+        ("worker", Options(schema="{}"), Class.UNSUPPORTED),
+        ("worker", Options(access="full"), Class.UNSUPPORTED),
+        ("box", Options(), Class.UNSUPPORTED),
+    ],
+)
+def test_what_can_not_be_done_is_an_outcome_and_nothing_is_started(
+    root: Root, agent: str, options: Options, class_: Class
+) -> None:
+    holder, order = ordered(root, agent, options=options)
+    finished = play(root, holder, order)
+    assert (finished.status, finished.class_) == (Status.FAILED, class_)
+    assert finished.reason
+    assert "AgentStarted" not in told(root, agent)
+    assert "PromptSent" not in told(root, agent)
+    assert holder.state.turn == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "class_"),
+    [
+        (UnsupportedError("no"), Status.FAILED, Class.UNSUPPORTED),
+        (NotFoundError("no", kind="not_installed"), Status.FAILED, Class.NOT_INSTALLED),
+        (NotFoundError("no"), Status.FAILED, Class.BAD_REQUEST),
+        (ConfigError("no"), Status.FAILED, Class.BAD_REQUEST),
+        (UntrustedError("no"), Status.FAILED, Class.BAD_REQUEST),
+        (LimitError("no"), Status.LIMIT, None),
+    ],
+)
+def test_a_refusal_is_a_verdict_with_its_reason(error: BeamError, status: Status, class_: Class | None) -> None:
+    verdict = refusal(error)
+    assert (verdict.status, verdict.class_, verdict.reason) == (status, class_, "no")
+
+
+@pytest.mark.parametrize(
+    ("reason", "status", "class_"),
+    [
+        ("timeout", Status.TIMEOUT, None),
+        ("idle", Status.TIMEOUT, Class.STALLED),
+        ("cancelled", Status.CANCELLED, None),
+        ("interrupted", Status.CANCELLED, None),
+        ("broken", Status.FAILED, Class.CRASHED),
+    ],
+)
+def test_who_stopped_a_turn_decides_its_outcome_unless_it_completed(
+    root: Root, reason: Reason, status: Status, class_: Class | None
+) -> None:
+    _, order = ordered(root)
+    stop = Stop()
+    stop.ask(reason, by="ann")
+    failed = Verdict(status=Status.FAILED, class_=Class.CRASHED, reason="signal")
+    finished = finished_of(order, failed, stop, "exec", 1.23456)
+    assert (finished.status, finished.class_, finished.duration_s) == (status, class_, 1.235)
+    completed = finished_of(order, Verdict(status=Status.COMPLETED), stop, "exec", 1.0)
+    assert (completed.status, completed.exit_code) == (Status.COMPLETED, 0)
+
+
+def test_a_session_is_new_resumed_or_what_the_adapter_says(root: Root) -> None:
+    _, order = ordered(root)
+    done = Verdict(status=Status.COMPLETED, session_id="s1")
+    assert finished_of(order, done, Stop(), "exec", 1.0).session == "new"
+    lost = Verdict(status=Status.COMPLETED, session_id="s1", session="lost")
+    assert finished_of(order, lost, Stop(), "exec", 1.0).session == "lost"
+    assert finished_of(order, Verdict(status=Status.COMPLETED), Stop(), "exec", 1.0).session is None

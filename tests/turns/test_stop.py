@@ -1,0 +1,72 @@
+"""The wish to end a turn: the first reason counts, the second wish means at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+from beam.turns.signals import STOPPING, stopping
+from beam.turns.stop import Stop
+
+
+def test_the_first_reason_counts_and_a_second_person_makes_it_hard() -> None:
+    async def ask() -> Stop:
+        stop = Stop()
+        assert (stop.reason, stop.hard) == (None, False)
+        stop.ask("timeout")
+        stop.ask("idle")
+        assert (stop.reason, stop.hard) == ("timeout", False)
+        stop.ask("interrupted", by="ann")
+        return stop
+
+    stop = asyncio.run(ask())
+    assert (stop.reason, stop.by, stop.hard) == ("timeout", None, True)
+
+
+def test_waiting_ends_with_a_wish_or_with_the_time() -> None:
+    async def wait() -> None:
+        stop = Stop()
+        await stop.wait(0.0)
+        asyncio.get_running_loop().call_soon(stop.ask, "cancelled")
+        await asyncio.wait_for(stop.wait(60), 10)
+        assert stop.reason == "cancelled"
+        asyncio.get_running_loop().call_soon(stop.ask, "cancelled")
+        await asyncio.wait_for(stop.wait(60), 10)
+        assert stop.hard
+
+    asyncio.run(wait())
+
+
+def test_signals_are_wishes_inside_and_what_they_were_outside() -> None:
+    before = [signal.getsignal(number) for number in STOPPING]
+
+    async def run() -> tuple[Stop, list[signal.Signals]]:
+        stop = Stop()
+        with stopping(stop, by="a test") as came:
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                os.kill(os.getpid(), number)
+                await asyncio.wait_for(stop.wait(60), 10)
+        return stop, came
+
+    stop, came = asyncio.run(run())
+    assert (stop.reason, stop.by, stop.hard) == ("interrupted", "a test", True)
+    assert came == [signal.SIGTERM, signal.SIGHUP]
+    assert [signal.getsignal(number) for number in STOPPING] == before
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    async def run() -> Stop:
+        stop = Stop()
+        with stopping(stop, by="a test"):
+            os.kill(os.getpid(), signal.SIGHUP)
+            await asyncio.sleep(0)
+        return stop
+
+    try:
+        assert asyncio.run(run()).reason is None
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
