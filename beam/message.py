@@ -39,8 +39,8 @@ class SessionContext(Struct, frozen=True, kw_only=True):
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """What the sender asks of the turn; null leaves it to the agent's settings. `timeout` is seconds; `schema` is the JSON
-    Schema itself, as text; `via` a face (exec, dialogue, terminal)."""
+    """What the sender asks of the turn; null leaves it to the agent's settings. `timeout` is seconds; `schema` is the
+    JSON Schema itself, as text; `via` a face (exec, dialogue, terminal)."""
 
     access: Access | None = None
     model: str | None = None

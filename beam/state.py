@@ -1,7 +1,7 @@
 """The state of one agent: a pure fold over its journal's events.
 
-No clock, no I/O: folding the same events twice gives the same bytes. `fold` leaves its argument alone; `apply` is the same
-step in place, for the one who owns the state.
+No clock, no I/O: folding the same events twice gives the same bytes. `fold` leaves its argument alone; `apply` is the
+same step in place, for the one who owns the state.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ QUEUED, CLAIMED, STARTED, SENT, FINISHED, CLOSED, DEAD = (
 
 class Known(Struct, kw_only=True):
     """What the journal knows of a message. `phase` is the last durable step of its current `attempt`; `outcome_seq` is
-    where its last outcome stands (turn.finished or message.dead), null before; `revision` counts edits; `deaths` counts holders that died before
-    the prompt left; `at` is when it was last heard of."""
+    where its last outcome stands (turn.finished or message.dead), null before; `revision` counts edits; `deaths` counts
+    holders that died before the prompt left; `at` is when it was last heard of."""
 
     phase: str
     attempt: int = 1

@@ -65,7 +65,7 @@ def test_lone_surrogates_from_an_agent_are_no_crash(beam: Cli) -> None:
     beam.config(r"""
 agents:
   odd:
-    command: [printf, '%s\n', '{"reply": "a\\ud800b"}']
+    command: [printf, '%s\n', '{"reply": "a\ud800b"}']
     format: json
     reply_path: reply
 """)

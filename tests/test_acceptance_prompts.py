@@ -53,6 +53,11 @@ def test_a_prompt_over_the_limit_is_refused_with_its_size(beam: Cli) -> None:
     assert beam.box("scripted", "new") == []
 
 
+@pytest.mark.parametrize("command", ["yes | beam send scripted", "beam send scripted -f /dev/zero"])
+def test_a_prompt_without_end_is_refused(beam: Cli, command: str) -> None:
+    refused(beam.shell(command), 7, "more than 67108864 bytes")
+
+
 def test_a_prompt_of_exactly_the_limit_arrives_whole(beam: Cli) -> None:
     beam.config(ECHO)
     text = "é" * (512 * 1024)

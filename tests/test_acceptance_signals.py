@@ -140,6 +140,20 @@ def test_an_interrupt_before_anything_was_put_leaves_nothing(tester: Cli) -> Non
     assert not tester.root.exists()
 
 
+@pytest.mark.parametrize("moment", [0.15, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6])
+def test_an_interrupt_at_any_moment_leaves_nothing_half_done(tester: Cli, moment: float) -> None:
+    process = tester.start("send", "tester", "quick")
+    time.sleep(moment)
+    process.send_signal(signal.SIGINT)
+    done = end(process)
+    assert done.code in (0, 130), done
+    assert len(done.err.splitlines()) <= 1, done
+    assert (tester.box("tester", "cur"), tester.box("tester", "new")) == ([], [])
+    types = tester.types("tester")
+    assert types.count("turn.started") == types.count("turn.closed")
+    nothing_runs(tester)
+
+
 def test_an_interrupt_of_a_watch_is_its_ordinary_end(tester: Cli) -> None:
     tester("send", "tester", "hi")
     process = tester.start("watch", "--json")

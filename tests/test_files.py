@@ -34,6 +34,21 @@ def test_a_published_file_is_private_whole_and_leaves_nothing_behind(tmp_path: P
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
+@pytest.mark.parametrize("count", [3, 100])
+def test_several_new_files_are_each_whole_and_private(count: int, tmp_path: Path) -> None:
+    contents = {tmp_path / str(number): b"x" * number for number in range(count)}
+    files.write_many(contents)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == contents
+    assert {stat.S_IMODE(path.stat().st_mode) for path in contents} == {0o600}
+
+
+@pytest.mark.parametrize("count", [3, 100])
+def test_one_of_several_that_cannot_be_written_is_told(count: int, tmp_path: Path) -> None:
+    contents = {tmp_path / str(number): b"" for number in range(count)} | {tmp_path / "no" / "where": b""}
+    with pytest.raises(DiskError, match="no/where"):
+        files.write_many(contents)
+
+
 def test_a_file_is_replaced_and_nothing_else_stays(tmp_path: Path) -> None:
     files.replace(tmp_path / "a", b"one")
     files.replace(tmp_path / "a", b"two")

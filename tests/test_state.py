@@ -46,6 +46,11 @@ BODIES = st.one_of(
         events.AgentStarted, pid=st.just(5), start_ticks=st.just(6), guard_pid=st.just(7), guard_start_ticks=st.just(8)
     ),
     st.builds(events.AgentExited),
+    st.builds(
+        events.UsageSeen,
+        usage=st.just(Usage()),
+        total=st.none() | st.builds(Usage, input_tokens=st.none() | st.integers(0, 9)),
+    ),
     st.builds(events.PromptSent),
     st.builds(
         events.TurnFinished,
@@ -155,6 +160,17 @@ def test_only_deaths_in_a_row_are_counted() -> None:
     died = events.MessageRequeued(attempt=1, reason="holder_died")
     assert state_after(died, died).known["a-1"].deaths == 2
     assert state_after(died, died, events.MessageRequeued(attempt=2, reason="retry")).known["a-1"].deaths == 0
+
+
+def test_the_clis_own_running_total_goes_with_its_session_and_into_no_other() -> None:
+    total = Usage(input_tokens=90, output_tokens=7)
+    counted = [events.SessionStarted(session_id="s1"), events.UsageSeen(usage=total, total=total)]
+    resumed = [events.SessionResumed(session_id="s1"), events.UsageSeen(usage=Usage(input_tokens=1))]
+    after = state_after(STARTED, *counted, *resumed).session
+    assert after is not None and after.carried == total
+    for other in (events.SessionStarted(session_id="s2"), events.SessionLost(session_id="s1")):
+        session = state_after(STARTED, *counted, other).session
+        assert session is None or session.carried is None
 
 
 def test_recorded_processes_are_the_guard_and_the_agent_until_they_are_gone() -> None:

@@ -234,11 +234,17 @@ class Native(Struct, frozen=True):
 
 def native(line: bytes) -> Native | None:
     """The JSON object of a line, tolerantly: invalid UTF-8 and lone surrogates become U+FFFD. None for anything else."""
+    value = json_object(line)
+    return None if value is None else Native(value, line.decode("utf-8", "replace"))
+
+
+def json_object(line: bytes) -> dict[str, Any] | None:
+    """The JSON object that the line is, as tolerantly as `native`, which also gives its text. None for anything else."""
     try:
         value = document(line)
     except ValueError:
         return None
-    return Native(value, line.decode("utf-8", "replace")) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def document(data: bytes) -> Any:

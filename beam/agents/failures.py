@@ -25,11 +25,9 @@ _BY_WORDS = (
     (r"authenticat|unauthorized|invalid api key|api key|not logged in|permission_error|forbidden", Class.AUTH),
     (r"overloaded|internal ?server ?error|service ?unavailable|bad gateway|server_error", Class.OVERLOADED),
     (r"timed? ?out|timeout", Class.STALLED),
-    (
-        r"econnrefused|econnreset|enotfound|socket hang up|connect(ion)? (error|refused|reset|to api|failed)|unable to connect"
-        r"|fetch failed|connection (was )?(closed|lost)|cannot connect|network|premature close|terminated|apiconnection",
-        Class.NETWORK,
-    ),
+    (r"econn(refused|reset)|enotfound|socket hang up|apiconnection|network|premature close|terminated", Class.NETWORK),
+    (r"connect(ion)? (error|refused|reset|to api|failed)|(unable to|cannot) connect|fetch failed", Class.NETWORK),
+    (r"connection (was )?(closed|lost)", Class.NETWORK),
     (r"model.{0,40}(not found|does not exist|unknown)|not.?found|bad.?request|invalid.?request", Class.BAD_REQUEST),
 )
 _STATUS = re.compile(r"(?<![\w.-])([45]\d\d)(?![\w.-])")  # no part of an id or a version

@@ -1,17 +1,18 @@
-"""What headless CLIs have in common: what a turn may ask of one, how its lines are read, and the verdict on what was heard.
+"""What headless CLIs have in common: what a turn may ask, how lines are read, and the verdict on what was heard.
 
 A decoder fills a `Heard` and hands it to `verdict`. Must not know any CLI.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import msgspec
 from msgspec import Struct
 
 from beam import events
-from beam.agents.base import Capabilities, Exit, Turn, Verdict, died, last_line, native, raw_json
+from beam.agents.base import Capabilities, Exit, Turn, Verdict, died, json_object, last_line, raw_json
 from beam.agents.failures import class_of
 from beam.agents.fields import Object
 from beam.errors import UnsupportedError
@@ -19,6 +20,7 @@ from beam.events import Event
 from beam.limits import DEFAULT
 from beam.outcome import Class, Denial, SessionNote, Status, Usage
 
+_COLOURS = re.compile(r"\x1b\[[\d;]*m")
 _STOPPED = {"timeout": Status.TIMEOUT, "idle": Status.TIMEOUT}
 
 
@@ -61,7 +63,7 @@ def argument(name: str, what: str, value: str) -> str:
 
 
 def prompt_argument(name: str, text: str) -> str:
-    """The prompt for a CLI that takes it as an argument only. Raises UnsupportedError for one that no argument can be."""
+    """The prompt for a CLI that takes it as an argument only. Raises UnsupportedError for one that none can be."""
     if "\0" in text:
         raise UnsupportedError(f"{name} takes its prompt as an argument, and no argument can hold a NUL", subject=name)
     if len(text.encode("utf-8", "replace")) > DEFAULT.argv_text_bytes:
@@ -85,13 +87,13 @@ def read(line: bytes, decode: Callable[[Object], list[Event]]) -> Sequence[Event
     """The bodies of a line that should be a JSON object; the first one keeps the line, unless it is a delta."""
     if not line or line.isspace():
         return ()
-    found = native(line)
-    if found is None:
+    value = json_object(line)
+    if value is None:
         return (events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace")),)
-    bodies = decode(found.value)
+    bodies = decode(value)
     if not bodies or isinstance(bodies[0], events.TextDelta):
         return bodies
-    return [msgspec.structs.replace(bodies[0], raw=found.text), *bodies[1:]]
+    return [msgspec.structs.replace(bodies[0], raw=line.decode("utf-8", "replace")), *bodies[1:]]
 
 
 class Failure(Struct, frozen=True):
@@ -104,8 +106,9 @@ class Failure(Struct, frozen=True):
 
 class Heard(Struct, kw_only=True):
     """What one process said so far. `ended` is the CLI's own proof that the turn is over: `stop`, `length` (cut off) or
-    `refused`; "" until then. `said` is what the agent said since its last call. `lost` is the CLI's proof that it has no
-    session of the asked id. `retry` is why it tried its model again last. Figures that it does not give stay null."""
+    `refused`; "" until then. `said` is what the agent said since its last call. `lost` is the CLI's proof that it has
+    no session of the asked id. `nameless`: it tells no session's id, so each turn is a new session. `retry` is why it
+    tried its model again last. Figures that it does not give stay null."""
 
     name: str
     session_id: str | None = None
@@ -118,13 +121,14 @@ class Heard(Struct, kw_only=True):
     retry: Failure | None = None
     ended: str = ""
     lost: str = ""
+    nameless: bool = False
     denials: list[Denial] = []
     calls: list[str] = []
 
     def opened(
         self, turn: Turn, session_id: str, *, model: str | None = None, version: str | None = None
     ) -> list[Event]:
-        """The session's event, once. Another session than the asked one is said: the turn ran there, and is not run again."""
+        """The session's event, once. Another session than the asked one is said: the turn ran there, never again."""
         self.model = model or self.model
         if self.session_id == session_id or not session_id:
             return []
@@ -191,7 +195,7 @@ class Heard(Struct, kw_only=True):
 
 
 def verdict(turn: Turn, exit: Exit, heard: Heard) -> tuple[list[Event], Verdict]:
-    """Bodies that only the end tells, and the verdict: completed only with the CLI's own proof, never by its exit code."""
+    """Bodies that only the end tells, and the verdict: completed only with the CLI's own proof."""
     bodies: list[Event] = [events.ToolReturned(call_id=call_id, unfinished=True) for call_id in heard.calls]
     if heard.lost and heard.session_id is None:
         bodies.insert(0, events.SessionLost(session_id=turn.session_id or "", reason=heard.lost))
@@ -230,7 +234,7 @@ def _judge(exit: Exit, heard: Heard) -> tuple[Status, Class | None, str | None]:
     if not over:
         if heard.denials:
             return Status.DENIED, None, nobody
-        complaint = last_line(exit.stderr_tail)
+        complaint = _complaint(exit.stderr_tail)
         if exit.code and complaint and heard.session_id is None:
             found = class_of(None, complaint)
             return Status.FAILED, Class.BAD_REQUEST if found is Class.UNKNOWN else found, complaint
@@ -243,9 +247,17 @@ def _judge(exit: Exit, heard: Heard) -> tuple[Status, Class | None, str | None]:
     return (Status.DENIED, None, nobody) if heard.denials else (Status.COMPLETED, None, None)
 
 
+def _complaint(tail: str) -> str:
+    """The line of stderr that says what is wrong, else the last one; up to 500 characters."""
+    lines = (_COLOURS.sub("", line).strip() for line in tail.splitlines())
+    return next((line[:500] for line in lines if line.lower().startswith("error:")), last_line(tail))
+
+
 def _session(turn: Turn, heard: Heard) -> SessionNote | None:
     if heard.lost:
         return "lost"
+    if heard.nameless and (heard.ended or heard.said):
+        return "new"
     if heard.session_id is None:
         return None
     return "resumed" if turn.session_id is not None else "new"

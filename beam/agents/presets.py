@@ -1,7 +1,7 @@
 """Agent CLIs that nobody here has seen run: listed as unverified, with no face and no capability claimed.
 
-Each is an `Adapter` by its names, found in the registry as `beam.agents.presets:NAME`. What is known of them is from their
-own help only; `command` is how to use one all the same.
+Each is an `Adapter` by its names, found in the registry as `beam.agents.presets:NAME`. What is known of them is from
+their own help only; `command` is how to use one all the same.
 """
 
 from __future__ import annotations
@@ -19,11 +19,9 @@ class Preset(Struct, frozen=True, kw_only=True):
 
 
 def _preset(name: str, summary: str, command: str, why: str) -> Preset:
-    """`command` is a headless call from the CLI's help, as a `command` agent's YAML; `why` says what kept it from running."""
+    """`command` is a headless call as a `command` agent's YAML; `why` says what kept the CLI from running here."""
     use = f"as a `command` agent it may do: `command: {command}` (docs/command.md)"
-    return Preset(
-        card=Card(name=name, summary=summary, version_argv=(), faces={}, unverified=f"{why}; {use}")
-    )
+    return Preset(card=Card(name=name, summary=summary, version_argv=(), faces={}, unverified=f"{why}; {use}"))
 
 
 cursor_agent = _preset(
@@ -31,13 +29,24 @@ cursor_agent = _preset(
 )
 amp = _preset("amp", "Amp, Sourcegraph's agent", '[amp, -x, "{prompt}"]', "its native package did not install")
 goose = _preset("goose", "Goose, Block's agent", "[goose, run, -i, -]", "no registry ships it")
-droid = _preset("droid", "Droid, Factory's agent", '[droid, exec, "{prompt}"]', "it needs a login before its first answer")
-auggie = _preset("auggie", "Auggie, Augment's CLI", '[auggie, -p, "{prompt}"]', "it needs a login before its first answer")
-crush = _preset("crush", "Crush, Charm's agent", '[crush, run, "{prompt}"]', "its package fetches its binary from elsewhere")
-kiro_cli = _preset(
-    "kiro-cli", "Kiro's CLI", '[kiro-cli, chat, --no-interactive, "{prompt}"]', "its installer is no package of a registry"
+droid = _preset(
+    "droid", "Droid, Factory's agent", '[droid, exec, "{prompt}"]', "it needs a login before its first answer"
 )
-trae_cli = _preset("trae-cli", "Trae Agent's CLI", '[trae-cli, run, "{prompt}"]', "its installer is no package of a registry")
+auggie = _preset(
+    "auggie", "Auggie, Augment's CLI", '[auggie, -p, "{prompt}"]', "it needs a login before its first answer"
+)
+crush = _preset(
+    "crush", "Crush, Charm's agent", '[crush, run, "{prompt}"]', "its package fetches its binary from elsewhere"
+)
+kiro_cli = _preset(
+    "kiro-cli",
+    "Kiro's CLI",
+    '[kiro-cli, chat, --no-interactive, "{prompt}"]',
+    "its installer is no package of a registry",
+)
+trae_cli = _preset(
+    "trae-cli", "Trae Agent's CLI", '[trae-cli, run, "{prompt}"]', "its installer is no package of a registry"
+)
 vibe = _preset(
     "vibe", "Mistral Vibe", '[vibe, -p, "{prompt}", --trust]', "it needs Python 3.12, and its output was not recorded"
 )

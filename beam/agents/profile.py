@@ -39,11 +39,13 @@ class Profile(Struct, frozen=True, kw_only=True):
 
     `busy_rows` are looked for in the `zone` rows above the prompt and in all below it; `done_rows` between the echoed
     prompt and the prompt; `error_rows` there as well: then the turn failed. `titles_busy`, `titles_idle` are patterns.
+    `ready_rows` stand below the prompt once the agent takes a message: some show a prompt long before.
 
     `echo_rows` is how the agent shows a prompt that it took (group 1: its first row). Of what follows, `noise_rows` are no
     answer, `bullet` is cut off at the beginning of a row, and `indent` blanks at the beginning of the others.
 
     `by_line`: text is typed line by line, each after the next prompt. `bracketed`: it announces that it takes pastes.
+    `special`: a text that begins so would be a command to the agent and no message (a blank in front makes it one).
     `quit` are keys, each typed by itself. `start_seconds` until it must be ready; after `stall_seconds` without any change
     nobody knows what it waits for.
     """
@@ -62,6 +64,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     zone: int = 4
     done_rows: tuple[str, ...] = ()
     error_rows: tuple[str, ...] = ()
+    ready_rows: tuple[str, ...] = ()
     titles_busy: str = ""
     titles_idle: str = ""
     dialogs: tuple[Dialog, ...] = ()
@@ -70,6 +73,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     bullet: str = ""
     indent: int = 0
     bracketed: bool = False
+    special: str = ""
     by_line: bool = False
     submit: str = "\r"
     interrupt: str = "\x03"

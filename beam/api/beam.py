@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from beam.events import AnyEvent, Event
     from beam.outcome import Outcome
     from beam.settings import AgentSettings
+    from beam.store.control import Verb
     from beam.teams.watch import Teams
 
 
@@ -366,7 +367,7 @@ class Beam:
     # -- broker ----------------------------------------------------------------------------------------------------
 
     def serve(self, *, cap: int | None = None, poll: float = 1.0, poll_only: bool = False, grace: float = 30.0) -> None:
-        """Serves all agents of this root in this process, until a signal says to stop. `poll` and `grace` are seconds."""
+        """Serves all agents of this root here, until a signal says to stop. `poll` and `grace` are seconds."""
         from beam.api import broker
 
         broker.serve(self.world, cap=cap, poll=poll, poll_only=poll_only, grace=grace)

@@ -100,8 +100,8 @@ def follow(
 
 
 def see_that_it_runs(world: World, place: Place) -> bool:
-    """If nobody holds the agent, does a holder's duty for a moment: recovers, answers requests, starts a worker; whether
-    it started one.
+    """If nobody holds the agent, does a holder's duty for a moment: recovers, answers requests, starts a worker; says
+    whether it started one.
 
     Raises UnfinishedError if the agent is blocked.
     """

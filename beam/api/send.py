@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from beam.api.both import sleeping
@@ -30,6 +31,7 @@ async def send(world: World, place: Place, message: Message, seen: Callable[[Eve
     by = f"{message.actor or message.sender} (signal)"
     after = read_state(place.journal).seq
     with stopping(stop, by=by) as came:
+        await asyncio.sleep(0)  # a ^C from before the handlers stood ends it here, with nothing put
         is_new = put(world, place, message)
         if not is_new and (outcome := told_outcome(place, read_state(place.journal), message.id, seen)) is not None:
             return outcome
@@ -69,7 +71,7 @@ async def _run_here(
     if holder is None:
         return None
     try:
-        if holder.blocked is not None or holder.is_mailbox():
+        if holder.blocked is not None or holder.is_held_back() or holder.is_mailbox():
             return None
         from beam.broker.control import Requests
         from beam.process import tree

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from beam.agents.claude.history import Line
+from beam.clock import parse_rfc3339
 from beam.errors import NotFoundError, UsageError
 from beam.events import Text, ToolCalled
 from beam.teams import board, hooks_install
@@ -51,11 +51,12 @@ class TeamsHere:
         """A team's board. Raises NotFoundError, UsageError."""
         return board.task_lines(self._team(name))
 
-    def mail(self, name: str) -> list[MailLine]:
+    def mail(self, name: str, *, by_thread: bool = False) -> list[MailLine]:
         """A team's mail: what waits, and what its transcripts still have. Raises NotFoundError, UsageError."""
         team = self._team(name)
         self._look.remember(team)
-        return board.mail_lines(team)
+        lines = board.mail_lines(team)
+        return board.threads(lines) if by_thread else lines
 
     def stuck(self, longer_than_s: float, *, names: Sequence[str] = ()) -> list[Wait]:
         """Who waits for what in the living teams (or those named), the longest first."""
@@ -88,11 +89,11 @@ def teams(
     environ: Mapping[str, str],
     *,
     claude_homes: Sequence[str] = (),
-    since_s: float | None = None,
+    since: str = "",
     poll_only: bool = False,
 ) -> Teams:
-    """The user's teams as they live: from now on, or from that many seconds ago. Close it when done."""
-    since_ns = None if since_s is None else max(0, time.time_ns() - int(since_s * 1e9))
+    """The user's teams as they live: from now on, or `since` a time (RFC 3339). Close it when done."""
+    since_ns = parse_rfc3339(since) if since else None
     here = homes(environ, claude_homes)
     return Teams(here, spool=spool_dir(environ), since_ns=since_ns, poll_only=poll_only)
 

@@ -22,9 +22,9 @@ _RESCAN_S = 1.0
 def watch(
     world: World, *, agents: list[str], follow: bool, history: bool, teams: Teams | None = None
 ) -> Iterator[list[AnyEvent]]:
-    """Batches of events sorted by time, those of `teams` among them. Agents that appear later are taken in. Wakes when a
-    file changes, and once a second anyway; a batch may be empty. A damaged journal is left out, and raised (CorruptError)
-    when the others are told.
+    """Batches of events sorted by time, those of `teams` among them. Agents that appear later are taken in. Wakes when
+    a file changes, and once a second anyway; a batch may be empty. A damaged journal is left out, and raised
+    (CorruptError) when the others are told.
     """
     readers: dict[str, Reader] = {}
     damaged: dict[str, CorruptError] = {}

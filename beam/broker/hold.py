@@ -7,14 +7,11 @@ once more and start a worker if anything waits. The order of durable steps is th
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from beam import events, files
-from beam.broker import route
+from beam.broker import recovery, route
 from beam.broker.sessions import session_lock
 from beam.broker.world import World
 from beam.clock import parse_rfc3339, rfc3339
@@ -24,10 +21,9 @@ from beam.faults import reached
 from beam.home import Place
 from beam.message import Message, decode, digest
 from beam.outcome import Class, Outcome, Status, exit_code
-from beam.process import tree
 from beam.state import CLOSED, DEAD, FINISHED, SENT, Known, State
 from beam.store import control
-from beam.store.journal import Journal, read_event
+from beam.store.journal import Journal
 from beam.store.lock import Lock, try_lock
 from beam.store.queue import Entry, Queue
 
@@ -36,7 +32,6 @@ if TYPE_CHECKING:
 
 # A message that ended like this is given up on, and kept in dead/ for `beam queue retry`.
 GIVEN_UP = frozenset({Status.FAILED, Status.TIMEOUT, Status.UNKNOWN, Status.LIMIT})
-_OLD_NS = 3600 * 1_000_000_000
 Watcher = Callable[[Event], None]
 
 
@@ -78,7 +73,7 @@ class Holder:
         holder = cls(world, place, lock, journal)
         holder.watcher = watcher
         try:
-            holder.recover()
+            recovery.recover(holder)
         except BaseException:
             holder.release()
             raise
@@ -116,27 +111,7 @@ class Holder:
         """Whether its messages are taken by `recv`, never run."""
         return self.world.is_mailbox(self.place.agent)
 
-    # -- recovery --------------------------------------------------------------------------------------------------
-
-    def recover(self) -> None:
-        """Ends what is left of the last holder's turn, and brings every message file to where the journal says."""
-        if self.is_leased():
-            return
-        turn = self.state.open_turn
-        has_processes = turn is not None and not turn.finished and turn.lease_until is None
-        if turn is not None and has_processes and not self._clean(turn.turn_key, turn.owner, turn.processes):
-            return
-        shutil.rmtree(self.place.dir / "scratch", ignore_errors=True)
-        self.queue.sweep()
-        control.sweep(self.place.control, self.world.clock.now_ns() - _OLD_NS)
-        for entry in self.queue.entries("cur"):
-            message = self.read(entry)
-            if message is not None:
-                self._recover_claimed(entry, message)
-        turn = self.state.open_turn
-        if turn is not None and turn.message_id is None:
-            self.record(events.TurnClosed(attempt=turn.attempt), turn=turn.turn, sync=True)
-        self._account()
+    # -- leases -----------------------------------------------------------------------------------------------------
 
     def is_leased(self) -> bool:
         """Whether somebody took the message by `recv` and may still answer it."""
@@ -144,126 +119,6 @@ class Holder:
         if turn is None or turn.lease_until is None or turn.finished or not turn.sent:
             return False
         return self.world.clock.now_ns() < parse_rfc3339(turn.lease_until)
-
-    def _account(self) -> None:
-        """A message that the journal knows, without an outcome and without a file, was taken away by hand: that is its
-        outcome, so that nobody waits for ever."""
-        still_open = [key for key, known in self.state.known.items() if known.phase not in (CLOSED, DEAD)]
-        if not still_open:
-            return
-        here = {entry.id for box in ("new", "cur", "dead") for entry in self.queue.entries(box)}
-        why = "its file was taken out of the queue by hand"
-        for message_id in still_open:
-            known = self.state.known[message_id]
-            if message_id in here:
-                continue
-            if known.phase == FINISHED:
-                closed = events.TurnClosed(attempt=known.attempt, reply="dead", detail=why)
-                self.record(closed, message_id=message_id, sync=True)
-                continue
-            status = Status.UNKNOWN if known.phase == SENT else Status.FAILED
-            dead = events.MessageDead(attempt=known.attempt, reason="gone", detail=why, status=status)
-            self.record(dead, message_id=message_id, sync=True)
-
-    def _clean(self, turn_key: str, owner: events.Owner, processes: list[events.Owner]) -> bool:
-        if owner == tree.this_process():
-            return True
-        if tree.is_alive(owner) is None:
-            self._block(
-                f"its last turn ran on host {owner.host or '?'} (pid {owner.pid}), whose processes can't be seen from here"
-            )
-            return False
-        from beam.process.spawn import marker
-
-        cleaned = tree.clean(marker(turn_key), processes)
-        if cleaned.left:
-            self._block(f"processes of its last turn can't be ended: {', '.join(map(str, cleaned.left))}")
-            return False
-        if self.state.blocked:
-            self.record(events.Notice(code="unblocked", text="what blocked the agent is gone"))
-        return True
-
-    def _block(self, why: str) -> None:
-        self.blocked = why
-        if self.state.blocked != why:
-            self.record(events.Notice(code="blocked", text=why), sync=True)
-
-    def _recover_claimed(self, entry: Entry, message: Message) -> None:
-        known = self.state.known.get(message.id)
-        if known is not None and known.attempt < message.attempt:
-            self._offer(entry, message)
-            return
-        if known is None:
-            self.see(entry, message)
-            known = self.state.known[message.id]
-        if known.attempt > message.attempt:
-            self.queue.remove(entry)
-        elif known.phase == SENT:
-            self._recover_sent(entry, message, known)
-        elif known.phase == FINISHED:
-            self.close(entry, message, self._finished(known))
-        elif known.phase == CLOSED:
-            self._put_away(entry, message, known)
-        elif known.phase == DEAD:
-            self._bury(entry)
-        else:
-            self._back(entry, message, known)
-
-    def _finished(self, known: Known) -> TurnFinished:
-        event = read_event(self.place.journal, known.outcome_seq or 0)
-        if not isinstance(event, TurnFinished):
-            raise CorruptError(f"event {known.outcome_seq} of {self.place.journal} is no outcome")
-        return event
-
-    def _back(self, entry: Entry, message: Message, known: Known) -> None:
-        """Claimed, and nothing sent: back to its place, up to three times."""
-        deaths = self.world.limits.deaths_before_prompt
-        if known.deaths + 1 >= deaths:
-            detail = f"holder died {deaths} times before the prompt was sent"
-            self.bury(entry, message, "holder_died", detail, tell=True)
-            return
-        self.record(
-            events.MessageRequeued(attempt=message.attempt, reason="holder_died"), message_id=message.id, sync=True
-        )
-        reached("requeue.recorded")
-        self.queue.move(entry, "new")
-        reached("requeue.moved")
-
-    def _recover_sent(self, entry: Entry, message: Message, known: Known) -> None:
-        turn = self.state.open_turn
-        if turn is not None and turn.lease_until is not None:
-            self._offer_again(entry, message)
-            return
-        number = turn.turn if turn is not None else self.state.turn
-        finished = TurnFinished(
-            attempt=message.attempt,
-            status=Status.UNKNOWN,
-            reason="its holder died after the prompt was sent; nobody knows what the agent did",
-            session_id=self.state.session.session_id if self.state.session else None,
-            via=turn.via if turn is not None else None,
-            exit_code=exit_code(Status.UNKNOWN, None),
-        )
-        if turn is not None:
-            for call_id in list(turn.tools):
-                self.record(events.ToolReturned(call_id=call_id, unfinished=True), turn=number, message_id=message.id)
-        written = self.record(finished, turn=number, message_id=message.id, sync=True)
-        reached("finish.recorded")
-        self.close(entry, message, written)
-
-    def _offer_again(self, entry: Entry, message: Message) -> None:
-        again = msgspec.structs.replace(message, attempt=message.attempt + 1)
-        self.queue.rewrite(entry, again)
-        reached("offer.rewritten")
-        self._offer(entry, again)
-
-    def _offer(self, entry: Entry, message: Message) -> None:
-        """Back to its place as the next attempt, which its file says already."""
-        self.record(
-            events.MessageRequeued(attempt=message.attempt, reason="lease_over"), message_id=message.id, sync=True
-        )
-        reached("offer.recorded")
-        self.queue.move(entry, "new")
-        reached("requeue.moved")
 
     def cancel_lease(self, entry: Entry, by: str) -> None:
         """Takes a message back that `recv` gave out; who answers it now is told that it is over."""
@@ -295,24 +150,28 @@ class Holder:
         """The entry's message; None if it is gone or was damaged, and then buried."""
         try:
             message = decode(files.read(self.queue.path(entry)))
-            if message.id != entry.id or message.to != self.place.agent:
-                raise CorruptError(f"the file of {entry.id} holds {message.id} to {message.to}")
-            if message.deadline is not None:
-                parse_rfc3339(message.deadline)
         except FileNotFoundError:
             return None
-        except CorruptError as error:
-            self._bury_unread(entry, error.message)
-            return None
-        except ValueError as error:
-            self._bury_unread(entry, f"not a message: its deadline is no time: {error}")
-            return None
         except DiskError as error:
-            if not isinstance(error.__cause__, PermissionError | IsADirectoryError):
+            unreadable = isinstance(error.__cause__, PermissionError | IsADirectoryError)
+            if not (unreadable or isinstance(error, CorruptError)):
                 raise
             self._bury_unread(entry, error.message)
             return None
+        wrong = self._what_is_wrong(entry, message)
+        if wrong is not None:
+            self._bury_unread(entry, wrong)
+            return None
         return message
+
+    def _what_is_wrong(self, entry: Entry, message: Message) -> str | None:
+        if message.id != entry.id or message.to != self.place.agent:
+            return f"the file of {entry.id} holds {message.id} to {message.to}"
+        try:
+            parse_rfc3339(message.deadline or "2000-01-01")
+        except ValueError as error:
+            return f"its deadline is no time: {error}"
+        return None
 
     def _bury_unread(self, entry: Entry, why: str) -> None:
         known = self.state.known.get(entry.id)
@@ -330,7 +189,7 @@ class Holder:
             sync=True,
         )
         reached("dead.recorded")
-        self._bury(entry)
+        self.move_to_dead(entry)
 
     def see(self, entry: Entry, message: Message) -> None:
         """Says in the journal that the message is here, the first time, and after each edit or retry."""
@@ -388,9 +247,9 @@ class Holder:
         if message.attempt > known.attempt or known.phase not in (CLOSED, DEAD, FINISHED):
             return True
         if known.phase == DEAD:
-            self._bury(entry)
+            self.move_to_dead(entry)
         else:
-            self._put_away(entry, message, known)
+            self.put_away(entry, message, known)
         return False
 
     def _remove_older(self, message: Message) -> None:
@@ -408,7 +267,7 @@ class Holder:
                 reached("removed")
 
     def claim(self, entry: Entry) -> tuple[Entry, Message] | None:
-        """The message is this holder's to run; None if it may not run (expired, too many hops, done) and was put away."""
+        """The message is this holder's to run; None if it may not run (expired, too many hops) and was put away."""
         message = self.read(entry)
         if message is None or not self._is_fresh(entry, message):
             return None
@@ -421,6 +280,7 @@ class Holder:
             claimed = self.queue.move(entry, "cur")
         except FileNotFoundError:
             return None
+        self._seen.discard((entry.id, entry.position))
         reached("claim.renamed")
         self.record(events.MessageClaimed(attempt=message.attempt), message_id=message.id, sync=True)
         reached("claim.recorded")
@@ -470,7 +330,7 @@ class Holder:
             return await run(order, record, stop, self.world.clock, Requests(self).look)
 
     def _could_not_begin(self, message: Message, error: BeamError) -> TurnFinished:
-        """The outcome of a message that got no turn: its agent is gone, its settings are wrong, its session is taken."""
+        """The outcome of a message that got no turn: its agent is gone, its settings wrong, its session taken."""
         from beam.turns.run import refusal
 
         verdict = refusal(error)
@@ -500,16 +360,17 @@ class Holder:
     # -- closing ---------------------------------------------------------------------------------------------------
 
     def close(self, entry: Entry, message: Message, finished: TurnFinished) -> None:
-        """Routes the reply, says that all is done, and puts the file away. A new segment begins if it is time for one."""
+        """Routes the reply, says that all is done, and puts the file away; then a new segment begins if it is time."""
         reached("route.before")
         closed = route.reply(self.world, message, finished, self.state)
         reached("close.before")
         self.record(closed, turn=finished.turn, message_id=message.id, sync=True)
         reached("close.recorded")
-        self._put_away(entry, message, self.state.known[message.id])
+        self.put_away(entry, message, self.state.known[message.id])
         self.journal.rotate_if_due()
 
-    def _put_away(self, entry: Entry, message: Message, known: Known) -> None:
+    def put_away(self, entry: Entry, message: Message, known: Known) -> None:
+        """The file of a closed message goes: into `dead/` if it is given up on, which the journal says first."""
         if known.status in GIVEN_UP and known.phase == CLOSED:
             status = known.status
             self.record(
@@ -518,7 +379,7 @@ class Holder:
                 sync=True,
             )
             reached("dead.recorded")
-            self._bury(entry)
+            self.move_to_dead(entry)
             return
         reached("remove.before")
         self.queue.remove(entry)
@@ -550,9 +411,10 @@ class Holder:
             sync=True,
         )
         reached("dead.recorded")
-        self._bury(entry)
+        self.move_to_dead(entry)
 
-    def _bury(self, entry: Entry) -> None:
+    def move_to_dead(self, entry: Entry) -> None:
+        """The file of a message that the journal calls dead is in `dead/`."""
         with contextlib.suppress(FileNotFoundError):
             self.queue.move(entry, "dead")
         self._seen.discard((entry.id, entry.position))

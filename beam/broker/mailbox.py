@@ -1,4 +1,4 @@
-"""Mailboxes: a message is taken by `recv`, for the time of a lease, and answered by `reply`. No process runs the turn."""
+"""Mailboxes: `recv` takes a message for the time of a lease, `reply` answers it; no process runs the turn."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def _hold(world: World, place: Place) -> Holder:
 
 
 def recv(world: World, place: Place, lease: float | None) -> Message | None:
-    """The next message, claimed for `lease` seconds (default: the agent's, else the limit); None if none waits.
+    """The next message, claimed for `lease` seconds (default: the agent's, else the limit).
 
-    Raises UnfinishedError while one is out and not answered.
+    None if none waits, or the queue is paused. Raises UnfinishedError while one is out and not answered.
     """
     holder = _hold(world, place)
     try:
@@ -55,7 +55,7 @@ def recv(world: World, place: Place, lease: float | None) -> Message | None:
                 f"beam reply {turn.message_id} TEXT",
                 subject=turn.message_id or "",
             )
-        for entry in holder.look_at_queue():
+        for entry in holder.look_at_queue() if not holder.is_held_back() else ():
             claimed = holder.claim(entry)
             if claimed is not None:
                 _lend(holder, claimed[1], lease)
@@ -92,7 +92,7 @@ def _lend(holder: Holder, message: Message, lease: float | None) -> None:
 
 
 def reply(world: World, place: Place, message_id: str, text: str, *, failed: bool) -> Outcome:
-    """Answers a message that was taken. Raises NotFoundError if it is not out (answered already, or its lease is over)."""
+    """Answers a message that was taken. Raises NotFoundError if it is not out (answered already, its lease is over)."""
     holder = _hold(world, place)
     try:
         turn, known = holder.state.open_turn, holder.state.known.get(message_id)

@@ -1,10 +1,12 @@
-"""A worker: a detached process that drains one agent's queue and exits. `python -m beam.broker.worker ROOT AGENT [LANE]`."""
+"""A worker: a detached process that drains one agent's queue and exits.
+
+`python -m beam.broker.worker ROOT AGENT [LANE]`.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,8 +28,8 @@ _SERVE_NS = 600 * 1_000_000_000
 
 
 def ensure(world: World, place: Place) -> None:
-    """Somebody will look at the queue: whoever holds the agent looks again after letting go, and if nobody does, a worker
-    is started. A mailbox needs none: its messages are asked for."""
+    """Somebody will look at the queue: whoever holds the agent looks again after letting go, and if nobody does, a
+    worker is started. A mailbox needs none: its messages are asked for."""
     if world.is_mailbox(place.agent):
         return
     lock = try_lock(place.lock)
@@ -81,7 +83,7 @@ def launch(root: Path, place: Place, environ: Mapping[str, str]) -> None:
 
 
 def _ask_outer_holder(world: World, place: Place) -> bool:
-    """Publishes the request where the holder of the turn that this process belongs to looks; False if that is unknown."""
+    """Publishes the request where the holder of this process's turn looks; False if nobody knows who that is."""
     from beam.message import NAME, new_id
     from beam.store import control
 
@@ -125,6 +127,14 @@ def main(argv: list[str]) -> int:
     return 0
 
 
+def _told(argv: list[str]) -> int:
+    try:
+        return main(argv)
+    except BeamError as error:
+        sys.stderr.write(f"beam worker {' '.join(argv)}: {error}\n")
+        return int(error.exit_code)
+
+
 async def drain(world: World, place: Place) -> None:
     """Runs all that waits for the agent; returns when nothing does, somebody else holds it, or a signal asked to stop.
 
@@ -149,6 +159,8 @@ async def drain(world: World, place: Place) -> None:
             bugs += 1
             if bugs == _MOST_BUGS:
                 raise
+            import traceback
+
             traceback.print_exc()
         finally:
             waits = holder.leave(start_worker=False)
@@ -169,4 +181,4 @@ async def _work(holder: Holder, stop: Stop) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(_told(sys.argv[1:]))

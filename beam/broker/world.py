@@ -29,7 +29,7 @@ class World(Struct, frozen=True, kw_only=True):
         return self.config.limits
 
     def resolve(self, agent: str) -> Resolved:
-        """The agent's settings; for a name with no file of its own, its adapter's. Raises NotFoundError, ConfigError."""
+        """The agent's settings; for a name that nobody declared, its adapter's. Raises NotFoundError, ConfigError."""
         return self.config.resolve(agent)
 
     def is_agent(self, name: str) -> bool:

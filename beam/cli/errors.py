@@ -110,7 +110,7 @@ def _sayable(text: str) -> str:
 
 def _usage(error: exceptions.ClickException) -> ErrorBody:
     message = error.format_message().rstrip(".")
-    hint = ""
+    hint = "beam --help"
     if isinstance(error, exceptions.UsageError) and error.ctx is not None:
         hint = f"{error.ctx.command_path} --help"
     if isinstance(error, exceptions.NoSuchOption):

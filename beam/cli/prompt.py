@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from typing import cast, get_args
+from typing import BinaryIO, cast, get_args
 
 from beam.cli.context import Context, is_terminal
-from beam.errors import NotFoundError, UsageError
+from beam.errors import LimitError, NotFoundError, UsageError
 from beam.message import Access
+
+_MOST_BYTES = 64 * 1024 * 1024  # far over any limit on prompts; a stream that goes on has no end
 
 
 def read(words: list[str], paths: list[str], call: Context) -> str:
@@ -39,7 +41,17 @@ def read(words: list[str], paths: list[str], call: Context) -> str:
 def _stdin() -> bytes:
     if sys.stdin is None:
         return b""
-    return sys.stdin.buffer.read()
+    return _bounded(sys.stdin.buffer, "stdin")
+
+
+def _bounded(stream: BinaryIO, name: str) -> bytes:
+    """All of it, unless it is so long that it may have no end."""
+    data = stream.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise LimitError(
+            f"{name} holds more than {_MOST_BYTES} bytes", "put them into a file and name the file in the prompt"
+        )
+    return data
 
 
 def _text(data: bytes, where: str, call: Context) -> str:
@@ -52,7 +64,8 @@ def _text(data: bytes, where: str, call: Context) -> str:
 
 def _file(path: str, call: Context) -> str:
     try:
-        return _text(call.path(path).read_bytes(), path, call).rstrip("\n")
+        with call.path(path).open("rb") as file:
+            return _text(_bounded(file, path), path, call).rstrip("\n")
     except FileNotFoundError as error:
         raise NotFoundError(f"there is no file {path}", "", subject=path) from error
     except OSError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Sequence
 
 import typer
@@ -15,6 +14,8 @@ from beam.cli.render.text import write_json
 from beam.errors import ExitCode, UsageError
 
 app = App()
+
+_EVER = "1970-01-01T00:00:00Z"
 
 
 @app.verb()
@@ -28,10 +29,15 @@ def watch(
     types: list[str] | None = typer.Option(None, "--type", metavar="P", help="Only events like this: 'task.*'."),
     stuck: str | None = typer.Option(None, "--stuck", metavar="D", help="Print who waits longer than D, and end."),
     claude_home: list[str] | None = typer.Option(None, "--claude-home", metavar="DIR", help="Claude Code's directory."),
+    after: str | None = typer.Option(None, "--after", metavar="CURSOR", help="Go on where this cursor stopped."),
     plain: bool = typer.Option(False, "--plain", help="No colour, ASCII only."),
     as_json: bool = typer.Option(False, "--json", help="Print events as JSON Lines."),
 ) -> None:
-    """Print what all agents of this root and your Claude teams do, as it happens."""
+    """Print what all agents of this root and your Claude teams do, as it happens.
+
+    --after names a cursor, which beam keeps: started again with it, watch goes on without gap or repeat.
+    """
+    from beam.api.cursor import open_cursor
     from beam.api.teams import teams
     from beam.api.wanted import Wanted
     from beam.api.watch import since as since_time
@@ -43,21 +49,33 @@ def watch(
         _stuck(parse(stuck), team or (), claude_home or (), as_json=as_json)
         return
     stream = Stream(sys.stdout, as_json=as_json, plain=plain)
+    cursor = open_cursor(after, os.environ) if after is not None else None
     seconds = parse(since) if since is not None else None
-    after = since_time(seconds) if seconds is not None else ""
-    history = now or since is not None
+    begin = since_time(seconds) if seconds is not None else cursor.since if cursor is not None else ""
+    history = now or begin != ""
     names = [call.beam.agent(name).agent for name in agent or []]
     wanted = Wanted(agents=tuple(member or ()), teams=tuple(team or ()), types=tuple(types or ()))
-    live = None
-    if not names:
-        live = teams(os.environ, claude_homes=claude_home or (), since_s=seconds if not now or seconds else time.time())
+    live = (
+        None if names else teams(os.environ, claude_homes=claude_home or (), since=begin if begin or not now else _EVER)
+    )
     if not now and not as_json:
         call.note(f"watching {call.beam.home.root} and your Claude teams; ^C ends it")
-    for batch in call.beam.stream(agents=names, follow=not now, history=history, teams=live):
-        for event in batch:
-            if (event.seq == 0 or event.ts >= after) and wanted.fits(event):
-                stream.event(event)
-        stream.flush()
+    try:
+        for batch in call.beam.stream(agents=names, follow=not now, history=history, teams=live):
+            for event in batch:
+                if (event.seq and event.ts < begin) or not wanted.fits(event):
+                    continue
+                if cursor is None:
+                    stream.event(event)
+                elif cursor.passes(event):
+                    stream.event(event)
+                    cursor.printed(event)
+            stream.flush()
+            if cursor is not None:
+                cursor.save()
+    finally:
+        if live is not None:
+            live.close()
 
 
 def _stuck(seconds: float, names: Sequence[str], claude_homes: Sequence[str], *, as_json: bool) -> None:

@@ -74,13 +74,12 @@ def mail(
     """Show a team's mail: what waits, and what its transcripts still have."""
     from beam.api.teams import TeamsHere
     from beam.cli.render import team as render
-    from beam.teams.board import threads
 
-    lines = TeamsHere(os.environ, claude_homes=claude_home or ()).mail(team)
+    lines = TeamsHere(os.environ, claude_homes=claude_home or ()).mail(team, by_thread=thread)
     if as_json:
-        _json(threads(lines) if thread else lines)
+        _json(lines)
     elif lines:
-        render.mail(threads(lines) if thread else lines, by_thread=thread)
+        render.mail(lines, by_thread=thread)
     else:
         context(ctx).note(f"{team} has no mail that is still known")
 

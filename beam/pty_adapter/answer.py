@@ -50,7 +50,7 @@ def _after_echo(profile: Profile, rows: Sequence[str], text: str) -> int | None:
     wanted = squeezed(text)
     for row in range(len(rows) - 1, -1, -1):
         found = pattern(profile.echo_rows).search(rows[row]) if profile.echo_rows else None
-        shown = squeezed(found[1]) if found else ""
+        shown = squeezed(found[1] or "") if found else ""
         if not shown or not (wanted.startswith(shown) or shown.startswith(wanted)):
             continue
         after = row + 1

@@ -22,7 +22,7 @@ _QUESTION = re.compile(
 
 class Reading(Struct, frozen=True):
     """One look at the screen. `prompt` is the row where one types, counted from the first line ever shown (None: there is
-    none); `typed` what stands there, its white space left out."""
+    none); `typed` what stands there, its white space left out; `ready`: nothing more has to start."""
 
     prompt: int | None = None
     typed: str = ""
@@ -30,6 +30,7 @@ class Reading(Struct, frozen=True):
     dialog: Dialog | None = None
     question: bool = False
     more: bool = False
+    ready: bool = False
 
     @property
     def idle(self) -> bool:
@@ -61,6 +62,7 @@ def read(profile: Profile, view: View) -> Reading:
         typed="".join(typed.split()),
         busy=_matches(profile.busy_rows, near),
         dialog=dialog,
+        ready=not profile.ready_rows or _matches(profile.ready_rows, view.rows[end:]),
     )
 
 
@@ -81,7 +83,7 @@ def echoes(profile: Profile, view: View, text: str) -> int:
     count = 0
     for row in view.rows[: place[0]]:
         found = pattern(profile.echo_rows).search(row)
-        shown = squeezed(found[1]) if found else ""
+        shown = squeezed(found[1] or "") if found else ""
         count += bool(shown) and (wanted.startswith(shown) or shown.startswith(wanted))
     return count
 
@@ -114,7 +116,7 @@ def _at_cursor(profile: Profile, view: View) -> tuple[int, int, str] | None:
     for row in range(view.row, max(-1, view.row - 400), -1):
         found = pattern(profile.prompt).search(_row(view, row))
         if found:
-            return row, view.row + 1, found[1] + "".join(view.rows[row + 1 : view.row + 1])
+            return row, view.row + 1, (found[1] or "") + "".join(view.rows[row + 1 : view.row + 1])
         if len(_row(view, row - 1)) < view.columns - 1:
             return None
     return None
@@ -128,7 +130,7 @@ def _composer(profile: Profile, view: View) -> tuple[int, int, str] | None:
         found = pattern(profile.prompt).search(view.rows[row])
         if found is None or (profile.above and not (row and pattern(profile.above).search(view.rows[row - 1]))):
             continue
-        end, typed = row + 1, [found[1]]
+        end, typed = row + 1, [found[1] or ""]
         if profile.below:
             while end < len(view.rows) and not pattern(profile.below).search(view.rows[end]):
                 typed.append(view.rows[end])

@@ -11,8 +11,8 @@
     STALLED    nobody knows what it waits for
 
 What decides, strongest first: the agent's own transcript, the state that it tells the terminal (OSC 7501, 133), its
-title, the structure of its screen. A title or a screen counts only after it has been seen at work in this turn, and
-must last; silence decides nothing. Sans-I/O: views, signals and seconds go in. Must not know bytes, processes, agents.
+title, the structure of its screen. A title or a screen counts only after it has been seen at work in this turn, must
+last, and yields to anything stronger that says "working"; silence decides nothing. Sans-I/O: views, signals and seconds go in. Must not know bytes, processes, agents.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ class TurnEnd:
         self._sent_at: float | None = None
         self._sending = False
         self._text = ""
+        self._command = False
         self._echoes = 0
         self._position = 0
         self._pastes_ended = 0
@@ -108,15 +109,17 @@ class TurnEnd:
 
     # -- what happens --------------------------------------------------------------------------------------------------
 
-    def sending(self, text: str) -> None:
-        """The text will be typed from now on. Raises IllegalMoveError unless the agent is ready."""
+    def sending(self, text: str, *, command: bool = False) -> None:
+        """The text will be typed from now on. A `command` is carried out by the screen itself: no transcript tells of it.
+        Raises IllegalMoveError unless the agent is ready."""
         if self.state is not State.READY:
             raise IllegalMoveError(f"nothing is typed while the agent is {self.state}")
         if not self.profile.prompt:
             known = profiles.learned(self.profile, self._view)
             self._learned = known is not None
             self.profile = known or self.profile
-        self._sending, self._text = True, text
+        self._sending, self._text, self._command = True, text, command
+        self._patience = 0.0 if command else self._patience
         self._echoes = profiles.echoes(self.profile, self._view, text)
         self._pastes_ended = self._view.pastes_ended
 
@@ -225,7 +228,7 @@ class TurnEnd:
     def _start(self, now: float, quiet: float, *, whole: bool) -> None:
         reading = self.reading
         known = bool(self.profile.prompt)
-        if whole and self._idle_since is not None and now - self._idle_since >= READY_S:
+        if whole and reading.ready and self._idle_since is not None and now - self._idle_since >= READY_S:
             self._move(State.READY, now, "screen")
         elif not known and self._view.text and quiet >= 1.0 and not reading.question:
             self._move(State.READY, now, "quiet")
@@ -265,7 +268,7 @@ class TurnEnd:
             return ""
         if self._signal is not None and now - self._signal[1] >= SIGNAL_S + self._patience:
             return self._signal[0]
-        if self._idle_since is None:
+        if self._idle_since is None or self._says_working():
             return ""
         idle = now - self._idle_since - self._patience
         profile = self.profile
@@ -281,12 +284,22 @@ class TurnEnd:
             return "screen"
         return "screen" if self._finished_line() else ""
 
+    def _says_working(self) -> bool:
+        """Whether stronger evidence than the screen's says that it still works: that is believed."""
+        if self._signal is None and self._worked & set(STRUCTURED) - {"history"}:
+            return True
+        profile = self.profile
+        return bool(profile.titles_busy and profiles.pattern(profile.titles_busy).search(self._view.title))
+
     def _finished_line(self) -> bool:
         return any(profiles.pattern(text).search(row) for text in self.profile.done_rows for row in self._view.rows[-40:])
 
     def _echoed(self) -> bool:
         if self.profile.at_cursor:
             return self.position > self._position
+        if self._command and self.reading.prompt is not None and not self.reading.typed:
+            self._worked.add("screen")
+            return True
         return not self.reading.typed and profiles.echoes(self.profile, self._view, self._text) > self._echoes
 
     def _accept(self, now: float, via: str) -> None:

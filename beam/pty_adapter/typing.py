@@ -51,16 +51,19 @@ class Segment:
         self.end: int | None = None
 
 
-async def say(hands: Hands, end: TurnEnd, text: str) -> list[Segment]:
-    """Types the message and sends it off. Where each Enter left the cursor. Raises NotTakenError."""
+async def say(hands: Hands, end: TurnEnd, text: str, *, command: bool = False) -> list[Segment]:
+    """Types the message and sends it off. Where each Enter left the cursor. A `command` is one to the agent's own screen
+    (`/context`) and typed plainly; any other text is a message, whatever it begins with. Raises NotTakenError."""
     profile = end.profile
+    if profile.special and not command and profiles.pattern(profile.special).match(text):
+        text = f" {text}"
     if profile.bracketed and not await hands.until(hands.takes_pastes, KEYS_S):
         raise NotTakenError("the agent does not take pastes")
     if profile.bracketed or profile.at_cursor:
         await hands.until(hands.reads_keys, KEYS_S)
-    end.sending(text)
+    end.sending(text, command=command)
     profile = end.profile
-    plain = not hands.takes_pastes() or _is_command(text)
+    plain = command or not hands.takes_pastes()
     by_line = profile.by_line or (plain and "\n" in text)
     lines = text.rstrip("\n").split("\n") if by_line else [text]
     segments: list[Segment] = []
@@ -114,10 +117,6 @@ def _next_prompt(end: TurnEnd, segment: Segment) -> bool:
 
 def _below(end: TurnEnd, segment: Segment) -> bool:
     return end.position >= segment.start
-
-
-def _is_command(text: str) -> bool:
-    return text.startswith("/") and "\n" not in text
 
 
 def _keys(line: str, profile: Profile) -> str:

@@ -60,7 +60,7 @@ def read_state(directory: Path) -> State:
 
 
 class Segment(Struct):
-    """One segment as it is now. Its events stand in [begin, end); `torn` is [start, end) of bytes after the last newline."""
+    """One segment as it is now. Its events stand in [begin, end); `torn` are the bytes after the last newline."""
 
     path: Path
     state: State
@@ -72,8 +72,8 @@ class Segment(Struct):
 
     @classmethod
     def read(cls, path: Path) -> Segment:
-        """Reads it all. `uncovered` are the last lines, if they are damaged and nothing follows that says so (a crash between
-        the two steps of a repair). Raises CorruptError for any other damage."""
+        """Reads it all. `uncovered` are the last lines, if they are damaged and nothing follows that says so (a crash
+        between the two steps of a repair). Raises CorruptError for any other damage."""
         data = files.read(path)
         line_end = data.find(b"\n")
         if line_end < 0:
@@ -221,8 +221,8 @@ class Journal:
                 return None
 
     def _repair(self) -> None:
-        """Ends a cut line and covers all that is damaged with a notice. `~` makes a line that lacked only its newline, and
-        whose writer was told that it failed, no event. Raises DiskError; then the next append tries again."""
+        """Ends a cut line and covers all that is damaged with a notice. `~` makes a line that lacked only its newline,
+        and whose writer was told that it failed, no event. Raises DiskError; then the next append tries again."""
         begin = self._torn
         assert begin is not None
         if self._is_cut:
@@ -277,10 +277,10 @@ class Journal:
 
         Where the disk refuses, this segment goes on: it is tried again after the next turn.
         """
-        if self._torn is None and not self._suspect:
-            if self._size - self._begun > max(self._limits.segment_bytes, self._begun):
-                with contextlib.suppress(DiskError):
-                    self._begin_segment()
+        is_due = self._size - self._begun > max(self._limits.segment_bytes, self._begun)
+        if is_due and self._torn is None and not self._suspect:
+            with contextlib.suppress(DiskError):
+                self._begin_segment()
 
     def _stamp_time(self) -> str:
         return max(self.state.ts, rfc3339(self._clock.now_ns()))
@@ -332,8 +332,8 @@ class Journal:
         self._synced = self._size
 
     def _write_again(self) -> None:
-        """After a failed fsync the system takes its pages for written: the same bytes are written over themselves, which
-        makes them dirty again, and synced."""
+        """After a failed fsync the system takes its pages for written: the same bytes are written over themselves,
+        which makes them dirty again, and synced."""
         path = self.directory / self._name
         with files.disk("sync", path), path.open("r+b") as file:
             file.seek(self._synced)

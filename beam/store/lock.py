@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 from beam import files
+from beam.errors import DiskError
 
 
 class Lock:
@@ -37,11 +38,15 @@ class Lock:
 
 def try_lock(path: Path) -> Lock | None:
     """The lock, or None if somebody else has it."""
+    return _take(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _take(path: Path, how: int) -> Lock | None:
     while True:
         with files.disk("open", path):
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, how)
         except BlockingIOError:
             os.close(handle)
             return None
@@ -59,15 +64,51 @@ def short_lock(path: Path, timeout: float = 10.0) -> Iterator[int]:
 
     Raises DiskError if it is not to be had in that time (seconds).
     """
-    deadline = time.monotonic() + timeout
-    pause = 0.0005
-    while (lock := try_lock(path)) is None:
-        if time.monotonic() > deadline:
-            raise files.disk_error("lock", path, TimeoutError(0, f"held by another process for {timeout:g} s"))
-        time.sleep(pause)
-        pause = min(pause * 2, 0.02)
+    lock = try_lock(path) or (_wait_for(path, timeout) if timeout > 0 else None)
+    if lock is None:
+        raise files.disk_error("lock", path, TimeoutError(0, f"held by another process for {timeout:g} s"))
     with lock:
         yield lock._handle
+
+
+def _wait_for(path: Path, timeout: float) -> Lock | None:
+    """The lock, in the kernel's line for it; None after that time.
+
+    Who asks again and again instead starves beside writers that take it back to back. flock knows no timeout, so a
+    thread stands in the line; if its turn comes too late, it lets go at once.
+    """
+    came, handing_over = threading.Event(), threading.Lock()
+    taken: list[Lock | None] = []
+    failed: list[BaseException] = []
+    has_left = False
+
+    def stand() -> None:
+        try:
+            lock = _take(path, fcntl.LOCK_EX)
+        except DiskError as error:
+            failed.append(error)
+        else:
+            with handing_over:
+                if has_left and lock is not None:
+                    lock.release()
+                else:
+                    taken.append(lock)
+        came.set()
+
+    threading.Thread(target=stand, daemon=True).start()
+    try:
+        came.wait(timeout)
+    except BaseException:
+        with handing_over:
+            has_left = True
+            for lock in filter(None, taken):
+                lock.release()
+        raise
+    with handing_over:
+        has_left = True
+    if failed:
+        raise failed[0]
+    return taken[0] if taken else None
 
 
 def _is_still(path: Path, handle: int) -> bool:

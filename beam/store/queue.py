@@ -53,7 +53,7 @@ class Queue:
         return [Entry(parsed[0], parsed[1], box) for parsed in found if parsed]
 
     def find(self, message_id: str) -> Entry | None:
-        """Where the message lies; looked for in the order in which messages move, and once more for one that went back."""
+        """Where the message lies; looked for in the order in which messages move, then again for one that went back."""
         for box in ("new", "cur", "dead", "new", "cur"):
             for entry in self.entries(box):
                 if entry.id == message_id:

@@ -22,6 +22,8 @@ MISSING_S = 0.1  # how soon a directory that was not there is noticed
 POLL_S = 0.04
 POLL_ALL_S = 0.2
 BURST = 2_000
+BUSY_S = 2.0  # so long after a change the next one is looked for every millisecond,
+IDLE_STEP_MS = 5  # and else so often: each look costs some CPU
 _SLEPT_S = 5.0
 _TIMEOUT_MS = 500
 
@@ -38,6 +40,7 @@ class Changes:
         )
         self._poll_only = poll_only
         self._wake = wake
+        self._busy_until = 0.0
         self._signatures: dict[str, Signature] = {}
         self._places: dict[str, Place] = {}
         self._seen: deque[Seen] = deque()
@@ -161,10 +164,12 @@ class Changes:
         if notify is None:
             self._stop.wait(MISSING_S)
             return False
-        changes = notify.watch(1, 1, _TIMEOUT_MS if complete else int(MISSING_S * 1000), self._stop)
+        step_ms = 1 if time.monotonic() < self._busy_until else IDLE_STEP_MS
+        changes = notify.watch(1, step_ms, _TIMEOUT_MS if complete else int(MISSING_S * 1000), self._stop)
         if not isinstance(changes, set):
             return False
-        for path in {path for _, path in changes}:
+        self._busy_until = time.monotonic() + BUSY_S
+        for path in sorted({path for _, path in changes}, key=_natural):
             self._changed(path)
         return len(changes) > BURST
 
@@ -193,3 +198,9 @@ class Changes:
         self.sweep(None if everything else self.hot)
         if everything:
             self._mark("*")
+
+
+def _natural(path: str) -> tuple[str, int, str]:
+    """Files of one moment in the order in which they are numbered."""
+    folder, _, name = path.rpartition("/")
+    return folder, len(name), name

@@ -261,7 +261,7 @@ class Diff:
     def _heard(self, team: Team, member: str, mail: Mail, at_ns: int) -> list[Event]:
         if mail.kind == "teammate_terminated":
             return team.members.frame(Letter(mail, member, at_ns), "transcript")
-        is_proof = bool(mail.frame) or mail.sender not in team.members.present
+        is_proof = bool(mail.frame) or mail.sender not in (LEAD, *team.members.present)
         me = team.members.present.get(member)
         if me is not None and me.prompt.strip() == mail.text.strip():
             is_proof = me.is_apart

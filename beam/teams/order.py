@@ -17,11 +17,15 @@ class Order:
         self._held: list[tuple[str, int, int, Event]] = []
         self._count = 0
 
-    def push(self, events: Iterable[Event], now_ns: int) -> None:
-        """Takes in events that were seen now."""
+    def ticket(self) -> int:
+        """A place in the order in which things are seen, for what can't be read yet."""
+        self._count += 1
+        return self._count
+
+    def push(self, events: Iterable[Event], now_ns: int, *, ticket: int | None = None) -> None:
+        """Takes in events that were seen now, or when the ticket was given."""
         for event in events:
-            self._count += 1
-            self._held.append((event.ts, self._count, now_ns, event))
+            self._held.append((event.ts, self.ticket() if ticket is None else ticket, now_ns, event))
 
     def due(self, now_ns: int) -> list[Event]:
         """The events whose time has come, in order; one held event makes those that were before it go too."""

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam.agents.claude import history
 from beam.agents.claude.fields import Object, string
-from beam.agents.claude.history import Line
+from beam.agents.claude.history import Line, projects, where
+from beam.agents.claude.history import read as read_line
 from beam.clock import rfc3339
 from beam.teams import disk
 from beam.teams.diff import Diff, Team
@@ -77,7 +77,7 @@ class Tail(Struct):
 
     def _is_older(self, data: bytes, since_ns: int) -> bool:
         for line in data.split(b"\n")[1:-1]:
-            read = history.read(line)
+            read = read_line(line)
             when = when_ns(read.at) if read is not None else 0
             if when:
                 return when < since_ns
@@ -145,7 +145,7 @@ class Tails:
     def lines(self, tail: Tail) -> Iterator[tuple[Tail, Line]]:
         """The lines that were added to one."""
         for data in tail.read():
-            line = history.read(data, parent=tail.parent)
+            line = read_line(data, parent=tail.parent)
             if line is not None and (not line.at or line.at >= tail.since):
                 yield tail, line
 
@@ -158,12 +158,12 @@ class Tails:
         key = (team.name, team.session_id)
         if key in self._folders:
             return self._folders[key]
-        where = history.where(self._home, lead.cwd if lead else "", team.session_id)
-        if not where:
+        paths = where(self._home, lead.cwd if lead else "", team.session_id)
+        if not paths:
             return None
-        folder = str(Path(where[0]).parent)
-        if not Path(where[0]).exists():
-            root = history.projects(self._home)
+        folder = str(Path(paths[0]).parent)
+        if not Path(paths[0]).exists():
+            root = projects(self._home)
             folder = next(
                 (
                     f"{root}/{name}"
@@ -234,7 +234,7 @@ class Tails:
         except OSError:
             return None
         for raw in data.split(b"\n")[:-1]:
-            line = history.read(raw)
+            line = read_line(raw)
             if line is not None and line.team and line.member:
                 return Tail(path=path, home=self._home, team=line.team, member=line.member)
             spawned = next((back.record for back in line.returned if _is_spawn(back.record)), {}) if line else {}
@@ -248,8 +248,8 @@ class Tails:
 
 def _transcripts(home: str, since_ns: int) -> Iterator[str]:
     """The sessions' transcripts that were written to since."""
-    for folder in disk.names(history.projects(home)):
-        yield from _recent(f"{history.projects(home)}/{folder}", since_ns)
+    for folder in disk.names(projects(home)):
+        yield from _recent(f"{projects(home)}/{folder}", since_ns)
 
 
 def _is_spawn(record: Object) -> bool:

@@ -55,8 +55,9 @@ class Tasks:
         """A task's file as it is."""
         if task.status == DELETED:
             return self.gone(task.id, at_ns)
+        is_seen = task.id in self._from_files
         self._from_files.add(task.id)
-        return self._apply(task, at_ns, "files", None)
+        return self._apply(task, at_ns, "files", None, is_whole=is_seen)
 
     def gone(self, task_id: str, at_ns: int) -> list[Event]:
         """A task's file is no more."""
@@ -127,7 +128,8 @@ class Tasks:
 
     # -- from one state to the next ------------------------------------------------------------------------------------
 
-    def _apply(self, new: Task, at_ns: int, source: str, by: str | None) -> list[Event]:
+    def _apply(self, new: Task, at_ns: int, source: str, by: str | None, *, is_whole: bool = False) -> list[Event]:
+        """From the state that is known (`is_whole`: all of it) to this one."""
         old = self.known.get(new.id)
         if old == new:
             return []
@@ -148,7 +150,7 @@ class Tasks:
             self._since_ns[new.id] = at_ns
         else:
             fields = self._differences(old, new)
-            if fields and source == "files":
+            if fields and is_whole:
                 say(all_events.TaskChanged, f"changed/{','.join(fields)}", fields=fields, blocked_by=new.blocked_by)
         lost_owner = old.owner is not None and new.owner is None
         if new.status != old.status:

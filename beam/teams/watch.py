@@ -35,6 +35,7 @@ class _Retry(Struct):
 
     place: Place
     due_ns: int
+    ticket: int
     times: int = 0
 
 
@@ -82,6 +83,7 @@ class Teams:
         self._retries: dict[str, _Retry] = {}
         self._unclaimed: list[tuple[str, model.HookCall, int]] = []
         self._liveness_ns = 0
+        self._is_session_new = True
         self._known: frozenset[tuple[str, str, str]] = frozenset()
         self._start()
 
@@ -99,7 +101,9 @@ class Teams:
         self.wake.clear()
         now_ns = self._now()
         seen, files = self._changes.take()
-        self._push(event for one in seen for event in self._file(one))
+        for one in seen:
+            retry = self._retries.get(one.place.path)
+            self._push(self._file(one), ticket=retry.ticket if retry is not None else None)
         self._retry(now_ns)
         self._hooks(now_ns)
         self._transcripts(files)
@@ -149,12 +153,10 @@ class Teams:
 
     # -- news ----------------------------------------------------------------------------------------------------------
 
-    def _push(self, events: Iterable[Event]) -> None:
+    def _push(self, events: Iterable[Event], *, ticket: int | None = None) -> None:
         """What the start finds is told if it happened since the time asked for; after that, all is."""
-        if self._is_begun:
-            self._order.push(events, self._now())
-        else:
-            self._order.push([event for event in events if event.ts >= self._since], self._now())
+        told = events if self._is_begun else [event for event in events if event.ts >= self._since]
+        self._order.push(told, self._now(), ticket=ticket)
 
     def _file(self, seen: Seen) -> list[Event]:
         place, data, at_ns = seen.place, seen.data, seen.at_ns
@@ -173,7 +175,7 @@ class Teams:
                 return self.diff.task(home, group, task, at_ns)
             case "session" if (session := model.session(data)) is not None:
                 self._retries.pop(place.path, None)
-                self._liveness_ns = 0
+                self._liveness_ns, self._is_session_new = 0, True
                 return self.diff.session(home, session)
         self._look_again(place)
         return []
@@ -198,7 +200,7 @@ class Teams:
         return []
 
     def _look_again(self, place: Place) -> None:
-        retry = self._retries.setdefault(place.path, _Retry(place, 0))
+        retry = self._retries.setdefault(place.path, _Retry(place, 0, self._order.ticket()))
         if retry.times < len(RETRY_NS):
             retry.due_ns = self._now() + RETRY_NS[retry.times]
 
@@ -208,7 +210,7 @@ class Teams:
                 continue
             retry.due_ns, retry.times = 0, retry.times + 1
             seen, _ = disk.read(retry.place, now_ns)
-            self._push(self._file(seen))
+            self._push(self._file(seen), ticket=retry.ticket)
             if not retry.due_ns:
                 self._retries.pop(path, None)
 
@@ -241,7 +243,8 @@ class Teams:
     # -- processes -----------------------------------------------------------------------------------------------------
 
     def _liveness(self, now_ns: int) -> None:
-        self._push(find_leads(self.diff, now_ns))
+        self._push(find_leads(self.diff, now_ns, every=self._is_session_new))
+        self._is_session_new = False
         hot: dict[str, set[str]] = {home: set() for home in self.homes}
         for team in self.diff.teams.values():
             if team.roster is not None and team.is_live:
@@ -249,11 +252,11 @@ class Teams:
         self._changes.hot = {home: frozenset(groups) for home, groups in hot.items()}
 
 
-def find_leads(diff: Diff, now_ns: int) -> list[Event]:
-    """Says of every team whether its lead lives; what that tells."""
+def find_leads(diff: Diff, now_ns: int, *, every: bool = True) -> list[Event]:
+    """Says of the teams that are not stale, or of `every` one, whether its lead lives; what that tells."""
     events: list[Event] = []
     for team in list(diff.teams.values()):
-        if team.roster is None:
+        if team.roster is None or (team.is_stale and not every and not team.config_gone_ns):
             continue
         session = diff.lead_of(team)
         if session is not None and _is_alive(session):

@@ -171,7 +171,7 @@ class _Process:
         self._guarded(lambda: self._body(notice))
 
     def _guarded(self, step: Callable[[], object]) -> None:
-        """A callback of the event loop must not raise: what goes wrong ends the turn, and is raised where it is awaited."""
+        """A callback of the event loop must not raise: what goes wrong ends the turn, and `run` raises it."""
         try:
             step()
         except BaseException as error:  # noqa: BLE001 - raised again by run()
@@ -273,7 +273,8 @@ def _check_sizes(launch: Launch, limits: Limits) -> None:
     for index in launch.prompt_in_argv:
         size = len(launch.argv[index].encode("utf-8", "replace"))
         if size > limits.argv_text_bytes:
+            most = limits.argv_text_bytes
             raise LimitError(
-                f"the prompt is {size} bytes; this program takes it as an argument, and those end at {limits.argv_text_bytes}",
+                f"the prompt is {size} bytes; this program takes it as an argument, and those end at {most}",
                 "put it into a file and name the file in the prompt",
             )

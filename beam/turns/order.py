@@ -31,8 +31,8 @@ class Record(Protocol):
 
 class Order(Struct, frozen=True, kw_only=True):
     """Everything that one turn needs. `environ` is the environment of the process that runs the turn; `child_env` what
-    beam itself tells the child (BEAM_*); `base` the folder that holds the root; `scratch` where a private directory for the
-    turn may be made; `untrusted` says why the folder must be trusted first; `folder_trusted` whether it was;
+    beam itself tells the child (BEAM_*); `base` the folder that holds the root; `scratch` where a private directory for
+    the turn may be made; `untrusted` says why the folder must be trusted first; `folder_trusted` whether it was;
     `carried` is the CLI's own running total of tokens before the turn, where it keeps one."""
 
     message: Message

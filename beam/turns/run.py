@@ -123,6 +123,7 @@ async def _on_terminal(
             child_env={**order.settings.env, **order.child_env},
             timeout=order.message.options.timeout or order.settings.timeout or order.limits.timeout,
             idle_timeout=order.settings.idle_timeout or order.limits.idle_timeout,
+            commands=order.message.options.via == "terminal" and not order.from_agent,
         ),
         record,
         stop,

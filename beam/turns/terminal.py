@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import cast
 
 from msgspec import Struct, structs
 
-from beam import durations, events
+from beam import events
 from beam.agents.base import History, Host, Launch, Terminal, Transcript, Turn, Verdict
 from beam.agents.profile import Dialog, Profile
 from beam.clock import Clock
@@ -35,14 +33,17 @@ from beam.turns.stop import Stop
 
 TICK_S = 0.05
 FRAME_S = 0.25  # the longest that an unfinished frame is left out
+LATE_S = 1.0  # the last paint may come after everything says that the turn is over
 KEY_S = 0.15  # between two keys of an answer
 QUIT_S = 3.0
 LOOK_S = 0.1
 _SHOWN_ROWS = 20
+_SAME_DIALOG = 3
 
 
 class Play(Struct, frozen=True, kw_only=True):
-    """What one turn on this face needs. Times are seconds."""
+    """What one turn on this face needs. Times are seconds. `commands`: a text like `/context` is for the agent's own
+    screen, and no message."""
 
     terminal: Terminal
     history: History | None
@@ -54,11 +55,16 @@ class Play(Struct, frozen=True, kw_only=True):
     child_env: Mapping[str, str]
     timeout: float
     idle_timeout: float
+    commands: bool
 
 
 async def play(play: Play, record: Record, stop: Stop, clock: Clock, look: Callable[[], None]) -> Verdict:
     """The verdict on the turn; the agent is gone when it is there."""
     return await _Sitting(play, record, stop, clock, look).run()
+
+
+def _is_command(profile: Profile, text: str) -> bool:
+    return bool(profile.special) and text.startswith("/") and "\n" not in text
 
 
 class _Sitting:
@@ -86,6 +92,9 @@ class _Sitting:
         self.segments: list[typing.Segment] = []
         self.prompt_mark: Signal | None = None
         self.denials: list[Denial] = []
+        self.command = False
+        self.reply = ""
+        self.answers: dict[str, int] = {}
         self.failed: Verdict | None = None
 
     async def run(self) -> Verdict:
@@ -164,13 +173,18 @@ class _Sitting:
         self.record(events.PromptSent(bytes=len(self.play.turn.text.encode("utf-8", "replace"))), sync=True)
         reached("prompt.sent")
         try:
-            self.segments = await typing.say(self, self.end, self.play.turn.text)
+            self.command = self.play.commands and _is_command(self.profile, self.play.turn.text)
+            self.segments = await typing.say(self, self.end, self.play.turn.text, command=self.command)
         except typing.NotTakenError as error:
             if not self.end.ended and not self._stopped():
                 self.failed = self._stalled(str(error))
             return
         reached("prompt.written")
-        await self._reach(State.DONE)
+        if await self._reach(State.DONE):
+            self.reply = self._reply()  # some wipe their screen when they quit
+            if not self.reply and not self.end.profile.at_cursor:
+                await self._watch(lambda: bool(self._reply()), LATE_S)
+                self.reply = self._reply()
 
     async def _reach(self, wanted: State) -> bool:
         """Goes on, answering dialogs, until the agent is there; False if the turn is over otherwise."""
@@ -197,6 +211,10 @@ class _Sitting:
             if self.end.state is State.WAITING:
                 self.failed = self._stalled("it asks something that beam does not know")
             return self.end.state is not State.WAITING
+        self.answers[dialog.name] = self.answers.get(dialog.name, 0) + 1
+        if self.answers[dialog.name] > _SAME_DIALOG and dialog.kind != "permission":
+            self.failed = self._stalled(f"it goes on asking ({dialog.name})")
+            return False
         keys = dialog.allow
         if dialog.kind == "permission":
             keys = dialog.deny
@@ -231,7 +249,7 @@ class _Sitting:
         child = self.window.child
         if self._stopped() and not self.end.ended and not self.stop.hard:
             await self.press(self.profile.interrupt)
-            await self.until(lambda: self.end.ended or self.end.reading.idle or self.stop.hard, self.play.limits.grace)
+            await self._watch(lambda: self.end.ended or self.end.reading.idle or self.stop.hard, self.play.limits.grace)
         if not self.stop.hard:
             for key in self.profile.quit:
                 await asyncio.wait_for(self.press(key), KEY_S * 4)
@@ -260,10 +278,14 @@ class _Sitting:
         return self.clock.monotonic()
 
     async def until(self, claim: typing.Claim, seconds: float) -> bool:
+        return await self._watch(lambda: claim() or self._over(), seconds) and claim()
+
+    async def _watch(self, claim: typing.Claim, seconds: float) -> bool:
+        """As `until`, whether or not the turn is over."""
         deadline = self.clock.monotonic() + seconds
         while not claim():
             left = deadline - self.clock.monotonic()
-            if left <= 0 or self._over():
+            if left <= 0:
                 return False
             try:
                 async with asyncio.timeout(min(left, TICK_S)):
@@ -346,7 +368,8 @@ class _Sitting:
         if state in (State.DONE, State.ERROR):
             return self._answered()
         if self._stopped():
-            return Verdict(status=Status.CANCELLED, reason="stopped")
+            session_id = self.transcript.verdict().session_id if self.transcript is not None else None
+            return Verdict(status=Status.CANCELLED, reason="stopped", session_id=session_id)
         if state is State.EXITED:
             how = f"was ended by {ended.signal}" if ended.signal else f"exited with {ended.code}"
             reason = f"{self.profile.name} {how} before its turn was over; its screen:\n{self._shown()}"
@@ -356,7 +379,7 @@ class _Sitting:
     def _answered(self) -> Verdict:
         verdict = self.transcript.verdict() if self.transcript is not None and self.transcript.word else None
         if verdict is None or (verdict.status is Status.COMPLETED and not verdict.reply):
-            reply = self._reply()
+            reply = self.reply
             known = verdict or Verdict(status=Status.COMPLETED)
             verdict = structs.replace(known, reply=reply, lossy=True)
             if self.end.state is State.ERROR:
@@ -365,9 +388,17 @@ class _Sitting:
                 )
             elif reply:
                 self.record(events.Text(text=reply))
+            elif not self.end.profile.at_cursor and not self.command:
+                verdict = structs.replace(
+                    verdict,
+                    status=Status.FAILED,
+                    class_=Class.UNKNOWN,
+                    reason=f"it is idle again, and no answer was found on its screen:\n{self._shown()}",
+                    reply=None,
+                )
         if self.denials:
             verdict = structs.replace(verdict, denials=(*verdict.denials, *self.denials))
-            if verdict.status is Status.COMPLETED:
+            if verdict.status in (Status.COMPLETED, Status.CANCELLED):
                 verdict = structs.replace(verdict, status=Status.DENIED, reason="a request was denied: nobody to ask")
         return verdict
 

@@ -23,6 +23,8 @@ BASE = (
     "features.unbounded_connection_retries=false",
     "--sandbox",
     "workspace-write",
+    "-c",
+    "sandbox_workspace_write.exclude_slash_tmp=true",
 )
 
 
@@ -108,6 +110,11 @@ def test_each_access_word_is_one_sandbox() -> None:
     assert launch(access="read").argv[6:9] == ("--sandbox", "read-only", "--ignore-rules")
     assert launch(access="edit").argv[6:8] == ("--sandbox", "workspace-write")
     assert launch(access="full").argv[6] == "--dangerously-bypass-approvals-and-sandbox"
+
+
+def test_with_access_edit_commands_have_a_temporary_directory_of_the_turns_own() -> None:
+    assert launch(access="edit").env == {"TMPDIR": "/s"}
+    assert launch(access="read").env == launch(access="full").env == {}
 
 
 def test_only_access_full_has_a_dangerous_flag() -> None:

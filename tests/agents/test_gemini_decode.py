@@ -125,7 +125,7 @@ def test_exit_code_0_without_a_result_is_an_interrupted_turn_and_no_success() ->
 def test_the_silent_retries_are_read_from_stderr() -> None:
     decoder = Frames(turn())
     lines = [
-        b'Attempt 2 failed with status 503. Retrying with backoff... _ApiError: {"error":{"code":503,"message":"busy"}}',
+        b'Attempt 2 failed with status 503. Retrying with backoff... _ApiError: {"error":{"message":"busy"}}',
         b"Attempt 3 failed. Retrying with backoff... Error: exception TypeError: fetch failed sending request",
         b"Attempt 10 failed: busy. Max attempts reached",
         b"    at retryWithBackoff (file:///x.js:1:2)",

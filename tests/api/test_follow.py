@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -83,3 +84,20 @@ def test_a_message_without_outcome_has_none(root: Root) -> None:
     state = read_state(root.place("box").journal)
     assert outcome_in(root.place("box"), state, message.id) is None
     assert told_outcome(root.place("box"), state, message.id, lambda event: pytest.fail("nothing to tell")) is None
+
+
+def test_workers_that_end_without_a_word_are_started_less_and_less_often_and_given_up_on(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = root.put("worker", reply="wait")
+    started: list[float] = []
+    monkeypatch.setattr("beam.broker.worker.start", lambda world, place: started.append(root.clock.elapsed))
+    steps = follow(root.world, root.place("worker"), message.id, seen=lambda event: None)
+    with pytest.raises(UnfinishedError, match="ended without a word") as given_up:
+        for pause in steps:
+            root.clock.sleep(max(pause, 0.25))
+    assert "worker.log" in given_up.value.hint
+    pauses = [later - earlier for earlier, later in itertools.pairwise(started)]
+    assert pauses == sorted(pauses)
+    assert 20 < started[-1] < 60
+    assert root.boxes("worker") == {"new": [message.id]}

@@ -144,3 +144,12 @@ def test_a_journal_of_a_busy_mailbox_begins_new_segments(tmp_path: Path) -> None
         recv(root)
         reply(root, message.id)
     assert len(list(root.place("box").journal.iterdir())) > 1
+
+
+def test_a_paused_mailbox_gives_nothing_out(root: Root) -> None:
+    message = root.put("box")
+    holder = root.hold("box")
+    holder.record(events.QueuePaused(by="ann"), sync=True)
+    holder.release()
+    assert recv(root) is None
+    assert root.boxes("box") == {"new": [message.id]}

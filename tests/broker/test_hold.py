@@ -11,17 +11,12 @@ import pytest
 from beam import events, files
 from beam.broker.hold import Holder
 from beam.errors import DiskError
-from beam.events import Owner
-from beam.message import Message, decode, digest, encode
+from beam.message import decode, digest, encode
 from beam.outcome import Status
-from beam.process import tree
-from beam.state import CLOSED, DEAD
 from beam.store.lock import try_lock
 from beam.store.queue import Entry
 from beam.turns.stop import Stop
 from tests.support.world import Root
-
-ELSEWHERE = Owner(pid=1, start_ticks=1, boot_id="another", pid_namespace="another", host="another.host")
 
 
 @pytest.fixture
@@ -29,91 +24,8 @@ def root(tmp_path: Path) -> Root:
     return Root(tmp_path)
 
 
-def died_at(root: Root, step: str, owner: Owner | None = None, **fields: object) -> tuple[Message, Entry]:
-    """A message whose holder died right after this step."""
-    message = root.put("worker", **fields)
-    holder = root.hold("worker")
-    (entry,) = holder.look_at_queue()
-    claimed = holder.claim(entry)
-    assert claimed is not None
-    bodies: list[tuple[str, events.Event]] = [
-        (
-            "started",
-            events.TurnStarted(owner=owner or tree.this_process(), turn_key="k" * 32, adapter="command", via="exec"),
-        ),
-        ("sent", events.PromptSent()),
-        ("finished", events.TurnFinished(status=Status.COMPLETED, reply="yes")),
-        ("closed", events.TurnClosed()),
-    ]
-    if step != "claimed":
-        for name, body in bodies:
-            holder.record(body, turn=1, message_id=message.id, sync=True)
-            if name == step:
-                break
-    holder.release()
-    return message, claimed[0]
-
-
-def kinds(root: Root, agent: str = "worker") -> list[str]:
-    return [type(event).__name__ for event in root.events(agent)]
-
-
 def last(root: Root, kind: type[events.Event], agent: str = "worker") -> events.Event:
     return [event for event in root.events(agent) if isinstance(event, kind)][-1]
-
-
-@pytest.mark.parametrize("step", ["claimed", "started"])
-def test_a_message_whose_prompt_was_not_sent_goes_back_to_its_place(root: Root, step: str) -> None:
-    message, entry = died_at(root, step)
-    later = root.put("worker", "later")
-    holder = root.hold("worker")
-    assert [each.id for each in holder.look_at_queue()] == [message.id, later.id]
-    assert holder.queue.entries("new")[0].position == entry.position
-    assert (holder.state.known[message.id].deaths, holder.state.known[message.id].attempt) == (1, 1)
-    assert holder.state.open_turn is None
-
-
-def test_a_message_whose_prompt_was_sent_is_unknown_and_a_dead_letter(root: Root) -> None:
-    message, _ = died_at(root, "sent", sender="asker", reply="queue")
-    holder = root.hold("worker")
-    assert root.boxes("worker") == {"dead": [message.id]}
-    assert holder.state.known[message.id].status is Status.UNKNOWN
-    assert last(root, events.TurnFinished).exit_code == 8  # type: ignore[attr-defined]
-    assert len(root.boxes("asker")["new"]) == 1
-    assert holder.look_at_queue() == []
-
-
-def test_a_finished_message_is_closed_though_its_file_was_left(root: Root) -> None:
-    message, _ = died_at(root, "finished", sender="asker", reply="queue")
-    holder = root.hold("worker")
-    assert root.boxes("worker") == {}
-    assert holder.state.known[message.id].phase == CLOSED
-    assert len(root.boxes("asker")["new"]) == 1
-    holder.release()
-    before = kinds(root)
-    root.hold("worker")
-    assert kinds(root) == before
-
-
-def test_a_closed_message_is_removed_and_never_run(root: Root) -> None:
-    died_at(root, "closed")
-    holder = root.hold("worker")
-    assert root.boxes("worker") == {}
-    assert holder.look_at_queue() == []
-
-
-def test_the_third_death_before_the_prompt_is_the_last(root: Root) -> None:
-    message, _ = died_at(root, "started", sender="asker", reply="queue")
-    for deaths in (1, 2):
-        holder = root.hold("worker")
-        assert holder.state.known[message.id].deaths == deaths
-        (entry,) = holder.look_at_queue()
-        assert holder.claim(entry) is not None
-        holder.release()
-    holder = root.hold("worker")
-    assert root.boxes("worker") == {"dead": [message.id]}
-    assert last(root, events.MessageDead).detail == "holder died 3 times before the prompt was sent"  # type: ignore[attr-defined]
-    assert len(root.boxes("asker")["new"]) == 1
 
 
 def test_an_id_that_comes_again_with_other_content_is_a_dead_letter_and_the_first_one_goes_on(root: Root) -> None:
@@ -176,26 +88,6 @@ def test_a_file_with_a_deadline_that_is_no_time_or_of_another_agent_is_corrupt(
     assert root.boxes("worker") == {"dead": [message.id]}
 
 
-def test_a_sent_message_whose_file_was_damaged_is_unknown_not_failed(root: Root) -> None:
-    message, entry = died_at(root, "sent")
-    root.queue("worker").path(entry).write_bytes(b"#")
-    holder = root.hold("worker")
-    assert (holder.state.known[message.id].phase, holder.state.known[message.id].status) == (DEAD, Status.UNKNOWN)
-    assert holder.state.open_turn is None
-
-
-@pytest.mark.parametrize(
-    ("step", "status"), [("claimed", Status.FAILED), ("sent", Status.UNKNOWN), ("finished", Status.COMPLETED)]
-)
-def test_a_message_whose_file_was_taken_away_by_hand_has_an_outcome(root: Root, step: str, status: Status) -> None:
-    message, entry = died_at(root, step)
-    root.queue("worker").path(entry).unlink()
-    holder = root.hold("worker")
-    assert holder.state.known[message.id].phase in (CLOSED, DEAD)
-    assert holder.state.known[message.id].status is status
-    assert holder.state.open_turn is None
-
-
 def test_unknown_fields_survive_the_queue_the_claim_and_the_way_back(root: Root) -> None:
     message = root.message("worker")
     data = encode(message)[:-2] + b',"color":"red"}\n'
@@ -209,29 +101,6 @@ def test_unknown_fields_survive_the_queue_the_claim_and_the_way_back(root: Root)
     assert b'"color":"red"' in files.read(holder.queue.path(entry))
 
 
-def test_an_agent_whose_last_turn_ran_elsewhere_is_blocked_and_says_so_once(root: Root) -> None:
-    message, _ = died_at(root, "sent", owner=ELSEWHERE)
-    waiting = root.put("worker", "more")
-    for _ in range(3):
-        holder = root.hold("worker")
-        assert "another.host" in (holder.blocked or "")
-        assert holder.leave() is False
-    notices = [event for event in root.events("worker") if isinstance(event, events.Notice)]
-    assert [notice.code for notice in notices] == ["blocked"]
-    assert holder.state.word == "blocked"
-    assert root.boxes("worker") == {"new": [waiting.id], "cur": [message.id]}
-
-
-def test_a_blocked_agent_goes_on_once_what_blocked_it_is_gone(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    message, _ = died_at(root, "sent", owner=ELSEWHERE)
-    root.hold("worker").release()
-    monkeypatch.setattr("beam.broker.hold.tree.is_alive", lambda owner: False)
-    holder = root.hold("worker")
-    assert (holder.blocked, holder.state.blocked) == (None, None)
-    assert root.boxes("worker") == {"dead": [message.id]}
-    assert "unblocked" in [event.code for event in root.events("worker") if isinstance(event, events.Notice)]
-
-
 def test_a_lock_is_free_after_a_failed_recovery(root: Root) -> None:
     root.hold("worker").release()
     segment = next(root.place("worker").journal.iterdir())
@@ -241,15 +110,6 @@ def test_a_lock_is_free_after_a_failed_recovery(root: Root) -> None:
     lock = try_lock(root.place("worker").lock)
     assert lock is not None
     lock.release()
-
-
-def test_leftovers_of_dead_writers_and_turns_are_swept(root: Root) -> None:
-    place = root.place("worker")
-    (place.queue / "tmp" / "left").write_text("half")
-    (place.dir / "scratch" / "key").mkdir(parents=True)
-    root.hold("worker").release()
-    assert files.names(place.queue / "tmp") == []
-    assert not (place.dir / "scratch").exists()
 
 
 # -- what may not run --------------------------------------------------------------------------------------------------

@@ -15,12 +15,10 @@ pytestmark = pytest.mark.acceptance
 HEAVY = ("asyncio", "yaml", "rich", "pydantic", "watchfiles", "http", "ssl", "unittest", "xml", "email")
 REPORT = """
 import json, sys
-from beam.cli.main import main
+from beam.cli.main import answer
 sys.argv = ["beam", *sys.argv[1:]]
 try:
-    main()
-except SystemExit:
-    pass
+    answer()
 finally:
     sys.stderr.write("\\n" + json.dumps(sorted({name.partition(".")[0] for name in sys.modules} | set(sys.modules))))
 """

@@ -68,3 +68,18 @@ def test_after_a_callback_failed_none_is_called_again_and_the_failure_is_kept() 
     out.end()
     assert called == [b"a", b"fail"]
     assert isinstance(out.error, ZeroDivisionError)
+
+
+def test_lines_of_stderr_are_given_only_to_who_wants_them_and_are_a_sign_of_life_to_all() -> None:
+    seen: list[object] = []
+    wanted = Output(
+        seen.append, lambda: seen.append("output"), nothing, 100, lambda line: seen.append((b"error", line))
+    )
+    wanted.feed_errors(b"one\ntw")
+    wanted.feed_errors(b"o")
+    wanted.end_errors()
+    assert seen == [(b"error", b"one"), "output", "output", (b"error", b"two")]
+    out, seen = output()
+    out.feed_errors(b"one\n")
+    out.end_errors()
+    assert seen == ["output"]

@@ -78,7 +78,7 @@ def main() -> int:
 
 
 def _install_aider(target: Path) -> None:
-    """aider in a virtual environment of its own, with a command beside the others' that still works once it is moved."""
+    """aider in a virtual environment of its own, with a command beside the others' that works once it is moved."""
     if not AIDER_PYTHON[0] <= sys.version_info[:2] < AIDER_PYTHON[1]:
         sys.stderr.write(f"aider does not run on Python {sys.version_info[0]}.{sys.version_info[1]}: left out\n")
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,45 @@ def test_a_short_lock_is_waited_for_and_given_up_in_the_end(tmp_path: Path) -> N
             pass
     with short_lock(tmp_path / "lock", timeout=0.0):
         assert (tmp_path / "lock").read_bytes() == b"x"
+
+
+@pytest.mark.acceptance
+def test_a_short_lock_comes_to_whoever_waits_though_others_take_it_back_to_back(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from beam.store.lock import short_lock\n"
+        "print('ready', flush=True)\n"
+        "while True:\n"
+        "    with short_lock(Path(sys.argv[1])):\n"
+        "        time.sleep(0.02)\n"
+    )
+    others = [
+        subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "lock")], stdout=subprocess.PIPE) for _ in range(2)
+    ]
+    try:
+        for other in others:
+            assert other.stdout is not None
+            assert other.stdout.readline() == b"ready\n"
+        for _ in range(10):
+            with short_lock(tmp_path / "lock"):
+                pass
+    finally:
+        for other in others:
+            other.kill()
+            other.communicate()
+
+
+def test_who_gave_a_short_lock_up_does_not_get_it_later(tmp_path: Path) -> None:
+    with (
+        short_lock(tmp_path / "lock"),
+        pytest.raises(DiskError, match="held by another process"),
+        short_lock(tmp_path / "lock", timeout=0.01),
+    ):
+        pass
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and thread.daemon:
+            thread.join(5)
+    with short_lock(tmp_path / "lock", timeout=0.0):
+        assert try_lock(tmp_path / "lock") is None
 
 
 def test_a_lock_is_not_made_through_a_link_nor_in_no_directory(tmp_path: Path) -> None:

@@ -42,11 +42,8 @@ def lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def hooks(name: str) -> list[tuple[float, dict[str, Any]]]:
-    """(time, payload) of each hook call; no time where the recording has none."""
-    found = []
-    for line in lines(RECORDINGS / name / "hooks.jsonl"):
-        found.append((line["t"], json.loads(line["raw"])) if "raw" in line else (0.0, line))
-    return found
+    """(time, payload) of each hook call."""
+    return [(line["t"], json.loads(line["raw"])) for line in lines(RECORDINGS / name / "hooks.jsonl")]
 
 
 def first_value(text: str) -> Any:
@@ -91,9 +88,8 @@ def proved(name: str) -> Proved:
                 found.claims[(*task, value["owner"])] += 1
             tasks[path] = value
     for _, payload in hooks(name):
-        if payload["hook_event_name"] == "PostToolUse" and payload["tool_name"] == "SendMessage":
-            if "msg_id" in payload["tool_response"]:
-                found.sent.add(payload["tool_response"]["msg_id"])
+        if payload.get("tool_name") == "SendMessage" and "msg_id" in payload.get("tool_response", ()):
+            found.sent.add(payload["tool_response"]["msg_id"])
     assert found.sent <= set(found.mails)
     return found
 
@@ -116,11 +112,11 @@ class Scratch:
         return Teams([str(self.home)], spool=self.spool, **given)
 
     def steps(self) -> list[tuple[float, dict[str, Any] | None, dict[str, Any] | None]]:
-        """(time, version, hook payload) in order; hooks without a time are left out."""
+        """(time, version, hook payload) in order."""
         steps: list[tuple[float, dict[str, Any] | None, dict[str, Any] | None]] = [
             (line["t"], line, None) for line in lines(RECORDINGS / self.name / "versions.jsonl")
         ]
-        steps += [(at, None, payload) for at, payload in hooks(self.name) if at]
+        steps += [(at, None, payload) for at, payload in hooks(self.name)]
         return sorted(steps, key=lambda step: step[0])
 
     def replay(self, speed: float | None, *, with_hooks: bool = True, skip: str = "", until: float = 1e12) -> None:
@@ -167,8 +163,12 @@ class Scratch:
         """A living lead for a team whose recording has no register of sessions."""
         (self.home / "sessions").mkdir(exist_ok=True)
         ids = {p["session_id"] for _, p in hooks(self.name)}
-        ids |= set(re.findall('"leadSessionId": "([^"]*)"', json.dumps([v["content"] for _, v, _ in self.steps() if v])
-                              .replace('\\\\"', '"').replace('\\"', '"')))
+        ids |= set(
+            re.findall(
+                '"leadSessionId": "([^"]*)"',
+                json.dumps([v["content"] for _, v, _ in self.steps() if v]).replace('\\\\"', '"').replace('\\"', '"'),
+            )
+        )
         whole = next(one for one in ids if one.startswith(session_id))
         line = {"pid": os.getpid(), "sessionId": whole, "procStart": str(tree.start_ticks(os.getpid()))}
         (self.home / "sessions" / f"{session_id}.json").write_text(json.dumps(line))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from beam.agents.base import Card
 from beam.agents.aider import exec
+from beam.agents.base import Card
 
 __all__ = ["card", "exec"]
 

@@ -1,7 +1,7 @@
 """What aider prints, turned into events: its announcements, a blank line, then the answer and what aider did with it.
 
-Only a `Tokens:` line proves that the model answered: a failing API ends with exit code 0. Figures of a thousand tokens and
-more are rounded there, and stay null.
+Only a `Tokens:` line proves that the model answered: a failing API ends with exit code 0. Figures of a thousand tokens
+and more are rounded there, and stay null.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _RESTORED = "Restored previous conversation history."
 _TOKENS = re.compile(r"Tokens: (\S+) sent,(?: .*,)? (\S+) received\.(?: Cost: \$(\d+(?:\.\d+)?) message)?")
 _EDITED = re.compile(r"Applied edit to (.+)")
 _RETRYING = re.compile(r"Retrying in ([\d.]+) seconds")
-_TALK = re.compile(r".*\(Y\)es/\(N\)o.*|Commit [0-9a-f]{7,} .*|Did not apply edit to .*|Skipping edits to .*")
+_TALK = re.compile(
+    r".*\(Y\)es/\(N\)o.*|Commit [0-9a-f]{7,} .*|Did not apply edit to .*|Skipping edits to .*|https://aider\.chat/\S+"
+)
 _ERROR = re.compile(r"litellm\.\w+|.*\b(APIConnectionError|AuthenticationError|Model \S+ has hit a token limit!)")
 _CUT_OFF = "has hit a token limit!"
 
@@ -71,19 +73,19 @@ class Text:
         heard.session_id = session_id
         heard.lost = f"aider has no history of session {session_id}: this turn began it anew"
         return [
-            events.SessionStarted(session_id=session_id, model=heard.model, cwd=turn.cwd or None, version=self._version),
+            events.SessionStarted(
+                session_id=session_id, model=heard.model, cwd=turn.cwd or None, version=self._version
+            ),
             events.Notice(text=heard.lost, code="session_lost"),
         ]
 
     def _speaks(self, text: str) -> list[Event]:
         if found := _TOKENS.match(text):
             return self._answered(found)
-        if found := _RETRYING.match(text):
+        if _RETRYING.match(text):
             self._retries += 1
-            class_ = class_of(None, " ".join(self._trouble))
-            return [
-                events.StatusChanged(state="retrying", attempt=self._retries, delay_s=float(found[1]), class_=class_)
-            ]
+            why, self._trouble = " ".join(self._trouble), []
+            return self._heard.retrying(why or text, attempt=self._retries)
         if self._trouble or (_ERROR.match(text) and not any(self._answer)):
             self._trouble.append(text)
             return []

@@ -1,7 +1,7 @@
 """aider's headless face: `aider --message-file`, one process a turn, the prompt in a file of the turn's own.
 
-A session is a chat history file in the agent's folder, `.aider.chat.history.<id>.md`. aider's edits may leave the folder,
-so there is nothing between `read` (it is asked questions only, and writes nothing) and `full`.
+A session is a chat history file in the agent's folder, `.aider.chat.history.<id>.md`. aider's edits may leave the
+folder, so there is nothing between `read` (it is asked questions only, and writes nothing) and `full`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from beam.agents.oneshot import argument, check, scrubbed
 from beam.errors import UnsupportedError
 from beam.message import Access
 
+RETRIES = 3  # its own end after a minute
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
-# `--yes-always` answers every question with yes, but for running the shell commands that a model suggests. What such a yes
-# would do beside the edits (a .gitignore, an installed browser) is switched off.
+# `--yes-always` answers every question with yes, but for running the shell commands that a model suggests. What such a
+# yes would do beside the edits (a .gitignore, an installed browser) is switched off.
 _ALWAYS = (
     "--yes-always",
     "--no-pretty",
@@ -57,7 +58,8 @@ def launch(turn: Turn, host: Host) -> Launch:
         argv += ("--model", argument("aider", "model", turn.model))
     # A prompt that begins with `/` or `!` would be a command, a shell's too.
     text = f" {turn.text}" if turn.text.startswith(("/", "!")) else turn.text
-    return Launch(argv=tuple(argv), files={"prompt": scrubbed(text).encode()})
+    retries = RETRIES if turn.settings.retries is None else turn.settings.retries
+    return Launch(argv=tuple(argv), files={"prompt": scrubbed(text).encode()}, retries=retries)
 
 
 def _history(turn: Turn) -> tuple[str, ...]:

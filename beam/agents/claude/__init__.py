@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from beam.agents.base import Capabilities, Card
-from beam.agents.claude import exec
+from beam.agents.claude import exec, screen
 
-__all__ = ["card", "exec"]
+__all__ = ["card", "exec", "history", "terminal"]
+
+terminal = history = screen
 
 card = Card(
     name="claude",
@@ -26,6 +28,9 @@ card = Card(
             cost=True,
             attach="path",
             access=("read", "edit", "full"),
-        )
+        ),
+        "terminal": Capabilities(
+            resume=True, model=True, tools=True, interrupt=True, access=("read", "ask", "edit", "full")
+        ),
     },
 )

@@ -29,7 +29,7 @@ class Lines:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._heard = Heard(name="cline", model=turn.model)
+        self._heard = Heard(name="cline", model=turn.model, nameless=True)
         self._class: Class | None = None
 
     def line(self, line: bytes) -> Sequence[Event]:

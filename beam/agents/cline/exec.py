@@ -1,8 +1,8 @@
 """Cline's headless face: `cline --json PROMPT`, one process a turn, prompt in an argument.
 
-`--id` resumes nothing without a terminal, so each turn is a new session. It either runs every tool or, without approval,
-not even those that read: only `full` is true. With its sessions kept in its own process it starts no hub daemon, which
-would outlive the turn.
+`--id` resumes nothing without a terminal, so each turn is a new session. It either runs every tool or, without
+approval, not even those that read: only `full` is true. With its sessions kept in its own process it starts no hub
+daemon, which would outlive the turn.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FACE = Capabilities(model=True, tools=True, deltas=True, cost=True, access=("ful
 
 def launch(turn: Turn, host: Host) -> Launch:
     """How to run this turn. Raises UnsupportedError for what the CLI can't do headless."""
-    check(turn, "cline", FACE, system=False)
+    check(turn, "cline", FACE)
     prompt = prompt_argument("cline", turn.text)
     if not any(character.isspace() for character in prompt):
         prompt = f" {prompt}"  # a single word is a command of the CLI's, or refused

@@ -1,7 +1,7 @@
 """What Continue's CLI prints: the answer as plain text, and a failure as `{"status":"error",…}` on stderr.
 
-`--format json` wraps the answer in `{"response":…,"status":"success"}`; such output is understood too. Tools, figures and
-cut-off answers can't be seen.
+`--format json` wraps the answer in `{"response":…,"status":"success"}`; such output is understood too. Tools, figures
+and cut-off answers can't be seen.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Text:
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """The verdict: an answer, exit code 0 and no failure on stderr together are the proof."""
-        heard = Heard(name="cn", model=self._turn.model)
+        heard = Heard(name="cn", model=self._turn.model, nameless=True)
         text = "\n".join(self._lines).strip("\n")
         wrapped = native(text.encode()) if text.startswith("{") else None
         if wrapped is not None and string(wrapped.value, "status") == "success" and "response" in wrapped.value:
             text = string(wrapped.value, "response")
-        failure = next((found for line in exit.stderr_tail.splitlines() if (found := _failure(line))), "")
+        failure = next(filter(None, map(_failure, exit.stderr_tail.splitlines())), "")
         bodies: list[Event] = []
         if failure:
             heard.failure = Failure(class_of(None, failure), failure)

@@ -1,8 +1,8 @@
 """Continue's headless face: `cn -p --auto -- PROMPT`, one process a turn, prompt in an argument, plain text out.
 
-`--resume` takes the last session of the folder, whoever's it is, and no output names one: each turn is a new session. Bash
-runs in every mode, the read-only one too, and when it is excluded: only `full` is true. `--format json` would make the
-model answer in JSON.
+`--resume` takes the last session of the folder, whoever's it is, and no output names one: each turn is a new session.
+Bash runs in every mode, the read-only one too, and when it is excluded: only `full` is true. `--format json` would make
+the model answer in JSON.
 """
 
 from __future__ import annotations

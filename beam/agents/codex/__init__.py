@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from beam.agents.base import Capabilities, Card
-from beam.agents.codex import exec
+from beam.agents.codex import exec, screen
 
-__all__ = ["card", "exec"]
+__all__ = ["card", "exec", "terminal"]
+
+terminal = screen
 
 card = Card(
     name="codex",
@@ -23,6 +25,7 @@ card = Card(
             interrupt=True,
             attach="path",
             access=("read", "edit", "full"),
-        )
+        ),
+        "terminal": Capabilities(model=True, interrupt=True, access=("read", "ask", "edit", "full")),
     },
 )

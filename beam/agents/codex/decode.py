@@ -40,16 +40,6 @@ class Items:
         self._heard = oneshot.Heard(name="codex")
         self._items = items.Items(self._heard, prefix=f"{turn.message_id}-{turn.attempt}-")
         self._error = ""
-        self._kinds: dict[str, Callable[[Object], list[Event]]] = {
-            "thread.started": self._opened,
-            "turn.started": lambda value: [],
-            "turn.completed": self._completed,
-            "turn.failed": lambda value: self._fatal(string(obj(value, "error"), "message")),
-            "error": lambda value: self._trouble(string(value, "message")),
-            "item.started": lambda value: self._items.started(obj(value, "item")),
-            "item.updated": lambda value: self._items.updated(obj(value, "item")),
-            "item.completed": lambda value: self._items.completed(obj(value, "item")),
-        }
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Bodies of what this line says; the first one has the line."""
@@ -57,8 +47,8 @@ class Items:
 
     def _decode(self, value: Object) -> list[Event]:
         kind = string(value, "type")
-        decode = self._kinds.get(kind)
-        return [events.Unknown(what=kind or "no type")] if decode is None else decode(value)
+        decode = _KINDS.get(kind)
+        return [events.Unknown(what=kind or "no type")] if decode is None else decode(self, value)
 
     def _opened(self, value: Object) -> list[Event]:
         thread_id = string(value, "thread_id")
@@ -115,6 +105,18 @@ class Items:
             reason = "the answer does not follow the schema: it is not JSON"
             verdict = msgspec.structs.replace(verdict, status=Status.FAILED, class_=Class.UNKNOWN, reason=reason)
         return bodies, msgspec.structs.replace(verdict, structured=structured)
+
+
+_KINDS: dict[str, Callable[[Items, Object], list[Event]]] = {
+    "thread.started": Items._opened,
+    "turn.started": lambda self, value: [],
+    "turn.completed": Items._completed,
+    "turn.failed": lambda self, value: self._fatal(string(obj(value, "error"), "message")),
+    "error": lambda self, value: self._trouble(string(value, "message")),
+    "item.started": lambda self, value: self._items.started(obj(value, "item")),
+    "item.updated": lambda self, value: self._items.updated(obj(value, "item")),
+    "item.completed": lambda self, value: self._items.completed(obj(value, "item")),
+}
 
 
 def total_of(usage: Object) -> Usage:

@@ -24,7 +24,8 @@ _BOUNDED = ("-c", "features.unbounded_connection_retries=false")  # else a refus
 ACCESS: dict[Access, tuple[str, ...]] = {
     # A person's own rules let commands out of the sandbox: not where beam promised that the agent only looks.
     "read": ("--sandbox", "read-only", "--ignore-rules"),
-    "edit": ("--sandbox", "workspace-write"),
+    # It lets commands write to /tmp as well; in its place they get the turn's own scratch directory.
+    "edit": ("--sandbox", "workspace-write", "-c", "sandbox_workspace_write.exclude_slash_tmp=true"),
     "full": ("--dangerously-bypass-approvals-and-sandbox",),
 }
 
@@ -45,7 +46,8 @@ def launch(turn: Turn, host: Host) -> Launch:
     argv += (f"--image={path}" for path in turn.attach if _is_image(path))
     if turn.session_id is not None:
         argv += ("fork" if turn.fork else "resume", _uuid(turn.session_id))
-    return Launch(argv=(*argv, "-"), stdin=_prompt(turn), files=files, retries=turn.settings.retries)
+    env = {"TMPDIR": turn.scratch} if turn.access == "edit" and turn.scratch else {}
+    return Launch(argv=(*argv, "-"), stdin=_prompt(turn), env=env, files=files, retries=turn.settings.retries)
 
 
 def decoder(turn: Turn) -> Decoder:

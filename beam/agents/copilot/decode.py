@@ -1,4 +1,7 @@
-"""GitHub Copilot CLI's JSON Lines, turned into events. The turn is over with the `result` line, and good if that says 0."""
+"""GitHub Copilot CLI's JSON Lines, turned into events.
+
+The turn is over with the `result` line, and good if that says 0.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,14 @@ from beam.events import Event
 from beam.outcome import Denial
 
 _NO_SESSION = "No session, task, or name matched '{}'."
-_SILENT = frozenset(
-    """user.message system.message assistant.turn_start assistant.turn_end assistant.message_start assistant.idle
-    assistant.tool_call_delta assistant.reasoning_delta assistant.streaming_delta model.call_start model.call_finished
-    model.call_final_result tool.shell_output session.skills_loaded session.mcp_servers_loaded session.tools_updated
-    session.background_tasks_changed session.start session.resume session.idle session.title_changed session.usage_info
-    session.custom_agents_updated session.mcp_server_status_changed pending_messages.modified hook.start hook.end
-    session.truncation session.snapshot_rewind session.shutdown session.context_changed""".split()
-)
+_SILENT = {
+    "user": ("message",),
+    "system": ("message",),
+    "assistant": ("turn_start", "turn_end", "message_start", "idle", "tool_call_delta", "reasoning_delta"),
+    "model": ("call_start", "call_finished", "call_final_result"),
+    "tool": ("shell_output",),
+    "session": ("skills_loaded", "mcp_servers_loaded", "tools_updated", "background_tasks_changed"),
+}
 _KINDS = {"create": "add", "delete": "delete"}
 
 
@@ -72,7 +75,8 @@ class Lines:
                 return [events.StatusChanged(state="compacted")]
             case "result":
                 return self._result(value)
-        return [] if kind in _SILENT else [events.Unknown(what=kind or "no type")]
+        area, _, word = kind.partition(".")
+        return [] if word in _SILENT.get(area, ()) else [events.Unknown(what=kind or "no type")]
 
     def _message(self, data: Object) -> list[Event]:
         parent = string(data, "parentToolCallId") or None
@@ -106,13 +110,16 @@ class Lines:
         except ValueError:
             told = None
         text = string(told, "message") or text if isinstance(told, dict) else text
-        self._trouble = Failure(class_of(status, text), text or f"HTTP {status}")
+        self._trouble = Failure(class_of(status, text), text or f"HTTP {status}", status)
         return [events.Notice(text=self._trouble.reason, code="api_error")]
 
     def _retry(self, reason: str) -> list[Event]:
         self._attempt += 1
-        class_ = self._trouble.class_ if self._trouble else None
-        return [events.StatusChanged(state="retrying", detail=reason, attempt=self._attempt, class_=class_)]
+        trouble = self._trouble
+        if trouble is None:
+            return self._heard.retrying(reason, attempt=self._attempt)
+        status, class_ = trouble.http_status, trouble.class_
+        return self._heard.retrying(trouble.reason, attempt=self._attempt, http_status=status, class_=class_)
 
     def _result(self, value: Object) -> list[Event]:
         heard = self._heard

@@ -1,7 +1,7 @@
 """GitHub Copilot CLI's headless face: `copilot --output-format json`, one process a turn, prompt on stdin.
 
-The access map below is the only place with flags that give it rights. What is not allowed there is denied, since nobody is
-there to ask.
+The access map below is the only place with flags that give it rights. What is not allowed there is denied, since nobody
+is there to ask.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from beam.agents.oneshot import argument, check, scrubbed
 from beam.errors import UnsupportedError
 from beam.message import Access
 
+RETRIES = 3  # its own end after 17 s and more
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 ACCESS: dict[Access, tuple[str, ...]] = {
     "read": ("--deny-tool=write", "--deny-tool=shell", "--disallow-temp-dir"),
@@ -31,7 +32,8 @@ def launch(turn: Turn, host: Host) -> Launch:
     if turn.model is not None:
         argv += ("--model", argument("copilot", "model", turn.model))
     argv += (f"--attachment={argument('copilot', 'file', path)}" for path in turn.attach)
-    return Launch(argv=tuple(argv), stdin=scrubbed(turn.text).encode())
+    retries = RETRIES if turn.settings.retries is None else turn.settings.retries
+    return Launch(argv=tuple(argv), stdin=scrubbed(turn.text).encode(), retries=retries)
 
 
 def _session(turn: Turn) -> tuple[str, ...]:

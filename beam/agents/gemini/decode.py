@@ -13,7 +13,7 @@ import msgspec
 
 from beam import events
 from beam.agents import oneshot
-from beam.agents.base import Exit, Turn, Verdict, document, native, raw_json
+from beam.agents.base import Exit, Turn, Verdict, document, json_object, raw_json
 from beam.agents.failures import class_of
 from beam.agents.fields import Object, integer, obj, string
 from beam.agents.gemini.session import is_own_id
@@ -62,16 +62,16 @@ class Frames:
         """Bodies of what this line says; the text that it ends comes first, and has no line of its own."""
         if not line or line.isspace():
             return ()
-        read = native(line)
-        if read is None:
+        value = json_object(line)
+        if value is None:
             return (events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace")),)
-        kind = string(read.value, "type")
+        kind = string(value, "type")
         decode = self._kinds.get(kind)
-        before = [] if kind == "message" and read.value.get("delta") is True else self._spoken()
-        bodies: list[Event] = [events.Unknown(what=kind or "no type")] if decode is None else decode(read.value)
+        before = [] if kind == "message" and value.get("delta") is True else self._spoken()
+        bodies: list[Event] = [events.Unknown(what=kind or "no type")] if decode is None else decode(value)
         if not bodies or isinstance(bodies[0], events.TextDelta):
             return before + bodies
-        return [*before, msgspec.structs.replace(bodies[0], raw=read.text), *bodies[1:]]
+        return [*before, msgspec.structs.replace(bodies[0], raw=line.decode("utf-8", "replace")), *bodies[1:]]
 
     def error_line(self, line: bytes) -> Sequence[Event]:
         """A retry, if the line of stderr is about one: the output says nothing of them."""

@@ -1,7 +1,7 @@
 """Kimi Code's JSON Lines, turned into events.
 
-The turn is over, and good, with the `session.resume_hint`, which is also the first word of the session's id. There are no
-figures, and nothing says whether a tool failed.
+The turn is over, and good, with the `session.resume_hint`, which is also the first word of the session's id. There are
+no figures, and nothing says whether a tool failed.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ import json
 import re
 
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
-from beam.agents.opencode.decode import Lines
 from beam.agents.oneshot import argument, check, scrubbed
+from beam.agents.opencode.decode import Lines
 from beam.errors import UnsupportedError
 
 _SESSION = re.compile(r"ses_[A-Za-z0-9]+\Z")
@@ -38,7 +38,9 @@ class Run:
         argv = [host.executable or name, "run", "--format", "json"]
         if turn.session_id is not None:
             if not _SESSION.match(turn.session_id):
-                raise UnsupportedError(f"{turn.session_id[:80]!r} is no session id of {name}'s", subject=turn.session_id)
+                raise UnsupportedError(
+                    f"{turn.session_id[:80]!r} is no session id of {name}'s", subject=turn.session_id
+                )
             argv += ("-s", turn.session_id)
         if turn.model is not None:
             if "/" not in turn.model:

@@ -1,7 +1,7 @@
 """pi's JSON Lines, turned into events.
 
-A failing API ends with exit code 0: what counts is the stop reason of the last message before `agent_end`. That last line
-holds the whole conversation, and each `message_update` all of its message so far: neither is kept.
+A failing API ends with exit code 0: what counts is the stop reason of the last message before `agent_end`. That last
+line holds the whole conversation, and each `message_update` all of its message so far: neither is kept.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from beam import events
 from beam.agents.base import Exit, Turn, Verdict
-from beam.agents.failures import class_of
 from beam.agents.fields import Object, integer, number, obj, objects, string
 from beam.agents.oneshot import Heard, read, verdict
 from beam.events import Event
@@ -101,17 +100,8 @@ class Lines:
         return []
 
     def _retry(self, value: Object) -> list[Event]:
-        delay_ms, text = number(value, "delayMs"), string(value, "errorMessage")
-        return [
-            events.StatusChanged(
-                state="retrying",
-                detail=text,
-                attempt=integer(value, "attempt"),
-                of=integer(value, "maxAttempts"),
-                delay_s=None if delay_ms is None else delay_ms / 1000,
-                class_=class_of(None, text),
-            )
-        ]
+        attempt, of = integer(value, "attempt"), integer(value, "maxAttempts")
+        return self._heard.retrying(string(value, "errorMessage"), attempt=attempt, of=of)
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """The verdict; the CLI's own sentence on stderr proves that it has no session of the asked id."""

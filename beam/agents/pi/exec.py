@@ -1,7 +1,7 @@
 """pi's headless face: `pi -p --mode json`, one process a turn, prompt on stdin.
 
-pi has no permissions: whatever tool it has, it runs. So `read` is a list of tools that only look, without the extensions
-that could run code, and there is nothing between that and an explicit `full`.
+pi has no permissions: whatever tool it has, it runs. So `read` is a list of tools that only look, without the
+extensions that could run code, and there is nothing between that and an explicit `full`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from beam.agents.pi.decode import Lines
 from beam.errors import UnsupportedError
 from beam.message import Access
 
+RETRIES = 3  # as many as its own
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 ACCESS: dict[Access, tuple[str, ...]] = {
     "read": ("--tools", "read,grep,find,ls", "--no-extensions"),
@@ -28,7 +29,8 @@ def launch(turn: Turn, host: Host) -> Launch:
     argv = [host.executable or "pi", "-p", "--mode", "json", *_session(turn), *ACCESS[turn.access]]
     if turn.model is not None:
         argv += ("--model", argument("pi", "model", turn.model))
-    return Launch(argv=tuple(argv), stdin=scrubbed(turn.text).encode())
+    retries = RETRIES if turn.settings.retries is None else turn.settings.retries
+    return Launch(argv=tuple(argv), stdin=scrubbed(turn.text).encode(), retries=retries)
 
 
 def _session(turn: Turn) -> tuple[str, ...]:

@@ -20,9 +20,7 @@ ACCESS: dict[Access, tuple[str, ...]] = {
     "read": ("--approval-mode", "default", "--extensions", "none", "--allowed-mcp-server-names", "none"),
     "full": ("--approval-mode", "yolo"),
 }
-FACE = Capabilities(
-    resume=True, model=True, max_turns=True, deltas=True, tools=True, access=tuple(ACCESS)
-)
+FACE = Capabilities(resume=True, model=True, max_turns=True, deltas=True, tools=True, access=tuple(ACCESS))
 
 
 def launch(turn: Turn, host: Host) -> Launch:

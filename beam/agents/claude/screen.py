@@ -1,0 +1,182 @@
+"""Claude Code's terminal face: its full screen, and the transcript that it writes meanwhile.
+
+The screen says when it can be typed to and what it asks; the transcript says what it answered, and when it was done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from beam import events
+from beam.agents.base import Host, Launch, Transcript, Turn, Verdict
+from beam.agents.claude import history
+from beam.agents.claude.exec import ACCESS, RETRIES
+from beam.agents.failures import class_of
+from beam.agents.profile import Dialog, Profile
+from beam.errors import UnsupportedError
+from beam.events import Event
+from beam.outcome import Status, Usage
+
+_INTERRUPTED = "[Request interrupted by user"
+_SYNTHETIC = "<synthetic>"
+_RULE = r"^[─━]{20,}"
+
+profile = Profile(
+    name="claude",
+    columns=140,
+    rows=120,
+    prompt=r"^[❯>](?:[ \u00a0](.*))?$",
+    above=_RULE,
+    below=_RULE,
+    placeholders=(r'Try ".*"', r"Press up to edit queued messages"),
+    pasted=r"\[Pastedtext#\d+",
+    busy_rows=(r"^\s+esc to interrupt", r"· esc to interrupt", r"^[✢✳✶✻✽·*]\s\S+…(?:\s\(|$)"),
+    done_rows=(r"^[✢✳✶✻✽]\s\S+ for \d",),
+    error_rows=(r"^\s*(?:⎿\s+|● )API Error",),
+    titles_busy=r"^[⠁-⣿] ",
+    titles_idle=r"^✳ ",
+    dialogs=(
+        Dialog(
+            name="trust",
+            kind="trust",
+            match=r"^ ?[❯ ] 1\. Yes, I trust this folder[^\n]*\n[^\n]*2\. No, exit",
+            allow=("1",),
+        ),
+        Dialog(
+            name="api key",
+            kind="setup",
+            match=r"^ *Do you want to use this API key\?",
+            allow=("\x1b[A", "\r"),
+        ),
+        Dialog(
+            name="bypass permissions",
+            kind="permission",
+            match=r"Bypass Permissions mode[\s\S]*^ ?[❯ ] 1\. No, exit",
+            allow=("2",),
+            deny=("1",),
+        ),
+        Dialog(
+            name="permission",
+            match=r"^ ?Do you want to [^\n]*\?\n(?:[^\n]*\n)?[ ❯]*1\. Yes",
+            allow=("1",),
+            deny=("\x1b",),
+            subject=r"^─{20,}\n\s*(\S[^\n]*)",
+        ),
+    ),
+    echo_rows=r"^[❯>][ \u00a0]+(.*)$",
+    noise_rows=(r"^[✢✳✶✻✽·*]\s\S+(?:…| for \d)", r"^\s+⎿\s+Tip: ", r"^\s*\? for shortcuts"),
+    bullet=r"^● ",
+    indent=2,
+    bracketed=True,
+    special=r"^[!/#&@?]",
+    interrupt="\x1b",
+    quit=("\x03", "\x03", "\x03"),
+)
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """Claude Code on its screen, in the session of this turn. Raises UnsupportedError for what its screen can't do."""
+    if turn.session_id:
+        session: tuple[str, ...] = ("--resume", turn.session_id)
+    else:
+        session = ("--session-id", turn.fresh_session_id) if turn.fresh_session_id else ()
+    access = ("--permission-mode", "default") if turn.access == "ask" else ACCESS.get(turn.access)
+    if access is None:
+        raise UnsupportedError(f"claude's screen has no access {turn.access!r}", subject=turn.access)
+    argv = [host.executable or "claude", *session, *access]
+    if turn.access == "read" or (turn.access in ("edit", "ask") and not turn.folder_trusted):
+        argv += ("--setting-sources", "user")
+    for flag, value in (("--model", turn.model), ("--append-system-prompt", turn.settings.system)):
+        if value is not None:
+            if value.startswith("-"):
+                raise UnsupportedError(f"claude can't be given {flag} {value[:40]!r}", "it begins with -", subject=flag)
+            argv += (flag, value)
+    retries = RETRIES if turn.settings.retries is None else turn.settings.retries
+    env = {"CLAUDE_CODE_MAX_RETRIES": str(retries), "DISABLE_AUTOUPDATER": "1"}
+    return Launch(argv=tuple(argv), env=env)
+
+
+def where(turn: Turn, host: Host) -> str:
+    """The transcript's path."""
+    paths = history.where(f"{host.home}/.claude", turn.cwd, turn.session_id or turn.fresh_session_id)
+    return paths[0] if paths else ""
+
+
+def transcript(turn: Turn) -> Transcript:
+    """A reader of the lines that this turn adds."""
+    return _Conversation(turn)
+
+
+class _Conversation:
+    """One turn in a transcript: from the person's text to the line that says how long the turn took. In a new file the
+    person's text may stand after both."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.word = ""
+        self.error: str | None = None
+        self._turn = turn
+        self._said: list[str] = []
+        self._usage: dict[str, Usage] = {}
+        self._model: str | None = None
+        self._interrupted = False
+        self._session_id = ""
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        """Bodies of what this line says; the end of the turn is known after it."""
+        found = history.read(line)
+        if found is None:
+            return ()
+        bodies: list[Event] = []
+        if found.session_id and found.kind == "user" and not self._session_id:
+            self._session_id = found.session_id
+            opened = events.SessionResumed if self._turn.session_id else events.SessionStarted
+            bodies.append(opened(session_id=found.session_id, cwd=self._turn.cwd))
+        if found.kind == "user":
+            self._user(line, found)
+        elif found.kind == "assistant":
+            if found.model == _SYNTHETIC and not found.error:  # it fills a gap that an interrupt left
+                return bodies
+            self._assistant(found)
+        elif found.kind == "system" and b'"subtype":"turn_duration"' in line:
+            self.word = "done"
+        return bodies + [body for body in found.bodies if not isinstance(body, events.Unknown)]
+
+    def verdict(self) -> Verdict:
+        """The answer and its tokens, or why there is none."""
+        usage = Usage()
+        for used in self._usage.values():
+            usage = usage.plus(used) if usage != Usage() else used
+        verdict = Verdict(
+            status=Status.COMPLETED,
+            reply="\n\n".join(self._said),
+            session_id=self._session_id or None,
+            model=self._model,
+            usage=usage,
+        )
+        if self.error:
+            return structs.replace(
+                verdict, status=Status.FAILED, class_=class_of(None, self.error), reason=self.error, reply=None
+            )
+        if self._interrupted:
+            return structs.replace(verdict, status=Status.CANCELLED, reason="it was interrupted", reply=None)
+        return verdict
+
+    def _user(self, line: bytes, found: history.Line) -> None:
+        if _INTERRUPTED.encode() in line and not found.returned:
+            self._interrupted = True
+            self.word = "done"
+        elif not found.returned and self.word == "":
+            self.word = "working"
+
+    def _assistant(self, found: history.Line) -> None:
+        self._model = found.model if found.usage is not None else self._model
+        if found.usage is not None:
+            self._usage[found.reply_id] = found.usage
+        if found.error:
+            self.error = found.error
+            self.word = "done"
+        if found.called:
+            self._said = []
+        self._said += [body.text for body in found.bodies if isinstance(body, events.Text)]

@@ -1,0 +1,74 @@
+"""Codex's terminal face: its full screen. It tells the terminal its state itself (OSC 7501), which decides a turn's end.
+
+It answers inline, so that a long answer stays in the scrollback. A background server that it starts is ended with it.
+"""
+
+from __future__ import annotations
+
+import json
+
+from beam.agents.base import Host, Launch, Turn
+from beam.agents.codex.exec import ACCESS
+from beam.agents.oneshot import argument, scrubbed
+from beam.agents.profile import Dialog, Profile
+from beam.errors import UnsupportedError
+
+profile = Profile(
+    name="codex",
+    columns=140,
+    rows=100,
+    prompt="^\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}(?: (.*))?$",
+    placeholders=(r"Ask Codex to do anything", r"Explain this codebase"),
+    pasted=r"\[PastedContent\d+",
+    busy_rows=(r"^\s*[•◦] .*\besc to interrupt\)", r"^\s*Waiting for startup"),
+    zone=6,
+    done_rows=(r"^\s*Worked for <?\d",),
+    error_rows=(r"^\s*■ ",),
+    ready_rows=(r"^\s+\S.* · [~/]",),
+    titles_busy=r"^[⠁-⣿] ",
+    dialogs=(
+        Dialog(
+            name="trust",
+            kind="trust",
+            match=r"[Tt]rust the (?:contents|files) of|trust this (?:directory|folder)[\s\S]*1\. Yes",
+            allow=("1", "\r"),
+        ),
+        Dialog(
+            name="new model",
+            kind="setup",
+            match=r"^\S? ?1\. Try new model\n[\s\S]*2\. Use existing model",
+            allow=("\x1b[B", "\r"),
+        ),
+        Dialog(
+            name="permission",
+            match=r"^\s*Would you like to [^\n]*\?[\s\S]*1\. Yes",
+            allow=("y",),
+            deny=("\x1b",),
+            subject=r"^\s*\$ ([^\n]*)",
+        ),
+    ),
+    echo_rows="^\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} (.*)$",
+    noise_rows=(r"^\s*[•◦] .*\besc to interrupt\)", r"^\s*Worked for <?\d", r"^\s*─+( Worked for .*)?$"),
+    bullet=r"^• ",
+    indent=2,
+    bracketed=True,
+    special=r"^[!/]",
+    interrupt="\x1b",
+    quit=("\x03", "\x03"),
+)
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """Codex on its screen. Raises UnsupportedError for what its screen can't do."""
+    access = ("--sandbox", "read-only") if turn.access == "ask" else ACCESS.get(turn.access)
+    if access is None:
+        raise UnsupportedError(f"codex's screen has no access {turn.access!r}", subject=turn.access)
+    access = tuple(word for word in access if word != "--ignore-rules")
+    if turn.access != "full":
+        access = (*access, "--ask-for-approval", "on-request" if turn.access == "ask" else "never")
+    argv = [host.executable or "codex", "--no-alt-screen", *access]
+    if turn.model is not None:
+        argv += ("--model", argument("codex", "model", turn.model))
+    if turn.settings.system is not None:
+        argv += ("-c", f"developer_instructions={json.dumps(scrubbed(turn.settings.system), ensure_ascii=False)}")
+    return Launch(argv=tuple(argv))

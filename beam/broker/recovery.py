@@ -1,0 +1,179 @@
+"""What a new holder does first: ends what is left of the last one's turn, and brings every message file to where the
+journal says.
+
+By the last durable step of each message: nothing sent: back to its place; sent: nobody knows; finished: closed; closed:
+put away. Each step can be cut short and done again.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from beam import events
+from beam.errors import CorruptError
+from beam.events import TurnFinished
+from beam.faults import reached
+from beam.message import Message
+from beam.outcome import Status, exit_code
+from beam.process import tree
+from beam.state import CLOSED, DEAD, FINISHED, SENT, Known
+from beam.store import control
+from beam.store.journal import read_event
+from beam.store.queue import Entry
+
+if TYPE_CHECKING:
+    from beam.broker.hold import Holder
+
+_OLD_NS = 3600 * 1_000_000_000
+
+
+def recover(holder: Holder) -> None:
+    """Ends what is left of the last holder's turn, and brings every message file to where the journal says."""
+    if holder.is_leased():
+        return
+    turn = holder.state.open_turn
+    has_processes = turn is not None and not turn.finished and turn.lease_until is None
+    if turn is not None and has_processes and not _clean(holder, turn.turn_key, turn.owner, turn.processes):
+        return
+    shutil.rmtree(holder.place.dir / "scratch", ignore_errors=True)
+    holder.queue.sweep()
+    control.sweep(holder.place.control, holder.world.clock.now_ns() - _OLD_NS)
+    for entry in holder.queue.entries("cur"):
+        message = holder.read(entry)
+        if message is not None:
+            _recover_claimed(holder, entry, message)
+    turn = holder.state.open_turn
+    if turn is not None and turn.message_id is None:
+        holder.record(events.TurnClosed(attempt=turn.attempt), turn=turn.turn, sync=True)
+    _account(holder)
+
+
+def _account(holder: Holder) -> None:
+    """A message that the journal knows, without an outcome and without a file, was taken away by hand: that is its
+    outcome, so that nobody waits for ever."""
+    still_open = [key for key, known in holder.state.known.items() if known.phase not in (CLOSED, DEAD)]
+    if not still_open:
+        return
+    here = {entry.id for box in ("new", "cur", "dead") for entry in holder.queue.entries(box)}
+    why = "its file was taken out of the queue by hand"
+    for message_id in still_open:
+        known = holder.state.known[message_id]
+        if message_id in here:
+            continue
+        if known.phase == FINISHED:
+            closed = events.TurnClosed(attempt=known.attempt, reply="dead", detail=why)
+            holder.record(closed, message_id=message_id, sync=True)
+            continue
+        status = Status.UNKNOWN if known.phase == SENT else Status.FAILED
+        dead = events.MessageDead(attempt=known.attempt, reason="gone", detail=why, status=status)
+        holder.record(dead, message_id=message_id, sync=True)
+
+
+def _clean(holder: Holder, turn_key: str, owner: events.Owner, processes: list[events.Owner]) -> bool:
+    if owner == tree.this_process():
+        return True
+    if tree.is_alive(owner) is None:
+        where = f"host {owner.host or '?'} (pid {owner.pid})"
+        _block(holder, f"its last turn ran on {where}, whose processes can't be seen from here")
+        return False
+    from beam.process.spawn import marker
+
+    cleaned = tree.clean(marker(turn_key), processes)
+    if cleaned.left:
+        _block(holder, f"processes of its last turn can't be ended: {', '.join(map(str, cleaned.left))}")
+        return False
+    if holder.state.blocked:
+        holder.record(events.Notice(code="unblocked", text="what blocked the agent is gone"))
+    return True
+
+
+def _block(holder: Holder, why: str) -> None:
+    holder.blocked = why
+    if holder.state.blocked != why:
+        holder.record(events.Notice(code="blocked", text=why), sync=True)
+
+
+def _recover_claimed(holder: Holder, entry: Entry, message: Message) -> None:
+    known = holder.state.known.get(message.id)
+    if known is not None and known.attempt < message.attempt:
+        _offer(holder, entry, message)
+        return
+    if known is None:
+        holder.see(entry, message)
+        known = holder.state.known[message.id]
+    if known.attempt > message.attempt:
+        holder.queue.remove(entry)
+    elif known.phase == SENT:
+        _recover_sent(holder, entry, message, known)
+    elif known.phase == FINISHED:
+        holder.close(entry, message, _finished(holder, known))
+    elif known.phase == CLOSED:
+        holder.put_away(entry, message, known)
+    elif known.phase == DEAD:
+        holder.move_to_dead(entry)
+    else:
+        _back(holder, entry, message, known)
+
+
+def _finished(holder: Holder, known: Known) -> TurnFinished:
+    event = read_event(holder.place.journal, known.outcome_seq or 0)
+    if not isinstance(event, TurnFinished):
+        raise CorruptError(f"event {known.outcome_seq} of {holder.place.journal} is no outcome")
+    return event
+
+
+def _back(holder: Holder, entry: Entry, message: Message, known: Known) -> None:
+    """Claimed, and nothing sent: back to its place, up to three times."""
+    deaths = holder.world.limits.deaths_before_prompt
+    if known.deaths + 1 >= deaths:
+        detail = f"holder died {deaths} times before the prompt was sent"
+        holder.bury(entry, message, "holder_died", detail, tell=True)
+        return
+    holder.record(
+        events.MessageRequeued(attempt=message.attempt, reason="holder_died"), message_id=message.id, sync=True
+    )
+    reached("requeue.recorded")
+    holder.queue.move(entry, "new")
+    reached("requeue.moved")
+
+
+def _recover_sent(holder: Holder, entry: Entry, message: Message, known: Known) -> None:
+    turn = holder.state.open_turn
+    if turn is not None and turn.lease_until is not None:
+        _offer_again(holder, entry, message)
+        return
+    number = turn.turn if turn is not None else holder.state.turn
+    finished = TurnFinished(
+        attempt=message.attempt,
+        status=Status.UNKNOWN,
+        reason="its holder died after the prompt was sent; nobody knows what the agent did",
+        session_id=holder.state.session.session_id if holder.state.session else None,
+        via=turn.via if turn is not None else None,
+        exit_code=exit_code(Status.UNKNOWN, None),
+    )
+    if turn is not None:
+        for call_id in list(turn.tools):
+            holder.record(events.ToolReturned(call_id=call_id, unfinished=True), turn=number, message_id=message.id)
+    written = holder.record(finished, turn=number, message_id=message.id, sync=True)
+    reached("finish.recorded")
+    holder.close(entry, message, written)
+
+
+def _offer_again(holder: Holder, entry: Entry, message: Message) -> None:
+    again = msgspec.structs.replace(message, attempt=message.attempt + 1)
+    holder.queue.rewrite(entry, again)
+    reached("offer.rewritten")
+    _offer(holder, entry, again)
+
+
+def _offer(holder: Holder, entry: Entry, message: Message) -> None:
+    """Back to its place as the next attempt, which its file says already."""
+    holder.record(
+        events.MessageRequeued(attempt=message.attempt, reason="lease_over"), message_id=message.id, sync=True
+    )
+    reached("offer.recorded")
+    holder.queue.move(entry, "new")
+    reached("requeue.moved")

@@ -1,0 +1,64 @@
+"""Recordings of the CLIs whose headless face prints lines or text: each decodes to its checked-in events.
+
+`BEAM_WRITE_EXPECTED=1 pytest tests/agents/test_headless_recordings.py` writes the expectations anew
+(tests/recordings/ADAPTER/VERSION/expected). `runs.json` beside the recordings says how each process ended and which
+session its turn asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import recorded
+from recorded import Recorded
+
+from beam.agents import registry
+from beam.agents.base import Exit, Turn
+from beam.outcome import Status
+
+RECORDINGS = Path(__file__).parent.parent / "recordings"
+ADAPTERS = ("aider", "cline", "cn", "copilot", "kilo", "kimi", "opencode", "pi", "qwen")
+NAMES = [
+    (adapter, version.name, name)
+    for adapter in ADAPTERS
+    for version in sorted((RECORDINGS / adapter).iterdir())
+    for name in json.loads((version / "runs.json").read_text())
+]
+FRESH = "5b2b7a86-6a2c-5c3f-9d5e-0f6a3a1f2b10"
+
+
+def load(adapter: str, version: str, name: str) -> Recorded:
+    """The recording of one process."""
+    place = RECORDINGS / adapter / version
+    run = json.loads((place / "runs.json").read_text())[name]
+    stderr = place / f"{name}.err"
+    turn = Turn(text="", message_id="", agent=adapter, session_id=run["session"], fresh_session_id=FRESH)
+    tail = stderr.read_text("utf-8") if stderr.exists() else ""
+    exit = Exit(code=run["exit"], stderr_tail=tail)
+    return Recorded(name=name, turn=turn, stdout=(place / f"{name}.out").read_bytes(), exit=exit)
+
+
+@pytest.mark.parametrize(("adapter", "version", "name"), NAMES)
+def test_a_recording_becomes_the_expected_events(adapter: str, version: str, name: str) -> None:
+    face = registry.adapter(adapter).exec
+    assert face is not None
+    expected = RECORDINGS / adapter / version / "expected" / f"{name}.jsonl"
+    recorded.check(face.decoder, load(adapter, version, name), expected)
+
+
+@pytest.mark.parametrize(("adapter", "version", "name"), NAMES)
+def test_an_errors_text_is_never_a_reply(adapter: str, version: str, name: str) -> None:
+    face = registry.adapter(adapter).exec
+    assert face is not None
+    recording = load(adapter, version, name)
+    _, verdict = recorded.decode(face.decoder, recording, [recording.stdout])
+    assert (verdict.reply is None) == (verdict.status in (Status.FAILED, Status.REFUSED))
+    assert (verdict.reason is None) == (verdict.status is Status.COMPLETED)
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_the_recordings_are_of_the_versions_that_the_card_names(adapter: str) -> None:
+    versions = tuple(sorted(path.name for path in (RECORDINGS / adapter).iterdir()))
+    assert versions == registry.adapter(adapter).card.versions

@@ -1,0 +1,260 @@
+"""The real Gemini CLI, through the real `beam`, against the scripted model."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam.testing.fake_model import FakeModel
+from tests.support.cli import Cli, eventually, processes_with
+
+pytestmark = [pytest.mark.real, pytest.mark.acceptance]
+
+
+@pytest.fixture
+def model() -> Iterator[FakeModel]:
+    with FakeModel() as model:
+        yield model
+
+
+@pytest.fixture
+def gemini(beam: Cli, agents_path: str, model: FakeModel) -> Cli:
+    """beam in a place where `gemini` is the pinned one and talks to the scripted model only."""
+    return beam.with_env({"PATH": agents_path, **model.env("gemini", beam.base / "home")})
+
+
+def sent(model: FakeModel) -> str:
+    """All that the model was sent in the last request for an answer, as JSON."""
+    return json.dumps([request.body["contents"] for request in model.requests if request.asked is not None][-1])
+
+
+def tool(name: str, **given: object) -> str:
+    return f"!tool {name} {json.dumps(given)}"
+
+
+def events(cli: Cli, kind: str) -> list[dict[str, Any]]:
+    return [event for event in cli.journal("gemini") if event["type"] == kind]
+
+
+def settings(cli: Cli, **changed: object) -> None:
+    """The person's own settings, with these changed."""
+    path = cli.base / "home" / ".gemini" / "settings.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
+
+
+def chats(cli: Cli) -> list[Path]:
+    """The files of the sessions."""
+    return sorted((cli.base / "home" / ".gemini" / "tmp").glob("*/chats/session-*"))
+
+
+def grow_old(cli: Cli) -> None:
+    """The sessions' files are those of an earlier minute."""
+    for path in chats(cli):
+        stem = path.name.removeprefix("session-").rpartition("T")
+        path.rename(path.with_name(f"session-2020-01-01T{stem[2]}"))
+
+
+def test_a_first_turn_with_nothing_set_up_prints_only_the_answer(gemini: Cli, model: FakeModel) -> None:
+    done = gemini("send", "gemini", "hello")
+    assert (done.code, done.out, done.err) == (0, "ECHO[hello] turns=1\n", "")
+    assert events(gemini, "unknown") == []
+    assert len(model.requests) == 1
+
+
+def test_the_second_turn_has_the_context_of_the_first_and_its_own_usage(gemini: Cli, model: FakeModel) -> None:
+    outcomes = [gemini("send", "gemini", f"{word} !usage 100 7", "--json").json for word in ("plums", "what?")]
+    assert [outcome["session"] for outcome in outcomes] == ["new", "resumed"]
+    assert len({outcome["session_id"] for outcome in outcomes}) == 1
+    assert outcomes[1]["reply"] == "ECHO[what? !usage 100 7] turns=2"
+    assert "plums" in sent(model)
+    for outcome in outcomes:
+        assert (outcome["usage"]["input_tokens"], outcome["usage"]["output_tokens"]) == (100, 7)
+        assert outcome["model"] == "gemini-2.5-flash"
+
+
+def test_a_session_survives_geminis_cleaning_up_that_destroys_sessions_with_geminis_own_ids(
+    gemini: Cli, agents_path: str, model: FakeModel
+) -> None:
+    def bare(*words: str) -> int:
+        ran = subprocess.run(
+            ["gemini", "--output-format", "stream-json", *words],
+            input=b"hi",
+            cwd=gemini.project,
+            env={**gemini.env, "GEMINI_CLI_NO_RELAUNCH": "true"},
+            capture_output=True,
+            timeout=60,
+        )
+        return ran.returncode
+
+    theirs = "1b9d17cd-e1a5-4554-a76b-ae7b3837ccce"
+    assert bare("--session-id", theirs) == 0
+    assert gemini("send", "gemini", "remember plums").code == 0
+    grow_old(gemini)
+    assert bare("--resume", theirs) == 0
+    assert gemini("send", "gemini", "in a later minute").code == 0
+    assert bare() == 0, "a start of any other session cleans up"
+    eventually(lambda: not [path for path in chats(gemini) if "1b9d17cd" in path.name])
+    assert bare("--resume", theirs) == 42
+    outcome = gemini("send", "gemini", "what?", "--json").json
+    assert (outcome["session"], outcome["reply"]) == ("resumed", "ECHO[what?] turns=3")
+    assert "remember plums" in sent(model)
+
+
+def test_a_session_that_is_gone_is_said_and_the_turn_begins_once_afresh(gemini: Cli) -> None:
+    first = gemini("send", "gemini", "remember plums", "--json").json
+    for path in chats(gemini):
+        path.unlink()
+    second = gemini("send", "gemini", "what?", "--json").json
+    assert (second["session"], second["reply"]) == ("lost", "ECHO[what?] turns=1")
+    assert [event["session_id"] for event in events(gemini, "session.lost")] == [first["session_id"]]
+
+
+@pytest.mark.parametrize(
+    "text", ["-x --yolo", "/help now", 'it\'s "quoted" $HOME `x`\n\n- second\n', "\u00e9\U0001f389"]
+)
+def test_a_prompt_arrives_at_the_model_verbatim(gemini: Cli, model: FakeModel, text: str) -> None:
+    assert gemini("send", "gemini", stdin=text).code == 0
+    assert model.prompts() == [text]
+
+
+def test_a_megabyte_arrives_whole(gemini: Cli, model: FakeModel) -> None:
+    text = "word " * 200_000 + "!say ok"
+    assert gemini("send", "gemini", stdin=text).code == 0
+    assert model.prompts() == [text]
+
+
+def test_a_tool_call_and_its_result_are_events(gemini: Cli) -> None:
+    (gemini.project / "note.txt").write_text("the text of the note")
+    assert gemini("send", "gemini", tool("list_directory", dir_path=".")).code == 0
+    (called,), (returned,) = events(gemini, "tool.called"), events(gemini, "tool.returned")
+    assert (called["name"], called["call_id"]) == ("list_directory", returned["call_id"])
+    assert not returned["is_error"]
+
+
+def test_access_read_changes_nothing_whatever_the_persons_own_rules_say_and_a_denied_tool_is_said(gemini: Cli) -> None:
+    settings(gemini, tools={"allowed": ["run_shell_command", "write_file"]})
+    policies = gemini.base / "home" / ".gemini" / "policies"
+    policies.mkdir()
+    (policies / "mine.toml").write_text('[[rule]]\ntoolName = "*"\ndecision = "allow"\npriority = 999\n')
+    prompt = " ".join(
+        [
+            tool("run_shell_command", command="touch made"),
+            tool("write_file", file_path="made2", content="x"),
+            tool("list_directory", dir_path="."),
+        ]
+    )
+    done = gemini("send", "gemini", prompt, "--json")
+    assert (done.code, done.json["status"]) == (5, "denied")
+    assert [denial["tool"] for denial in done.json["denials"]] == ["run_shell_command", "write_file"]
+    assert list(gemini.project.iterdir()) == [gemini.root]
+
+
+def test_access_edit_changes_files_of_the_folder_only(gemini: Cli) -> None:
+    outside = gemini.base / "home" / "outside"
+    prompt = (
+        f"{tool('write_file', file_path='made', content='x')} {tool('write_file', file_path=str(outside), content='x')}"
+    )
+    assert gemini("send", "gemini", "--access", "edit", prompt).code == 0
+    assert (gemini.project / "made").read_text() == "x"
+    assert not outside.exists()
+    assert [event["path"] for event in events(gemini, "file.changed")] == ["made"]
+    done = gemini("send", "gemini", "--access", "edit", tool("run_shell_command", command="touch by-shell"), "--json")
+    assert done.json["status"] == "denied"
+    assert not (gemini.project / "by-shell").exists()
+
+
+def test_access_full_runs_commands(gemini: Cli) -> None:
+    outside = gemini.base / "home" / "outside"
+    assert gemini("send", "gemini", "--access", "full", tool("run_shell_command", command=f"touch {outside}")).code == 0
+    assert outside.exists()
+
+
+def test_a_folder_that_nobody_trusted_is_said_with_the_next_step_and_runs_once_trusted(gemini: Cli) -> None:
+    settings(gemini, security={"auth": {"selectedType": "gemini-api-key"}})
+    done = gemini("send", "gemini", "hello")
+    assert (done.code, done.out) == (1, "")
+    assert "beam trust" in done.err
+    assert gemini("send", "gemini", "hello", env={"BEAM_TRUST": "1"}).code == 0
+
+
+@pytest.mark.parametrize(
+    ("prompt", "code", "status", "class_"),
+    [
+        ("!error 400", 1, "failed", "bad_request"),
+        ("!error 401", 1, "failed", "auth"),
+        ("!error 429", 1, "failed", "rate_limit"),
+        ("!error 500", 1, "failed", "overloaded"),
+        ("!error-mid", 1, "failed", "network"),
+        ("!drop-mid", 1, "failed", "network"),
+        ("!refuse", 6, "refused", None),
+    ],
+)
+def test_each_way_to_fail_has_its_own_status_and_exit_code(
+    gemini: Cli, prompt: str, code: int, status: str, class_: str | None
+) -> None:
+    done = gemini("send", "gemini", prompt, "--json", env={"BEAM_RETRIES": "0"})
+    assert (done.code, done.json["status"], done.json["class"]) == (code, status, class_), done
+    assert done.json["reply"] is None
+
+
+def test_the_silent_retries_are_seen_as_they_happen(gemini: Cli) -> None:
+    done = gemini("send", "gemini", "!error 503 1", "--json")
+    assert done.json["status"] == "completed"
+    retries = [event for event in events(gemini, "status") if event["state"] == "retrying"]
+    assert [(event["attempt"], event["http_status"], event["class"]) for event in retries] == [(1, 503, "overloaded")]
+
+
+def test_a_refused_connection_ends_by_beams_own_cap(gemini: Cli, model: FakeModel) -> None:
+    model.stop()
+    done = gemini("send", "gemini", "hello", "--json", env={"BEAM_RETRIES": "1"}, timeout=40)
+    assert (done.code, done.json["status"], done.json["class"]) == (1, "failed", "network")
+    assert len([event for event in events(gemini, "status") if event["state"] == "retrying"]) == 2
+
+
+def test_a_model_that_is_silent_is_stopped_after_the_idle_time(gemini: Cli) -> None:
+    gemini.config("agents:\n  gemini:\n    idle_timeout: 4s\n")
+    done = gemini("send", "gemini", "!stall", "--json")
+    assert (done.code, done.json["status"], done.json["class"]) == (3, "timeout", "stalled")
+
+
+def test_a_killed_gemini_is_one_process_and_its_session_goes_on(beam: Cli, agents_path: str) -> None:
+    with FakeModel({"rules": [{"match": "hang", "stall": True, "at": "middle", "times": 1}]}) as model:
+        gemini = beam.with_env({"PATH": agents_path, **model.env("gemini", beam.base / "home")})
+        assert gemini("send", "gemini", "remember plums").code == 0
+        running = gemini.start("send", "gemini", "hang", "--json")
+        eventually(lambda: len(model.requests) == 2)
+        started = events(gemini, "agent.started")[-1]
+        key = events(gemini, "turn.started")[-1]["turn_key"]
+        assert set(processes_with(key)) == {started["pid"], started["guard_pid"]}
+        os.kill(started["pid"], 9)
+        out, _ = running.communicate(timeout=30)
+        outcome = json.loads(out)
+        assert (running.returncode, outcome["status"], outcome["class"]) == (1, "failed", "crashed")
+        assert processes_with(key) == []
+        after = gemini("send", "gemini", "what?", "--json").json
+        assert (after["status"], after["session"]) == ("completed", "resumed")
+        assert "remember plums" in sent(model)
+
+
+def test_a_turn_that_runs_out_of_time_is_cancelled_though_gemini_exits_with_0(gemini: Cli) -> None:
+    done = gemini("send", "gemini", "--timeout", "4s", "!stall-mid", "--json")
+    assert (done.code, done.json["status"]) == (3, "timeout")
+    assert events(gemini, "agent.exited")[0]["code"] == 0
+    assert processes_with(events(gemini, "turn.started")[0]["turn_key"]) == []
+
+
+def test_an_attached_file_goes_into_the_prompt(gemini: Cli, model: FakeModel) -> None:
+    (gemini.project / "two words.txt").write_text("the text of the note")
+    assert gemini("send", "gemini", "--attach", str(gemini.project / "two words.txt"), "look").code == 0
+    assert "the text of the note" in sent(model)
+
+
+def test_another_model_is_named_to_the_api(gemini: Cli, model: FakeModel) -> None:
+    assert gemini("send", "gemini", "--model", "gemini-2.5-pro", "hello").code == 0
+    assert [request.asked.model for request in model.requests if request.asked] == ["gemini-2.5-pro"]

@@ -1,0 +1,158 @@
+"""`beam team` and `beam watch`, the real ones, over a recorded team."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from beam.process import tree
+from tests.support.cli import Cli, eventually
+from tests.teams.teams_replay import Scratch, proved
+
+pytestmark = pytest.mark.acceptance
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Scratch:
+    """The in-process team, a moment before its lead leaves."""
+    found = Scratch(tmp_path / "team", "in-process")
+    end = next(
+        at for at, one, _ in found.steps() if one and one["op"] == "delete" and one["path"].startswith("sessions/")
+    )
+    found.replay(None, until=end - 0.001, with_hooks=False)
+    return found
+
+
+def test_the_team_is_listed_shown_and_its_tasks_and_mail_are_there(beam: Cli, scratch: Scratch) -> None:
+    home = ("--claude-home", str(scratch.home))
+    (line,) = beam("team", "list", "--json", *home).lines
+    assert (line["state"], line["lead_pid"], line["tasks"]) == ("live", os.getpid(), {"completed": 1, "pending": 1})
+    shown = beam("team", "show", "session", "--json", *home).json
+    assert [member["member"] for member in shown["members"]] == ["team-lead"]
+    assert {used["member"] for used in shown["usage"]} == {"team-lead", "alice", "bob"}
+    assert all(used["cost_usd"] > 0 for used in shown["usage"]) and shown["prices_as_of"]
+    assert [task["id"] for task in beam("team", "tasks", line["team"], "--json", *home).lines] == ["2", "1"]
+    assert len(beam("team", "mail", line["team"], "--json", *home).lines) == len(proved("in-process").mails)
+    for command in ("list", "show session", "tasks session", "mail session --thread"):
+        done = beam("team", *command.split(), *home)
+        assert done.code == 0 and done.out and "Traceback" not in done.err
+
+
+def test_a_team_that_is_not_there_is_said_with_the_next_step(beam: Cli, tmp_path: Path) -> None:
+    done = beam("team", "show", "nobody", "--claude-home", str(tmp_path))
+    assert done.code == 4 and "beam team list" in done.err
+
+
+def test_watch_now_tells_the_past_and_filters_it(beam: Cli, scratch: Scratch) -> None:
+    home = ("--claude-home", str(scratch.home))
+    every = beam("watch", "--now", "--json", *home).lines
+    tasks = beam("watch", "--now", "--json", "--type", "task.*", *home).lines
+    assert tasks and tasks == [event for event in every if event["type"].startswith("task.")]
+    bobs = beam("watch", "--now", "--json", "--agent", "bob", *home).lines
+    assert {event["agent"].partition("@")[0] for event in bobs} == {"bob"}
+    assert beam("watch", "--now", "--json", "--team", "other", *home).lines == []
+    plain = beam("watch", "--now", "--plain", "--type", "task.*", *home)
+    assert plain.out.isascii() and "#1 Write parser" in plain.out
+
+
+def test_watch_stuck_says_who_waits_for_what(beam: Cli, scratch: Scratch) -> None:
+    waits = beam("watch", "--stuck", "1ms", "--json", "--claude-home", str(scratch.home)).lines
+    assert any(wait["what"] == "Write tests: nobody took it" for wait in waits)
+
+
+def test_the_live_stream_prints_what_happens_and_ends_with_the_interrupt(beam: Cli, tmp_path: Path) -> None:
+    recording = Scratch(tmp_path / "team", "p1")
+    process = beam.start("watch", "--json", "--claude-home", str(recording.home))
+    output = tmp_path / "output"
+    try:
+        assert process.stdout is not None
+        os.set_blocking(process.stdout.fileno(), False)
+        eventually(lambda: "beam" in (Path("/proc") / str(process.pid) / "cmdline").read_text())
+        seen = b""
+
+        def has(text: bytes) -> bool:
+            nonlocal seen
+            seen += process.stdout.read() or b"" if process.stdout else b""
+            return text in seen
+
+        eventually(lambda: len(list((Path("/proc") / str(process.pid) / "task").iterdir())) > 1)
+        recording.replay(20, with_hooks=False)
+        eventually(lambda: has(b"team.ended"))
+        output.write_bytes(seen)
+        ids = {json.loads(line).get("mail_id") for line in seen.splitlines() if b"mail.sent" in line}
+        assert ids == set(proved("p1").mails)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+
+
+def test_hooks_are_put_into_the_settings_and_taken_out(beam: Cli) -> None:
+    settings = beam.base / "home" / ".claude" / "settings.json"
+    assert beam("team", "hook", "--install").code == 0
+    assert "beam team hook" in settings.read_text()
+    assert beam("team", "hook", "--uninstall").code == 0
+    assert json.loads(settings.read_text()) == {}
+    assert beam("team", "hook", "--install", "--project").code == 0
+    assert (beam.project / ".claude" / "settings.json").is_file()
+    assert beam("team", "hook", stdin='{"hook_event_name": "Stop"}').code == 0
+    assert list((beam.base / "home/.local/state/beam/hooks").iterdir())
+
+
+def test_a_watcher_started_again_with_its_cursor_goes_on_without_gap_or_repeat(beam: Cli, tmp_path: Path) -> None:
+    home = tmp_path / "claude"
+    session = {"pid": os.getpid(), "procStart": str(tree.start_ticks(os.getpid())), "sessionId": "sid"}
+    (home / "sessions").mkdir(parents=True)
+    (home / "sessions" / "1.json").write_text(json.dumps(session))
+    lead = {"name": "team-lead", "agentId": "team-lead@session-1", "joinedAt": 1, "cwd": "/p"}
+    config = {"name": "session-1", "createdAt": 1, "leadAgentId": lead["agentId"], "leadSessionId": "sid"}
+    for folder in ("teams/session-1/inboxes", "tasks/session-1", "projects/-p"):
+        (home / folder).mkdir(parents=True)
+    (home / "teams/session-1/config.json").write_text(json.dumps({**config, "members": [lead]}))
+
+    def put(number: int) -> None:
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        sent = {"success": True, "msg_id": f"m{number}", "routing": {"target": "@bob", "content": f"text {number}"}}
+        use = {"type": "tool_use", "id": f"c{number}", "name": "SendMessage", "input": {"to": "bob"}}
+        back = {"type": "tool_result", "tool_use_id": f"c{number}", "content": "ok"}
+        with (home / "projects/-p/sid.jsonl").open("a") as file:
+            for kind, block, more in (("assistant", use, {}), ("user", back, {"toolUseResult": sent})):
+                line = {"type": kind, "timestamp": at, "message": {"id": f"r{number}", "content": [block]}, **more}
+                file.write(json.dumps(line) + "\n")
+        (home / f"tasks/session-1/{number}.json").write_text(json.dumps({"id": str(number), "subject": "s"}))
+
+    def watched(until: int) -> list[str]:
+        process = beam.start("watch", "--json", "--after", "mine", "--claude-home", str(home))
+        assert process.stdout is not None
+        os.set_blocking(process.stdout.fileno(), False)
+        seen = b""
+
+        def has() -> bool:
+            nonlocal seen
+            seen += process.stdout.read() or b"" if process.stdout else b""
+            cursor = beam.base / "home/.local/state/beam/cursors/mine.json"
+            return cursor.is_file() and (not until or f'"m{until}"'.encode() in seen)
+
+        eventually(has)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        seen += process.communicate(timeout=20)[0] or b""
+        events = [json.loads(line) for line in seen.splitlines()]
+        return [
+            event.get("mail_id") or event["task_id"]
+            for event in events
+            if event["type"] in ("mail.sent", "task.created")
+        ]
+
+    assert watched(0) == []
+    put(1)
+    put(2)
+    first = watched(2)
+    put(3)
+    assert sorted(first) == ["1", "2", "m1", "m2"]
+    assert sorted(watched(3)) == ["3", "m3"]

@@ -1,0 +1,98 @@
+"""The command for Claude Code's hooks, and its place in the settings."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from beam.errors import ConfigError
+from beam.teams import hook, hooks_install
+from beam.teams.spool import Spool
+
+CALL = b'{"hook_event_name":"TeammateIdle","session_id":"s","transcript_path":"/h/projects/p/s.jsonl"}\n'
+TODAY_NS = 1_795_300_000_000_000_000
+
+
+def test_a_call_is_one_line_that_the_spool_gives_to_its_home_once(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    spool.begin(None)
+    hook.write(CALL, bytes(tmp_path), TODAY_NS)
+    assert list(spool.calls("/other")) == []
+    (call,) = spool.calls("/h")
+    assert (call.event, call.at_ns) == ("TeammateIdle", TODAY_NS)
+    assert list(spool.calls("/h")) == []
+
+
+def test_a_call_over_several_lines_is_one_line_and_nonsense_is_none(tmp_path: Path) -> None:
+    for payload in (b'{\n"hook_event_name":\r\n"Stop"}', b"nonsense", b"", b"[1]"):
+        hook.write(payload, bytes(tmp_path), TODAY_NS)
+    (file,) = tmp_path.iterdir()
+    assert [json.loads(line)["payload"] for line in file.read_text().splitlines()] == [{"hook_event_name": "Stop"}]
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_files_of_more_than_a_week_ago_go(tmp_path: Path) -> None:
+    for name in ("2026-11-01.jsonl", "2026-11-15.jsonl", "other.txt"):
+        (tmp_path / name).touch()
+    hook.write(CALL, bytes(tmp_path), TODAY_NS)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["2026-11-15.jsonl", "2026-11-21.jsonl", "other.txt"]
+
+
+@pytest.mark.acceptance
+@pytest.mark.parametrize("state", ["ok", "readonly"])
+def test_the_installed_command_exits_0_and_says_nothing_whatever_happens(tmp_path: Path, state: str) -> None:
+    if state == "readonly":
+        (tmp_path / ".local").write_text("in the way")
+    done = subprocess.run(
+        ["sh", "-c", hooks_install.command()], input=CALL, env={"HOME": str(tmp_path)}, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert (tmp_path / ".local/state/beam/hooks").is_dir() == (state == "ok")
+
+
+def test_the_fast_path_imports_nothing_that_is_slow() -> None:
+    code = "before = set(sys.modules); import hook; print(*sorted(set(sys.modules) - before))"
+    path = str(Path(hook.__file__).parent)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {path!r}); {code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not {"json", "pathlib", "typer", "msgspec", "asyncio"} & set(done.stdout.split())
+
+
+def test_installing_and_removing_gives_back_the_settings_that_were_there(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    mine = {"hooks": [{"type": "command", "command": "mine"}]}
+    before = {"model": "opus", "hooks": {"Stop": [mine]}, "permissions": {"allow": ["Bash(ls)"]}}
+    path.write_text(json.dumps(before, indent=2) + "\n")
+    path.chmod(0o640)
+    text = path.read_text()
+    assert hooks_install.install(path).changed == hooks_install.EVENTS
+    installed = json.loads(path.read_text())
+    assert installed["hooks"]["Stop"][0] == mine and list(installed) == list(before)
+    assert hooks_install.install(path).changed == ()
+    assert set(hooks_install.uninstall(path).changed) == set(hooks_install.EVENTS)
+    assert path.read_text() == text and path.stat().st_mode & 0o777 == 0o640
+
+
+def test_settings_that_were_not_there_are_made_and_left_empty(tmp_path: Path) -> None:
+    path = tmp_path / "p" / ".claude" / "settings.json"
+    hooks_install.install(path)
+    hooks_install.uninstall(path)
+    assert json.loads(path.read_text()) == {}
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"hooks": []}', '{"hooks": {"Stop": {}}}'])
+def test_settings_that_are_not_understood_are_left_alone(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text(text)
+    for change in (hooks_install.install, hooks_install.uninstall):
+        with pytest.raises(ConfigError):
+            change(path)
+    assert path.read_text() == text and [one.name for one in tmp_path.iterdir()] == ["settings.json"]

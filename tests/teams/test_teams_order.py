@@ -1,0 +1,38 @@
+"""The order of a stream."""
+
+from __future__ import annotations
+
+from beam.events import Event, Notice
+from beam.teams.order import WINDOW_NS, Order
+
+
+def notice(ts: str) -> Event:
+    return Notice(ts=ts, text=ts)
+
+
+def stamps(events: list[Event]) -> list[str]:
+    return [event.ts for event in events]
+
+
+def test_what_was_seen_late_goes_first_if_it_came_within_the_window() -> None:
+    order = Order()
+    order.push([notice("2")], 0)
+    order.push([notice("1")], WINDOW_NS - 1)
+    assert stamps(order.due(WINDOW_NS - 1)) == []
+    assert stamps(order.due(WINDOW_NS)) == ["1", "2"]
+    assert not order.is_holding
+
+
+def test_what_has_not_waited_long_enough_is_held_unless_it_was_before_what_goes() -> None:
+    order = Order()
+    order.push([notice("2")], 0)
+    order.push([notice("3"), notice("1")], 5)
+    assert stamps(order.due(WINDOW_NS)) == ["1", "2"]
+    assert order.is_holding and stamps(order.all()) == ["3"]
+
+
+def test_equal_times_keep_the_order_in_which_they_were_seen() -> None:
+    order = Order()
+    events = [Notice(ts="1", text=str(n)) for n in range(5)]
+    order.push(events, 0)
+    assert order.due(WINDOW_NS) == events

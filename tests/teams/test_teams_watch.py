@@ -1,0 +1,257 @@
+"""The live watcher: recordings replayed into a scratch home at three speeds, and what a real home can do to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam import events
+from beam.events import Event
+from beam.process import tree
+from beam.teams.watch import Teams, homes
+from tests.teams.teams_replay import ALL, Scratch, drain, proved
+
+pytestmark = pytest.mark.acceptance
+
+
+def watched(scratch: Scratch, speed: float | None, **given: Any) -> list[Event]:
+    """Everything that a watcher which began before the recording says."""
+    teams = scratch.teams(**given)
+    player = threading.Thread(target=scratch.replay, args=(speed,))
+    player.start()
+    while player.is_alive():
+        teams.wait(0.05)
+        scratch.seen += teams.poll()
+    drain(teams, scratch.seen, 1.2)
+    teams.close()
+    return scratch.seen
+
+
+def of(found: list[Event], cls: type[Event]) -> list[Any]:
+    return [event for event in found if isinstance(event, cls)]
+
+
+def tasks(found: list[Event], cls: type[Event]) -> Counter[tuple[str, str]]:
+    return Counter((event.team, event.task_id) for event in of(found, cls))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_ten_times_faster_everything_that_the_recording_proves_is_told_once(tmp_path: Path, name: str) -> None:
+    found, truth = watched(Scratch(tmp_path, name), 10), proved(name)
+    ids = Counter(
+        event.mail_id if not event.mail_id.startswith("~") else event.text for event in of(found, events.MailSent)
+    )
+    assert ids == truth.mails
+    assert Counter(e.member for e in of(found, events.MemberJoined)) == Counter(n for n, _ in truth.joined)
+    assert Counter(e.member for e in of(found, events.MemberLeft)) == truth.left
+    assert tasks(found, events.TaskCreated) == truth.created
+    assert tasks(found, events.TaskStarted) == +truth.started
+    assert tasks(found, events.TaskCompleted) == +truth.completed
+    assert tasks(found, events.TaskDeleted) == truth.deleted
+    claims = Counter((e.team, e.task_id, e.owner) for e in of(found, events.TaskClaimed))
+    assert claims == truth.claims
+    keys = Counter(e.key for e in found if hasattr(e, "key"))
+    assert not [key for key, count in keys.items() if count > 1]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_as_fast_as_possible_no_message_is_lost_and_nothing_is_told_twice(tmp_path: Path, name: str) -> None:
+    found, truth = watched(Scratch(tmp_path, name), None), proved(name)
+    sent = of(found, events.MailSent)
+    assert truth.sent <= {event.mail_id for event in sent}
+    assert max(Counter(event.mail_id for event in sent).values()) == 1
+    assert tasks(found, events.TaskCreated) == truth.created
+    assert tasks(found, events.TaskCompleted) == +truth.completed
+    if name in ("in-process", "tmux"):
+        assert len(sent) == len(truth.mails)
+
+
+@pytest.mark.parametrize("name", ["p1", "tmux"])
+def test_without_notification_the_same_is_told(tmp_path: Path, name: str) -> None:
+    found, truth = watched(Scratch(tmp_path, name), 10, poll_only=True), proved(name)
+    sent = of(found, events.MailSent)
+    assert truth.sent <= {event.mail_id for event in sent}
+    assert Counter(e.member for e in of(found, events.MemberJoined)) == Counter(n for n, _ in truth.joined)
+    assert tasks(found, events.TaskCompleted) == +truth.completed
+
+
+def test_a_watcher_that_comes_late_tells_the_past_from_the_transcripts(tmp_path: Path) -> None:
+    scratch = Scratch(tmp_path, "in-process")
+    end = next(
+        at
+        for at, version, _ in scratch.steps()
+        if version and version["path"].startswith("sessions/") and version["op"] == "delete"
+    )
+    scratch.replay(None, until=end - 0.001)
+    teams = scratch.teams(since_ns=0)
+    found: list[Event] = []
+    drain(teams, found)
+    teams.close()
+    assert len(of(found, events.MailSent)) == len(proved("in-process").mails)
+    assert tasks(found, events.TaskCreated) == proved("in-process").created
+    assert {event.member for event in of(found, events.MemberJoined)} == {"team-lead", "alice", "bob"}
+    assert [event.text for event in of(found, events.Text)].count("lead waits") == 1
+
+
+@contextmanager
+def team(home: Path, name: str = "session-1", pid: int = 0, **member: Any) -> Iterator[tuple[Teams, list[Event]]]:
+    """A team with a living lead, and a watcher that knows it."""
+    pid = pid or os.getpid()
+    for folder in ("teams", "tasks", "sessions", "projects"):
+        (home / folder).mkdir(parents=True)
+    session = {"pid": pid, "procStart": str(tree.start_ticks(pid)), "sessionId": "sid"}
+    (home / "sessions" / f"{pid}.json").write_text(json.dumps(session))
+    write_config(home, name, [{"name": "bob", "agentId": f"bob@{name}", "joinedAt": 1, **member}])
+    teams = Teams([str(home)])
+    try:
+        yield teams, []
+    finally:
+        teams.close()
+
+
+def write_config(home: Path, name: str, members: list[dict[str, Any]]) -> None:
+    folder = home / "teams" / name
+    (folder / "inboxes").mkdir(parents=True, exist_ok=True)
+    lead = {"name": "team-lead", "agentId": f"team-lead@{name}", "joinedAt": 1, "cwd": "/p"}
+    value = {"name": name, "createdAt": 1, "leadAgentId": f"team-lead@{name}", "leadSessionId": "sid"}
+    (folder / "config.json").write_text(json.dumps({**value, "members": [lead, *members]}))
+
+
+def put(home: Path, to: str, mails: list[dict[str, Any]], name: str = "session-1") -> None:
+    path = home / "teams" / name / "inboxes" / f"{to}.json"
+    temporary = path.with_name(path.name + ".tmp.1")
+    temporary.write_text(json.dumps(mails))
+    temporary.rename(path)
+
+
+def test_a_thousand_messages_in_a_2_mb_inbox_are_told_once_each(tmp_path: Path) -> None:
+    with team(tmp_path / "c") as (teams, found):
+        for count in (500, 1000):
+            put(tmp_path / "c", "bob", [{"from": "a", "msg_id": f"m{n}", "text": "x" * 2000} for n in range(count)])
+            drain(teams, found)
+        put(tmp_path / "c", "bob", [])
+        drain(teams, found)
+        assert Counter(e.mail_id for e in of(found, events.MailSent)) == {f"m{n}": 1 for n in range(1000)}
+        assert len(of(found, events.MailDelivered)) == 1000
+
+
+def test_malformed_files_keep_the_last_good_value(tmp_path: Path) -> None:
+    with team(tmp_path / "c") as (teams, found):
+        put(tmp_path / "c", "bob", [{"from": "a", "msg_id": "m", "text": "t"}])
+        drain(teams, found)
+        for path in ("teams/session-1/inboxes/bob.json", "teams/session-1/config.json"):
+            (tmp_path / "c" / path).write_text('[{"from": "a", "te')
+        drain(teams, found, 1.5)
+        assert [type(event).__name__ for event in found] == ["MailSent"]
+        put(tmp_path / "c", "bob", [])
+        drain(teams, found)
+        assert [type(event).__name__ for event in found][1] == "MailDelivered"
+
+
+def test_a_configuration_that_vanishes_and_comes_back_is_a_notice_and_no_end(tmp_path: Path) -> None:
+    with team(tmp_path / "c") as (teams, found):
+        (tmp_path / "c/teams/session-1/config.json").unlink()
+        drain(teams, found, 3.5)
+        assert [event.code for event in of(found, events.Notice)] == ["team_config_gone"]
+        write_config(tmp_path / "c", "session-1", [{"name": "bob", "agentId": "bob@session-1", "joinedAt": 1}])
+        drain(teams, found)
+        assert not of(found, events.TeamEnded) and not of(found, events.MemberJoined)
+        shutil.rmtree(tmp_path / "c/teams/session-1")
+        drain(teams, found)
+        assert len(of(found, events.TeamEnded)) == 1
+
+
+def test_names_that_climb_and_names_that_are_escape_sequences_only_show(tmp_path: Path) -> None:
+    with team(tmp_path / "c") as (teams, found):
+        evil = ["../../../etc/passwd", "\x1b]0;owned\x07", "..", "/etc/passwd"]
+        write_config(tmp_path / "c", "session-1", [{"name": name, "joinedAt": 5} for name in evil])
+        value = {"leadSessionId": "../../../../etc/passwd", "createdAt": 1, "members": [{"name": "x", "cwd": "/../.."}]}
+        (tmp_path / "c/teams/esc\x1b[31m/inboxes").mkdir(parents=True)
+        (tmp_path / "c/teams/esc\x1b[31m/config.json").write_text(json.dumps(value))
+        put(tmp_path / "c", "--bob", [{"from": "\x1b[2J", "msg_id": "m", "text": "\x1b]52;c;x\x07"}])
+        drain(teams, found)
+        assert {event.member for event in of(found, events.MemberJoined)} == {*evil, "x"}
+        assert [event.sender for event in of(found, events.MailSent)] == ["\x1b[2J"]
+        assert all(events.decode(events.encode(event)) == event for event in found)
+
+
+def test_a_killed_lead_leaves_a_stale_team_and_names_who_runs_on(tmp_path: Path) -> None:
+    lead = subprocess.Popen(["sleep", "60"])
+    orphan = subprocess.Popen(["sh", "-c", "sleep 60; :", "x", "--agent-id", "bob@session-1"])
+    try:
+        with team(tmp_path / "c", pid=lead.pid, backendType="tmux", tmuxPaneId="%1") as (teams, found):
+            lead.kill()
+            lead.wait()
+            drain(teams, found, 1.5)
+            assert [event.pid for event in of(found, events.TeamStale)] == [lead.pid]
+            assert [(e.member, e.pid) for e in of(found, events.MemberOrphaned)] == [("bob", orphan.pid)]
+    finally:
+        lead.kill()
+        orphan.kill()
+        lead.wait()
+        orphan.wait()
+
+
+def test_directories_that_appear_later_are_watched(tmp_path: Path) -> None:
+    teams = Teams([str(tmp_path / "later")])
+    found: list[Event] = []
+    drain(teams, found)
+    with_lead = Scratch(tmp_path / "s", "p1")
+    assert with_lead.home.is_dir()
+    write_config(tmp_path / "later", "session-1", [])
+    drain(teams, found, 0.5)
+    teams.close()
+    assert [type(event).__name__ for event in found] == ["TeamStarted", "MemberJoined"]
+
+
+def test_watching_leaves_no_trace(tmp_path: Path) -> None:
+    def state() -> dict[str, tuple[int, ...]]:
+        paths = list((tmp_path / "c").rglob("*"))
+        return {str(p): (p.stat().st_mtime_ns, p.stat().st_ctime_ns, p.stat().st_ino, p.stat().st_size) for p in paths}
+
+    with team(tmp_path / "c") as (teams, found):
+        put(tmp_path / "c", "bob", [{"from": "a", "text": "t"}])
+        before = state()
+        drain(teams, found)
+        assert state() == before
+
+
+def test_several_homes_are_watched_together(tmp_path: Path) -> None:
+    teams = Teams([str(tmp_path / "a"), str(tmp_path / "b")])
+    for name in "ab":
+        write_config(tmp_path / name, "session-1", [])
+    found: list[Event] = []
+    drain(teams, found, 0.6)
+    teams.close()
+    assert {event.home for event in of(found, events.TeamStarted)} == {str(tmp_path / "a"), str(tmp_path / "b")}
+
+
+def test_five_thousand_task_changes_are_all_told_and_in_order(tmp_path: Path) -> None:
+    home = tmp_path / "c"
+    with team(home) as (teams, found):
+        (home / "tasks/session-1").mkdir()
+        began = time.monotonic()
+        for number in range(5000):
+            (home / f"tasks/session-1/{number}.json").write_text(json.dumps({"id": str(number), "subject": "s"}))
+            if number % 100 == 0:
+                found += teams.poll()
+                time.sleep(max(0.0, number / 1000 - (time.monotonic() - began)))
+        drain(teams, found)
+        assert [event.task_id for event in of(found, events.TaskCreated)] == [str(number) for number in range(5000)]
+
+
+def test_the_home_is_the_one_that_claude_code_would_use(tmp_path: Path) -> None:
+    assert homes({"HOME": "/h"}) == ("/h/.claude",)
+    assert homes({"HOME": "/h", "CLAUDE_CONFIG_DIR": "/x"}) == ("/x",)
+    assert homes({"HOME": "/h"}, ["/a", "/b", "/a"]) == ("/a", "/b")

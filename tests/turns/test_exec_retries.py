@@ -1,0 +1,96 @@
+"""What becomes of a turn whose agent only says that its model does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from beam import events
+from beam.agents.base import Decoder, Exit, Host, Launch, Turn, Verdict
+from beam.clock import SystemClock
+from beam.events import Event
+from beam.limits import Limits
+from beam.outcome import Status
+from beam.turns.exec import Play, play
+from beam.turns.stop import Stop
+
+pytestmark = pytest.mark.acceptance
+
+
+class Retrying:
+    """An agent that says on stderr, again and again, that it tries its model once more."""
+
+    def __init__(self, program: str, retries: int | None) -> None:
+        self.program = program
+        self.retries = retries
+
+    def launch(self, turn: Turn, host: Host) -> Launch:
+        return Launch(argv=(host.python, "-c", self.program), retries=self.retries)
+
+    def decoder(self, turn: Turn) -> Decoder:
+        return Lines()
+
+
+class Lines:
+    def line(self, line: bytes) -> Sequence[Event]:
+        return (events.Text(text=line.decode()),)
+
+    def error_line(self, line: bytes) -> Sequence[Event]:
+        return (events.StatusChanged(state="retrying", attempt=int(line)),) if line.isdigit() else ()
+
+    def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
+        return (), Verdict(status=Status.FAILED, reason=exit.stopped_by)
+
+
+def run(tmp_path: Path, program: str, *, retries: int | None = None, idle: float = 60) -> tuple[list[Event], Verdict]:
+    found: list[Event] = []
+
+    def record(body: Event, *, sync: bool = False) -> Event:
+        found.append(body)
+        return body
+
+    async def turn() -> Verdict:
+        one = Play(
+            exec=Retrying(program, retries),
+            turn=Turn(text="hi", message_id="a-1", agent="a", cwd=str(tmp_path), scratch=str(tmp_path)),
+            host=Host(python=sys.executable),
+            turn_key=os.urandom(8).hex(),
+            limits=Limits(grace=1),
+            environ=os.environ,
+            child_env={},
+            timeout=60,
+            idle_timeout=idle,
+        )
+        return await play(one, record, Stop(), SystemClock(), lambda: None)
+
+    return found, asyncio.run(turn())
+
+
+COUNT = "import sys, time\nfor n in range(1, 500):\n    print(n, file=sys.stderr, flush=True)\n    time.sleep(0.05)\n"
+
+
+def test_after_its_share_of_retries_the_turn_is_ended_for_them(tmp_path: Path) -> None:
+    found, verdict = run(tmp_path, COUNT, retries=2)
+    assert verdict.reason == "retries"
+    attempts = [event.attempt for event in found if isinstance(event, events.StatusChanged)]
+    assert attempts[:3] == [1, 2, 3]
+
+
+def test_retries_are_no_sign_of_life(tmp_path: Path) -> None:
+    began = time.monotonic()
+    _, verdict = run(tmp_path, COUNT, idle=0.5)
+    assert verdict.reason == "idle"
+    assert time.monotonic() - began < 10
+
+
+def test_what_the_agent_says_after_its_retries_is_one(tmp_path: Path) -> None:
+    program = COUNT.replace("500", "2") + "for _ in range(15):\n    print('x', flush=True)\n    time.sleep(0.1)\n"
+    found, verdict = run(tmp_path, program, retries=2, idle=1)
+    assert verdict.reason is None
+    assert sum(isinstance(event, events.Text) for event in found) == 15
