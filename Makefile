@@ -41,7 +41,7 @@ docs: $(VENV)/.ready ## write the generated parts of docs/
 	BEAM_WRITE_DOCS=1 $(PYTEST) -q tests/test_docs.py
 
 bench: $(VENV)/.ready ## measure, as ratios in one run
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[bench]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,bench]'
 	@$(BIN)/python -m tests.real.install
 	@$(BIN)/python -m bench
 

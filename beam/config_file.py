@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 
 Fields = Mapping[str, object]
 _KEYS = ("defaults", "agents", "limits", "policy", "allow_fs")
-_DURATIONS = frozenset({"timeout", "idle_timeout", "ask_timeout", "grace", "lease"})
-_MAY_BE_ZERO = frozenset({"ask_timeout", "grace", "hops", "retries", "known_ids_days"})
+_DURATIONS = frozenset(
+    {"timeout", "idle_timeout", "ask_timeout", "grace", "lease"}
+    | {"backoff", "backoff_max", "circuit_window", "circuit_open"}
+)
+_MAY_BE_ZERO = frozenset({"ask_timeout", "grace", "hops", "retries", "known_ids_days", "jitter", "retry_unknown"})
 _LARGEST_FILE = 1 << 20
 _MOST_NODES = 50_000
 _DEEPEST = 32

@@ -54,8 +54,10 @@ class Owner(Struct, frozen=True, kw_only=True):
 
 
 class MessageQueued(Event, frozen=True, kw_only=True, tag="message.queued"):
-    """The holder saw the message for the first time. `text` is what was sent, secrets blanked; `digest` is the SHA-256 of
-    what makes it this message (hex), `revision` counts edits (an edited message is queued again); `position` is the `n` that orders it in its queue."""
+    """The holder saw the message for the first time. `text` is what was sent, secrets blanked; `digest` is the
+    SHA-256 of what makes it this message (hex), `revision` counts edits (an edited message is queued again);
+    `position` is the `n` that orders it in its queue.
+    """
 
     sender: str = field(name="from")
     kind: str = "message"
@@ -80,11 +82,12 @@ class MessageClaimed(Event, frozen=True, kw_only=True, tag="message.claimed"):
 
 class MessageRequeued(Event, frozen=True, kw_only=True, tag="message.requeued"):
     """The message went back to `new/`: its holder died before the prompt left, its lease ran out, or a person retried it.
-    `attempt` is the one that comes next."""
+    `attempt` is the one that comes next, `not_before` when (RFC 3339; null: at once)."""
 
     attempt: int
     reason: str
     by: str | None = None
+    not_before: str | None = None
 
 
 class MessageDead(Event, frozen=True, kw_only=True, tag="message.dead"):
@@ -110,6 +113,17 @@ class QueueResumed(Event, frozen=True, kw_only=True, tag="queue.resumed"):
     """The agent's queue is served again."""
 
     by: str | None = None
+
+
+class CircuitOpened(Event, frozen=True, kw_only=True, tag="circuit.opened"):
+    """Too many failures: nothing is claimed until that time (RFC 3339); then one message is tried."""
+
+    until: str
+    failures: int = 0
+
+
+class CircuitClosed(Event, frozen=True, kw_only=True, tag="circuit.closed"):
+    """The agent answered again."""
 
 
 # -- sessions ----------------------------------------------------------------------------------------------------------
@@ -582,6 +596,8 @@ AnyEvent = (
     | MessageRequeued
     | MessageDead
     | QueuePaused
+    | CircuitOpened
+    | CircuitClosed
     | QueueResumed
     | SessionStarted
     | SessionResumed

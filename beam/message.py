@@ -38,6 +38,17 @@ class SessionContext(Struct, frozen=True, kw_only=True):
     turn_number: int | None = None
 
 
+class Spent(Struct, frozen=True, kw_only=True):
+    """What a thread used on its way to a message; `cost_usd` counts only what agents said."""
+
+    turns: int = 0
+    cost_usd: float = 0.0
+
+    def plus(self, cost_usd: float | None) -> Spent:
+        """After one more turn."""
+        return Spent(turns=self.turns + 1, cost_usd=self.cost_usd + (cost_usd or 0.0))
+
+
 class Options(Struct, frozen=True, kw_only=True):
     """What the sender asks of the turn; null leaves it to the agent's settings. `timeout` is seconds; `schema` is the
     JSON Schema itself, as text; `via` a face (exec, dialogue, terminal)."""
@@ -77,6 +88,7 @@ class Message(Struct, frozen=True, kw_only=True):
     deadline: str | None = None
     chain: tuple[str, ...] = ()
     for_session: str | None = None
+    spent: Spent = Spent()
     options: Options = Options()
     original: dict[str, Any] | UnsetType = UNSET  # the file as read, for the fields that only its writer knows
 

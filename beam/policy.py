@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from beam.message import Spent
 from beam.outcome import Class, Status
 
 _TRANSIENT = (Class.RATE_LIMIT, Class.OVERLOADED, Class.NETWORK)
@@ -40,17 +41,6 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     root_cost_usd: float | None = None
 
 
-class Spent(Struct, frozen=True, kw_only=True):
-    """What a thread used on its way to a message; `cost_usd` counts only what agents said."""
-
-    turns: int = 0
-    cost_usd: float = 0.0
-
-    def plus(self, cost_usd: float | None) -> Spent:
-        """After one more turn."""
-        return Spent(turns=self.turns + 1, cost_usd=self.cost_usd + (cost_usd or 0.0))
-
-
 def retry_in(policy: Policy, status: Status, class_: Class | None, attempt: int, chance: float) -> float | None:
     """Seconds until the next attempt of a message whose `attempt` ended like this; None: it is given up on.
 
@@ -80,11 +70,21 @@ class Circuit(Struct, frozen=True, kw_only=True):
         return "open" if now < self.until else "half open"
 
 
+def is_trouble(status: Status, class_: Class | None) -> bool:
+    """Whether an outcome says something bad about the agent or its vendor, not about the message."""
+    return status is Status.FAILED and class_ in _TROUBLE
+
+
+def is_answer(status: Status) -> bool:
+    """Whether the agent did its work, whatever it said."""
+    return status in (Status.COMPLETED, Status.TRUNCATED, Status.REFUSED, Status.DENIED)
+
+
 def circuit_after(policy: Policy, circuit: Circuit, status: Status, class_: Class | None, now: float) -> Circuit:
     """The breaker after an outcome. What a message itself caused (bad request, denied, cancelled …) changes nothing."""
-    if status in (Status.COMPLETED, Status.TRUNCATED, Status.REFUSED, Status.DENIED):
+    if is_answer(status):
         return Circuit()
-    if status is not Status.FAILED or class_ not in _TROUBLE:
+    if not is_trouble(status, class_):
         return circuit
     recent = tuple(time for time in circuit.failures if now - time < policy.circuit_window)
     failures = (*recent, now)[-policy.circuit_failures :]

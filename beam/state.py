@@ -15,6 +15,7 @@ from msgspec import Raw, Struct, field
 from beam import events
 from beam.events import AnyEvent, Owner
 from beam.outcome import Class, Status, Usage
+from beam.policy import is_answer, is_trouble
 
 QUEUED, CLAIMED, STARTED, SENT, FINISHED, CLOSED, DEAD = (
     "queued",
@@ -40,6 +41,7 @@ class Known(Struct, kw_only=True):
     outcome_seq: int | None = None
     at: str = ""
     status: Status | None = None
+    not_before: str | None = None
 
 
 class Session(Struct, kw_only=True):
@@ -57,7 +59,8 @@ class Session(Struct, kw_only=True):
 
 
 class OpenTurn(Struct, kw_only=True):
-    """The turn that is running, or was when its holder died. `processes` are those that the journal recorded."""
+    """The turn that is running, or was when its holder died. `processes` are those that the journal recorded;
+    `cleared`: none of them is left, or a person said so."""
 
     turn: int
     message_id: str | None
@@ -69,6 +72,7 @@ class OpenTurn(Struct, kw_only=True):
     started_at: str
     sent: bool = False
     finished: bool = False
+    cleared: bool = False
     lease_until: str | None = None
     processes: list[Owner] = []
     asks: dict[str, events.PermissionAsked] = {}
@@ -96,8 +100,10 @@ class Last(Struct, kw_only=True):
 
 
 class State(Struct, kw_only=True):
-    """Everything the next holder and every reader need, without reading more than one segment. `archived`: the last 50
-    session ids that were put aside; `answered`: the last 50 requests to the holder that were carried out or refused."""
+    """Everything the next holder and every reader need, without reading more than one segment. `archived`: the last
+    50 session ids that were put aside; `failures`: when the last ones were, none since the last answer; `answered`:
+    the last 50 requests to the holder that were carried out or refused.
+    """
 
     v: int = 1
     agent: str = ""
@@ -108,6 +114,8 @@ class State(Struct, kw_only=True):
     open_turn: OpenTurn | None = None
     blocked: str | None = None
     paused: bool = False
+    failures: list[str] = []
+    circuit_until: str | None = None
     archived: list[str] = []
     known: dict[str, Known] = {}
     totals: Totals = field(default_factory=Totals)
@@ -181,7 +189,7 @@ def _requeued(state: State, event: events.MessageRequeued) -> None:
     known = _known(state, event)
     if known is not None:
         known.deaths = known.deaths + 1 if event.reason == "holder_died" else 0
-        known.phase, known.attempt = QUEUED, event.attempt
+        known.phase, known.attempt, known.not_before = QUEUED, event.attempt, event.not_before
     if state.open_turn is not None and state.open_turn.message_id == event.message_id:
         state.open_turn = None
 
@@ -300,6 +308,10 @@ def _turn_finished(state: State, event: events.TurnFinished) -> None:
             state.session.turns += 1
             state.session.model = event.model or state.session.model
     totals.by_status[event.status] = totals.by_status.get(event.status, 0) + 1
+    if is_answer(event.status):
+        state.failures = []
+    elif is_trouble(event.status, event.class_):
+        state.failures = [*state.failures[-19:], event.ts]
     state.last = Last(
         message_id=event.message_id,
         turn=event.turn,
@@ -349,10 +361,16 @@ def _notice(state: State, event: events.Notice) -> None:
         state.blocked = event.text
     elif event.code == "unblocked":
         state.blocked = None
+        if state.open_turn is not None:
+            state.open_turn.cleared = True
 
 
 def _paused(state: State, event: events.QueuePaused | events.QueueResumed) -> None:
     state.paused = isinstance(event, events.QueuePaused)
+
+
+def _circuit(state: State, event: events.CircuitOpened | events.CircuitClosed) -> None:
+    state.circuit_until = event.until if isinstance(event, events.CircuitOpened) else None
 
 
 _STEPS: dict[type[events.Event], Callable[[State, Any], None]] = {
@@ -379,6 +397,8 @@ _STEPS: dict[type[events.Event], Callable[[State, Any], None]] = {
     events.ControlDone: _control_done,
     events.Notice: _notice,
     events.QueuePaused: _paused,
+    events.CircuitOpened: _circuit,
+    events.CircuitClosed: _circuit,
     events.QueueResumed: _paused,
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 
 from bench.measure import Bench, Figure, Series, in_turns, run
 from bench.place import ACP_PROMPT, BEAM, PYTHON, Project, acp_agent, until
@@ -47,7 +48,7 @@ def no_wait(bench: Bench) -> list[Figure]:
     def python() -> float:
         return run(PYTHON, env=project.env, cwd=project.cwd).cpu_ms
 
-    sent, bare, theirs = in_turns(bench.times(25), mine, python, _acpx_exec(bench, project, "cpu"))
+    sent, bare, theirs = in_turns(bench.times(25), mine, python, _acpx_cpu(bench, project))
     this = Series("beam send AGENT hi --no-wait", sent)
     figures = [Figure("beam send --no-wait, CPU", this, "ms", Series("python -c pass", bare), at_most=12)]
     if bench.acpx:
@@ -95,8 +96,8 @@ def _acpx_command(bench: Bench, agent: tuple[str, ...]) -> tuple[str, ...]:
     return (*bench.acpx, "--agent", shlex.join(agent), "--format", "quiet", "exec", "hi")
 
 
-def _acpx_exec(bench: Bench, project: Project, what: str):  # type: ignore[no-untyped-def]
+def _acpx_cpu(bench: Bench, project: Project) -> Callable[[], float]:
     if not bench.acpx:
         return lambda: 0.0
     command = _acpx_command(bench, acp_agent(project))
-    return lambda: getattr(run(command, env=project.env, cwd=project.cwd), f"{what}_ms")
+    return lambda: run(command, env=project.env, cwd=project.cwd).cpu_ms

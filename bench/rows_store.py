@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from beam.clock import SystemClock
-from beam.home import Home, create
+from beam.home import Home, Place, create
 from beam.limits import Limits
 from beam.message import Message, Payload, encode, new_id
 from beam.store.journal import Journal
@@ -179,7 +179,7 @@ def append(bench: Bench) -> list[Figure]:
     ]
 
 
-def _place(bench: Bench, name: str):  # type: ignore[no-untyped-def]
+def _place(bench: Bench, name: str) -> Place:
     home = Home(root=bench.folder(name) / ".beam")
     place = home.agent("worker")
     create(home, place)

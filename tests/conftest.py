@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.real.install import bin_directory
 from tests.support.cli import Cli, processes_with
 

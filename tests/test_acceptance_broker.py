@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
 from tests.support.cli import Cli, eventually, kill_hard, processes_with
 
 pytestmark = pytest.mark.acceptance
@@ -164,7 +166,7 @@ def test_a_broker_ten_sends_and_a_worker_at_once_are_one_holder_at_a_time(slow: 
     assert slow("broker", "stop").code == 0
     found = turns(slow, "a")
     assert len(found) == 11
-    assert all(before[1] <= after[0] for before, after in zip(found, found[1:], strict=False)), "two turns overlap"
+    assert all(before[1] <= after[0] for before, after in pairwise(found)), "two turns overlap"
     seqs = [event["seq"] for event in slow.journal("a")]
     assert seqs == list(range(1, len(seqs) + 1))
 

@@ -104,13 +104,14 @@ def test_a_message_that_is_over_can_not_be_edited(desk: Cli) -> None:
     refused(desk("queue", "edit", message, "x"), 4, message)
 
 
-def test_an_ending_that_names_two_messages_is_ambiguous(desk: Cli) -> None:
-    put(desk, "one")
-    put(desk, "two")
-    ids = [item["id"] for item in desk("queue", "list", "--json").lines]
-    common = next((ids[0][-n:] for n in range(20, 0, -1) if ids[0][-n:] == ids[1][-n:]), "")
-    assert len(common) < 4, "then this test needs other ids"
-    refused(desk("show", "k"), 2, "too short")
+def test_an_ending_that_is_too_short_or_names_two_messages_is_refused(desk: Cli) -> None:
+    for position, message in enumerate((put(desk, "one"), put(desk, "two"))):
+        (waiting,) = (desk.root / "agents/desk/queue/new").glob(f"*-{message}.json")
+        text = waiting.read_text().replace(message, f"desk-{position}-same")
+        waiting.with_name(waiting.name.replace(message, f"desk-{position}-same")).write_text(text)
+        waiting.unlink()
+    refused(desk("show", "ame"), 2, "too short")
+    refused(desk("show", "same"), 2, "names 2 messages", "desk-0-same", "desk-1-same")
 
 
 @pytest.mark.parametrize("verb", ["retry", "drop", "edit"])

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam.message import Spent
 from beam.outcome import Class, Status
-from beam.policy import Circuit, Policy, Spent, bounds_root, circuit_after, over_budget, retry_in
+from beam.policy import Circuit, Policy, bounds_root, circuit_after, over_budget, retry_in
 
 FAILED = Status.FAILED
 

@@ -25,11 +25,12 @@ Face = Literal["dialogue", "exec", "terminal", "mailbox"]
 class Turn(Struct, frozen=True, kw_only=True):
     """One message for an adapter, every option settled.
 
-    `session_id` is the resume id to go on with, null for a new session; `fresh_session_id` is a UUID that a CLI which takes
-    one may use for a new session (the same for each launch of one attempt); `fork`: go on in a copy of it. `scratch` is an empty private directory that is
-    removed after the turn. `schema` is a JSON Schema as text. `once`: nobody will resume this session. `folder_trusted`:
-    a person said that this folder's own files may run code. `carried` is what the CLI had counted over the whole session
-    before this turn, for one whose figures go on growing; null where beam does not know.
+    `session_id` is the resume id to go on with, null for a new session; `fresh_session_id` is a UUID that a CLI
+    which takes one may use for a new session (the same for each launch of one attempt); `fork`: go on in a copy of
+    it. `scratch` is an empty private directory that is removed after the turn. `schema` is a JSON Schema as text.
+    `once`: nobody will resume this session. `folder_trusted`: a person said that this folder's own files may run
+    code. `carried` is what the CLI had counted over the whole session before this turn, for one whose figures go on
+    growing; null where beam does not know.
     """
 
     text: str
@@ -279,9 +280,17 @@ def raw_json(value: object) -> Raw:
 def died(exit: Exit, name: str) -> Verdict:
     """The verdict on a process that ended without saying how the turn went."""
     tail = last_line(exit.stderr_tail)
-    how = f"was ended by {exit.signal}" if exit.signal else f"exited with {exit.code}" if exit.code is not None else "was lost"
+    how = (
+        f"was ended by {exit.signal}"
+        if exit.signal
+        else f"exited with {exit.code}"
+        if exit.code is not None
+        else "was lost"
+    )
     return Verdict(
-        status=Status.FAILED, class_=Class.CRASHED, reason=f"{name} {how} before it answered" + (f": {tail}" if tail else "")
+        status=Status.FAILED,
+        class_=Class.CRASHED,
+        reason=f"{name} {how} before it answered" + (f": {tail}" if tail else ""),
     )
 
 

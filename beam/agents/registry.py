@@ -1,4 +1,7 @@
-"""The adapters that beam knows: name -> module (or module:name in it), imported on first use. One more agent is one line here."""
+"""The adapters that beam knows: name -> module (or module:name in it), imported on first use.
+
+One more agent is one line here.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ ADAPTERS = {
     "cline": "beam.agents.cline",
     "python": "beam.agents.python",
     "bash": "beam.agents.bash",
+    "terminal": "beam.agents.terminal",
     "command": "beam.agents.command",
     "scripted": "beam.agents.scripted",
     "mailbox": "beam.agents.mailbox",

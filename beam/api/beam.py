@@ -298,6 +298,12 @@ class Beam:
 
         return manage.remove(self.world, name, purge=purge)
 
+    def unblock(self, agent: str) -> str:
+        """Says that no process of the agent's last turn is left, where beam can't see (another host or container)."""
+        from beam.api import manage
+
+        return manage.unblock(self.world, self._existing(agent).agent)
+
     @waiting_verb
     def reset(self, agent: str) -> Steps[str]:
         """Puts the agent's session aside; the next turn starts another. The old session's id, or "no session"."""

@@ -17,6 +17,7 @@ from beam.message import (
     Payload,
     ReplyMode,
     SessionContext,
+    Spent,
     check_name,
     keyed_id,
     new_id,
@@ -35,6 +36,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     thread: str = ""
     hops: int = -1
     chain: tuple[str, ...] = ()
+    spent: Spent = Spent()
     root: str = ""
 
     @property
@@ -58,7 +60,17 @@ def caller_of(environ: Mapping[str, str]) -> Caller:
         hops=int(hops),
         chain=chain,
         root=environ.get("BEAM_ROOT", ""),
+        spent=_spent(environ.get("BEAM_SPENT", "")),
     )
+
+
+def _spent(text: str) -> Spent:
+    turns, _, cost = text.partition(" ")
+    try:
+        return Spent(turns=int(turns or 0), cost_usd=float(cost or 0.0))
+    except ValueError as error:
+        hint = "unset BEAM_AGENT if you are not inside an agent's turn"
+        raise UsageError(f"BEAM_SPENT is {text!r}, not two numbers", hint) from error
 
 
 def compose(
@@ -118,6 +130,7 @@ def compose(
         actor=caller.name if kind == "inject" else None,
         deadline=rfc3339(now + int(deadline * 1e9)) if deadline is not None else None,
         chain=caller.chain if wait else (),
+        spent=caller.spent,
         options=options,
     )
 

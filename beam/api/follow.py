@@ -116,7 +116,7 @@ def see_that_it_runs(world: World, place: Place) -> bool:
         if holder.blocked is not None:
             raise UnfinishedError(
                 f"{place.agent} is blocked: {holder.blocked}",
-                "end those processes; then send again (nothing was lost)",
+                f"end those processes; if they are gone: beam agent unblock {place.agent} (nothing was lost)",
                 subject=place.agent,
                 kind="blocked",
             )

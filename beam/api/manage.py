@@ -81,6 +81,31 @@ def remove(world: World, name: str, *, purge: bool) -> str:
         return f"{name} and all its messages and events are gone"
 
 
+def unblock(world: World, name: str) -> str:
+    """A person says that no process of the agent's last turn is left; what was said, in words.
+
+    Raises UsageError if the agent is not blocked, UnfinishedError while it is held.
+    """
+    from beam import events
+    from beam.store.journal import Journal, read_state
+
+    place = world.place(check_name(name))
+    state = read_state(place.journal)
+    if state.blocked is None or state.open_turn is None:
+        raise UsageError(f"{name} is not blocked", "beam status", subject=name)
+    lock = try_lock(place.lock)
+    if lock is None:
+        raise UnfinishedError(f"{name} is in a turn", "wait for it, or interrupt it", subject=name)
+    with lock:
+        journal = Journal.open(place.journal, name, world.clock, world.limits)
+        try:
+            text = f"a person said that no process of turn {state.open_turn.turn} is left"
+            journal.append(events.Notice(code="unblocked", text=text), turn=state.open_turn.turn, sync=True)
+        finally:
+            journal.close()
+    return text
+
+
 def parsed(key: str, text: str) -> object:
     """The value of one setting, from the text of a flag. Raises ConfigError with the nearest key."""
     value: object = text

@@ -9,13 +9,15 @@ from beam.api.both import sleeping
 from beam.api.follow import follow, told_outcome
 from beam.api.put import put
 from beam.api.requests import withdraw
+from beam.broker.failure import circuit_word
 from beam.broker.hold import Holder
 from beam.broker.world import World
-from beam.errors import SignalledError
+from beam.errors import LimitError, SignalledError
 from beam.events import Event
 from beam.home import Place
 from beam.message import Message
 from beam.outcome import Outcome
+from beam.state import State
 from beam.store.journal import read_state
 from beam.turns.signals import stopping
 from beam.turns.stop import Stop
@@ -29,7 +31,9 @@ async def send(world: World, place: Place, message: Message, seen: Callable[[Eve
     """
     stop = Stop()
     by = f"{message.actor or message.sender} (signal)"
-    after = read_state(place.journal).seq
+    before = read_state(place.journal)
+    _check_circuit(world, place, before)
+    after = before.seq
     with stopping(stop, by=by) as came:
         await asyncio.sleep(0)  # a ^C from before the handlers stood ends it here, with nothing put
         is_new = put(world, place, message)
@@ -56,6 +60,17 @@ async def send(world: World, place: Place, message: Message, seen: Callable[[Eve
         raise SignalledError(came[0], outcome, message=f"{message.id} was not stopped and goes on", hint=hint)
     assert outcome is not None
     return outcome
+
+
+def _check_circuit(world: World, place: Place, state: State) -> None:
+    """Refuses to wait for an agent that keeps failing. Messages that wait already are tried when its time is over."""
+    if circuit_word(state, world.clock.now_ns()) == "open":
+        last = f"; the last said: {state.last.reason}" if state.last is not None and state.last.reason else ""
+        raise LimitError(
+            f"the circuit of {place.agent} is open until {state.circuit_until}: {len(state.failures)} failures{last}",
+            "wait until then, or send with --no-wait: it is tried as soon as the circuit lets one through",
+            subject=place.agent,
+        )
 
 
 async def _run_here(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from beam import events, files
-from beam.broker import recovery, route
+from beam.broker import failure, recovery, route
 from beam.broker.sessions import session_lock
 from beam.broker.world import World
 from beam.clock import parse_rfc3339, rfc3339
@@ -21,7 +21,7 @@ from beam.faults import reached
 from beam.home import Place
 from beam.message import Message, decode, digest
 from beam.outcome import Class, Outcome, Status, exit_code
-from beam.state import CLOSED, DEAD, FINISHED, SENT, Known, State
+from beam.state import CLOSED, DEAD, FINISHED, QUEUED, SENT, Known, State
 from beam.store import control
 from beam.store.journal import Journal
 from beam.store.lock import Lock, try_lock
@@ -101,11 +101,16 @@ class Holder:
         """Whether a message or a request waits that a worker could do something about."""
         if control.waiting(self.place.control):
             return True
-        return bool(self.queue.entries("new")) and not self.is_held_back() and not self.is_mailbox()
+        return bool(self.queue.entries("new")) and not self.state.paused and not self.is_mailbox()
+
+    def pause_s(self) -> float | None:
+        """Seconds until the next message may be claimed (0: now); None where the queue is paused."""
+        head = next(iter(self.queue.entries("new")), None)
+        return failure.pause_s(self.state, head.id if head is not None else None, self.world.clock.now_ns())
 
     def is_held_back(self) -> bool:
-        """Whether nothing may be claimed now: the queue is paused."""
-        return self.state.paused
+        """Whether nothing may be claimed now: paused, the circuit open, or the next attempt not due."""
+        return self.pause_s() != 0
 
     def is_mailbox(self) -> bool:
         """Whether its messages are taken by `recv`, never run."""
@@ -271,7 +276,7 @@ class Holder:
         message = self.read(entry)
         if message is None or not self._is_fresh(entry, message):
             return None
-        verdict = self._refuses(message)
+        verdict = failure.refusal(message, self.state, self.world)
         if verdict is not None:
             self.bury(entry, message, *verdict[:2], status=verdict[2], tell=verdict[0] == "expired")
             return None
@@ -286,30 +291,18 @@ class Holder:
         reached("claim.recorded")
         return claimed, message
 
-    def _refuses(self, message: Message) -> tuple[str, str, Status] | None:
-        if message.deadline is not None and self.world.clock.now_ns() > parse_rfc3339(message.deadline):
-            return "expired", "its deadline passed before its turn came; nothing ran", Status.TIMEOUT
-        if message.hops > self.world.limits.hops:
-            return (
-                "hops",
-                f"{message.hops} hops in thread {message.thread}: over the limit of {self.world.limits.hops}",
-                Status.LIMIT,
-            )
-        if message.for_session is not None and message.for_session in self.state.archived:
-            return "no_such_session", f"it answers session {message.for_session}, which was put aside", Status.FAILED
-        return None
-
     # -- running ---------------------------------------------------------------------------------------------------
 
-    async def run(self, entry: Entry, message: Message, stop: Stop) -> Outcome:
-        """Runs a claimed message to its outcome, closed and put away."""
+    async def run(self, entry: Entry, message: Message, stop: Stop) -> Outcome | None:
+        """Runs a claimed message to its outcome, closed and put away; None if it waits for its next attempt."""
         self.running = (message.id, stop)
         try:
             finished = await self._turn(message, stop)
         finally:
             self.running = None
+        failure.judge_circuit(self, finished)
         self.close(entry, message, finished)
-        return events.outcome_of(finished)
+        return events.outcome_of(finished) if self.state.known[message.id].phase != QUEUED else None
 
     async def _turn(self, message: Message, stop: Stop) -> TurnFinished:
         from beam.broker.control import Requests
@@ -360,7 +353,14 @@ class Holder:
     # -- closing ---------------------------------------------------------------------------------------------------
 
     def close(self, entry: Entry, message: Message, finished: TurnFinished) -> None:
-        """Routes the reply, says that all is done, and puts the file away; then a new segment begins if it is time."""
+        """Routes the reply, says that all is done, and puts the file away; then a new segment begins if it is time. What
+        the policy wants tried again goes back to its place instead."""
+        again = failure.next_attempt(self.world.policy, message, finished)
+        if again is not None:
+            self.queue.rewrite(entry, again[0])
+            reached("offer.rewritten")
+            self.offer(entry, again[0], reason="retry", not_before=again[1])
+            return
         reached("route.before")
         closed = route.reply(self.world, message, finished, self.state)
         reached("close.before")
@@ -368,6 +368,17 @@ class Holder:
         reached("close.recorded")
         self.put_away(entry, message, self.state.known[message.id])
         self.journal.rotate_if_due()
+
+    def offer(self, entry: Entry, message: Message, *, reason: str, not_before: str | None = None) -> None:
+        """Back to its place as the next attempt, which its file says already."""
+        self.record(
+            events.MessageRequeued(attempt=message.attempt, reason=reason, not_before=not_before),
+            message_id=message.id,
+            sync=True,
+        )
+        reached("offer.recorded")
+        self.queue.move(entry, "new")
+        reached("requeue.moved")
 
     def put_away(self, entry: Entry, message: Message, known: Known) -> None:
         """The file of a closed message goes: into `dead/` if it is given up on, which the journal says first."""

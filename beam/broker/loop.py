@@ -191,10 +191,8 @@ class Broker:
     def _config_now(self) -> tuple[object, ...]:
         from beam.home import config_dir
 
-        found: list[object] = []
-        for path in (self.world.home.config_file, config_dir(self.world.environ) / "config.yaml"):
-            found.append(_stamp(path))
-        return tuple(found)
+        paths = (self.world.home.config_file, config_dir(self.world.environ) / "config.yaml")
+        return tuple(_stamp(path) for path in paths)
 
     def _reload(self) -> None:
         now = self._config_now()

@@ -43,6 +43,7 @@ def order_of(holder: Holder, message: Message) -> Order:
             "BEAM_THREAD": message.thread,
             "BEAM_HOPS": str(message.hops),
             "BEAM_CHAIN": ",".join((*message.chain, message.to)),
+            "BEAM_SPENT": f"{message.spent.turns + 1} {message.spent.cost_usd:g}",
         },
         base=world.base,
         scratch=place.dir / "scratch" / turn_key,

@@ -35,7 +35,7 @@ def recover(holder: Holder) -> None:
     if holder.is_leased():
         return
     turn = holder.state.open_turn
-    has_processes = turn is not None and not turn.finished and turn.lease_until is None
+    has_processes = turn is not None and not (turn.finished or turn.cleared) and turn.lease_until is None
     if turn is not None and has_processes and not _clean(holder, turn.turn_key, turn.owner, turn.processes):
         return
     shutil.rmtree(holder.place.dir / "scratch", ignore_errors=True)
@@ -99,7 +99,7 @@ def _block(holder: Holder, why: str) -> None:
 def _recover_claimed(holder: Holder, entry: Entry, message: Message) -> None:
     known = holder.state.known.get(message.id)
     if known is not None and known.attempt < message.attempt:
-        _offer(holder, entry, message)
+        holder.offer(entry, message, reason="retry" if known.phase == FINISHED else "lease_over")
         return
     if known is None:
         holder.see(entry, message)
@@ -166,14 +166,4 @@ def _offer_again(holder: Holder, entry: Entry, message: Message) -> None:
     again = msgspec.structs.replace(message, attempt=message.attempt + 1)
     holder.queue.rewrite(entry, again)
     reached("offer.rewritten")
-    _offer(holder, entry, again)
-
-
-def _offer(holder: Holder, entry: Entry, message: Message) -> None:
-    """Back to its place as the next attempt, which its file says already."""
-    holder.record(
-        events.MessageRequeued(attempt=message.attempt, reason="lease_over"), message_id=message.id, sync=True
-    )
-    reached("offer.recorded")
-    holder.queue.move(entry, "new")
-    reached("requeue.moved")
+    holder.offer(entry, again, reason="lease_over")

@@ -81,6 +81,7 @@ def answer_to(world: World, message: Message, finished: TurnFinished, state: Sta
         thread=message.thread,
         hops=message.hops + 1,
         for_session=message.session_context.session_id,
+        spent=message.spent.plus(finished.cost_usd) if finished.turn is not None else message.spent,
     )
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _LOG_BYTES = 256 * 1024
 _MOST_BUGS = 4  # one more than a message may have before it is given up
+_LOOK_S = 0.2
 _SERVE_NS = 600 * 1_000_000_000
 
 
@@ -176,7 +177,12 @@ async def _work(holder: Holder, stop: Stop) -> None:
         return
     Requests(holder).look()
     with stopping(stop, by="a signal to its worker"):
-        while stop.reason is None and await holder.run_next(stop):
+        while stop.reason is None:
+            if not await holder.run_next(stop):
+                pause = holder.pause_s()
+                if not pause or not holder.waits():
+                    return
+                await stop.wait(min(pause, _LOOK_S))
             Requests(holder).look()
 
 

@@ -14,6 +14,7 @@ from beam.config import Config, Resolved
 from beam.errors import BeamError
 from beam.home import Home, Place
 from beam.limits import Limits
+from beam.policy import Policy
 
 
 class World(Struct, frozen=True, kw_only=True):
@@ -27,6 +28,10 @@ class World(Struct, frozen=True, kw_only=True):
     @property
     def limits(self) -> Limits:
         return self.config.limits
+
+    @property
+    def policy(self) -> Policy:
+        return self.config.policy
 
     def resolve(self, agent: str) -> Resolved:
         """The agent's settings; for a name that nobody declared, its adapter's. Raises NotFoundError, ConfigError."""

@@ -149,3 +149,13 @@ def reset(ctx: typer.Context, agent: str = typer.Argument(..., metavar="AGENT"))
     """Put the agent's session aside; the next message starts another."""
     call = context(ctx)
     call.note(f"put aside: {call.beam.reset(agent)}")
+
+
+@app.verb()
+def unblock(ctx: typer.Context, agent: str = typer.Argument(..., metavar="AGENT")) -> None:
+    """Say that no process of a blocked agent's last turn is left.
+
+    An agent is blocked when its last turn ran where beam can't see: on another host, or in a container that is gone.
+    """
+    call = context(ctx)
+    call.note(call.beam.unblock(agent))

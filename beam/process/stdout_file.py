@@ -23,7 +23,10 @@ _IN_MODIFY = 2
 
 
 class StdoutFile:
-    """One such file in `directory`; `sink` is the agent's descriptor. `closed` is done after all was delivered."""
+    """One such file in `directory`; `sink` is the agent's descriptor.
+
+    `closed` is done after all was delivered, or has a DiskError.
+    """
 
     def __init__(
         self,
@@ -41,7 +44,7 @@ class StdoutFile:
         self._position = 0
         self._until: int | None = None  # None: it may still grow
         self._next: asyncio.Handle | None = None
-        path = directory / "stdout"
+        path = self._path = directory / "stdout"
         files.make_directory(directory)
         with files.disk("make", path):
             self.sink = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -65,16 +68,19 @@ class StdoutFile:
 
     def close(self) -> None:
         """Nothing more is delivered."""
-        if self.closed.done():
-            return
+        if not self.closed.done():
+            self._release()
+            self._on_end()
+            settle(self.closed)
+
+    def _release(self) -> None:
         if self._next:
             self._next.cancel()
         if self._notices >= 0:
             self._loop.remove_reader(self._notices)
             os.close(self._notices)
-        os.close(self._source)
-        self._on_end()
-        settle(self.closed)
+        with suppress(OSError):
+            os.close(self._source)
 
     def _noticed(self) -> None:
         with suppress(BlockingIOError):
@@ -84,7 +90,12 @@ class StdoutFile:
 
     def _read(self) -> None:
         self._next = None
-        data = os.pread(self._source, READ_BYTES, self._position)
+        try:
+            data = os.pread(self._source, READ_BYTES, self._position)
+        except OSError as error:
+            self.closed.set_exception(files.disk_error("read", self._path, error))
+            self._release()
+            return
         self._position += len(data)
         if data:
             self._on_data(data)

@@ -295,7 +295,8 @@ class Screen:
 def _numbers(parameters: str) -> list[int]:
     """The parameters of a CSI sequence; what is absent is 0."""
     return [
-        min(int(part), _MOST) if part.isascii() and part.isdigit() else 0 for part in parameters.replace(":", ";").split(";")
+        min(int(part), _MOST) if part.isascii() and part.isdigit() else 0
+        for part in parameters.replace(":", ";").split(";")
     ]
 
 

@@ -183,7 +183,12 @@ class TurnEnd:
         if self.ended:
             return self.state
         before = self._view
-        if (view.rows, view.scrolled, view.row, view.column) != (before.rows, before.scrolled, before.row, before.column):
+        if (view.rows, view.scrolled, view.row, view.column) != (
+            before.rows,
+            before.scrolled,
+            before.row,
+            before.column,
+        ):
             self._changed = now
         if view is not before or self._read_by is not self.profile:
             self.reading, self._read_by = profiles.read(self.profile, view), self.profile
@@ -287,12 +292,14 @@ class TurnEnd:
     def _says_working(self) -> bool:
         """Whether stronger evidence than the screen's says that it still works: that is believed."""
         if self._signal is None and self._worked & set(STRUCTURED) - {"history"}:
-            return True
+            return profiles.has_error(self.profile, self._view.rows) is None  # some forget to say it when they fail
         profile = self.profile
         return bool(profile.titles_busy and profiles.pattern(profile.titles_busy).search(self._view.title))
 
     def _finished_line(self) -> bool:
-        return any(profiles.pattern(text).search(row) for text in self.profile.done_rows for row in self._view.rows[-40:])
+        return any(
+            profiles.pattern(text).search(row) for text in self.profile.done_rows for row in self._view.rows[-40:]
+        )
 
     def _echoed(self) -> bool:
         if self.profile.at_cursor:
@@ -325,7 +332,9 @@ def _meaning(signal: Signal) -> str:
     """What a signal says of the agent: working, done, asking; "" for nothing."""
     if signal.number == 7501:
         words = dict(part.partition("=")[::2] for part in signal.text.split(":"))
-        return {"working": "working", "done": "done", "idle": "done", "blocked": "asking"}.get(words.get("state", ""), "")
+        return {"working": "working", "done": "done", "idle": "done", "blocked": "asking"}.get(
+            words.get("state", ""), ""
+        )
     if signal.number == 133:
         return {"A": "done", "C": "working"}.get(signal.text[:1], "")
     return ""

@@ -166,13 +166,18 @@ def _member(value: Object) -> Member:
         kind=string(value, "agentType"),
         model=string(value, "model") or None,
         colour=string(value, "color") or None,
-        backend=string(value, "backendType") or ("tmux" if pane.startswith("%") else "in-process"),
+        backend=string(value, "backendType") or _backend(pane),
         pane=pane if pane.startswith("%") else "",
         cwd=string(value, "cwd"),
         prompt=string(value, "prompt"),
         joined_ns=(integer(value, "joinedAt") or 0) * _MS,
         active=active if isinstance(active, bool) else None,
     )
+
+
+def _backend(pane: str) -> str:
+    """Where a member runs whose configuration does not say it; "" while nobody knows."""
+    return "tmux" if pane.startswith("%") else "in-process" if pane in ("in-process", "leader") else ""
 
 
 def inbox(data: bytes) -> tuple[Mail, ...] | None:

@@ -123,7 +123,9 @@ class _Sitting:
         self._read_history()
         verdict = self._verdict(ended)
         self.record(
-            events.AgentExited(code=ended.code, signal=ended.signal, stopped_by=self.stop.reason or "quit", swept=ended.swept)
+            events.AgentExited(
+                code=ended.code, signal=ended.signal, stopped_by=self.stop.reason or "quit", swept=ended.swept
+            )
         )
         reached("agent.exited")
         return verdict
@@ -205,7 +207,9 @@ class _Sitting:
         """Answers the open dialog by what beam may decide itself; False if it may not."""
         dialog = self.end.reading.dialog
         if dialog is None:
-            await self.until(lambda: self.end.reading.dialog is not None or self._over(), 2.0)  # a signal came before it
+            await self.until(
+                lambda: self.end.reading.dialog is not None or self._over(), 2.0
+            )  # a signal came before it
             dialog = self.end.reading.dialog
         if dialog is None:
             if self.end.state is State.WAITING:

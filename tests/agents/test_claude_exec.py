@@ -172,3 +172,7 @@ def test_access_ask_is_refused_with_the_words_there_are() -> None:
     with pytest.raises(UnsupportedError, match="can't ask") as caught:
         launch(access="ask")
     assert caught.value.hint == "use one of: read, edit, full"
+
+
+def test_its_stdout_is_no_pipe_for_it_drops_what_a_full_one_does_not_take() -> None:
+    assert launch().drops_output

@@ -253,6 +253,9 @@ def test_an_answer_that_is_cut_off_is_truncated_with_what_there_is_and_a_blocked
     assert (verdict.status, verdict.reply) == (Status.TRUNCATED, "half")
     text = "stream disconnected before completion: Incomplete response returned, reason: content_filter"
     assert decode(thread(), *failed(text))[1].status is Status.REFUSED
+    again = {"type": "error", "message": f"Reconnecting... 1/5 ({text})"}
+    assert decode(thread(), again, ended=Exit(signal="SIGINT", stopped_by="retries"))[1].status is Status.REFUSED
+    assert decode(thread(), again, said("ok"), completed())[1].status is Status.COMPLETED
 
 
 @pytest.mark.parametrize(

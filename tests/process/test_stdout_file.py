@@ -96,6 +96,20 @@ def test_after_its_close_nothing_is_delivered_and_no_descriptor_is_left(tmp_path
     assert asyncio.run(main()) == [b"<end>"]
 
 
+def test_a_file_that_cannot_be_read_any_more_is_told_and_does_not_hang(tmp_path: Path) -> None:
+    async def main() -> None:
+        file = await followed(tmp_path, [])
+        os.write(file.sink, b"x")
+        file.close_sink()
+        file.finish()
+        os.close(file._source)
+        with pytest.raises(DiskError, match="can't read"):
+            await file.closed
+        file.close()
+
+    asyncio.run(main())
+
+
 def test_a_directory_that_cannot_hold_it_is_an_error_of_the_disk(tmp_path: Path) -> None:
     (tmp_path / "stdout").touch()
     with pytest.raises(DiskError, match="stdout"):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from beam.agents.base import Exit, Host, Turn
+from beam.agents.codex import exec
 from beam.testing.fake_model import FakeModel
 from tests.support.cli import Cli, eventually, processes_with
 
@@ -62,6 +65,24 @@ def test_the_second_turn_has_the_context_of_the_first_and_its_own_usage(codex: C
     for outcome in outcomes:
         assert (outcome["usage"]["input_tokens"], outcome["usage"]["output_tokens"]) == (100, 7)
     assert [event["total"]["input_tokens"] for event in events(codex, "usage")] == [100, 200, 300]
+
+
+def test_a_fork_goes_on_in_a_copy_and_leaves_its_parent_as_it_is(codex: Cli, model: FakeModel) -> None:
+    parent = codex("send", "codex", "remember plums", "--json").json["session_id"]
+    turn = Turn(text="what?", message_id="codex-2", agent="codex", session_id=parent, fork=True)
+    launch = exec.launch(turn, Host(executable="codex"))
+    ran = subprocess.run(
+        launch.argv, input=launch.stdin, cwd=codex.project, env=codex.env, capture_output=True, timeout=60
+    )
+    decoder = exec.decoder(turn)
+    for line in ran.stdout.splitlines():
+        decoder.line(line)
+    _, verdict = decoder.end(Exit(code=ran.returncode, stderr_tail=ran.stderr.decode()))
+    assert (verdict.reply, verdict.session) == ("ECHO[what?] turns=2", "new")
+    assert verdict.session_id != parent
+    assert "remember plums" in sent(model)
+    after = codex("send", "codex", "and?", "--json").json
+    assert (after["session_id"], after["reply"]) == (parent, "ECHO[and?] turns=2")
 
 
 def test_a_session_that_is_gone_is_said_and_the_turn_begins_once_afresh(codex: Cli) -> None:
@@ -152,6 +173,7 @@ def test_access_full_changes_files_anywhere(codex: Cli) -> None:
         ("!error 500", 1, "failed", "overloaded"),
         ("!drop-mid", 1, "failed", "network"),
         ("!max_tokens", 11, "truncated", None),
+        ("!refuse", 6, "refused", None),
     ],
 )
 def test_each_way_to_fail_has_its_own_status_and_exit_code(

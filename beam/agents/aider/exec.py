@@ -63,8 +63,8 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 
 def _history(turn: Turn) -> tuple[str, ...]:
-    session_id = turn.session_id or turn.fresh_session_id
-    if turn.once or not session_id:
+    session_id = turn.fresh_session_id if turn.session_id is None else turn.session_id
+    if turn.session_id is None and (turn.once or not session_id):
         return (f"--chat-history-file={turn.scratch}/history.md",)
     if not _UUID.match(session_id):
         raise UnsupportedError(f"{session_id[:80]!r} is no session id of aider's", subject=session_id[:80])

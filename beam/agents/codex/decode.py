@@ -69,6 +69,8 @@ class Items:
         retry = _RETRY.match(text)
         if retry is None:
             return self._fatal(text)
+        if incomplete := _INCOMPLETE.search(retry[3]):
+            self._heard.ended = _ENDS.get(incomplete[1], "")  # it tries again, and gets the same answer
         attempt, of = (int(found) if found else None for found in retry.group(1, 2))
         return self._heard.retrying(retry[3], attempt=attempt, of=of, class_=_class_of(retry[3]))
 

@@ -1,0 +1,114 @@
+"""What a holder does about failure: it asks the policy, and writes down what was decided."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from beam import events
+from beam.clock import parse_rfc3339, rfc3339
+from beam.errors import BeamError
+from beam.events import TurnFinished
+from beam.message import Message, Spent
+from beam.outcome import Status
+from beam.policy import Circuit, Policy, bounds_root, circuit_after, over_budget, retry_in
+from beam.state import State
+from beam.store.journal import read_state
+
+if TYPE_CHECKING:
+    from beam.broker.hold import Holder
+    from beam.broker.world import World
+
+_NS = 1_000_000_000
+
+
+def next_attempt(policy: Policy, message: Message, finished: TurnFinished) -> tuple[Message, str] | None:
+    """The message as its next attempt, and not before when (RFC 3339); None if it is given up on.
+
+    The same outcome always gives the same answer, so that a holder that died before it acted is followed exactly.
+    """
+    chance = hashlib.sha256(f"{message.id} {finished.attempt}".encode()).digest()[0] / 256
+    pause = retry_in(policy, finished.status, finished.class_, finished.attempt, chance)
+    if pause is None:
+        return None
+    again = msgspec.structs.replace(message, attempt=finished.attempt + 1, deadline=None)
+    return again, rfc3339(parse_rfc3339(finished.ts) + int(pause * _NS))
+
+
+def judge_circuit(holder: Holder, finished: TurnFinished) -> None:
+    """Opens or closes the agent's circuit after an outcome, and says so."""
+    state = holder.state
+    failures = tuple(_seconds(ts) for ts in state.failures if ts != finished.ts)
+    before = Circuit(failures=failures, until=_until(state))
+    after = circuit_after(holder.world.policy, before, finished.status, finished.class_, _seconds(finished.ts))
+    if after.until == before.until:
+        return
+    if after.until is None:
+        holder.record(events.CircuitClosed())
+    else:
+        holder.record(events.CircuitOpened(until=rfc3339(int(after.until * _NS)), failures=len(after.failures)))
+
+
+def circuit_word(state: State, now_ns: int) -> str:
+    """closed, open, or half open."""
+    return Circuit(until=_until(state)).word(now_ns / _NS)
+
+
+def _until(state: State) -> float | None:
+    return _seconds(state.circuit_until) if state.circuit_until is not None else None
+
+
+def _seconds(timestamp: str) -> float:
+    return parse_rfc3339(timestamp) / _NS
+
+
+def pause_s(state: State, head: str | None, now_ns: int) -> float | None:
+    """Seconds until something may be claimed; None: only when somebody says so. `head` is the message that comes next."""
+    if state.paused:
+        return None
+    until = [0.0]
+    if state.circuit_until is not None:
+        until.append(_seconds(state.circuit_until) - now_ns / _NS)
+    known = state.known.get(head) if head is not None else None
+    if known is not None and known.not_before is not None:
+        until.append(_seconds(known.not_before) - now_ns / _NS)
+    return max(until)
+
+
+def budget_used_up(world: World, message: Message) -> str | None:
+    """Why the message may not run, in words: its thread or the root used up its budget; None where it may."""
+    policy = world.policy
+    return over_budget(policy, message.spent, root_spent(world) if bounds_root(policy) else None)
+
+
+def root_spent(world: World) -> Spent:
+    """What all agents of the root used so far, by their journals. One that can't be read counts as nothing."""
+    turns, cost = 0, 0.0
+    for name in world.home.agents():
+        place = world.place(name)
+        for each in (place, *place.lanes()):
+            try:
+                totals = read_state(each.journal).totals
+            except BeamError:
+                continue
+            turns += totals.turns
+            cost += totals.cost_usd or 0.0
+    return Spent(turns=turns, cost_usd=cost)
+
+
+def refusal(message: Message, state: State, world: World) -> tuple[str, str, Status] | None:
+    """Why a message may not be claimed, as (reason, detail, status); None where it may."""
+    limits = world.limits
+    if message.deadline is not None and world.clock.now_ns() > parse_rfc3339(message.deadline):
+        return "expired", "its deadline passed before its turn came; nothing ran", Status.TIMEOUT
+    if message.hops > limits.hops:
+        detail = f"{message.hops} hops in thread {message.thread}: over the limit of {limits.hops}"
+        return "hops", detail, Status.LIMIT
+    if message.for_session is not None and message.for_session in state.archived:
+        return "no_such_session", f"it answers session {message.for_session}, which was put aside", Status.FAILED
+    used_up = budget_used_up(world, message)
+    if used_up is not None:
+        return "budget", f"the budget is used up: {used_up}", Status.LIMIT
+    return None

@@ -1,0 +1,53 @@
+"""A failing API has the same class whichever CLI passed it on."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam.agents.failures import class_of
+from beam.outcome import Class
+
+
+@pytest.mark.parametrize(
+    ("http_status", "class_"),
+    [
+        (400, Class.BAD_REQUEST),
+        (401, Class.AUTH),
+        (403, Class.AUTH),
+        (404, Class.BAD_REQUEST),
+        (408, Class.STALLED),
+        (413, Class.CONTEXT_OVERFLOW),
+        (422, Class.BAD_REQUEST),
+        (429, Class.RATE_LIMIT),
+        (500, Class.OVERLOADED),
+        (503, Class.OVERLOADED),
+        (529, Class.OVERLOADED),
+    ],
+)
+def test_the_apis_status_decides_and_so_does_one_in_the_text(http_status: int, class_: Class) -> None:
+    assert class_of(http_status, "") is class_
+    assert class_of(None, f"{http_status} it failed") is class_
+
+
+@pytest.mark.parametrize(
+    ("text", "class_"),
+    [
+        ("The context length of this model is 100 tokens", Class.CONTEXT_OVERFLOW),
+        ("rate limit reached", Class.RATE_LIMIT),
+        ("litellm.AuthenticationError: no", Class.AUTH),
+        ("No authentication information found.", Class.AUTH),
+        ("connect ECONNREFUSED 127.0.0.1:1", Class.NETWORK),
+        ("Connection error.", Class.NETWORK),
+        ("Cannot connect to API: The socket connection was closed unexpectedly", Class.NETWORK),
+        ("Request timed out", Class.STALLED),
+        ("model x does not exist", Class.BAD_REQUEST),
+        ("it rained", Class.UNKNOWN),
+        ("port 14010 of 4.5 and 123456", Class.UNKNOWN),
+    ],
+)
+def test_without_a_status_the_words_decide(text: str, class_: Class) -> None:
+    assert class_of(None, text) is class_
+
+
+def test_a_context_overflow_is_one_whatever_the_status() -> None:
+    assert class_of(400, "maximum context length is 10 tokens") is Class.CONTEXT_OVERFLOW

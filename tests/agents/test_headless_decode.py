@@ -1,0 +1,265 @@
+"""What the headless CLIs print becomes events and verdicts: what no recording shows, and the pitfalls by name."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam import events
+from beam.agents import registry
+from beam.agents.base import Exit, Turn, Verdict
+from beam.events import Event
+from beam.outcome import Class, Status, Usage
+
+NAMES = ("opencode", "kilo", "qwen", "aider", "pi", "kimi", "copilot", "cn", "cline")
+UUID = "9a9d17cd-e1a5-4554-a76b-ae7b3837ccce"
+
+
+def decode(name: str, *lines: object, exit: Exit | None = None, **fields: Any) -> tuple[list[Event], Verdict]:
+    face = registry.adapter(name).exec
+    assert face is not None
+    decoder = face.decoder(Turn(text="", message_id="", agent=name, fresh_session_id=UUID, **fields))
+    found: list[Event] = []
+    for line in lines:
+        found += decoder.line(line if isinstance(line, bytes) else json.dumps(line).encode())
+    last, verdict = decoder.end(exit or Exit(code=0))
+    return [*found, *last], verdict
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_at_all_with_exit_code_0_is_no_success(name: str) -> None:
+    _, verdict = decode(name)
+    assert (verdict.status, verdict.class_) == (Status.FAILED, Class.CRASHED)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("aider", "cn")])
+def test_a_record_of_an_unknown_kind_is_kept_as_unknown(name: str) -> None:
+    found, _ = decode(name, {"type": "from.the.future", "x": 1})
+    (unknown,) = [event for event in found if isinstance(event, events.Unknown)]
+    assert "from.the.future" in unknown.what
+    assert json.loads(str(unknown.raw)) == {"type": "from.the.future", "x": 1}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=60, deadline=None)
+@given(
+    lines=st.lists(st.one_of(st.binary(max_size=60), st.from_regex(rb'\{"type":"[a-z_.]*","[a-z]+":.*\}')), max_size=8)
+)
+def test_no_line_makes_a_decoder_raise(name: str, lines: list[bytes]) -> None:
+    decode(name, *(line.replace(b"\n", b"") for line in lines))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_field_of_another_type_makes_no_decoder_raise(name: str) -> None:
+    kinds = (
+        "step_finish",
+        "tool_use",
+        "error",
+        "assistant",
+        "user",
+        "result",
+        "message_end",
+        "agent_end",
+        "run_result",
+    )
+    shapes: tuple[object, ...] = (None, 1, "x", [], {}, [1], {"x": 1})
+    for kind in kinds:
+        for shape in shapes:
+            fields = ("part", "error", "message", "data", "usage", "result", "content", "tool_calls", "event")
+            decode(name, {"type": kind, "role": kind, **dict.fromkeys(fields, shape)})
+
+
+# -- OpenCode and Kilo -------------------------------------------------------------------------------------------------
+
+
+def step(reason: str) -> dict[str, object]:
+    tokens = {"input": 5, "output": 2, "reasoning": 1, "cache": {"read": 3, "write": 4}}
+    return {"type": "step_finish", "sessionID": "ses_1", "part": {"reason": reason, "tokens": tokens, "cost": 0.5}}
+
+
+@pytest.mark.parametrize("name", ["opencode", "kilo"])
+def test_opencodes_exit_code_0_on_a_denied_tool_is_denied(name: str) -> None:
+    state = {"status": "error", "input": {}, "error": "The user rejected permission to use this specific tool call."}
+    tool = {"type": "tool_use", "sessionID": "ses_1", "part": {"tool": "bash", "callID": "c", "state": state}}
+    _, verdict = decode(name, tool, step("tool-calls"))
+    assert (verdict.status, [denial.tool for denial in verdict.denials]) == (Status.DENIED, ["bash"])
+
+
+def test_opencodes_exit_code_0_after_an_error_is_a_failure() -> None:
+    error = {"name": "APIError", "data": {"message": "busy", "statusCode": 500}}
+    _, verdict = decode("opencode", {"type": "error", "sessionID": "ses_1", "error": error})
+    assert (verdict.status, verdict.class_, verdict.reason) == (Status.FAILED, Class.OVERLOADED, "busy")
+
+
+def test_opencodes_figures_are_the_sum_of_its_steps() -> None:
+    _, verdict = decode("opencode", step("tool-calls"), step("stop"))
+    assert verdict.usage == Usage(input_tokens=18, output_tokens=4, cached_tokens=6, reasoning_tokens=2)
+    assert (verdict.cost_usd, verdict.status) == (1.0, Status.COMPLETED)
+
+
+def test_opencode_that_ends_in_the_middle_of_its_steps_has_crashed() -> None:
+    _, verdict = decode("opencode", step("tool-calls"))
+    assert (verdict.status, verdict.class_) == (Status.FAILED, Class.CRASHED)
+
+
+def test_opencodes_session_not_found_is_believed_only_where_nothing_was_said() -> None:
+    gone = Exit(code=1, stderr_tail="\x1b[91m\x1b[1mError: \x1b[0mSession not found\n")
+    assert decode("opencode", exit=gone, session_id="ses_1")[1].session == "lost"
+    assert decode("opencode", step("stop"), exit=gone, session_id="ses_1")[1].session == "resumed"
+
+
+# -- Qwen Code ---------------------------------------------------------------------------------------------------------
+
+
+def said(text: str, **usage: int) -> dict[str, object]:
+    return {"type": "assistant", "message": {"content": [{"type": "text", "text": text}], "usage": usage}}
+
+
+def result(text: str, **fields: object) -> dict[str, object]:
+    return {"type": "result", "subtype": "success", "is_error": False, "session_id": UUID, "result": text, **fields}
+
+
+def test_qwens_api_error_that_says_success_with_exit_code_0_is_a_failure() -> None:
+    error = "[API Error: 429 slow down]"
+    _, verdict = decode("qwen", said(error, input_tokens=0, output_tokens=0), result(error))
+    assert (verdict.status, verdict.class_, verdict.reason) == (Status.FAILED, Class.RATE_LIMIT, "429 slow down")
+
+
+def test_a_model_that_only_talks_of_an_api_error_is_believed() -> None:
+    text = "[API Error: 429] means: slow down"
+    _, verdict = decode("qwen", said(text, input_tokens=9, output_tokens=9), result(text))
+    assert (verdict.status, verdict.reply) == (Status.COMPLETED, text)
+
+
+def test_qwens_cumulative_figures_of_the_session_are_not_taken_for_the_turns() -> None:
+    total = {"input_tokens": 1000, "output_tokens": 500}
+    _, verdict = decode("qwen", said("a", input_tokens=10, output_tokens=5), result("a", usage=total))
+    assert verdict.usage == Usage(input_tokens=10, output_tokens=5)
+
+
+# -- pi ----------------------------------------------------------------------------------------------------------------
+
+
+def message(stop: str, text: str = "", error: str = "") -> dict[str, object]:
+    content = [{"type": "text", "text": text}] if text else []
+    body = {"role": "assistant", "content": content, "stopReason": stop, "errorMessage": error}
+    return {"type": "message_end", "message": body}
+
+
+def test_pis_exit_code_0_on_a_failing_api_is_a_failure() -> None:
+    _, verdict = decode("pi", message("error", error="401 no"), {"type": "agent_end", "messages": []})
+    assert (verdict.status, verdict.class_) == (Status.FAILED, Class.AUTH)
+
+
+def test_pis_failure_is_forgotten_when_a_retry_succeeds() -> None:
+    end: dict[str, object] = {"type": "agent_end", "messages": []}
+    retry = {"type": "auto_retry_start", "attempt": 1, "maxAttempts": 3, "errorMessage": "500 no"}
+    found, verdict = decode("pi", message("error", error="500 no"), end, retry, message("stop", "good"), end)
+    assert (verdict.status, verdict.reply) == (Status.COMPLETED, "good")
+    (status,) = [event for event in found if isinstance(event, events.StatusChanged)]
+    assert (status.state, status.attempt, status.of, status.class_) == ("retrying", 1, 3, Class.OVERLOADED)
+
+
+def test_pis_whole_history_in_its_last_line_is_not_kept_in_the_journal() -> None:
+    found, _ = decode("pi", message("stop", "x"), {"type": "agent_end", "messages": ["the whole history"]})
+    assert "the whole history" not in str(found)
+
+
+# -- Kimi Code ---------------------------------------------------------------------------------------------------------
+
+
+def test_kimi_without_its_resume_hint_has_not_completed() -> None:
+    _, verdict = decode("kimi", {"role": "assistant", "content": "half"})
+    assert (verdict.status, verdict.class_) == (Status.FAILED, Class.CRASHED)
+
+
+def test_kimis_failure_is_found_among_what_its_tools_wrote_to_stderr() -> None:
+    tail = "a tool's line\nerror: failed to run prompt: provider.auth_error: 401 no\nSee log: x\n"
+    _, verdict = decode("kimi", exit=Exit(code=1, stderr_tail=tail))
+    assert (verdict.class_, verdict.reason) == (Class.AUTH, "provider.auth_error: 401 no")
+
+
+# -- GitHub Copilot CLI ------------------------------------------------------------------------------------------------
+
+
+def test_copilots_result_of_another_code_than_0_is_a_failure_though_it_answered() -> None:
+    answer = {"type": "assistant.message", "data": {"content": "half"}}
+    _, verdict = decode("copilot", answer, {"type": "result", "sessionId": UUID, "exitCode": 1})
+    assert (verdict.status, verdict.reply) == (Status.FAILED, None)
+
+
+# -- Continue ----------------------------------------------------------------------------------------------------------
+
+
+def test_cns_failure_stands_on_stderr_only() -> None:
+    tail = '{"status":"error","message":"Connection error."}\n'
+    _, verdict = decode("cn", exit=Exit(code=1, stderr_tail=tail))
+    assert (verdict.status, verdict.class_, verdict.reason) == (Status.FAILED, Class.NETWORK, "Connection error.")
+
+
+def test_cns_answer_in_json_is_the_answer_and_not_a_wrapper() -> None:
+    _, verdict = decode("cn", b'{"a": 1}')
+    assert verdict.reply == '{"a": 1}'
+
+
+# -- Cline -------------------------------------------------------------------------------------------------------------
+
+
+def test_clines_error_of_a_tool_in_the_middle_is_no_failure_of_the_turn() -> None:
+    error = {"type": "error", "error": {"message": "1 tool call(s) failed"}}
+    done = {"type": "run_result", "finishReason": "completed", "text": "done", "usage": {}}
+    _, verdict = decode("cline", {"type": "agent_event", "event": error}, done)
+    assert (verdict.status, verdict.reply, verdict.session) == (Status.COMPLETED, "done", "new")
+
+
+# -- aider -------------------------------------------------------------------------------------------------------------
+
+BANNER = (b"Aider v0.86.2", b"Model: openai/x with whole edit format", b"Git repo: none", b"Repo-map: disabled")
+
+
+def test_aiders_exit_code_0_without_a_line_of_tokens_is_a_failure() -> None:
+    lines = (*BANNER, b"", b"litellm.AuthenticationError: AuthenticationError: no", b"Check your API key.", b"")
+    _, verdict = decode("aider", *lines)
+    assert (verdict.status, verdict.class_) == (Status.FAILED, Class.AUTH)
+    assert "Check your API key." in str(verdict.reason)
+
+
+def test_aiders_edits_are_events_and_no_part_of_the_answer() -> None:
+    lines = (
+        *BANNER,
+        b"",
+        b"Here it is:",
+        b"",
+        b"made.txt",
+        b"",
+        b"Tokens: 591 sent, 17 received.",
+        b"Applied edit to made.txt",
+    )
+    found, verdict = decode("aider", *lines)
+    assert verdict.reply == "Here it is:\n\nmade.txt"
+    assert [event.path for event in found if isinstance(event, events.FileChanged)] == ["made.txt"]
+
+
+def test_aiders_rounded_figures_stay_null() -> None:
+    _, verdict = decode(
+        "aider", *BANNER, b"", b"x", b"Tokens: 2.4k sent, 7 received. Cost: $0.01 message, $0.02 session."
+    )
+    assert verdict.usage == Usage(output_tokens=7)
+    assert verdict.cost_usd == 0.01
+
+
+def test_an_aider_session_without_its_history_is_said_to_be_lost_and_is_not_run_again() -> None:
+    found, verdict = decode("aider", *BANNER, b"", b"x", b"Tokens: 2 sent, 7 received.", session_id=UUID)
+    assert (verdict.status, verdict.session) == (Status.COMPLETED, "lost")
+    assert not any(isinstance(event, events.SessionLost) for event in found)
+    restored = (*BANNER, b"Restored previous conversation history.", b"", b"x", b"Tokens: 2 sent, 7 received.")
+    assert decode("aider", *restored, session_id=UUID)[1].session == "resumed"
+
+
+def test_aiders_answer_keeps_its_tabs_and_blank_lines() -> None:
+    _, verdict = decode("aider", *BANNER, b"", b"\tif x:", b"", b"\t\ty", b"", b"Tokens: 2 sent, 7 received.")
+    assert verdict.reply == "\tif x:\n\n\t\ty"

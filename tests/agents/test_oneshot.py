@@ -1,0 +1,159 @@
+"""What all headless CLIs share: refusals, lines, and the verdict on what was heard."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from beam import events
+from beam.agents import oneshot
+from beam.agents.base import Capabilities, Exit, Turn
+from beam.agents.oneshot import Failure, Heard
+from beam.errors import UnsupportedError
+from beam.outcome import Class, Denial, Status, Usage
+from beam.settings import AgentSettings
+
+FULL = Capabilities(access=("full",))
+
+
+def turn(**fields: Any) -> Turn:
+    return Turn(text="hi", message_id="m", agent="x", **{"access": "full", **fields})
+
+
+def verdict(heard: Heard, *, of: Turn | None = None, **exit: Any) -> Any:
+    return oneshot.verdict(of or turn(), Exit(**(exit or {"code": 0})), heard)[1]
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"session_id": "s"}, "continue a session"),
+        ({"model": "m"}, "be given a model"),
+        ({"schema": "{}"}, "follow a schema"),
+        ({"attach": ("/f",)}, "be given files"),
+        ({"max_turns": 1}, "count its turns"),
+        ({"budget_usd": 0.1}, "keep to a budget"),
+        ({"settings": AgentSettings(system="Be brief.")}, "be given a system prompt"),
+    ],
+)
+def test_what_a_face_has_not_is_refused_and_named(fields: dict[str, Any], word: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"x can't {word} in its headless mode"):
+        oneshot.check(turn(**fields), "x", FULL)
+    oneshot.check(turn(), "x", FULL)
+
+
+def test_a_cli_that_asks_nobody_wants_an_explicit_full_and_says_how_to_say_so() -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        oneshot.check(turn(access="read"), "x", FULL)
+    assert "access: full" in caught.value.hint
+
+
+@pytest.mark.parametrize("value", ["", "-x", "a\0b"])
+def test_an_argument_that_could_be_a_flag_is_refused(value: str) -> None:
+    with pytest.raises(UnsupportedError):
+        oneshot.argument("x", "model", value)
+
+
+@pytest.mark.parametrize("text", ["a\0b", "x" * 130_000])
+def test_a_prompt_that_no_argument_can_hold_is_refused(text: str) -> None:
+    with pytest.raises(UnsupportedError, match="takes its prompt as an argument"):
+        oneshot.prompt_argument("x", text)
+
+
+def test_an_exit_code_of_0_alone_completes_nothing() -> None:
+    found = verdict(Heard(name="x", said=["I am"]), code=0)
+    assert (found.status, found.class_, found.reply) == (Status.FAILED, Class.CRASHED, None)
+
+
+def test_the_clis_own_proof_completes_whatever_the_exit_code_and_that_is_noted() -> None:
+    bodies, found = oneshot.verdict(turn(), Exit(code=3), Heard(name="x", ended="stop", said=["a", "b"]))
+    assert (found.status, found.reply) == (Status.COMPLETED, "a\n\nb")
+    assert [body.code for body in bodies if isinstance(body, events.Notice)] == ["exit_code"]
+
+
+def test_a_failure_beats_an_end_and_its_text_is_no_reply() -> None:
+    found = verdict(Heard(name="x", ended="stop", said=["oops"], failure=Failure(Class.AUTH, "401")))
+    assert (found.status, found.class_, found.reason, found.reply) == (Status.FAILED, Class.AUTH, "401", None)
+
+
+def test_a_denied_call_without_an_answer_or_with_one_is_denied() -> None:
+    denied = [Denial(tool="bash")]
+    for ended in ("", "stop"):
+        found = verdict(Heard(name="x", ended=ended, said=["I may not"], denials=denied))
+        assert (found.status, found.reason) == (Status.DENIED, "nobody was there to allow bash")
+
+
+@pytest.mark.parametrize(("ended", "status"), [("length", Status.TRUNCATED), ("refused", Status.REFUSED)])
+def test_cut_off_and_refused_answers_are_said_to_be_so(ended: str, status: Status) -> None:
+    assert verdict(Heard(name="x", ended=ended, said=["half"])).status is status
+
+
+def test_what_beam_stopped_is_its_own_status_unless_the_turn_was_over() -> None:
+    assert verdict(Heard(name="x"), signal="SIGINT", stopped_by="timeout").status is Status.TIMEOUT
+    assert verdict(Heard(name="x"), signal="SIGINT", stopped_by="interrupted").status is Status.CANCELLED
+    assert verdict(Heard(name="x", ended="stop"), signal="SIGINT", stopped_by="timeout").status is Status.COMPLETED
+
+
+def test_the_complaint_of_a_cli_that_never_began_is_the_reason() -> None:
+    found = verdict(Heard(name="x"), code=1, stderr_tail="\x1b[91mError: No authentication found.\n\nTry this")
+    assert (found.class_, found.reason) == (Class.AUTH, "Error: No authentication found.")
+
+
+def test_another_session_than_the_asked_one_is_said_and_is_not_run_again() -> None:
+    of, heard = turn(session_id="asked"), Heard(name="x")
+    started, notice = heard.opened(of, "other")
+    assert isinstance(started, events.SessionStarted)
+    assert isinstance(notice, events.Notice)
+    heard.ended = "stop"
+    bodies, found = oneshot.verdict(of, Exit(code=0), heard)
+    assert (found.session, found.session_id) == ("lost", "other")
+    assert not any(isinstance(body, events.SessionLost) for body in bodies)
+
+
+def test_a_session_that_the_cli_proves_to_be_gone_is_lost() -> None:
+    bodies, found = oneshot.verdict(turn(session_id="s"), Exit(code=1), Heard(name="x", lost="no session s"))
+    assert isinstance(bodies[0], events.SessionLost)
+    assert (found.status, found.class_, found.session, found.session_id) == (
+        Status.FAILED,
+        Class.BAD_REQUEST,
+        "lost",
+        None,
+    )
+
+
+def test_open_calls_are_unfinished_at_the_end() -> None:
+    heard = Heard(name="x")
+    heard.called("c1", "bash", {})
+    bodies, _ = oneshot.verdict(turn(), Exit(signal="SIGKILL"), heard)
+    assert [(body.call_id, body.unfinished) for body in bodies if isinstance(body, events.ToolReturned)] == [
+        ("c1", True)
+    ]
+
+
+def test_what_was_said_before_a_call_is_no_part_of_the_reply() -> None:
+    heard = Heard(name="x", ended="stop")
+    heard.text("I'll look")
+    heard.called("c1", "read", {})
+    heard.returned("c1", "text")
+    heard.text("It says text")
+    assert verdict(heard).reply == "It says text"
+
+
+def test_figures_add_up_and_stay_null_where_nobody_said_any() -> None:
+    heard = Heard(name="x", ended="stop")
+    assert verdict(heard).usage == Usage()
+    heard.counted(Usage(input_tokens=1, output_tokens=2), 0.5)
+    heard.counted(Usage(input_tokens=3), None)
+    assert (verdict(heard).usage, verdict(heard).cost_usd) == (Usage(input_tokens=4, output_tokens=2), 0.5)
+
+
+@pytest.mark.parametrize("line", [b"", b"   "])
+def test_a_blank_line_is_nothing(line: bytes) -> None:
+    assert oneshot.read(line, lambda value: [events.Unknown(what="never")]) == ()
+
+
+def test_a_line_that_is_no_object_is_kept_as_unknown() -> None:
+    (found,) = oneshot.read(b"[1]", lambda value: [])
+    assert isinstance(found, events.Unknown)
+    assert found.raw == "[1]"

@@ -1,0 +1,68 @@
+"""Team events as people read them."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+from beam import events
+from beam.cli.render.stream import Stream
+from beam.cli.render.team import ASCII, say
+from beam.events import Event
+
+OF_TEAM = [cls for tag, cls in events.types().items() if tag.partition(".")[0] in ("team", "member", "task", "mail")]
+FIELDS: dict[str, Any] = {
+    "team": "session-1",
+    "ts": "2026-11-21T22:30:14.000000Z",
+    "agent": "bob@session-1",
+    "member": "bob",
+    "what": "plan",
+    "request_id": "r",
+    "sender": "bob",
+    "approved": True,
+    "task_id": "1",
+    "mail_id": "m",
+    "to": "amy",
+    "text": "hello \x1b[31mred\x07",
+    "subject": "\x1b]0;owned\x07parser",
+    "prompt": "\x9b31m",
+    "reason": "\x1b[2J",
+    "waited_s": 90.0,
+}
+
+
+def made(cls: type[Event]) -> Any:
+    return cls(**{name: FIELDS[name] for name in cls.__struct_fields__ if name in FIELDS})
+
+
+@pytest.mark.parametrize("cls", OF_TEAM, ids=lambda cls: cls.__struct_config__.tag)
+def test_every_event_of_a_team_is_one_line_in_which_no_escape_sequence_works(cls: type[Event]) -> None:
+    out = io.StringIO()
+    stream = Stream(out, as_json=False)
+    stream.event(made(cls))
+    line = out.getvalue()
+    assert line.count("\n") == 1 and "bob@1" in line
+    assert not [char for char in line if char != "\n" and (char < " " or "\x7f" <= char <= "\x9f")]
+
+
+@pytest.mark.parametrize("cls", OF_TEAM, ids=lambda cls: cls.__struct_config__.tag)
+def test_plain_marks_are_ascii(cls: type[Event]) -> None:
+    said = say(made(cls))
+    assert said is not None and said[0].translate(ASCII).isascii()
+
+
+def test_protocol_mail_and_quick_deliveries_are_not_for_people() -> None:
+    assert say(events.MailSent(team="t", mail_id="m", sender="a", to="b", kind="idle_notification")) is None
+    assert say(events.MailDelivered(team="t", mail_id="m", sender="a", to="b", waited_s=1.0)) is None
+
+
+def test_a_members_calls_of_the_teams_tools_are_told_by_what_came_of_them() -> None:
+    out = io.StringIO()
+    stream = Stream(out, as_json=False)
+    stream.event(events.ToolCalled(call_id="1", name="SendMessage", agent="bob@t"))
+    stream.event(events.ToolReturned(call_id="1", output="ok", agent="bob@t"))
+    assert out.getvalue() == ""
+    stream.event(events.ToolCalled(call_id="2", name="SendMessage", agent="bob"))
+    assert "SendMessage" in out.getvalue()

@@ -1,0 +1,158 @@
+"""The screen: what tmux shows, from any bytes, in any pieces."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from beam.pty_adapter.screen import Screen, View
+from hypothesis import given
+from hypothesis import strategies as st
+
+RECORDINGS = sorted((Path(__file__).parents[1] / "recordings" / "pty").glob("*.raw"))
+PARTS = [b"\x1b[", b"\x1b]", b"\x1bP", b"\x1b", b"\\", b"\x07", b"?", b">", b";", b":", b"2004", b"1049", b"9", b"h", b"l"]
+PARTS += [b"m", b"H", b"J", b"K", b"L", b"M", b"r", b"b", b"S", b"T", b"P", b"@", b"X", b"u", b"s", b"c", b"n", b"4:3m"]
+PARTS += [b"38:2::1:2:3m", b"48;5;999m", b"99999999999", b"\n", b"\r", b"\t", b"\b", b"\x0e", "日本e\u0301🙂".encode(), b"text"]
+
+
+def shown(data: bytes, columns: int = 20, rows: int = 6) -> Screen:
+    screen = Screen(columns, rows)
+    screen.feed(data)
+    return screen
+
+
+def rows(data: bytes, columns: int = 20, lines: int = 6) -> list[str]:
+    return shown(data, columns, lines).view().text.split("\n")
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_a_recording_in_any_pieces_shows_the_same_screen(path: Path) -> None:
+    data, chance = path.read_bytes(), random.Random(5)
+    whole = shown(data, 100, 40)
+    for size in (1, 3, 64):
+        screen, at = Screen(100, 40), 0
+        while at < len(data):
+            step = chance.randint(1, 2 * size)
+            screen.feed(data[at : at + step])
+            at += step
+        assert screen.view() == whole.view()
+        assert screen.take_signals() == [*whole._signals]
+        assert screen.take_replies() == bytes(whole._replies)
+
+
+@given(st.lists(st.sampled_from(PARTS) | st.binary(max_size=4), max_size=60).map(b"".join))
+def test_no_bytes_raise_or_leave_the_screen(data: bytes) -> None:
+    screen = shown(data)
+    view = screen.view()
+    assert len(view.rows) == 6 and 0 <= view.row < 6 and 0 <= view.column <= 20
+    assert all(len(row) <= 20 * 16 for row in view.rows)
+
+
+def test_what_is_kept_stays_bounded() -> None:
+    screen = Screen(20, 4, scrollback=50)
+    for number in range(3000):
+        screen.feed(b"\x1b7\x1b[38;2;%d;%d;7m%s\x1b]9;x\x07\x1b[6n\x1b[?%dh\r\n" % (number % 256, number % 99, "字".encode(), number))
+    assert len(screen.lines()) <= 54
+    assert len(screen.take_signals()) <= 1000 and len(screen.take_replies()) <= 16 * 1024
+    assert len(screen._actions) <= 2100 and len(screen.modes) <= 257
+    assert len(screen._main._styles) <= 513
+
+
+def test_lines_that_left_are_kept_and_counted() -> None:
+    screen = shown(b"\r\n".join(b"%d" % n for n in range(10)))
+    assert [line.text for line in screen.lines()] == [str(n) for n in range(10)]
+    assert screen.view().scrolled == 4
+    assert [line.text for line in screen.lines(8)] == ["8", "9"]
+
+
+def test_a_line_that_the_terminal_broke_is_marked() -> None:
+    assert [line.wrapped for line in shown(b"x" * 25).lines()][:2] == [True, False]
+
+
+def test_the_alternate_screen_comes_and_goes() -> None:
+    screen = shown(b"main\x1b[?1049h\x1b[2J\x1b[Halt")
+    assert screen.view().text.strip() == "alt" and screen.view().alternate
+    screen.feed(b"\x1b[?1049l!")
+    assert screen.view().text == "main!"
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"ab\x1b[3b", ["abbbb"]),
+        (b"a\r\nb\r\nc\x1b[1;2r\x1b[2;1H\nX", ["b", "X", "c"]),
+        (b"one\r\ntwo\x1b[1;1H\x1b[M", ["two"]),
+        (b"one\x1b[1;1H\x1b[Ltop", ["top", "one"]),
+        (b"abcdef\x1b[1;2H\x1b[2P", ["adef"]),
+        (b"abc\x1b[1;2H\x1b[2@", ["a  bc"]),
+        (b"abc\x1b[1;1H\x1b[2X", ["  c"]),
+        (b"a\x1b[sb\x1b[uc", ["ac"]),
+        (b"a\x1b[>4;?mb\x1b[?4mc\x1b[<ud\x1b[=1;1ue", ["abcde"]),
+        (b"a\x1bP+q544e\x1b\\b\x1b_Gx\x1b\\c", ["abc"]),
+        (b"\x1b[4:3m\x1b[38:2::1:2:3mx", ["x"]),
+        (b"\x1b(0q\x1b(Bq", ["─q"]),
+        ("日本\x1b[1;2Hx".encode(), [" x本"]),
+        (b"ab\x1b[3Jc", ["abc"]),
+        (b"a\x1bEb", ["a", "b"]),
+    ],
+)
+def test_a_sequence_does_what_terminals_do(data: bytes, expected: list[str]) -> None:
+    assert rows(data) == expected
+
+
+def test_queries_that_agents_wait_for_are_answered() -> None:
+    replies = shown(b"ab\x1b[c\x1b[6n\x1b]11;?\x1b\\\x1b[>q\x1b[?2026$p\x1b[5n\x1b[18t\x1b[?996n").take_replies()
+    assert b"\x1b[?62;22c" in replies and b"\x1b[1;3R" in replies and b"\x1b]11;rgb:0000/0000/0000\x1b\\" in replies
+    assert b"\x1bP>|beam\x1b\\" in replies and b"\x1b[?2026;2$y" in replies and b"\x1b[8;6;20t" in replies
+    assert shown(b"\x1b[?u").take_replies() == b""
+
+
+def test_titles_signals_and_modes_are_known() -> None:
+    screen = shown(b"\x1b]0;work\x07\x1b]7501;state=working\x1b\\\x1b[?2004h\x1b[?2026h")
+    assert screen.title == "work" and screen.bracketed_paste and screen.drawing
+    assert [(signal.number, signal.text) for signal in screen.take_signals()] == [(0, "work"), (7501, "state=working")]
+    screen.feed(b"\x1b[?2004l\x1b[?2026l")
+    assert not screen.bracketed_paste and not screen.drawing and screen.view().pastes_ended == 1
+
+
+@pytest.fixture
+def tmux(tmp_path: Path) -> Iterator[list[str]]:
+    if shutil.which("tmux") is None:
+        pytest.skip("left out: tmux is not installed")
+    command = ["tmux", "-S", str(tmp_path / "s"), "-f", "/dev/null"]
+    yield command
+    subprocess.run([*command, "kill-server"], capture_output=True, check=False)
+
+
+def tmux_rows(tmux: list[str], data: bytes, place: Path) -> list[str]:
+    """The pane of a tmux of 100 x 40 after these bytes."""
+    (place / "bytes").write_bytes(data)
+    env = {"PATH": os.environ["PATH"], "TERM": "xterm-256color", "LANG": "C.UTF-8", "HOME": str(place)}
+    script = f"stty raw -echo; sleep 0.2; cat {place}/bytes; touch {place}/done; exec sleep 30"
+    new = ["new-session", "-d", "-x", "100", "-y", "40", script, ";", "set", "-g", "status", "off"]
+    subprocess.run([*tmux, *new], env=env, check=True)
+    deadline = time.monotonic() + 20
+    while not (place / "done").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    time.sleep(0.2)
+    seen = subprocess.run([*tmux, "capture-pane", "-p"], env=env, capture_output=True, check=True).stdout.decode()
+    subprocess.run([*tmux, "kill-server"], env=env, check=True)
+    (place / "done").unlink()
+    found = [row.rstrip() for row in seen.split("\n")][:40]
+    return found + [""] * (40 - len(found))
+
+
+@pytest.mark.acceptance
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_the_screen_equals_tmux_row_for_row(path: Path, tmux: list[str], tmp_path: Path) -> None:
+    data = path.read_bytes()
+    for part in (data, data[: len(data) // 2], data[: len(data) // 3]):
+        view: View = shown(part, 100, 40).view()
+        assert list(view.rows) == tmux_rows(tmux, part, tmp_path)

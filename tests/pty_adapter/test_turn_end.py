@@ -1,0 +1,250 @@
+"""Where a turn stands: real recordings, and what nobody should take for an end."""
+
+from __future__ import annotations
+
+import pytest
+from beam.agents.bash import profile as BASH
+from beam.agents.claude.screen import profile as CLAUDE
+from beam.agents.codex.screen import profile as CODEX
+from beam.agents.profile import GENERIC, Profile
+from beam.pty_adapter.screen import Signal, View
+from beam.pty_adapter.turn_end import MOVES, IllegalMoveError, State, TurnEnd
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.pty_adapter.replayed import Replay
+
+RULE = "─" * 100
+IDLE = ("❯", "  ? for shortcuts")
+BUSY = ("❯", "  esc to interrupt")
+
+
+def claude(*log: str, composer: str = "❯", footer: str = "  ? for shortcuts", title: str = "✳ Claude Code") -> View:
+    """Claude's screen with this log above its composer."""
+    rows = [*log, RULE, composer, RULE, footer]
+    return View(rows=tuple(rows + [""] * (40 - len(rows))), columns=100, row=len(log) + 1, column=2, title=title)
+
+
+def ready(profile: Profile = CLAUDE, view: View | None = None, *, has_history: bool = False) -> TurnEnd:
+    """A turn whose text is in and whose Enter was pressed at 10 s."""
+    end = TurnEnd(profile, now=0.0, has_history=has_history)
+    for tick in range(40):
+        end.look(view or claude(), tick / 10)
+    assert end.state is State.READY
+    end.sending("hello")
+    end.entered(10.0)
+    return end
+
+
+def after(end: TurnEnd, view: View, start: float, seconds: float, *, whole: bool = True) -> State:
+    for tick in range(int(seconds * 20) + 1):
+        end.look(view, start + tick / 20, whole=whole)
+    return end.state
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+def test_a_recorded_claude_turn_is_done_soon_after_its_end_and_not_before(seed: int | None) -> None:
+    replay = Replay("claude", CLAUDE, text="SLOWTURN first line\nsecond line of prompt", enter=4.1, seed=seed)
+    assert [state for _, state, _ in replay.states] == [
+        State.STARTING, State.READY, State.SENT, State.ACCEPTED, State.BUSY, State.DONE,
+    ]  # fmt: skip
+    assert 12.637 < replay.at(State.DONE) <= 12.679 + 2.0
+    assert replay.end.via in ("title", "screen")
+
+
+@pytest.mark.parametrize("seed", [None, 4])
+def test_a_recorded_codex_turn_is_done_by_its_own_word(seed: int | None) -> None:
+    replay = Replay("codex-vt100-noalt", CODEX, text="SLOWTURN hi", enter=4.85, seed=seed)
+    assert replay.states[-1][1:] == (State.DONE, "osc7501")
+    assert 12.543 < replay.at(State.DONE) <= 12.543 + 0.5
+    assert replay.end.structured
+
+
+@pytest.mark.parametrize("seed", [None, 7])
+def test_a_recorded_permission_dialog_is_waited_at_and_never_done(seed: int | None) -> None:
+    replay = Replay("claude-perm", CLAUDE, text="TOOLTURN please", enter=8.5, after=120, seed=seed)
+    assert replay.states[-1][1] is State.WAITING
+    assert replay.at(State.WAITING) <= 9.455 + 0.1
+    assert replay.end.reading.dialog is not None and replay.end.reading.dialog.name == "permission"
+
+
+def test_a_codex_that_is_still_starting_is_not_ready_however_still_its_screen() -> None:
+    replay = Replay("codex", CODEX, text="", enter=0.0, after=60)
+    assert all(now > 6.0 for now, state, _ in replay.states if state is State.READY)
+    assert State.DONE not in [state for _, state, _ in replay.states]
+
+
+def test_silence_is_no_end() -> None:
+    end = ready()
+    assert after(end, claude("❯ hello"), 10.0, 9.0) is State.ACCEPTED
+    assert after(end, claude("❯ hello"), 19.0, 500.0) is State.ACCEPTED
+
+
+def test_a_busy_screen_that_pauses_for_minutes_is_busy() -> None:
+    end = ready()
+    assert after(end, claude("❯ hello", "✻ Booping…", footer=BUSY[1]), 10.1, 300.0) is State.BUSY
+
+
+def test_busy_that_is_gone_is_done_after_a_while_and_says_by_what() -> None:
+    end = ready()
+    after(end, claude("❯ hello", "✻ Booping…", footer=BUSY[1], title="no title"), 10.1, 1.0)
+    done = claude("❯ hello", "● hi", title="no title")
+    assert after(end, done, 11.2, 1.0) is State.BUSY
+    assert after(end, done, 12.2, 0.3) is State.DONE
+    assert (end.via, end.structured) == ("screen", False)
+
+
+def test_a_frame_that_is_not_whole_is_never_done() -> None:
+    end = ready()
+    after(end, claude("❯ hello", footer=BUSY[1]), 10.1, 1.0)
+    assert after(end, claude("❯ hello", "● hi"), 11.2, 60.0, whole=False) is State.BUSY
+
+
+def test_what_the_agent_wrote_is_not_its_state() -> None:
+    quoted = ("❯ hello", "● ✻ Booping… (esc to interrupt)", "  ❯ 1. Yes", *["  text"] * 6)
+    end = ready()
+    after(end, claude(*quoted, footer=BUSY[1]), 10.1, 1.0)
+    assert after(end, claude(*quoted), 11.2, 2.0) is State.DONE
+
+
+def test_a_title_that_says_working_outranks_the_screen() -> None:
+    end = ready()
+    after(end, claude("❯ hello", footer=BUSY[1]), 10.1, 1.0)
+    assert after(end, claude("❯ hello", "● hi", title="⠂ Claude Code"), 11.2, 60.0) is State.BUSY
+
+
+def test_a_signal_that_says_working_outranks_title_and_screen() -> None:
+    end = ready()
+    end.hear([Signal(7501, "state=working:app=x")], 10.1)
+    after(end, claude("❯ hello", footer=BUSY[1]), 10.1, 1.0)
+    assert after(end, claude("❯ hello", "● hi"), 11.2, 60.0) is State.BUSY
+    end.hear([Signal(7501, "state=done:app=x")], 72.0)
+    assert after(end, claude("❯ hello", "● hi"), 72.0, 0.5) is State.DONE
+    assert end.via == "osc7501"
+
+
+def test_a_signal_before_enter_says_nothing() -> None:
+    end = TurnEnd(CLAUDE, now=0.0)
+    end.hear([Signal(7501, "state=working"), Signal(7501, "state=done")], 0.1)
+    assert after(end, claude(), 0.2, 5.0) is State.READY
+
+
+def test_the_transcript_decides_at_once_and_outranks_the_screen() -> None:
+    end = ready(has_history=True)
+    end.told("working", 10.1)
+    assert end.state is State.ACCEPTED
+    after(end, claude("❯ hello", footer=BUSY[1]), 10.1, 1.0)
+    assert after(end, claude("❯ hello", "● hi"), 11.2, 2.5) is State.BUSY
+    end.told("done", 13.8)
+    assert (end.state, end.via, end.structured) == (State.DONE, "history", True)
+
+
+def test_without_a_word_from_the_transcript_the_screen_decides_later() -> None:
+    end = ready(has_history=True)
+    after(end, claude("❯ hello", footer=BUSY[1]), 10.1, 1.0)
+    assert after(end, claude("❯ hello", "● hi"), 11.2, 5.0) is State.DONE
+
+
+def test_a_dialog_outranks_everything() -> None:
+    dialog = View(rows=("Do you want to proceed?", " ❯ 1. Yes", "   2. No"), columns=100, title="✳ Claude Code")
+    end = ready()
+    assert after(end, dialog, 10.1, 500.0) is State.WAITING
+    end.told("done", 600.0)
+    assert end.state is State.WAITING
+    end.answered(601.0)
+    assert end.state is State.BUSY
+
+
+def test_a_screen_that_is_nothing_known_is_waiting_with_it() -> None:
+    end = ready()
+    strange = View(rows=("Choose a colour", "[ ] red", "[ ] green"), columns=100)
+    assert after(end, strange, 10.1, 5.0) is State.WAITING
+    assert end.via == "unknown" and end.reading.dialog is None
+
+
+def test_an_enter_that_nobody_took_is_stalled() -> None:
+    end = ready()
+    assert after(end, claude(composer="❯ hello"), 10.1, 11.0) is State.STALLED
+    assert "took the text" in end.reason
+
+
+def test_an_error_row_makes_it_an_error() -> None:
+    end = ready()
+    after(end, claude("❯ hello", footer=BUSY[1]), 10.1, 1.0)
+    assert after(end, claude("❯ hello", "  ⎿  API Error: 500"), 11.2, 2.0) is State.ERROR
+    assert "500" in end.reason
+
+
+def test_an_agent_that_ends_is_exited_whatever_its_screen_says() -> None:
+    end = ready()
+    end.exited(11.0)
+    assert end.state is State.EXITED
+    assert after(end, claude("❯ hello", "● hi"), 11.2, 5.0) is State.EXITED
+
+
+def shell(*log: str, prompt: str = "$", column: int = 2) -> View:
+    rows = [*log, prompt]
+    return View(rows=tuple(rows + [""] * 10), columns=80, row=len(log), column=column)
+
+
+def test_a_shell_is_done_when_its_prompt_is_marked_again() -> None:
+    end = ready(BASH, shell())
+    end.hear([Signal(133, "C")], 10.1)
+    assert after(end, shell("$ sleep", prompt="", column=0), 10.1, 100.0) is State.ACCEPTED
+    end.hear([Signal(133, "A", 2, 0)], 111.0)
+    assert after(end, shell("$ sleep", "out"), 111.0, 0.4) is State.DONE
+    assert end.via == "osc133"
+
+
+def test_a_learned_prompt_counts_only_after_it_was_gone() -> None:
+    end = ready(GENERIC, shell(prompt="(db)", column=5))
+    assert end.profile.prompt
+    assert after(end, shell("(db) hello", prompt="(db)", column=5), 10.1, 10.0) is not State.DONE
+    gone = ready(GENERIC, shell(prompt="(db)", column=5))
+    after(gone, shell("(db) hello", prompt="", column=0), 10.1, 1.0)
+    assert after(gone, shell("(db) hello", "42", prompt="(db)", column=5), 11.2, 2.0) is State.DONE
+
+
+def test_an_unknown_full_screen_is_stalled_and_never_done() -> None:
+    board = View(rows=("+----+", "| hi |", "+----+"), columns=80, row=1, column=3, alternate=True)
+    end = ready(GENERIC, board)
+    assert end.profile.prompt == ""
+    assert after(end, board, 10.1, 30.0) is State.STALLED
+
+
+def test_nothing_is_typed_into_an_agent_that_is_not_ready() -> None:
+    end = TurnEnd(CLAUDE, now=0.0)
+    with pytest.raises(IllegalMoveError, match="starting"):
+        end.sending("hello")
+    assert end.state is State.STARTING
+
+
+def test_no_move_leads_out_of_an_end_or_past_acceptance() -> None:
+    for state in (State.DONE, State.ERROR, State.EXITED, State.STALLED):
+        assert not MOVES[state]
+    assert State.DONE not in MOVES[State.SENT] | MOVES[State.READY] | MOVES[State.STARTING]
+
+
+VIEWS = [
+    claude(), claude("❯ hello", footer=BUSY[1]), claude("❯ hello", "● hi"), claude(composer="❯ hello"),
+    View(rows=("Do you want to proceed?", " ❯ 1. Yes"), columns=100), View(rows=("",) * 3, columns=100),
+]  # fmt: skip
+SIGNALS = [Signal(7501, "state=working"), Signal(7501, "state=done"), Signal(7501, "state=blocked"), Signal(133, "A")]
+
+
+@given(st.lists(st.sampled_from(VIEWS) | st.sampled_from(SIGNALS) | st.sampled_from(["told", "done", "answer"]), max_size=60))
+def test_no_order_of_events_makes_an_illegal_move_or_an_end_without_acceptance(steps: list[object]) -> None:
+    end = ready()
+    seen = [end.state]
+    for number, step in enumerate(steps):
+        now = 10.0 + number * 0.7
+        if isinstance(step, View):
+            end.look(step, now)
+        elif isinstance(step, Signal):
+            end.hear([step], now)
+        elif step == "answer":
+            end.answered(now)
+        else:
+            end.told("working" if step == "told" else "done", now)
+        seen.append(end.state)
+    if State.DONE in seen:
+        assert {State.ACCEPTED, State.BUSY, State.WAITING} & set(seen) or end.via == "history"

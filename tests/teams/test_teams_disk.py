@@ -1,0 +1,79 @@
+"""Which file of a home is what."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from beam.teams import disk
+from beam.teams.disk import place_of, read, small_files
+
+UUID = "c7b5231e-7e31-4756-9ebd-26edd280bfd2"
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "group", "name"),
+    [
+        ("teams/session-1/config.json", "config", "session-1", ""),
+        ("teams/session-1/inboxes/bob.json", "inbox", "session-1", "bob"),
+        ("tasks/session-1/12.json", "task", "session-1", "12"),
+        ("sessions/7.json", "session", "", "7"),
+    ],
+)
+def test_files_of_teams_are_known_by_their_place(path: str, kind: str, group: str, name: str) -> None:
+    found = place_of("/h", f"/h/{path}")
+    assert found is not None and (found.kind, found.group, found.name) == (kind, group, name)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "teams/session-1/config.json.lock",
+        "teams/session-1/inboxes/bob.json.tmp.12345678",
+        "teams/session-1/inboxes/bob.json.lock/x.json",
+        "tasks/session-1/.lock",
+        "tasks/session-1/.highwatermark",
+        f"tasks/{UUID}/1.json",
+        "sessions/x.json",
+        "projects/-p/a.jsonl",
+        "settings.json",
+        "teams",
+    ],
+)
+def test_everything_else_is_nobodys(path: str) -> None:
+    assert place_of("/h", f"/h/{path}") is None
+
+
+def test_what_is_no_plain_file_or_not_there_is_as_not_there(tmp_path: Path) -> None:
+    folder = tmp_path / "teams/t/inboxes"
+    folder.mkdir(parents=True)
+    (folder / "dir.json").mkdir()
+    os.mkfifo(folder / "pipe.json")
+    (folder / "loop.json").symlink_to(folder / "loop.json")
+    (folder / "good.json").write_text("[]")
+    places = {
+        name: place_of(str(tmp_path), str(folder / f"{name}.json")) for name in ("dir", "pipe", "loop", "none", "good")
+    }
+    seen = {name: read(place, 5)[0].data for name, place in places.items() if place is not None}
+    assert seen == {"dir": None, "pipe": None, "loop": None, "none": None, "good": b"[]"}
+
+
+def test_a_home_is_listed_whole_or_by_team(tmp_path: Path) -> None:
+    for path in (
+        "teams/a/config.json",
+        "teams/a/inboxes/x.json",
+        "teams/b/config.json",
+        "tasks/a/1.json",
+        "sessions/1.json",
+    ):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("{}")
+    assert len(list(small_files(str(tmp_path)))) == 5
+    assert {place.group for place, _ in small_files(str(tmp_path), frozenset({"a"}))} == {"a"}
+    assert list(small_files(str(tmp_path / "none"))) == []
+
+
+def test_a_name_that_is_no_text_is_shown_as_one(tmp_path: Path) -> None:
+    assert disk.shown(os.fsdecode(b"a\xffb")) == "a\ufffdb"
