@@ -55,7 +55,7 @@ MOVES: dict[State, frozenset[State]] = {
     State.SENT: _ALWAYS | {State.ACCEPTED, State.BUSY},
     State.ACCEPTED: _ALWAYS | {State.BUSY, State.DONE, State.ERROR},
     State.BUSY: _ALWAYS | {State.DONE, State.ERROR},
-    State.WAITING: _ALWAYS | {State.STARTING, State.BUSY},
+    State.WAITING: _ALWAYS | {State.STARTING, State.BUSY, State.DONE, State.ERROR},  # a transcript may know better
     **{state: frozenset() for state in _ENDS},
 }
 STRUCTURED = ("history", "osc7501", "osc133")
@@ -271,8 +271,8 @@ class TurnEnd:
         """By what the turn is over; "" while nothing says so."""
         if self._sending:
             return ""
-        if self._signal is not None and now - self._signal[1] >= SIGNAL_S + self._patience:
-            return self._signal[0]
+        if self._signal is not None:
+            return self._signal[0] if now - self._signal[1] >= SIGNAL_S + self._patience else ""
         if self._idle_since is None or self._says_working():
             return ""
         idle = now - self._idle_since - self._patience

@@ -83,11 +83,11 @@ class Changes:
             groups = None if only is None else only.get(home, frozenset())
             if groups is not None and not groups:
                 continue
-            there = set()
-            for place, signature in disk.small_files(home, groups):
-                there.add(place.path)
-                if self._signatures.get(place.path) != signature:
-                    self._copy(place)
+            found = list(disk.small_files(home, groups))
+            there = {place.path for place, _ in found}
+            changed = [one for one in found if self._signatures.get(one[0].path) != one[1]]
+            for place, _ in sorted(changed, key=lambda one: (one[1][0], _natural(one[0].path))):
+                self._copy(place)
             known = [p for p in list(self._places.values()) if p.home == home and (groups is None or p.group in groups)]
             for place in known:
                 if place.path not in there:

@@ -158,10 +158,11 @@ def test_what_the_pipe_holds_at_the_end_is_delivered_although_a_process_out_of_r
     lines: list[bytes] = []
 
     async def main() -> None:
-        child = await start(["sh", "-c", "echo last"], lines.append)
+        child = await start(["sh", "-c", "echo last; read x"], lines.append, stdin=True)
         kept = os.dup(child._process.stdout.fileno())  # keeps the pipe; its writing end is opened again
         again = os.open(f"/proc/self/fd/{kept}", os.O_WRONLY)
         os.write(again, b"later\n")
+        await child.feed(b"go\n")
         await child.wait()
         os.close(again)
         os.close(kept)

@@ -12,6 +12,7 @@ from beam.pty_adapter.turn_end import State, TurnEnd
 
 PLACE = Path(__file__).parents[1] / "recordings" / "pty"
 TICK_S = 0.05
+FRAME_S = 0.25
 
 
 def chunks(name: str) -> list[tuple[float, bytes]]:
@@ -39,7 +40,7 @@ class Replay:
         self.text, self.enter = text, enter
         pieces = chunks(name)
         chance = random.Random(seed)
-        now = 0.0
+        now = framed = 0.0
         last = pieces[-1][0] + after
         while now < last:
             while pieces and pieces[0][0] <= now:
@@ -49,11 +50,10 @@ class Replay:
                 self.end.entered(now)
                 self._note(now)
                 self.enter = 0.0
-            if pieces and not self.screen.drawing:
-                self.end.hear(self.screen.take_signals(), now)
-            elif not pieces:
-                self.end.hear(self.screen.take_signals(), now)
-            self.end.look(self.screen.view(), now, whole=not self.screen.drawing)
+            if not self.screen.drawing:
+                framed = now
+            self.end.hear(self.screen.take_signals(), now)
+            self.end.look(self.screen.view(), now, whole=now - framed < TICK_S or now - framed > FRAME_S)
             self._note(now)
             now = round(now + TICK_S, 3)
 

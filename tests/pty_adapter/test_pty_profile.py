@@ -1,0 +1,79 @@
+"""What the recorded screens of real agents say, moment by moment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from beam.agents.claude.screen import profile as CLAUDE
+from beam.agents.codex.screen import profile as CODEX
+from beam.agents.profile import GENERIC, Profile
+from beam.agents.python import profile as PYTHON
+from beam.pty_adapter import profile as profiles
+from beam.pty_adapter.profile import Reading
+from beam.pty_adapter.screen import View
+
+PLACE = Path(__file__).parents[1] / "recordings" / "pty"
+
+
+def at(name: str, moment: str, profile: Profile) -> Reading:
+    rows = [row.rstrip() for row in (PLACE / f"{name}.{moment}.txt").read_text().split("\n")][:40]
+    return profiles.read(profile, View(rows=tuple(rows), columns=100))
+
+
+@pytest.mark.parametrize(
+    ("name", "moment", "profile"),
+    [("claude", "done", CLAUDE), ("claude-perm", "start", CLAUDE), ("codex", "done", CODEX), ("codex", "start", CODEX)]
+    + [("codex-vt100-noalt", "start", CODEX), ("codex-vt100-noalt", "done", CODEX)],
+)
+def test_an_idle_screen_is_idle(name: str, moment: str, profile: Profile) -> None:
+    assert at(name, moment, profile).idle
+
+
+@pytest.mark.parametrize(("name", "profile"), [("claude", CLAUDE), ("codex-vt100-noalt", CODEX), ("codex", CODEX)])
+def test_a_busy_screen_is_busy(name: str, profile: Profile) -> None:
+    assert at(name, "busy", profile).busy and not at(name, "busy", profile).idle
+
+
+def test_a_codex_that_still_starts_is_not_ready() -> None:
+    assert not at("codex", "start", CODEX).ready and at("codex-vt100-noalt", "start", CODEX).ready
+
+
+def test_what_was_pasted_is_what_is_typed() -> None:
+    reading = at("claude-perm", "pasted", CLAUDE)
+    assert reading.typed == "TOOLTURNplease" and not reading.idle
+    assert at("codex-vt100-noalt", "pasted", CODEX).typed == "SLOWTURNhi"
+
+
+@pytest.mark.parametrize("moment", ["busy", "done"])
+def test_a_permission_dialog_is_one_and_nothing_else(moment: str) -> None:
+    reading = at("claude-perm", moment, CLAUDE)
+    assert reading.dialog is not None and reading.dialog.kind == "permission"
+    assert not reading.idle and not reading.busy and reading.prompt is None
+
+
+def test_a_dialog_that_nobody_described_is_seen_as_a_question() -> None:
+    assert at("gemini", "start", GENERIC).question
+
+
+def python(*rows: str, row: int, column: int) -> Reading:
+    return profiles.read(PYTHON, View(rows=(*rows, "", ""), columns=40, row=row, column=column))
+
+
+def test_a_prompt_counts_only_where_the_cursor_stands() -> None:
+    assert python(">>> ", row=0, column=4).idle
+    assert python(">>> 1+1", row=0, column=7).typed == "1+1"
+    assert python(">>> print('>>> ')", ">>> ", "out", row=3, column=0).prompt is None
+    assert python(">>> for x in y:", "... ", row=1, column=4).more
+
+
+def test_what_was_typed_over_several_rows_is_found() -> None:
+    assert python(">>> " + "x" * 36, "yy", row=1, column=2).typed == "x" * 36 + "yy"
+
+
+def test_a_prompt_is_learned_only_from_what_stands_before_the_cursor_at_the_end() -> None:
+    view = View(rows=("hello", "(Pdb) ", ""), columns=40, row=1, column=6)
+    known = profiles.learned(GENERIC, view)
+    assert known is not None and profiles.read(known, view).idle
+    assert profiles.learned(GENERIC, View(rows=("", "x"), columns=40, row=0, column=0)) is None
+    assert profiles.learned(GENERIC, View(rows=("> ",), columns=40, row=0, column=2, alternate=True)) is None
