@@ -79,13 +79,26 @@ class OpenTurn(Struct, kw_only=True):
     tools: dict[str, str] = {}
 
 
-class Totals(Struct, kw_only=True):
-    """Sums over all turns. `cost_usd` is null until an agent says a price."""
+class Sum(Struct, kw_only=True):
+    """Sums over turns. `cost_usd` is null until an agent says a price."""
 
     turns: int = 0
     usage: Usage = Usage()
     cost_usd: float | None = None
+
+    def add(self, turns: int, usage: Usage, cost_usd: float | None) -> None:
+        """Counts these in."""
+        self.turns += turns
+        self.usage = self.usage.plus(usage)
+        if cost_usd is not None:
+            self.cost_usd = (self.cost_usd or 0.0) + cost_usd
+
+
+class Totals(Sum, kw_only=True):
+    """Sums over all turns, and of those whose model is known by model."""
+
     by_status: dict[str, int] = {}
+    by_model: dict[str, Sum] = {}
 
 
 class Last(Struct, kw_only=True):
@@ -124,10 +137,10 @@ class State(Struct, kw_only=True):
 
     @property
     def word(self) -> str:
-        """idle, running, waiting (an ask is open) or blocked."""
+        """idle, running (until the reply is on its way, too), waiting (an ask is open) or blocked."""
         if self.blocked:
             return "blocked"
-        if self.open_turn is None or self.open_turn.finished:
+        if self.open_turn is None:
             return "idle"
         return "waiting" if self.open_turn.asks else "running"
 
@@ -300,10 +313,9 @@ def _turn_finished(state: State, event: events.TurnFinished) -> None:
         known.outcome_seq, known.status = event.seq, event.status
     totals = state.totals
     if event.turn is not None:
-        totals.turns += 1
-        totals.usage = totals.usage.plus(event.usage)
-        if event.cost_usd is not None:
-            totals.cost_usd = (totals.cost_usd or 0.0) + event.cost_usd
+        totals.add(1, event.usage, event.cost_usd)
+        if event.model is not None:
+            totals.by_model.setdefault(event.model, Sum()).add(1, event.usage, event.cost_usd)
         if state.session is not None and state.session.session_id == event.session_id:
             state.session.turns += 1
             state.session.model = event.model or state.session.model

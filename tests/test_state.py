@@ -133,9 +133,9 @@ def test_a_message_goes_through_its_phases() -> None:
     assert state_after(*way[:1]).known["a-1"].phase == QUEUED
     assert state_after(*way).known["a-1"].phase == SENT
     finished = state_after(*way, events.TurnFinished(status=Status.COMPLETED))
-    assert (finished.known["a-1"].phase, finished.known["a-1"].outcome_seq, finished.word) == (FINISHED, 5, "idle")
+    assert (finished.known["a-1"].phase, finished.known["a-1"].outcome_seq, finished.word) == (FINISHED, 5, "running")
     closed = state_after(*way, events.TurnFinished(status=Status.COMPLETED), events.TurnClosed())
-    assert (closed.known["a-1"].phase, closed.open_turn) == (CLOSED, None)
+    assert (closed.known["a-1"].phase, closed.open_turn, closed.word) == (CLOSED, None, "idle")
 
 
 def test_a_dead_letter_after_its_turn_keeps_the_outcome_of_the_turn() -> None:

@@ -90,12 +90,16 @@ def teams(
     *,
     claude_homes: Sequence[str] = (),
     since: str = "",
+    also: Sequence[Path] = (),
     poll_only: bool = False,
 ) -> Teams:
-    """The user's teams as they live: from now on, or `since` a time (RFC 3339). Close it when done."""
+    """The user's teams as they live: from now on, or `since` a time (RFC 3339). Close it when done.
+
+    They wake for changes of journals below `also` as well.
+    """
     since_ns = parse_rfc3339(since) if since else None
     here = homes(environ, claude_homes)
-    return Teams(here, spool=spool_dir(environ), since_ns=since_ns, poll_only=poll_only)
+    return Teams(here, spool=spool_dir(environ), also=also, since_ns=since_ns, poll_only=poll_only)
 
 
 def install_hooks(scope: str, *, environ: Mapping[str, str], project: Path, remove: bool = False) -> Done:

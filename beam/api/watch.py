@@ -28,7 +28,7 @@ def watch(
     """
     readers: dict[str, Reader] = {}
     damaged: dict[str, CorruptError] = {}
-    wakes = iter(()) if not follow else _changes(world) if teams is None else _wakes(world, teams)
+    wakes = iter(()) if not follow else _changes(world) if teams is None else _wakes(teams)
     first = True
     while True:
         batch: list[AnyEvent] = [] if teams is None else cast("list[AnyEvent]", teams.poll())
@@ -65,15 +65,8 @@ def _reader(place: Place, *, from_start: bool) -> Reader:
     return Reader(place.journal, 0 if from_start else read_state(place.journal).seq)
 
 
-def _wakes(world: World, teams: Teams) -> Iterator[None]:
+def _wakes(teams: Teams) -> Iterator[None]:
     """The journals' changes and the teams', whichever comes first."""
-    import threading
-
-    def journals() -> None:
-        for _ in _changes(world):
-            teams.wake.set()
-
-    threading.Thread(target=journals, name="journals", daemon=True).start()
     while True:
         teams.wait(_RESCAN_S)
         yield None

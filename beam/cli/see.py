@@ -55,9 +55,11 @@ def watch(
     history = now or begin != ""
     names = [call.beam.agent(name).agent for name in agent or []]
     wanted = Wanted(agents=tuple(member or ()), teams=tuple(team or ()), types=tuple(types or ()))
-    live = (
-        None if names else teams(os.environ, claude_homes=claude_home or (), since=begin if begin or not now else _EVER)
-    )
+    live = None
+    if not names:
+        journals = call.beam.home.root / "agents"
+        from_when = begin if begin or not now else _EVER
+        live = teams(os.environ, claude_homes=claude_home or (), since=from_when, also=[journals])
     if not now and not as_json:
         call.note(f"watching {call.beam.home.root} and your Claude teams; ^C ends it")
     try:

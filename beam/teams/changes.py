@@ -25,19 +25,19 @@ BURST = 2_000
 BUSY_S = 2.0  # so long after a change the next one is looked for every millisecond,
 IDLE_STEP_MS = 5  # and else so often: each look costs some CPU
 _SLEPT_S = 5.0
-_TIMEOUT_MS = 500
+_OTHERS_S = 0.5
 
 
 class Changes:
-    """Watches the homes (and a spool directory) until it is closed. `wake` is set when there is something to take."""
+    """Watches the homes and `others`, directories of JSON Lines, until it is closed. `wake` is set when there is
+    something to take, or something in those directories changed."""
 
     def __init__(
-        self, homes: Sequence[str], *, spool: str | None = None, poll_only: bool = False, wake: threading.Event
+        self, homes: Sequence[str], *, others: Sequence[str] = (), poll_only: bool = False, wake: threading.Event
     ) -> None:
         self._homes = tuple(homes)
-        self._wanted = tuple(f"{home}/{folder}" for home in homes for folder in disk.FOLDERS) + (
-            (spool,) if spool else ()
-        )
+        self._folders = tuple(f"{home}/{folder}" for home in homes for folder in disk.FOLDERS)
+        self._wanted = (*self._folders, *others)
         self._poll_only = poll_only
         self._wake = wake
         self._busy_until = 0.0
@@ -138,7 +138,7 @@ class Changes:
                 full = now if now - full >= POLL_ALL_S else full
                 self._stop.wait(POLL_S)
                 continue
-            if len(self._watching) < len(self._wanted) and now - missing >= MISSING_S:
+            if len(self._watching) < len(self._wanted) and now - missing >= self._patience():
                 missing = now
                 if self._paths() != self._watching:
                     before, notify = notify, self._notify()
@@ -158,14 +158,17 @@ class Changes:
         if notify is not None:
             notify.close()
 
+    def _patience(self) -> float:
+        """Seconds until a directory that is missing is looked for again."""
+        return _OTHERS_S if set(self._folders) <= set(self._watching) else MISSING_S
+
     def _await(self, notify: Any) -> bool:
         """Waits for changes and copies them; whether there were so many that some may be missing."""
-        complete = len(self._watching) == len(self._wanted)
         if notify is None:
             self._stop.wait(MISSING_S)
             return False
         step_ms = 1 if time.monotonic() < self._busy_until else IDLE_STEP_MS
-        changes = notify.watch(1, step_ms, _TIMEOUT_MS if complete else int(MISSING_S * 1000), self._stop)
+        changes = notify.watch(1, step_ms, int(self._patience() * 1000), self._stop)
         if not isinstance(changes, set):
             return False
         self._busy_until = time.monotonic() + BUSY_S

@@ -54,13 +54,17 @@ def spool_dir(environ: Mapping[str, str]) -> Path:
 
 class Teams:
     """The teams of these homes. `poll` gives what happened since the last time, and never waits; `wake` is set when it
-    is worth asking. Events of before `since_ns` (default: now) are left out. `spool` is the directory of hook calls."""
+    is worth asking. Events of before `since_ns` (default: now) are left out. `spool` is the directory of hook calls.
+
+    Changes of .jsonl files below `also` set `wake`, too: then one thread waits for everything that a watcher shows.
+    """
 
     def __init__(
         self,
         homes: Sequence[str],
         *,
         spool: Path | None = None,
+        also: Sequence[Path] = (),
         since_ns: int | None = None,
         poll_only: bool = False,
         wake: threading.Event | None = None,
@@ -77,7 +81,10 @@ class Teams:
         self._order = Order()
         self._spool = Spool(spool)
         self._changes = Changes(
-            self.homes, spool=None if spool is None else str(spool), poll_only=poll_only, wake=self.wake
+            self.homes,
+            others=[str(path) for path in (*([] if spool is None else [spool]), *also)],
+            poll_only=poll_only,
+            wake=self.wake,
         )
         self._tails = {home: Tails(home, self.diff, began_ns=self._began_ns) for home in self.homes}
         self._retries: dict[str, _Retry] = {}

@@ -45,7 +45,8 @@ class Replay:
         while now < last:
             while pieces and pieces[0][0] <= now:
                 self._feed(pieces.pop(0)[1], chance if seed is not None else None)
-            if self.enter and now >= self.enter and self.end.state is State.READY:
+            if self.enter and now >= self.enter:
+                self.end.state = State.READY  # whoever recorded it did not wait for that
                 self.end.sending(text)
                 self.end.entered(now)
                 self._note(now)

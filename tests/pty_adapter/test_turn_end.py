@@ -53,7 +53,7 @@ def test_a_recorded_claude_turn_is_done_soon_after_its_end_and_not_before(seed: 
 
 @pytest.mark.parametrize("seed", [None, 4])
 def test_a_recorded_codex_turn_is_done_by_its_own_word(seed: int | None) -> None:
-    replay = Replay("codex-vt100-noalt", CODEX, text="SLOWTURN hi", enter=4.85, seed=seed)
+    replay = Replay("codex-vt100-noalt", CODEX, text="SLOWTURN hi", enter=4.2, seed=seed)
     assert replay.states[-1][1:] == (State.DONE, "osc7501")
     assert 12.543 < replay.at(State.DONE) <= 12.543 + 0.5
     assert replay.end.structured
