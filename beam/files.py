@@ -10,6 +10,7 @@ import errno
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from beam.errors import DiskError
 
@@ -19,6 +20,7 @@ _HINTS = {
     errno.EROFS: "the file system is read-only; choose another with --root",
     errno.EACCES: "check who owns it, or choose another with --root",
     errno.EPERM: "check who owns it, or choose another with --root",
+    errno.ELOOP: "beam follows no symbolic links inside its root; put the real file or directory there",
     errno.EIO: "the disk reports an error; look at the system's log",
     errno.EMFILE: "too many open files; raise `ulimit -n`",
     errno.ENFILE: "the system has too many open files",
@@ -134,10 +136,16 @@ def write_all(handle: int, data: bytes) -> None:
         view = view[os.write(handle, view) :]
 
 
-def read(path: Path, limit: int | None = None) -> bytes:
-    """The file's content, at most `limit` bytes. Raises FileNotFoundError, and DiskError for anything else."""
+def opened(path: Path, *, follow: bool = False) -> BinaryIO:
+    """The file, for reading. A symbolic link is refused (OSError), unless `follow`: nothing in a root is one."""
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)), "rb")
+
+
+def read(path: Path, limit: int | None = None, *, follow: bool = False) -> bytes:
+    """The file's content, at most `limit` bytes. Raises FileNotFoundError, and DiskError for anything else; so for a
+    symbolic link, unless `follow`."""
     try:
-        with path.open("rb") as file:
+        with opened(path, follow=follow) as file:
             return file.read() if limit is None else file.read(limit)
     except FileNotFoundError:
         raise

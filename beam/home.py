@@ -10,7 +10,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -190,11 +190,7 @@ def create(home: Home, place: Place | None = None) -> None:
     Raises DiskError that names the path.
     """
     _make_root(home.root)
-    _make_dirs(home.root / name for name in _ROOT_DIRS)
-    if place is None:
-        return
-    outer = [place.dir] if place.lane is None else [place.dir.parent.parent, place.dir.parent, place.dir]
-    _make_dirs([*outer, *(place.dir / name for name in _PLACE_DIRS)])
+    _make_dirs(_folders(home, place) if place is not None else [home.root / name for name in _ROOT_DIRS])
 
 
 def _make_root(root: Path) -> None:
@@ -216,15 +212,14 @@ def _make_root(root: Path) -> None:
         raise _disk_error(error, ignore, "create") from error
 
 
-def _make_dirs(folders: Collection[Path] | Iterator[Path]) -> None:
+def _make_dirs(folders: Sequence[Path]) -> None:
     touched: set[Path] = set()
     for folder in folders:
         try:
             folder.mkdir(0o700)
             touched.add(folder.parent)
         except FileExistsError as error:
-            if not folder.is_dir():
-                raise _not_a_directory(folder) from error
+            _check_directory(folder, error)
         except OSError as error:
             raise _disk_error(error, folder, "create") from error
     for parent in touched:
@@ -261,6 +256,30 @@ def _disk_error(error: OSError, path: Path, verb: str) -> DiskError:
     reason = (error.strerror or str(error)).lower()
     hint = _NEXT_STEP.get(error.errno or 0, "look at the disk, or use another root: --root DIR, or BEAM_ROOT")
     return DiskError(f"can't {verb} {path}: {reason}", hint, subject=str(path))
+
+
+def check_place(home: Home, place: Place) -> None:
+    """Refuses (DiskError) a place in which a symbolic link, or a file, stands for a directory. Absent ones pass."""
+    for folder in _folders(home, place):
+        _check_directory(folder, None)
+
+
+def _folders(home: Home, place: Place) -> list[Path]:
+    outer = [place.dir] if place.lane is None else [place.dir.parent.parent, place.dir.parent, place.dir]
+    return [*(home.root / name for name in _ROOT_DIRS), *outer, *(place.dir / name for name in _PLACE_DIRS)]
+
+
+def _check_directory(folder: Path, cause: OSError | None) -> None:
+    found = _lstat(folder)
+    if found is None or stat.S_ISDIR(found.st_mode):
+        return
+    if stat.S_ISLNK(found.st_mode):
+        raise DiskError(
+            f"{folder} is a symbolic link; beam uses real directories only",
+            "put the directory itself there",
+            subject=str(folder),
+        ) from cause
+    raise _not_a_directory(folder) from cause
 
 
 # -- checking ----------------------------------------------------------------------------------------------------------

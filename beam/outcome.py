@@ -79,6 +79,16 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+    def minus(self, other: Usage) -> Usage:
+        """What is left of it without the other; null stays null."""
+        return Usage(
+            **{
+                name: None if (mine := getattr(self, name)) is None else max(0, mine - (getattr(other, name) or 0))
+                for name in self.__struct_fields__
+            }
+        )
+
+
 def _add(left: int | None, right: int | None) -> int | None:
     if left is None or right is None:
         return right if left is None else left

@@ -142,7 +142,7 @@ class State(Struct, kw_only=True):
             return "blocked"
         if self.open_turn is None:
             return "idle"
-        return "waiting" if self.open_turn.asks else "running"
+        return "waiting" if self.open_turn.asks and not self.open_turn.finished else "running"
 
 
 def fold(state: State, event: AnyEvent) -> State:

@@ -124,7 +124,7 @@ def _file(environ: Mapping[str, str]) -> Path:
 def _load(environ: Mapping[str, str]) -> _Store:
     path = _file(environ)
     try:
-        data = files.read(path)
+        data = files.read(path, follow=True)
         found = path.stat()
     except FileNotFoundError:
         return _Store()

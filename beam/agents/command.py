@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from beam import events
+from beam.agents import generic_screen
 from beam.agents.base import Capabilities, Card, Decoder, Exec, Exit, Host, Launch, Turn, Verdict, document, last_line
 from beam.errors import LimitError, UnsupportedError, UsageError
 from beam.events import Event
@@ -42,9 +43,13 @@ card = Card(
     name="command",
     summary="any program: the prompt on stdin, the reply on stdout (text, JSON or JSON Lines)",
     version_argv=(),
-    faces={"exec": Capabilities(resume=True, model=True, deltas=True, tools=True, interrupt=True, cost=True)},
+    faces={
+        "exec": Capabilities(resume=True, model=True, deltas=True, tools=True, interrupt=True, cost=True),
+        "terminal": Capabilities(interrupt=True),
+    },
     runs_code=True,
 )
+terminal = generic_screen
 
 
 def launch(turn: Turn, host: Host) -> Launch:

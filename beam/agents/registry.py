@@ -26,7 +26,6 @@ ADAPTERS = {
     "cline": "beam.agents.cline",
     "python": "beam.agents.python",
     "bash": "beam.agents.bash",
-    "terminal": "beam.agents.terminal",
     "command": "beam.agents.command",
     "scripted": "beam.agents.scripted",
     "mailbox": "beam.agents.mailbox",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from beam.api import look
     from beam.api.broker import BrokerStatus
     from beam.api.doctor import Check
+    from beam.api.usage import UsageLine
     from beam.events import AnyEvent, Event
     from beam.outcome import Outcome
     from beam.settings import AgentSettings
@@ -238,8 +240,18 @@ class Beam:
         """Where each agent stands."""
         from beam.api import look
 
-        names = [self._existing(name).agent for name in agents] or look.agent_names(self.world)
-        return [look.status_of(self.world, self.world.place(name)) for name in names]
+        return [look.status_of(self.world, self.world.place(name)) for name in self._names(agents)]
+
+    def usage(self, agents: Sequence[str] = ()) -> list[UsageLine]:
+        """What each agent used so far, by model, by what its journals say; the last line sums all up."""
+        from beam.api import usage
+
+        return usage.lines(self.world, self._names(agents))
+
+    def _names(self, agents: Sequence[str]) -> list[str]:
+        from beam.api import look
+
+        return [self._existing(name).agent for name in agents] or look.agent_names(self.world)
 
     def running(self, agent: str) -> str:
         """The id of the message whose turn runs now. Raises UsageError if none does."""
@@ -372,11 +384,20 @@ class Beam:
 
     # -- broker ----------------------------------------------------------------------------------------------------
 
-    def serve(self, *, cap: int | None = None, poll: float = 1.0, poll_only: bool = False, grace: float = 30.0) -> None:
-        """Serves all agents of this root here, until a signal says to stop. `poll` and `grace` are seconds."""
+    def serve(
+        self,
+        *,
+        cap: int | None = None,
+        poll: float = 1.0,
+        poll_only: bool = False,
+        grace: float = 30.0,
+        write: Callable[[str], object] = sys.stderr.write,
+    ) -> None:
+        """Serves all agents of this root here, until a signal says to stop. `poll` and `grace` are seconds; `write` gets
+        what the broker has to say, in whole lines."""
         from beam.api import broker
 
-        broker.serve(self.world, cap=cap, poll=poll, poll_only=poll_only, grace=grace)
+        broker.serve(self.world, cap=cap, poll=poll, poll_only=poll_only, grace=grace, write=write)
 
     def start_broker(self, *, cap: int | None = None, poll: float = 1.0, poll_only: bool = False) -> int:
         """Starts a detached broker; its pid."""

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
@@ -18,6 +19,7 @@ from beam.broker.registry import BrokerFile
 from beam.broker.world import World
 from beam.errors import NotFoundError, UnfinishedError, UnsupportedError
 from beam.process import tree
+from beam.process.load import rss_bytes
 
 _LOG_BYTES = 1024 * 1024
 _START_S = 15.0
@@ -51,7 +53,7 @@ def start(world: World, *, cap: int | None, poll: float, poll_only: bool) -> Bro
     if before is not None:
         registry.claim(world.home, before).release()
     with files.disk("open", log):
-        handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         started = subprocess.Popen(
             argv,
@@ -143,19 +145,13 @@ def status(world: World) -> BrokerStatus | None:
         started_at=told.started_at,
         poll=told.poll,
         cap=told.cap,
-        rss_mb=_rss_mb(told.owner.pid) if tree.is_alive(told.owner) else None,
+        rss_mb=_megabytes(rss_bytes(told.owner.pid)) if tree.is_alive(told.owner) else None,
         log=str(registry.log_path(world.home)),
     )
 
 
-def _rss_mb(pid: int) -> float | None:
-    try:
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return round(int(line.split()[1]) / 1024, 1)
-    except (OSError, ValueError):
-        return None
-    return None
+def _megabytes(size: int | None) -> float | None:
+    return None if size is None else round(size / 2**20, 1)
 
 
 def skew(world: World) -> str | None:
@@ -185,15 +181,16 @@ WantedBy=default.target
 """
 
 
-def serve(world: World, *, cap: int | None, poll: float, poll_only: bool, grace: float) -> None:
-    """Serves in the foreground until a signal says to stop. Its talk goes to stderr, a line each, with the time."""
+def serve(
+    world: World, *, cap: int | None, poll: float, poll_only: bool, grace: float, write: Callable[[str], object]
+) -> None:
+    """Serves in the foreground until a signal says to stop. `write` gets its talk: whole lines, each with the time."""
     import asyncio
 
     from beam.broker import loop
 
     def say(text: str) -> None:
-        sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} beam broker: {text}\n")
-        sys.stderr.flush()
+        write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} beam broker: {text}\n")
 
     asyncio.run(loop.run(world, cap=cap or default_cap(), poll=poll, poll_only=poll_only, grace=grace, say=say))
 

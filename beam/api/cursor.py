@@ -44,7 +44,7 @@ class Cursor:
         self._is_saved = False
         self.since = ""
         try:
-            saved = msgspec.json.decode(files.read(path), type=_Saved)
+            saved = msgspec.json.decode(files.read(path, follow=True), type=_Saved)
             self.since = rfc3339(parse_rfc3339(saved.at) - WINDOW_NS)
         except FileNotFoundError:
             return

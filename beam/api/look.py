@@ -7,10 +7,11 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from beam import files
+from beam import files, home
 from beam.agents import registry
 from beam.agents.base import Card
 from beam.api.follow import outcome_in
+from beam.broker.failure import circuit_word
 from beam.broker.world import World
 from beam.errors import BeamError, CorruptError, NotFoundError, UsageError
 from beam.home import Place
@@ -23,7 +24,9 @@ from beam.store.queue import Entry, Queue
 
 
 class Running(Struct, frozen=True, kw_only=True):
-    """The turn that runs now. `alive`: whether its holder still lives (null: it is on another host)."""
+    """The turn that runs now, until its reply is on its way. `alive`: whether its holder still lives (null: it is on another
+    host). `processes` are the agent's, with its guard and all that it started, `rss_mb` their memory; null where nobody
+    knows."""
 
     message_id: str | None
     turn: int
@@ -32,6 +35,8 @@ class Running(Struct, frozen=True, kw_only=True):
     host: str
     alive: bool | None
     tools: tuple[str, ...] = ()
+    processes: int | None = None
+    rss_mb: float | None = None
     lease_until: str | None = None
 
 
@@ -49,7 +54,8 @@ class LastOutcome(Struct, frozen=True, kw_only=True):
 class AgentStatus(Struct, frozen=True, kw_only=True):
     """One line of `beam status`. `state`: idle, running, waiting, paused, blocked, dead
     (its holder died and nobody took over).
-    `oldest` is when the message that waits longest was published (RFC 3339)."""
+    `oldest` is when the message that waits longest was published (RFC 3339). `circuit`: closed, open (nothing is claimed
+    until `circuit_until`), half open (one message will be tried)."""
 
     agent: str
     adapter: str
@@ -62,6 +68,8 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
     turn: int
     last: LastOutcome | None
     totals: Totals
+    circuit: str = "closed"
+    circuit_until: str | None = None
     blocked: str | None = None
     error: str | None = None
 
@@ -233,6 +241,7 @@ def status_of(world: World, place: Place) -> AgentStatus:
     """The agent's state now; a damaged journal or configuration is said, not raised."""
     adapter, error, state = "", None, State(agent=place.agent)
     try:
+        home.check_place(world.home, place)
         state = read_state(place.journal)
         adapter = world.resolve(place.agent).settings.adapter
     except BeamError as trouble:
@@ -259,17 +268,20 @@ def status_of(world: World, place: Place) -> AgentStatus:
         if state.last is None
         else LastOutcome(**{name: getattr(state.last, name) for name in LastOutcome.__struct_fields__}),
         totals=state.totals,
+        circuit=circuit_word(state, world.clock.now_ns()),
+        circuit_until=state.circuit_until,
         blocked=state.blocked,
         error=error,
     )
 
 
 def _running(state: State) -> Running | None:
-    from beam.process import tree
+    from beam.process import load, tree
 
     turn = state.open_turn
-    if turn is None or turn.finished:
+    if turn is None:
         return None
+    seen = load.of_trees(turn.processes)
     return Running(
         message_id=turn.message_id,
         turn=turn.turn,
@@ -278,6 +290,8 @@ def _running(state: State) -> Running | None:
         host=turn.owner.host,
         alive=tree.is_alive(turn.owner),
         tools=tuple(turn.tools.values()),
+        processes=seen.processes if seen is not None else None,
+        rss_mb=round(seen.rss_bytes / 2**20, 1) if seen is not None else None,
         lease_until=turn.lease_until,
     )
 

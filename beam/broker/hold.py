@@ -7,10 +7,11 @@ once more and start a worker if anything waits. The order of durable steps is th
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from beam import events, files
+from beam import events, files, home
 from beam.broker import failure, recovery, route
 from beam.broker.sessions import session_lock
 from beam.broker.world import World
@@ -62,6 +63,7 @@ class Holder:
     @classmethod
     def take(cls, world: World, place: Place, watcher: Watcher = _nobody) -> Holder | None:
         """The holder, after recovery; None if somebody else is. Raises DiskError, CorruptError."""
+        home.check_place(world.home, place)
         lock = try_lock(place.lock)
         if lock is None:
             return None
@@ -158,7 +160,9 @@ class Holder:
         except FileNotFoundError:
             return None
         except DiskError as error:
-            unreadable = isinstance(error.__cause__, PermissionError | IsADirectoryError)
+            cause = error.__cause__
+            is_link = isinstance(cause, OSError) and cause.errno == errno.ELOOP
+            unreadable = is_link or isinstance(cause, PermissionError | IsADirectoryError)
             if not (unreadable or isinstance(error, CorruptError)):
                 raise
             self._bury_unread(entry, error.message)

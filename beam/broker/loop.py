@@ -200,6 +200,7 @@ class Broker:
             return
         self._config_seen = now
         try:
+            home.check_owner(self.world.home, uid=os.geteuid())
             config = load(self.world.home, environ=self.world.environ, adapters=tuple(adapters.ADAPTERS))
         except BeamError as error:
             self.say(f"the old configuration stays: {error}")

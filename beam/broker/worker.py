@@ -15,7 +15,7 @@ from beam import files
 from beam.broker.world import World
 from beam.clock import rfc3339
 from beam.errors import BeamError
-from beam.home import Home, Place
+from beam.home import Home, Place, check_filesystem, check_owner
 from beam.store.lock import try_lock
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def launch(root: Path, place: Place, environ: Mapping[str, str]) -> None:
 
     from beam.process import tree
 
-    mode = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND
+    mode = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND | os.O_NOFOLLOW
     with files.disk("open", place.log):
         if place.log.exists() and place.log.stat().st_size > _LOG_BYTES:
             mode |= os.O_TRUNC
@@ -121,9 +121,10 @@ def main(argv: list[str]) -> int:
 
     home = Home(Path(argv[0]))
     environ = dict(os.environ)
-    world = World(
-        home=home, config=load(home, environ=environ, adapters=registry.ADAPTERS), clock=SystemClock(), environ=environ
-    )
+    check_owner(home, uid=os.geteuid())
+    config = load(home, environ=environ, adapters=registry.ADAPTERS)
+    check_filesystem(home, allow_fs=config.allow_fs)
+    world = World(home=home, config=config, clock=SystemClock(), environ=environ)
     asyncio.run(drain(world, world.place(argv[1], argv[2] if len(argv) > 2 else None)))
     return 0
 

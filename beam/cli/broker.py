@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from beam.cli.context import context
 from beam.cli.group import App, Group
-from beam.cli.render.text import write_json
+from beam.cli.render.text import safe, write, write_json
 from beam.errors import ExitCode
 
 
@@ -41,7 +41,13 @@ def broker(
     from beam.durations import parse
 
     if ctx.invoked_subcommand is None:
-        context(ctx).beam.serve(cap=cap, poll=parse(poll), poll_only=poll_only, grace=parse(grace))
+        serve = context(ctx).beam.serve
+        serve(cap=cap, poll=parse(poll), poll_only=poll_only, grace=parse(grace), write=_log)
+
+
+def _log(text: str) -> None:
+    write(sys.stderr, safe(text, sys.stderr))
+    sys.stderr.flush()
 
 
 @app.verb()

@@ -124,6 +124,7 @@ def decode(
     import sys
 
     from beam.agents.base import Exit
+    from beam.cli.render.text import safe_json, write_line
     from beam.events import encode
     from beam.testing.replay import replay, without_raw
 
@@ -131,7 +132,7 @@ def decode(
     ended = Exit(code=None if signal else exit_code, signal=signal, stderr_tail=tail)
     with file.open("rb") if file else sys.stdin.buffer as lines:
         for event in replay(adapter, lines, session_id=session, exit=ended):
-            typer.echo(encode(event if raw else without_raw(event)))
+            write_line(safe_json(encode(event if raw else without_raw(event)).decode(), sys.stdout))
 
 
 @app.command()

@@ -12,7 +12,7 @@ from msgspec import Struct
 from typer._click import exceptions  # typer carries its own click; the one on PyPI would be a second one
 
 from beam.cli import streams
-from beam.cli.render.text import safe, write
+from beam.cli.render.text import safe, write, write_json
 from beam.errors import BeamError, ExitCode, SignalledError
 
 _SIGPIPE = 13
@@ -85,7 +85,7 @@ def report(body: ErrorBody, argv: list[str]) -> int:
     )
     with contextlib.suppress(OSError, ValueError):
         if wants_json(argv):
-            sys.stdout.write(msgspec.json.encode(ErrorObject(error=body)).decode() + "\n")
+            write_json(ErrorObject(error=body))
             sys.stdout.flush()
     complain(f"{body.message}; {body.hint}" if body.hint else body.message)
     return body.exit_code

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import typer
 
-from beam.cli.context import context, is_terminal
+from beam.cli.context import context
 from beam.cli.group import App
 from beam.cli.render.text import write_json
 from beam.errors import ExitCode, UsageError
@@ -137,29 +137,35 @@ def log(
 def status(
     ctx: typer.Context,
     agent: list[str] | None = typer.Argument(None, metavar="[AGENT]...", help="Only these agents."),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object an agent."),
+    usage: bool = typer.Option(False, "--usage", help="Turns, tokens and cost by agent and model, and their sum."),
+    metrics: bool = typer.Option(False, "--metrics", help="All figures in Prometheus' text format."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object a line."),
 ) -> None:
     """Show where each agent stands."""
-    from beam.cli.render.tables import ago, columns
+    from beam.cli.render import status as render
 
+    if metrics and (as_json or usage):
+        raise UsageError("--metrics goes with neither --json nor --usage", "it has all figures")
     call = context(ctx)
+    if metrics:
+        import time
+
+        found, used = call.beam.status(agent or []), call.beam.usage(agent or [])
+        render.metrics(found, used, broker=call.beam.broker() is not None, now=time.time())
+        return
+    if usage:
+        used = call.beam.usage(agent or [])
+        _print_json(used) if as_json else render.usage(used)
+        return
     found = call.beam.status(agent or [])
     if as_json:
-        for line in found:
-            write_json(line)
-        return
-    if not found:
+        _print_json(found)
+    elif found:
+        render.table(found)
+    else:
         call.note(f'no agent was used in {call.beam.home.base} yet; beam send claude "hello"')
-        return
-    rows = []
-    for line in found:
-        doing = line.error or line.blocked or ""
-        if line.running is not None:
-            tools = f", {', '.join(line.running.tools)}" if line.running.tools else ""
-            doing = doing or f"turn {line.running.turn} for {ago(line.running.since)}{tools}"
-        elif line.last is not None:
-            reason = f": {line.last.reason}" if line.last.reason else ""
-            doing = doing or f"{line.last.status} {ago(line.last.at)} ago{reason}"
-        cost = f"${line.totals.cost_usd:.4f}" if line.totals.cost_usd is not None else ""
-        rows.append((line.agent, line.state, str(line.waiting), str(line.dead), str(line.totals.turns), cost, doing))
-    columns(("AGENT", "STATE", "WAIT", "DEAD", "TURNS", "COST", "LAST"), rows, wide=is_terminal(sys.stdout))
+
+
+def _print_json(values: Iterable[object]) -> None:
+    for value in values:
+        write_json(value)

@@ -83,7 +83,7 @@ def recv(
 
     Prints its text, and its id on stderr; answer it with `beam reply ID`. Exit 12 where none waits.
     """
-    from beam.cli.render.text import safe, write
+    from beam.cli.render.text import safe, safe_json, write
     from beam.durations import parse
     from beam.message import encode
 
@@ -96,7 +96,7 @@ def recv(
     if found is None:
         raise UnfinishedError(f"no message waits for {agent}", f"beam recv {agent} --wait", subject=agent)
     if as_json:
-        write(sys.stdout, encode(found).decode())
+        write(sys.stdout, safe_json(encode(found).decode(), sys.stdout))
     else:
         call.note(f"from {found.sender}; answer with: beam reply {found.id} TEXT")
         write(sys.stdout, safe(found.text, sys.stdout) + ("" if found.text.endswith("\n") else "\n"))

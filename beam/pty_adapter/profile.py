@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from msgspec import Struct, structs
+from wcwidth import wcwidth
 
 from beam.agents.profile import Dialog, Profile
 from beam.pty_adapter.screen import View
@@ -94,8 +95,9 @@ def shows(profile: Profile, view: View, reading: Reading, text: str) -> bool:
     if profile.pasted and pattern(profile.pasted).search(reading.typed):
         return True
     if profile.at_cursor:
-        written = squeezed("".join(view.rows[: view.row + 1]))
-        return written.endswith(wanted[-60:])
+        before = "".join(view.rows[: view.row])
+        last = squeezed(text.rstrip().rsplit("\n", 1)[-1])[-60:]  # a line editor shows no more of a long text
+        return any(squeezed(before + row).endswith(last) for row in (_row(view, view.row), _until_cursor(view)))
     return bool(reading.typed) and (wanted.startswith(reading.typed[:40]) or wanted.endswith(reading.typed[-40:]))
 
 
@@ -152,6 +154,16 @@ def _matches(patterns: Iterable[str], rows: Iterable[str]) -> bool:
 
 def _row(view: View, row: int) -> str:
     return view.rows[row] if 0 <= row < len(view.rows) else ""
+
+
+def _until_cursor(view: View) -> str:
+    """The cursor's row up to the cursor, which counts cells and not characters."""
+    row, cells = _row(view, view.row), 0
+    for index, char in enumerate(row):
+        if cells >= view.column:
+            return row[:index]
+        cells += max(0, wcwidth(char))
+    return row
 
 
 def _last_row(view: View) -> int:

@@ -213,7 +213,7 @@ class Journal:
 
     @staticmethod
     def _decoded(path: Path, begin: int, end: int) -> AnyEvent | None:
-        with path.open("rb") as file:
+        with files.opened(path) as file:
             file.seek(begin)
             try:
                 return events.decode(file.read(end - begin))
@@ -398,7 +398,7 @@ class Reader:
         try:
             if self._offset and path.stat().st_size <= self._offset:
                 return []
-            with path.open("rb") as file:
+            with files.opened(path) as file:
                 file.seek(self._offset)
                 data = file.read()
         except FileNotFoundError:

@@ -18,6 +18,7 @@ from beam.teams.disk import Place, Seen, Signature
 
 HOT_SWEEP_S = 2.0  # a notification may be lost: the living teams are looked at again that often,
 FULL_SWEEP_S = 30.0  # and everything that often, and after a burst or a pause of this process
+SWEEP_SHARE = 0.003  # of the time, at most, goes into looking at the living teams
 MISSING_S = 0.1  # how soon a directory that was not there is noticed
 POLL_S = 0.04
 POLL_ALL_S = 0.2
@@ -131,6 +132,7 @@ class Changes:
 
     def _run(self, notify: Any) -> None:
         hot = full = missing = time.monotonic()
+        rest = HOT_SWEEP_S
         while not self._stop.is_set():
             now = time.monotonic()
             if self._poll_only:
@@ -152,9 +154,11 @@ class Changes:
                 full = hot = time.monotonic()
                 self.sweep()
                 self._mark("*")
-            elif now - hot >= HOT_SWEEP_S:
-                hot = now
+            elif now - hot >= rest:
+                began = time.monotonic()
                 self.sweep(self.hot)
+                hot = time.monotonic()
+                rest = max(HOT_SWEEP_S, (hot - began) / SWEEP_SHARE)
         if notify is not None:
             notify.close()
 

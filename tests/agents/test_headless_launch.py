@@ -123,6 +123,12 @@ def test_opencode_gets_a_profile_of_beams_own_and_nothing_of_the_folder_below_fu
     assert (full.argv[-1], full.env, full.files) == ("--auto", {}, {})
 
 
+def test_a_kilo_session_which_keeps_its_last_profile_gets_its_usual_one_back_with_full() -> None:
+    session_id = SESSIONS["kilo"]
+    assert launch("kilo", access="full", session_id=session_id).argv[-3:] == ("--auto", "--agent", "code")
+    assert launch("opencode", access="full", session_id=session_id).argv[-1] == "--auto"
+
+
 def test_opencode_wants_a_model_with_its_provider() -> None:
     assert launch("opencode", model="fake/scripted").argv[4:6] == ("-m", "fake/scripted")
     with pytest.raises(UnsupportedError, match="PROVIDER/MODEL"):

@@ -100,7 +100,7 @@ def test_a_failing_api_is_a_failure_whatever_the_exit_code(agent: Agent) -> None
 def test_a_killed_cli_is_a_crash_and_leaves_nothing_behind(agent: Agent) -> None:
     access = "full" if agent.name in FULL_ONLY else "read"
     process = agent.cli.start("send", agent.name, "--json", "--access", access, "!stall")
-    eventually(lambda: agent.bodies() != [], timeout=60)
+    eventually(lambda: agent.model.prompts() != [], timeout=60)
     started = next(event for event in agent.cli.journal(agent.name) if event["type"] == "agent.started")
     os.kill(started["pid"], 9)
     out, _ = process.communicate(timeout=30)

@@ -15,4 +15,4 @@ card = Card(
     versions=("7.7.7",),
     faces={"exec": FACE},
 )
-exec: Exec | None = Run("kilo", "KILO")
+exec: Exec | None = Run("kilo", "KILO", usual="code")

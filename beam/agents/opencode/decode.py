@@ -72,7 +72,7 @@ class Lines:
     def _failed(self, error: Object) -> list[Event]:
         name, data = string(error, "name"), obj(error, "data")
         text = string(data, "message") or name or "it gave no reason"
-        if name == "UnknownError":
+        if name == "UnknownError" and text.startswith("Unexpected server error"):
             text += " (a model that there is none of does this, and its session keeps it: name a good one with --model)"
         return self._heard.failed(text, integer(data, "statusCode"), _BY_NAME.get(name))
 

@@ -25,11 +25,13 @@ FACE = Capabilities(resume=True, model=True, tools=True, cost=True, attach="path
 
 
 class Run:
-    """The face of one of the two programs. `prefix` begins the names of its variables."""
+    """The face of one of the two programs. `prefix` begins the names of its variables. `usual` is its usual profile, for
+    one whose sessions keep the profile of their last turn: with `full` that would be one of beam's."""
 
-    def __init__(self, program: str, prefix: str) -> None:
+    def __init__(self, program: str, prefix: str, *, usual: str | None = None) -> None:
         self._program = program
         self._prefix = prefix
+        self._usual = usual
 
     def launch(self, turn: Turn, host: Host) -> Launch:
         """How to run this turn. Raises UnsupportedError for what `run` can't do."""
@@ -51,6 +53,8 @@ class Run:
         env, files = {}, {}
         if turn.access == "full":
             argv.append("--auto")
+            if turn.session_id is not None and self._usual is not None:
+                argv += ("--agent", self._usual)
         else:
             profile = f"beam-{turn.access}"
             argv += ("--pure", "--agent", profile)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sys
 
-import msgspec
-
 from beam import events
 from beam.cli import streams
 from beam.cli.context import Context, is_colourful, is_interactive
 from beam.cli.errors import complain
-from beam.cli.render.text import one_line, safe, visible, write
+from beam.cli.render.text import one_line, safe, safe_json, visible, write, write_json, write_line
 from beam.errors import DiskError
 from beam.events import Event
 from beam.outcome import Outcome, Status
@@ -60,7 +58,7 @@ class Printer:
         if isinstance(event, events.TurnClosed) or (self._final and isinstance(event, events.MessageDead)):
             return
         self._final = self._final or isinstance(event, events.TurnFinished)
-        sys.stdout.write(events.encode(event).decode() + "\n")
+        write_line(safe_json(events.encode(event).decode(), sys.stdout))
         sys.stdout.flush()
 
     def _stream(self, event: Event) -> None:
@@ -129,7 +127,7 @@ class Printer:
         if self._trouble is not None or self._events:
             return
         if self._json:
-            sys.stdout.write(msgspec.json.encode(outcome).decode() + "\n")
+            write_json(outcome)
             return
         self._end_line()
         reply = outcome.reply or ""

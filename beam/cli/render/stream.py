@@ -8,7 +8,7 @@ from typing import TextIO
 from beam import durations, events
 from beam.cli.context import is_colourful, is_terminal
 from beam.cli.render import team
-from beam.cli.render.text import one_line, write
+from beam.cli.render.text import one_line, safe_json, write
 from beam.events import AnyEvent
 
 _COLOURS = (36, 33, 35, 32, 34, 96, 93, 95)
@@ -32,7 +32,7 @@ class Stream:
     def event(self, event: AnyEvent) -> None:
         """Prints one event; those that only carry bookkeeping are not for people."""
         if self._json:
-            write(self._stream, events.encode(event).decode() + "\n")
+            write(self._stream, safe_json(events.encode(event).decode(), self._stream) + "\n")
             return
         line = self._line(event)
         if line is not None:

@@ -55,4 +55,9 @@ def write_line(text: str) -> None:
 
 def write_json(value: object) -> None:
     """Writes a value to stdout as one JSON object on one line."""
-    write_line(msgspec.json.encode(value).decode())
+    write_line(safe_json(msgspec.json.encode(value).decode(), sys.stdout))
+
+
+def safe_json(text: str, stream: TextIO) -> str:
+    """JSON as that stream may get it: on a terminal what JSON leaves bare (DEL, C1) is escaped, and stays the same value."""
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text) if is_terminal(stream) else text

@@ -1,0 +1,25 @@
+"""The terminal face of `command` agents: any program with a screen, driven without knowing it.
+
+What is learned is the prompt that stands before the cursor. Where that does not tell when the program is idle again, the
+turn ends as stalled, with its screen: never with a guess.
+"""
+
+from __future__ import annotations
+
+from beam.agents.base import Host, Launch, Turn
+from beam.agents.profile import GENERIC
+from beam.errors import UnsupportedError
+
+profile = GENERIC
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """The configured command as it stands. Raises UnsupportedError for one with groups or placeholders."""
+    words = [word for word in turn.settings.command if isinstance(word, str)]
+    if len(words) != len(turn.settings.command):
+        raise UnsupportedError(
+            f"the command of {turn.agent} has groups; on a terminal it must be plain words",
+            "give the program an agent of its own",
+            subject=turn.agent,
+        )
+    return Launch(argv=tuple(words))

@@ -1,0 +1,69 @@
+"""What agents used: turns, tokens and cost by agent and model, from the folds of their journals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from beam.broker.world import World
+from beam.errors import BeamError
+from beam.outcome import Usage
+from beam.state import Sum, Totals
+from beam.store.journal import read_state
+
+
+class UsageLine(Struct, frozen=True, kw_only=True):
+    """What one agent used with one model. `agent` is null for the sum of all; `model` for turns whose model nobody said,
+    and for sums. `error` where a journal can't be read, and so is not counted."""
+
+    agent: str | None
+    model: str | None
+    turns: int
+    usage: Usage
+    cost_usd: float | None
+    error: str | None = None
+
+
+def lines(world: World, agents: Sequence[str]) -> list[UsageLine]:
+    """A line an agent and model, those that did nothing left out; the last one is the sum."""
+    found: list[UsageLine] = []
+    for agent in agents:
+        place = world.place(agent)
+        by_model: dict[str | None, Sum] = {}
+        error = None
+        for each in (place, *place.lanes()):
+            try:
+                totals = read_state(each.journal).totals
+            except BeamError as trouble:
+                error = trouble.message
+                continue
+            for model, share in shares(totals).items():
+                by_model.setdefault(model, Sum()).add(share.turns, share.usage, share.cost_usd)
+        if error is not None and not by_model:
+            by_model[None] = Sum()
+        found += [_line(agent, model, share, error) for model, share in by_model.items()]
+    everything = Sum()
+    for line in found:
+        everything.add(line.turns, line.usage, line.cost_usd)
+    return [*found, _line(None, None, everything, None)]
+
+
+def shares(totals: Totals) -> dict[str | None, Sum]:
+    """The totals by model; under None what no model is known of. Those without a turn are left out."""
+    known = Sum()
+    for share in totals.by_model.values():
+        known.add(share.turns, share.usage, share.cost_usd)
+    rest = Sum(
+        turns=totals.turns - known.turns,
+        usage=totals.usage.minus(known.usage),
+        cost_usd=None if totals.cost_usd is None else max(0.0, totals.cost_usd - (known.cost_usd or 0.0)),
+    )
+    found: dict[str | None, Sum] = {model: totals.by_model[model] for model in sorted(totals.by_model)}
+    return {**found, None: rest} if rest.turns else found
+
+
+def _line(agent: str | None, model: str | None, share: Sum, error: str | None) -> UsageLine:
+    return UsageLine(
+        agent=agent, model=model, turns=share.turns, usage=share.usage, cost_usd=share.cost_usd, error=error
+    )

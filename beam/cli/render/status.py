@@ -1,0 +1,155 @@
+"""Where agents stand: a table for people, what they used, and figures in Prometheus' text format."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from beam.cli.context import is_terminal
+from beam.cli.render.tables import ago, columns
+from beam.cli.render.text import write
+from beam.clock import parse_rfc3339
+from beam.outcome import Status
+
+if TYPE_CHECKING:
+    from beam.api.look import AgentStatus
+    from beam.api.usage import UsageLine
+
+_CIRCUIT = ("closed", "open", "half open")
+_TOKENS = ("input", "output", "cached", "reasoning")
+Sample = tuple[dict[str, str], float]
+
+
+def table(found: Sequence[AgentStatus]) -> None:
+    """One line an agent."""
+    rows = []
+    for line in found:
+        waiting = f"{line.waiting} ({ago(line.oldest)})" if line.oldest is not None else str(line.waiting)
+        cost = _dollars(line.totals.cost_usd)
+        what = "; ".join(filter(None, _what(line)))
+        rows.append((line.agent, line.state, waiting, str(line.dead), str(line.totals.turns), cost, what))
+    columns(("AGENT", "STATE", "WAIT", "DEAD", "TURNS", "COST", "LAST"), rows, wide=is_terminal(sys.stdout))
+
+
+def _what(line: AgentStatus) -> Iterator[str]:
+    trouble = line.error or line.blocked
+    if line.circuit == "half open":
+        yield "circuit half open"
+    elif line.circuit == "open" and line.circuit_until is not None:
+        left = parse_rfc3339(line.circuit_until) / 1e9 - time.time()
+        yield f"circuit open for {max(0, round(left))}s more"
+    if trouble:
+        yield trouble
+    elif line.running is not None:
+        turn = line.running
+        memory = f"{turn.rss_mb:.0f} MB" if turn.rss_mb else ""
+        count = f"{turn.processes} process{'es' if turn.processes != 1 else ''}" if turn.processes else ""
+        yield ", ".join(filter(None, (f"turn {turn.turn} for {ago(turn.since)}", *turn.tools, count, memory)))
+    elif line.last is not None:
+        yield f"{line.last.status} {ago(line.last.at)} ago" + (f": {line.last.reason}" if line.last.reason else "")
+
+
+def usage(found: Sequence[UsageLine]) -> None:
+    """One line an agent and model, and the sum."""
+    rows = []
+    for line in found:
+        tokens = (getattr(line.usage, f"{kind}_tokens") for kind in _TOKENS)
+        shown = ("" if count is None else str(count) for count in tokens)
+        name = "total" if line.agent is None else line.agent
+        rows.append((name, line.model or "", str(line.turns), *shown, _dollars(line.cost_usd), line.error or ""))
+    head = ("AGENT", "MODEL", "TURNS", "INPUT", "OUTPUT", "CACHED", "REASONING", "COST", "")
+    columns(head, rows, wide=is_terminal(sys.stdout))
+
+
+def _dollars(cost: float | None) -> str:
+    return f"${cost:.4f}" if cost is not None else ""
+
+
+# -- Prometheus --------------------------------------------------------------------------------------------------------
+
+
+def metrics(agents: Sequence[AgentStatus], used: Sequence[UsageLine], *, broker: bool, now: float) -> None:
+    """Prints every figure as a gauge or counter. `now` is seconds since the epoch."""
+    for name, kind, text, samples in _families(agents, used, broker, now):
+        write(sys.stdout, f"# HELP {name} {text}\n# TYPE {name} {kind}\n")
+        for labels, value in samples:
+            inside = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+            write(sys.stdout, f"{name}{'{' + inside + '}' if inside else ''} {value:.10g}\n")
+
+
+def _families(
+    agents: Sequence[AgentStatus], used: Sequence[UsageLine], broker: bool, now: float
+) -> Iterator[tuple[str, str, str, list[Sample]]]:
+    running = [(line.agent, line.running) for line in agents if line.running is not None]
+    yield "beam_broker_up", "gauge", "Whether a broker serves the root.", [({}, float(broker))]
+    yield "beam_queue_depth", "gauge", "Messages that wait.", [({"agent": a.agent}, a.waiting) for a in agents]
+    yield "beam_queue_dead", "gauge", "Messages given up on.", [({"agent": a.agent}, a.dead) for a in agents]
+    yield (
+        *("beam_queue_oldest_age_seconds", "gauge", "Age of the message that waits longest."),
+        [({"agent": a.agent}, _age(a.oldest, now)) for a in agents if a.oldest is not None],
+    )
+    yield (
+        "beam_running",
+        "gauge",
+        "Turns that run.",
+        [({"agent": a.agent}, float(a.running is not None)) for a in agents],
+    )
+    yield (
+        *("beam_turn_age_seconds", "gauge", "Age of the running turn."),
+        [({"agent": agent}, _age(turn.since, now)) for agent, turn in running],
+    )
+    yield (
+        *("beam_turn_processes", "gauge", "Processes of the running turn."),
+        [({"agent": agent}, turn.processes) for agent, turn in running if turn.processes is not None],
+    )
+    yield (
+        *("beam_turn_rss_bytes", "gauge", "Resident memory of the running turn's processes."),
+        [({"agent": agent}, turn.rss_mb * 2**20) for agent, turn in running if turn.rss_mb is not None],
+    )
+    yield (
+        *("beam_circuit", "gauge", "State of the circuit breaker: 1 for the one it is in."),
+        [
+            ({"agent": a.agent, "state": word.replace(" ", "_")}, float(a.circuit == word))
+            for a in agents
+            for word in _CIRCUIT
+        ],
+    )
+    yield (
+        *("beam_blocked", "gauge", "Whether the agent is blocked."),
+        [({"agent": a.agent}, float(a.blocked is not None)) for a in agents],
+    )
+    yield (
+        *("beam_turns_total", "counter", "Outcomes of messages, by status."),
+        [
+            ({"agent": a.agent, "status": status.value}, a.totals.by_status.get(status.value, 0))
+            for a in agents
+            for status in Status
+        ],
+    )
+    each = [({"agent": line.agent, "model": line.model or ""}, line) for line in used if line.agent is not None]
+    yield (
+        *("beam_tokens_total", "counter", "Tokens, by model and kind."),
+        [
+            ({**labels, "kind": kind}, count)
+            for labels, line in each
+            for kind in _TOKENS
+            if (count := getattr(line.usage, f"{kind}_tokens")) is not None
+        ],
+    )
+    yield (
+        *("beam_cost_usd_total", "counter", "Cost in US dollars, by model."),
+        [(labels, line.cost_usd) for labels, line in each if line.cost_usd is not None],
+    )
+
+
+def _age(timestamp: str, now: float) -> float:
+    try:
+        return max(0.0, now - parse_rfc3339(timestamp) / 1e9)
+    except ValueError:
+        return 0.0
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,34 @@
+"""What a turn's processes come to: how many they are, and the memory they take. Linux says; elsewhere it is not known."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from beam.events import Owner
+from beam.process import table, tree
+
+
+class Load(Struct, frozen=True):
+    """Living processes and their resident memory, in bytes. Pages that several share count in each."""
+
+    processes: int
+    rss_bytes: int
+
+
+def of_trees(owners: Sequence[Owner]) -> Load | None:
+    """What these processes and all below them come to; those that are gone count for nothing. None where unknown."""
+    if not table.LINUX or any(tree.is_alive(owner) is None for owner in owners):
+        return None
+    roots = {owner.pid for owner in owners if tree.is_alive(owner)}
+    pids = roots | {pid for pid, _ in table.descendants(*roots)} if roots else roots
+    sizes = [size for size in map(rss_bytes, pids) if size is not None]
+    return Load(len(sizes), sum(sizes))
+
+
+def rss_bytes(pid: int) -> int | None:
+    """The resident memory of one process; None if it is gone, or the system does not say."""
+    fields = table.read(f"/proc/{pid}/statm").split()
+    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if len(fields) > 1 and fields[1] != b"0" else None

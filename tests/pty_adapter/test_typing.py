@@ -1,0 +1,131 @@
+"""Typing: pasted once, seen, Enter apart, and never more Enters than three."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from beam.agents.claude.screen import profile as CLAUDE
+from beam.agents.profile import Profile
+from beam.agents.python import profile as PYTHON
+from beam.pty_adapter import typing
+from beam.pty_adapter.screen import View
+from beam.pty_adapter.turn_end import State, TurnEnd
+
+RULE = "─" * 60
+
+
+class Hands:
+    """An agent in a clock of its own: what is pasted stands in its composer, an Enter after `deaf` others takes it."""
+
+    def __init__(self, profile: Profile, *, deaf: int = 0, blind: bool = False, pastes: bool = True) -> None:
+        self.clock = 0.0
+        self.typed = ""
+        self.log: list[str] = []
+        self.pasted: list[str] = []
+        self.pressed: list[str] = []
+        self.deaf, self.blind, self.pastes = deaf, blind, pastes
+        self.end = TurnEnd(profile, now=0.0)
+        self.shell = profile.at_cursor
+
+    def view(self) -> View:
+        if self.shell:
+            rows = (*self.log, f">>> {self.typed}".rstrip())
+            return View(rows=rows, columns=60, row=len(self.log), column=4 + len(self.typed))
+        shown = "" if self.blind else self.typed
+        composer = ("❯ " + shown.replace("\n", "\n  ")).rstrip().split("\n")
+        return View(rows=(*self.log, RULE, *composer, RULE, "  ? for shortcuts"), columns=60)
+
+    def now(self) -> float:
+        return self.clock
+
+    def reads_keys(self) -> bool:
+        return True
+
+    def takes_pastes(self) -> bool:
+        return self.pastes
+
+    async def paste(self, text: str) -> None:
+        self.pasted.append(text)
+        self.typed += text
+
+    async def press(self, keys: str) -> None:
+        self.pressed.append(keys)
+        if keys != "\r":
+            self.typed += keys
+        elif self.deaf:
+            self.deaf -= 1
+        else:
+            self.log += [f"{'>>>' if self.shell else '❯'} {line}" for line in self.typed.split("\n")]
+            self.typed = ""
+
+    async def until(self, claim: typing.Claim, seconds: float) -> bool:
+        last = self.clock + seconds
+        while not claim():
+            if self.clock >= last:
+                return False
+            self.clock += 0.05
+            self.end.look(self.view(), self.clock)
+        return True
+
+
+def said(hands: Hands, text: str, *, command: bool = False) -> list[typing.Segment]:
+    async def scene() -> list[typing.Segment]:
+        assert await hands.until(lambda: hands.end.state is State.READY, 5)
+        return await typing.say(hands, hands.end, text, command=command)
+
+    return asyncio.run(scene())
+
+
+def test_a_message_is_pasted_once_and_entered_once() -> None:
+    hands = Hands(CLAUDE)
+    said(hands, "hello\n  there")
+    assert (hands.pasted, hands.pressed) == (["hello\n  there"], ["\r"])
+    assert hands.end.state is State.ACCEPTED
+
+
+@pytest.mark.parametrize("deaf", [1, 2])
+def test_a_lost_enter_is_pressed_again_and_the_text_never_pasted_again(deaf: int) -> None:
+    hands = Hands(CLAUDE, deaf=deaf)
+    said(hands, "hello")
+    assert (hands.pasted, hands.pressed) == (["hello"], ["\r"] * (deaf + 1))
+
+
+def test_enter_is_pressed_three_times_at_most() -> None:
+    hands = Hands(CLAUDE, deaf=10)
+    said(hands, "hello")
+    assert (hands.pasted, hands.pressed) == (["hello"], ["\r"] * 3)
+
+
+def test_a_text_that_is_not_shown_is_not_entered() -> None:
+    hands = Hands(CLAUDE, blind=True)
+    with pytest.raises(typing.NotTakenError, match="did not show"):
+        said(hands, "hello")
+    assert hands.pressed == []
+
+
+def test_an_agent_without_pastes_that_should_have_them_gets_nothing() -> None:
+    hands = Hands(CLAUDE, pastes=False)
+    with pytest.raises(typing.NotTakenError, match="pastes"):
+        said(hands, "hello")
+    assert (hands.pasted, hands.pressed) == ([], [])
+
+
+@pytest.mark.parametrize("text", ["!rm -rf x", "/quit", "#note", "@file"])
+def test_a_message_never_becomes_a_command(text: str) -> None:
+    hands = Hands(CLAUDE)
+    said(hands, text)
+    assert hands.pasted == [f" {text}"]
+
+
+def test_a_command_is_typed_plainly() -> None:
+    hands = Hands(CLAUDE)
+    said(hands, "/context", command=True)
+    assert (hands.pasted, hands.pressed) == ([], ["/context", "\r"])
+
+
+def test_lines_are_typed_one_after_another_where_the_agent_reads_lines() -> None:
+    hands = Hands(PYTHON, pastes=False)
+    segments = said(hands, "a = 1\n\tb\n")
+    assert hands.pressed == ["a = 1", "\r", "\x16\tb", "\r"]
+    assert [(segment.start, segment.end) for segment in segments] == [(1, 1), (2, None)]

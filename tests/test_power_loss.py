@@ -1,0 +1,358 @@
+"""A power cut at any moment: whatever part of the unsynced changes is on disk, the next holder keeps every promise.
+
+A promise is what the outside has seen: `put` returned, the prompt left, the outcome was told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from beam import events, home
+from beam.agents import registry
+from beam.broker import mailbox
+from beam.broker.control import Requests
+from beam.broker.hold import Holder
+from beam.broker.world import World
+from beam.clock import rfc3339
+from beam.config import load
+from beam.home import Home
+from beam.message import Message, Options, Payload, decode, new_id
+from beam.store import control
+from beam.store.journal import Reader
+from beam.store.queue import Queue
+from beam.turns.stop import Stop
+from tests.support.power import Disk, Mark, lay
+from tests.support.world import SECOND_NS, FakeClock
+
+CONFIG = """
+agents:
+  worker: {command: [cat]}
+  broken: {command: ["false"]}
+  box: {mailbox: true}
+  asker: {mailbox: true}
+limits: {segment_bytes: 1, deaths_before_prompt: 9}
+"""
+AGENTS = ("worker", "broken", "box", "asker")
+OUTCOMES = (events.TurnFinished, events.MessageDead)
+SEED = 3
+
+
+class Scene:
+    """A recorded root, and what is done in it. Each step that the outside sees is marked."""
+
+    def __init__(self, base: Path, patch: pytest.MonkeyPatch, *, is_recorded: bool = True) -> None:
+        base.mkdir(parents=True, exist_ok=True)
+        (base / "beam.yaml").write_text(CONFIG)
+        self.clock = FakeClock()
+        environ = {"HOME": str(base.parent), "PATH": "/usr/bin:/bin", "BEAM_TRUST": "1"}
+        root = Home(base / ".beam")
+        config = load(root, environ=environ, adapters=tuple(registry.ADAPTERS))
+        self.world = World(home=root, config=config, clock=self.clock, environ=environ)
+        self.disk = Disk(base)
+        if is_recorded:
+            self.disk.record(patch)
+            for module in ("beam.turns.exec", "beam.broker.mailbox"):
+                patch.setattr(f"{module}.reached", self._reached)
+        self._claimed: tuple[str, int] | None = None
+
+    def _reached(self, point: str) -> None:
+        if point == "prompt.sent":
+            self.disk.mark("ran", self._claimed)
+
+    def put(self, to: str, text: str = "hi", *, waits: bool = True) -> Message:
+        """A message in the asker's name; `put` has returned."""
+        place = self.world.place(to)
+        home.create(self.world.home, place)
+        message = Message(
+            id=new_id(to, self.clock.now_ns(), self.clock.random(4)),
+            timestamp=rfc3339(self.clock.now_ns()),
+            sender="asker",
+            to=to,
+            payload=Payload(text=text),
+            thread="t",
+            reply="queue" if waits else "none",
+            options=Options(),
+        )
+        self._claimed = (message.id, 1)
+        Queue(place.queue, place.put_lock).put(message, self.clock, self.world.limits)
+        self.disk.mark("put", message.id)
+        return message
+
+    def hold(self, agent: str) -> Holder:
+        """The agent's holder, after recovery."""
+        place = self.world.place(agent)
+        home.create(self.world.home, place)
+        holder = Holder.take(self.world, place)
+        assert holder is not None
+        return holder
+
+    def run(self, agent: str, *, attempt: int = 1) -> None:
+        """Runs all that waits; each outcome is told."""
+        holder = self.hold(agent)
+        Requests(holder).look()
+        for entry in holder.look_at_queue():
+            self._claimed = (entry.id, attempt)
+            claimed = holder.claim(entry)
+            assert claimed is not None
+            outcome = asyncio.run(holder.run(*claimed, Stop()))
+            assert outcome is not None
+            self.disk.mark("told", (entry.id, attempt, outcome.status.value, outcome.reply))
+        holder.release()
+
+    def ask(self, agent: str, verb: str, target: str, **fields: object) -> None:
+        """A request to the holder, and its answer."""
+        wish = control.Control(
+            id=f"{agent}-{self.clock.random(4).hex()}",
+            verb=verb,  # type: ignore[arg-type]
+            timestamp="t",
+            expires=rfc3339(self.clock.now_ns() + 60 * SECOND_NS),
+            target=target,
+            **fields,  # type: ignore[arg-type]
+        )
+        control.publish(self.world.place(agent).control, wish)
+        holder = self.hold(agent)
+        Requests(holder).look()
+        holder.release()
+        self.disk.mark("asked", (agent, target, verb, fields.get("text")))
+
+
+# -- what is done ------------------------------------------------------------------------------------------------------
+
+
+def two_turns(scene: Scene) -> None:
+    scene.put("worker", "one")
+    scene.run("worker")
+    scene.put("worker", "two")
+    scene.run("worker")
+
+
+def a_failure_tried_again(scene: Scene) -> None:
+    message = scene.put("broken")
+    scene.run("broken")
+    scene.ask("broken", "retry", message.id)
+    scene.run("broken", attempt=2)
+
+
+def a_mailbox(scene: Scene) -> None:
+    message = scene.put("box")
+    assert mailbox.recv(scene.world, scene.world.place("box"), 1.0) is not None
+    outcome = mailbox.reply(scene.world, scene.world.place("box"), message.id, "yes", failed=False)
+    scene.disk.mark("told", (message.id, 1, outcome.status.value, outcome.reply))
+
+
+def a_lease_that_ran_out(scene: Scene) -> None:
+    scene.put("box")
+    assert mailbox.recv(scene.world, scene.world.place("box"), 1.0) is not None
+    scene.clock.sleep(2)
+    scene._claimed = (scene._claimed or ("", 0))[0], 2
+    assert mailbox.recv(scene.world, scene.world.place("box"), 1.0) is not None
+
+
+def people_who_change_their_mind(scene: Scene) -> None:
+    first, second = scene.put("box", "1"), scene.put("box", "2")
+    scene.ask("box", "edit", first.id, text="other")
+    scene.ask("box", "drop", second.id)
+
+
+def a_holder_that_died_after_the_prompt(scene: Scene) -> None:
+    scene.put("worker")
+    died(scene, "agent.exited")
+    scene.hold("worker").release()
+
+
+def a_holder_that_died_before_the_prompt(scene: Scene) -> None:
+    scene.put("worker")
+    died(scene, "turn.started")
+    scene.run("worker")
+
+
+class Died(BaseException):
+    """The holder's end."""
+
+
+def died(scene: Scene, at: str) -> None:
+    """A holder that takes the next message and ends at that event, as if killed there."""
+    holder = scene.hold("worker")
+
+    def watch(event: events.Event) -> None:
+        if type(event) is KINDS[at]:
+            raise Died
+
+    holder.watcher = watch
+    (entry,) = holder.look_at_queue()
+    claimed = holder.claim(entry)
+    assert claimed is not None
+    with pytest.raises(Died):
+        asyncio.run(holder.run(*claimed, Stop()))
+    holder.release()
+
+
+KINDS = {"agent.exited": events.AgentExited, "turn.started": events.TurnStarted}
+SCENES: tuple[Callable[[Scene], None], ...] = (
+    two_turns,
+    a_failure_tried_again,
+    a_mailbox,
+    a_lease_that_ran_out,
+    people_who_change_their_mind,
+    a_holder_that_died_after_the_prompt,
+    a_holder_that_died_before_the_prompt,
+)
+
+
+# -- what must hold ----------------------------------------------------------------------------------------------------
+
+
+class Recovered:
+    """A root after a power cut, and after the next holder of each agent came and went."""
+
+    def __init__(self, base: Path, patch: pytest.MonkeyPatch) -> None:
+        scene = Scene(base, patch, is_recorded=False)
+        scene.clock.sleep(30)
+        self.world = scene.world
+        self.boxes: dict[str, list[Message]] = {}
+        self.events: dict[str, list[events.AnyEvent]] = {}
+        for agent in AGENTS:
+            holder = scene.hold(agent)
+            Requests(holder).look()
+            holder.look_at_queue()
+            holder.release()
+            place = self.world.place(agent)
+            self.events[agent] = Reader(place.journal).poll()
+            for box in ("tmp", "new", "cur", "dead"):
+                for path in (place.queue / box).iterdir():
+                    self.boxes.setdefault(box, []).append(decode(path.read_bytes()))
+
+    def outcomes(self, message_id: str) -> dict[int, list[events.TurnFinished | events.MessageDead]]:
+        """By attempt."""
+        found: dict[int, list[events.TurnFinished | events.MessageDead]] = {}
+        for said in self.events.values():
+            for event in said:
+                if isinstance(event, OUTCOMES) and event.message_id == message_id:
+                    found.setdefault(event.attempt, []).append(event)
+        return found
+
+    def in_box(self, box: str, message_id: str) -> list[Message]:
+        return [message for message in self.boxes.get(box, ()) if message.id == message_id]
+
+
+def check(after: Recovered, marks: list[Mark]) -> None:
+    """Every promise that these marks are."""
+    for agent, said in after.events.items():
+        assert [event.seq for event in said] == list(range(1, len(said) + 1)), f"a gap in {agent}'s journal"
+    assert not after.boxes.get("tmp")
+    assert not after.boxes.get("cur")
+    everywhere = Counter(message.id for box in after.boxes.values() for message in box)
+    assert not everywhere or max(everywhere.values()) == 1, "a message in two files"
+    for mark in marks:
+        CHECKS[mark.what](after, mark)
+    replies = Counter(message.reply_to for box in after.boxes.values() for message in box if message.reply_to)
+    for reply_to, count in replies.items():
+        assert count <= len(after.outcomes(reply_to)), "a reply twice"
+
+
+def check_put(after: Recovered, mark: Mark) -> None:
+    waits = after.in_box("new", mark.value)
+    assert waits or after.outcomes(mark.value), f"{mark.value} is lost"
+
+
+def check_ran(after: Recovered, mark: Mark) -> None:
+    message_id, attempt = mark.value
+    said = [
+        event
+        for events_of in after.events.values()
+        for event in events_of
+        if isinstance(event, events.MessageRequeued)
+        and (event.message_id, event.reason, event.attempt) == (message_id, "lease_over", attempt + 1)
+    ]
+    assert said or attempt in after.outcomes(message_id), f"{message_id} ran, and nobody says so"
+    assert all(message.attempt > attempt for message in after.in_box("new", message_id)), "it would run again unsaid"
+
+
+def check_told(after: Recovered, mark: Mark) -> None:
+    message_id, attempt, status, reply = mark.value
+    finished = [event for event in after.outcomes(message_id)[attempt] if isinstance(event, events.TurnFinished)]
+    assert [(event.status.value, event.reply) for event in finished] == [(status, reply)]
+    assert [message.attempt for message in after.in_box("new", message_id)] in ([], [attempt + 1])
+    closed = [event for said in after.events.values() for event in said if isinstance(event, events.TurnClosed)]
+    (one,) = [event for event in closed if (event.message_id, event.attempt) == (message_id, attempt)]
+    answers = [message for message in after.boxes.get("new", ()) if message.id == one.reply_id]
+    assert len(answers) == (one.reply == "queued")
+
+
+def check_asked(after: Recovered, mark: Mark) -> None:
+    agent, target, verb, text = mark.value
+    done = [event for event in after.events[agent] if isinstance(event, events.ControlDone)]
+    assert [event.ok for event in done if (event.verb, event.message_id) == (verb, target)] == [True]
+    if verb == "edit":
+        assert [message.text for message in after.in_box("new", target)] == [text]
+    if verb == "drop":
+        assert not after.in_box("new", target)
+
+
+CHECKS = {"put": check_put, "ran": check_ran, "told": check_told, "asked": check_asked}
+
+
+def play(scene_of: Callable[[Scene], None], tmp_path: Path, *, most: int, limit: int | None, seed: int) -> str:
+    """Records the scene, cuts the power at every moment, and checks what is left; what was done, in numbers."""
+    with pytest.MonkeyPatch.context() as patch:
+        scene = Scene(tmp_path / "recorded" / "project", patch)
+        scene_of(scene)
+    disk = scene.disk
+    chance = random.Random(seed)
+    seen: set[str] = set()
+    found: list[tuple[int, dict[str, bytes | None]]] = []
+    for cut in disk.cuts():
+        marks = sum(mark.at <= cut for mark in disk.marks)
+        for tree in disk.states(cut, most, chance):
+            key = f"{marks} {sorted(tree.items(), key=lambda item: item[0])}"
+            if key not in seen:
+                seen.add(key)
+                found.append((cut, tree))
+    whole = len(found)
+    if limit is not None and whole > limit:
+        found = chance.sample(found, limit)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        for number, (cut, tree) in enumerate(found):
+            base = tmp_path / str(number) / "project"
+            base.mkdir(parents=True)
+            lay(base, tree)
+            try:
+                check(Recovered(base, patch), [mark for mark in disk.marks if mark.at <= cut])
+            except BaseException as error:
+                error.add_note(f"seed {seed}, cut {cut} of {disk.now}, left in {base}")
+                raise
+            shutil.rmtree(base.parent)
+    outstanding = max(disk.outstanding(cut) for cut in disk.cuts())
+    return (
+        f"{scene_of.__name__}: {len(disk.steps)} changes, {len(disk.cuts())} moments, at most {outstanding} outstanding, "
+        f"{len(found)} of {whole} different disks checked (seed {seed})"
+    )
+
+
+@pytest.mark.parametrize("scene_of", SCENES)
+def test_after_a_power_cut_every_promise_is_kept(
+    scene_of: Callable[[Scene], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = play(scene_of, tmp_path, most=64, limit=150, seed=SEED)
+    with capsys.disabled():
+        print(f"\n{told}")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("scene_of", SCENES)
+def test_after_a_power_cut_every_promise_is_kept_whatever_is_left(
+    scene_of: Callable[[Scene], None], tmp_path: Path, capsys: pytest.CaptureFixture[str], pytestconfig: pytest.Config
+) -> None:
+    seed = pytestconfig.getoption("soak_seed") or random.randrange(1, 2**31)
+    told = play(scene_of, tmp_path, most=4096, limit=None, seed=seed)
+    with capsys.disabled():
+        print(f"\n{told}")

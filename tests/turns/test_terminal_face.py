@@ -1,0 +1,169 @@
+"""The terminal face against a terminal agent with bad manners: each its own outcome, and none a false answer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from beam import events
+from beam.agents.base import Host, Launch, Turn, Verdict
+from beam.agents.claude.screen import profile as CLAUDE
+from beam.agents.profile import Profile
+from beam.clock import SystemClock
+from beam.events import Event
+from beam.limits import DEFAULT
+from beam.outcome import Class, Status
+from beam.turns import terminal
+from beam.turns.stop import Stop
+from msgspec import structs
+from tests.support import tui
+
+pytestmark = pytest.mark.acceptance
+
+
+class Face:
+    """The agent `tui.py`, as an adapter's terminal face."""
+
+    def __init__(self, manner: str, profile: Profile = CLAUDE) -> None:
+        self.profile = structs.replace(profile, columns=100, rows=40, start_seconds=10.0)
+        self.manner = manner
+
+    def launch(self, turn: Turn, host: Host) -> Launch:
+        return Launch(argv=(sys.executable, tui.__file__, self.manner))
+
+
+class Played:
+    """One turn, played."""
+
+    def __init__(
+        self, face: Any, tmp_path: Path, text: str = "hello", *, stop_after: float | None = None, **fields: Any
+    ) -> None:
+        self.events: list[Event] = []
+        self.longest_gap = 0.0
+        self.seconds = 0.0
+        (tmp_path / "scratch").mkdir()
+        turn = Turn(text=text, message_id="x-1", agent="x", cwd=str(tmp_path), scratch=str(tmp_path / "scratch"))
+        play = terminal.Play(
+            terminal=face,
+            history=None,
+            turn=turn,
+            host=Host(),
+            turn_key=uuid.uuid4().hex,
+            limits=DEFAULT,
+            environ={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+            child_env={},
+            timeout=fields.pop("timeout", 60.0),
+            idle_timeout=60.0,
+            commands=False,
+        )
+        self.verdict: Verdict = asyncio.run(self._run(play, stop_after))
+
+    async def _run(self, play: terminal.Play, stop_after: float | None) -> Verdict:
+        stop = Stop()
+        if stop_after is not None:
+            asyncio.get_running_loop().call_later(stop_after, lambda: stop.ask("cancelled", by="a test"))
+        began = time.monotonic()
+        beat = asyncio.create_task(self._beat())
+        try:
+            return await terminal.play(play, self._record, stop, SystemClock(), lambda: None)
+        finally:
+            self.seconds = time.monotonic() - began
+            beat.cancel()
+
+    async def _beat(self) -> None:
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(0.01)
+            self.longest_gap = max(self.longest_gap, time.monotonic() - before)
+
+    def _record(self, body: Event, *, sync: bool = False) -> Event:
+        self.events.append(body)
+        return body
+
+    def has(self, kind: type[Event]) -> bool:
+        return any(isinstance(event, kind) for event in self.events)
+
+
+def test_an_answer_is_read_from_the_screen_and_marked_lossy(tmp_path: Path) -> None:
+    played = Played(Face("echo"), tmp_path, "first line\n  second ❯ line\n\nlast")
+    assert played.verdict.status is Status.COMPLETED
+    assert played.verdict.reply == "ECHO[first line\n  second ❯ line\n\nlast]"
+    assert played.verdict.lossy is True
+    kinds = [type(event).__name__ for event in played.events]
+    assert kinds == ["AgentStarted", "PromptSent", "Text", "AgentExited"]
+
+
+def test_an_enter_that_was_dropped_is_pressed_again_and_the_text_is_there_once(tmp_path: Path) -> None:
+    assert Played(Face("drop"), tmp_path).verdict.reply == "ECHO[hello]"
+
+
+def test_an_agent_that_shows_the_text_late_gets_it_once(tmp_path: Path) -> None:
+    assert Played(Face("late"), tmp_path).verdict.reply == "ECHO[hello]"
+
+
+def test_an_agent_that_never_takes_the_text_is_stalled_with_its_screen(tmp_path: Path) -> None:
+    verdict = Played(Face("hang"), tmp_path).verdict
+    assert (verdict.status, verdict.class_, verdict.reply) == (Status.FAILED, Class.STALLED, None)
+    assert "❯ hello" in (verdict.reason or "")
+
+
+def test_an_agent_that_exits_is_crashed_with_its_last_words(tmp_path: Path) -> None:
+    verdict = Played(Face("exit"), tmp_path).verdict
+    assert (verdict.status, verdict.class_) == (Status.FAILED, Class.CRASHED)
+    assert "exited with 3" in (verdict.reason or "") and "fatal: no such model" in (verdict.reason or "")
+
+
+def test_a_flood_neither_blocks_nor_fills_the_memory(tmp_path: Path) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    played = Played(Face("flood"), tmp_path)
+    assert played.verdict.reply == "ECHO[hello]"
+    assert played.longest_gap < 1.0
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
+
+
+def test_invalid_bytes_do_no_harm(tmp_path: Path) -> None:
+    assert Played(Face("garbage"), tmp_path).verdict.reply == "ECHO[hello]"
+
+
+def test_an_unknown_question_ends_the_turn_with_its_screen_and_no_answer(tmp_path: Path) -> None:
+    verdict = Played(Face("ask"), tmp_path).verdict
+    assert (verdict.status, verdict.class_, verdict.reply) == (Status.FAILED, Class.STALLED, None)
+    assert "does not know" in (verdict.reason or "") and "shed" in (verdict.reason or "")
+
+
+def test_a_permission_is_denied_where_nobody_can_be_asked(tmp_path: Path) -> None:
+    played = Played(Face("permission"), tmp_path)
+    assert played.verdict.status is Status.DENIED
+    assert played.verdict.reply == "did not run it"
+    assert [denial.by for denial in played.verdict.denials] == ["default"]
+    assert played.has(events.PermissionAsked) and played.has(events.PermissionDecided)
+
+
+def test_a_stop_interrupts_and_leaves_nothing(tmp_path: Path) -> None:
+    played = Played(Face("hang"), tmp_path, stop_after=2.0)
+    assert played.verdict.status is not Status.COMPLETED
+    assert played.seconds < 12
+
+
+def test_a_long_prompt_arrives_verbatim(tmp_path: Path) -> None:
+    text = "\n".join(f"line {number} of fifty ─ ❯ 日本" for number in range(30))
+    assert Played(Face("echo"), tmp_path, text).verdict.reply == f"ECHO[{text}]"
+
+
+def test_a_start_that_is_never_ready_is_stalled(tmp_path: Path) -> None:
+    class Sleeper(Face):
+        def launch(self, turn: Turn, host: Host) -> Launch:
+            return Launch(argv=("sleep", "100"))
+
+    face = Sleeper("")
+    face.profile = structs.replace(face.profile, start_seconds=1.0)
+    verdict = Played(face, tmp_path).verdict
+    assert (verdict.status, verdict.class_) == (Status.FAILED, Class.STALLED)
+    assert "not ready" in (verdict.reason or "")
