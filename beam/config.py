@@ -130,7 +130,9 @@ class Config(Struct, frozen=True, kw_only=True):
         near = difflib.get_close_matches(name.lower(), known, 1)
         if not near:
             check_name(name)
-        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}; beam agent add makes one"
+        declared = f"declared here: {', '.join(self.names())}; " if self.names() else ""
+        every = f"{declared}beam agent list --all shows what there is, beam agent add makes one"
+        hint = f"did you mean {near[0]}?" if near else every
         return NotFoundError(f"no agent is called {name!r}", hint, subject=name)
 
 

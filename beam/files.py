@@ -45,6 +45,12 @@ def disk_error(action: str, path: Path, error: OSError) -> DiskError:
     return DiskError(f"can't {action} {path}: {error.strerror or error}", hint, subject=str(path))
 
 
+def is_full(error: DiskError) -> bool:
+    """Whether there was no room on the disk, or none for this user."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def make_directory(path: Path) -> None:
     """The directory exists, private, and so do its parents."""
     with disk("make", path):
@@ -71,6 +77,24 @@ def write_new(path: Path, data: bytes) -> None:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, _FILE_MODE)
         try:
             write_all(handle, data)
+            os.fsync(handle)
+        except OSError:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            raise
+        finally:
+            os.close(handle)
+
+
+def allocate(path: Path, size: int) -> None:
+    """The file has this size, and takes the room of it on disk. Its content is nothing; after a DiskError it is gone."""
+    with disk("write", path):
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE_MODE)
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(handle, 0, size)
+            else:
+                write_all(handle, bytes(size))
             os.fsync(handle)
         except OSError:
             with contextlib.suppress(OSError):

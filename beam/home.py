@@ -75,6 +75,11 @@ class Place(Struct, frozen=True):
         return self.dir / "put.lock"
 
     @property
+    def reserve(self) -> Path:
+        """The file whose room an outcome takes on a full disk; lanes share their agent's."""
+        return (self.dir if self.lane is None else self.dir.parent.parent) / "reserve"
+
+    @property
     def log(self) -> Path:
         """What a detached worker writes to stderr."""
         return self.dir / "worker.log"

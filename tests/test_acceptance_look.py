@@ -175,3 +175,45 @@ def test_doctor_tells_how_to_install_what_is_missing(beam: Cli) -> None:
     assert [line["what"] for line in bad] == ["agent mine"]
     assert "install" in bad[0]["detail"]
     said_once(done, "agent mine")
+
+
+def test_a_turn_counts_as_running_until_its_reply_is_on_its_way(beam: Cli) -> None:
+    """A poller that waits for `idle` finds the reply in the sender's queue."""
+    beam.config("agents:\n  a: {command: [cat]}\n  box: {mailbox: true}\n")
+    for point in ("route.before", "close.before"):
+        beam("send", "a", "hi", "--from", "box", "--no-wait", env={"BEAM_CRASH_AT": point})
+        eventually(lambda: json.loads(beam("status", "a", "--json").out)["state"] == "dead", what=point)
+        beam("send", "a", "next")
+        assert json.loads(beam("status", "a", "--json").out)["state"] == "idle"
+
+
+def test_status_counts_the_processes_of_a_turn_and_their_memory(beam: Cli) -> None:
+    beam.config("agents:\n  slow: {command: [sh, -c, 'sleep 60 & sleep 60; cat']}\n")
+    process = beam.start("send", "slow", "go")
+    eventually(lambda: (beam("status", "slow", "--json").json["running"] or {}).get("processes") == 4)
+    running = beam("status", "slow", "--json").json["running"]
+    assert running["rss_mb"] > 1
+    assert "4 processes" in beam("status").out
+    process.terminate()
+    process.communicate(timeout=20)
+    assert beam("status", "slow", "--json").json["running"] is None
+
+
+def test_status_says_that_the_circuit_is_open(beam: Cli) -> None:
+    beam.config("agents:\n  bad: {command: [sh, -c, 'exit 3']}\npolicy: {circuit_failures: 1, circuit_open: 60}\n")
+    beam("send", "bad", "x")
+    line = beam("status", "--json").json
+    assert (line["circuit"], line["circuit_until"] is not None) == ("open", True)
+    assert "circuit open for" in beam("status").out
+    assert 'beam_circuit{agent="bad",state="open"} 1' in beam("status", "--metrics").out.splitlines()
+
+
+def test_usage_and_metrics_are_of_all_turns(two_turns: Cli) -> None:
+    agent, total = two_turns("status", "--usage", "--json").lines
+    assert (agent["agent"], agent["turns"]) == ("scripted", 2)
+    assert (total["agent"], total["turns"], total["usage"]) == (None, 2, agent["usage"])
+    assert two_turns("status", "--usage").out.splitlines()[-1].split("\t")[:3] == ["total", "", "2"]
+    metrics = two_turns("status", "--metrics").out.splitlines()
+    assert 'beam_turns_total{agent="scripted",status="completed"} 2' in metrics
+    assert "beam_broker_up 0" in metrics
+    assert two_turns("status", "--metrics", "--json").code == 2

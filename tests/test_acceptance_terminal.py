@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.support import tui
 from tests.support.cli import Cli
 
@@ -17,7 +18,13 @@ def trusted(beam: Cli) -> Cli:
 
 def test_ten_turns_in_a_row_of_a_real_python(trusted: Cli) -> None:
     for number in range(10):
-        ended = trusted("send", "python", "--via", "terminal", f"for i in range(3):\n    print('>>> ', i * {number})\n\nprint(7, end='')")
+        ended = trusted(
+            "send",
+            "python",
+            "--via",
+            "terminal",
+            f"for i in range(3):\n    print('>>> ', i * {number})\n\nprint(7, end='')",
+        )
         assert (ended.code, ended.err) == (0, "")
         assert ended.out == "".join(f">>>  {i * number}\n" for i in range(3)) + "7\n"
     assert trusted.types("python").count("turn.finished") == 10
@@ -61,7 +68,7 @@ def test_a_full_screen_that_nobody_described_is_stalled_and_no_answer(beam: Cli)
     beam.config(f"agents:\n  tui:\n    command: [python3, {tui.__file__}, echo]\n")
     outcome = beam("send", "tui", "--via", "terminal", "--json", "hello", timeout=90).json
     assert (outcome["status"], outcome["class"], outcome["reply"]) == ("failed", "stalled", None)
-    assert "ECHO[hello]" in outcome["reason"]
+    assert "❯ hello" in outcome["reason"]
 
 
 def test_a_turn_that_takes_too_long_is_interrupted(trusted: Cli) -> None:

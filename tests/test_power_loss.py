@@ -356,3 +356,10 @@ def test_after_a_power_cut_every_promise_is_kept_whatever_is_left(
     told = play(scene_of, tmp_path, most=4096, limit=None, seed=seed)
     with capsys.disabled():
         print(f"\n{told}")
+
+
+@pytest.mark.parametrize("sync", ["beam.files.sync_directory", "beam.store.journal.Journal._sync"])
+def test_a_sync_that_is_missing_is_found(sync: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync, lambda of: None)
+    with pytest.raises(AssertionError):
+        play(two_turns, tmp_path, most=64, limit=150, seed=SEED)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from beam.api.broker import BrokerStatus
     from beam.api.doctor import Check
     from beam.api.usage import UsageLine
+    from beam.api.watch import Placed
     from beam.events import AnyEvent, Event
     from beam.outcome import Outcome
     from beam.settings import AgentSettings
@@ -235,6 +236,17 @@ class Beam:
         from beam.api.watch import watch
 
         return watch(self.world, agents=list(agents), follow=follow, history=history, teams=teams)
+
+    def stream_all(self, teams: Teams, *, follow: bool = True, history: bool = False) -> Iterator[list[Placed]]:
+        """The same of this root and of every other that this user has, each event with its root."""
+        from beam import roots
+        from beam.api.watch import watch_roots
+
+        def here() -> list[homes.Home]:
+            found = roots.known(self.environ)
+            return found if self.home in found else [self.home, *found]
+
+        return watch_roots(here, self.world, follow=follow, history=history, teams=teams)
 
     def status(self, agents: Sequence[str] = ()) -> list[look.AgentStatus]:
         """Where each agent stands."""

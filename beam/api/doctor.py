@@ -87,7 +87,8 @@ def _agent(world: World, name: str) -> Check:
         executable = find_executable(adapter, resolved.settings, world.environ, world.base)
     except BeamError as error:
         missing = error.kind == "not_installed" and not declared
-        return Check(what=what, result="note" if missing or not declared else "bad", detail=str(error))
+        detail = "; ".join(filter(None, (error.message, error.hint)))
+        return Check(what=what, result="note" if missing or not declared else "bad", detail=detail)
     why = world.why_untrusted(resolved)
     if why is not None:
         return Check(what=what, result="note", detail=f"not trusted: {why}; beam trust")
@@ -95,7 +96,8 @@ def _agent(world: World, name: str) -> Check:
         return Check(what=what, result="ok", detail=adapter.card.summary)
     version = _version(executable, adapter.card.version_argv, world)
     tested = ", ".join(adapter.card.versions)
-    newer = "" if not version or any(word in version for word in adapter.card.versions) else f"; tested with {tested}"
+    known = not tested or not version or any(word in version for word in adapter.card.versions)
+    newer = "" if known else f"; tested with {tested}"
     return Check(what=what, result="ok", detail=f"{executable} {version}{newer}".rstrip())
 
 

@@ -43,6 +43,7 @@ def change(world: World, name: str, changes: Mapping[str, str | None]) -> Path:
 
 
 def _write(world: World, place: Place, settings: AgentSettings) -> Path:
+    is_new = not place.dir.exists()
     home.create(world.home, place)
     data = encode_agent_json(settings)
     path = place.dir / AGENT_JSON
@@ -55,9 +56,18 @@ def _write(world: World, place: Place, settings: AgentSettings) -> Path:
             files.remove(path)
         else:
             files.replace(path, before)
+        if is_new:
+            _remove_empty(place.dir)
         raise
     trust.remember(path, hashlib.sha256(data).hexdigest(), world.environ)
     return path
+
+
+def _remove_empty(folder: Path) -> None:
+    """The folder and those in it are gone, but what holds a file stays."""
+    for each in (*sorted(folder.rglob("*"), reverse=True), folder):
+        with contextlib.suppress(OSError):
+            each.rmdir()
 
 
 def remove(world: World, name: str, *, purge: bool) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam import files, home
+from beam import files, home, roots
 from beam.broker.world import World
 from beam.errors import UsageError
 from beam.home import Place
@@ -16,6 +16,7 @@ def put(world: World, place: Place, message: Message) -> bool:
     Raises UsageError if that one's text was another, LimitError for a full queue, DiskError.
     """
     home.create(world.home, place)
+    roots.remember(world.home, world.environ)
     queue = Queue(place.queue, place.put_lock)
     if message.key is None:
         return queue.put(message, world.clock, world.limits)

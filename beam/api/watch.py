@@ -1,22 +1,31 @@
-"""All journals of a root as one stream of batches, in the order in which they are written."""
+"""All journals of one root, or of several, as one stream of batches, in the order in which they are written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, cast
+
+from msgspec import Struct
 
 from beam.api.look import places
 from beam.broker.world import World
 from beam.clock import rfc3339
 from beam.errors import CorruptError
 from beam.events import AnyEvent
-from beam.home import Place
+from beam.home import Home, Place
 from beam.store.journal import Reader, read_state
 
 if TYPE_CHECKING:
     from beam.teams.watch import Teams
 
 _RESCAN_S = 1.0
+
+
+class Placed(Struct, frozen=True):
+    """An event, and the root whose journal has it; null for an event of a team."""
+
+    event: AnyEvent
+    home: Home | None
 
 
 def watch(
@@ -26,32 +35,60 @@ def watch(
     a file changes, and once a second anyway; a batch may be empty. A damaged journal is left out, and raised
     (CorruptError) when the others are told.
     """
+    wakes = iter(()) if not follow else _changes(world) if teams is None else None
+    for batch in _watch(lambda: [world.home], world, agents, wakes, follow=follow, history=history, teams=teams):
+        yield [placed.event for placed in batch]
+
+
+def watch_roots(
+    homes: Callable[[], Sequence[Home]], world: World, *, follow: bool, history: bool, teams: Teams
+) -> Iterator[list[Placed]]:
+    """The same for all agents of several roots; a root that appears later is taken in, too."""
+    return _watch(homes, world, [], None, follow=follow, history=history, teams=teams)
+
+
+def _watch(
+    homes: Callable[[], Sequence[Home]],
+    world: World,
+    agents: list[str],
+    wakes: Iterator[None] | None,
+    *,
+    follow: bool,
+    history: bool,
+    teams: Teams | None,
+) -> Iterator[list[Placed]]:
     readers: dict[str, Reader] = {}
     damaged: dict[str, CorruptError] = {}
-    wakes = iter(()) if not follow else _changes(world) if teams is None else _wakes(teams)
     first = True
     while True:
-        batch: list[AnyEvent] = [] if teams is None else cast("list[AnyEvent]", teams.poll())
+        found: list[AnyEvent] = [] if teams is None else cast("list[AnyEvent]", teams.poll())
         if teams is not None and not follow:
-            batch += cast("list[AnyEvent]", teams.rest())
-        for place in places(world, agents or None):
-            name = str(place.dir)
-            if name in damaged:
-                continue
-            try:
-                if name not in readers:
-                    readers[name] = _reader(place, from_start=history or not first)
-                batch += readers[name].poll()
-            except CorruptError as error:
-                damaged[name] = error
-        batch.sort(key=lambda event: (event.ts, event.agent, event.seq))
+            found += cast("list[AnyEvent]", teams.rest())
+        batch = [Placed(event, None) for event in found]
+        for home in homes():
+            if teams is not None:
+                teams.also(home.root / "agents")
+            for place in places(World(home=home, config=world.config, clock=world.clock, environ={}), agents or None):
+                name = str(place.dir)
+                if name in damaged:
+                    continue
+                try:
+                    if name not in readers:
+                        readers[name] = _reader(place, from_start=history or not first)
+                    batch += [Placed(event, home) for event in readers[name].poll()]
+                except CorruptError as error:
+                    damaged[name] = error
+        batch.sort(key=lambda one: (one.event.ts, one.event.agent, one.event.seq))
         yield batch
         first = False
         if damaged and (not follow or len(damaged) == len(readers)):
             raise next(iter(damaged.values()))
         if not follow:
             return
-        next(wakes, None)
+        if wakes is not None:
+            next(wakes, None)
+        elif teams is not None:
+            teams.wait(_RESCAN_S)
 
 
 def since(seconds: float) -> str:
@@ -63,13 +100,6 @@ def since(seconds: float) -> str:
 
 def _reader(place: Place, *, from_start: bool) -> Reader:
     return Reader(place.journal, 0 if from_start else read_state(place.journal).seq)
-
-
-def _wakes(teams: Teams) -> Iterator[None]:
-    """The journals' changes and the teams', whichever comes first."""
-    while True:
-        teams.wait(_RESCAN_S)
-        yield None
 
 
 def _changes(world: World) -> Iterator[None]:

@@ -27,6 +27,7 @@ from beam.store import control
 from beam.store.journal import Journal
 from beam.store.lock import Lock, try_lock
 from beam.store.queue import Entry, Queue
+from beam.store.reserve import Reserve
 
 if TYPE_CHECKING:
     from beam.turns.stop import Stop
@@ -47,6 +48,7 @@ class Holder:
         self.world = world
         self.place = place
         self.journal = journal
+        self.reserve = Reserve(place.reserve)
         self.queue = Queue(place.queue, place.put_lock)
         self.blocked: str | None = None
         self.running: tuple[str, Stop] | None = None
@@ -68,7 +70,7 @@ class Holder:
         if lock is None:
             return None
         try:
-            journal = Journal.open(place.journal, place.agent, world.clock, world.limits)
+            journal = Journal.open(place.journal, place.agent, world.clock, world.limits, Reserve(place.reserve))
         except BaseException:
             lock.release()
             raise
@@ -105,9 +107,9 @@ class Holder:
             return True
         return bool(self.queue.entries("new")) and not self.state.paused and not self.is_mailbox()
 
-    def pause_s(self) -> float | None:
-        """Seconds until the next message may be claimed (0: now); None where the queue is paused."""
-        head = next(iter(self.queue.entries("new")), None)
+    def pause_s(self, head: Entry | None = None) -> float | None:
+        """Seconds until the next message, which is `head`, may be claimed (0: now); None where the queue is paused."""
+        head = head or next(iter(self.queue.entries("new")), None)
         return failure.pause_s(self.state, head.id if head is not None else None, self.world.clock.now_ns())
 
     def is_held_back(self) -> bool:
@@ -276,7 +278,10 @@ class Holder:
                 reached("removed")
 
     def claim(self, entry: Entry) -> tuple[Entry, Message] | None:
-        """The message is this holder's to run; None if it may not run (expired, too many hops) and was put away."""
+        """The message is this holder's to run; None if it may not run (expired, too many hops) and was put away.
+
+        Raises DiskError where there is no room for an outcome; then it waits.
+        """
         message = self.read(entry)
         if message is None or not self._is_fresh(entry, message):
             return None
@@ -284,6 +289,7 @@ class Holder:
         if verdict is not None:
             self.bury(entry, message, *verdict[:2], status=verdict[2], tell=verdict[0] == "expired")
             return None
+        self.reserve.make()
         reached("claim.before")
         try:
             claimed = self.queue.move(entry, "cur")
@@ -324,7 +330,31 @@ class Holder:
             def record(body: Event, *, sync: bool = False) -> Event:
                 return self.record(body, turn=order.turn, message_id=message.id, sync=sync)
 
-            return await run(order, record, stop, self.world.clock, Requests(self).look)
+            try:
+                return await run(order, record, stop, self.world.clock, Requests(self).look)
+            except DiskError as error:
+                return self._cut_short(message, order.turn, error)
+
+    def _cut_short(self, message: Message, turn: int, error: DiskError) -> TurnFinished:
+        """The outcome of a turn that was ended because its events could not be written, if that can be. Raises the error
+        where it can't, or nothing was sent: the next holder says what is known."""
+        open_turn = self.state.open_turn
+        if open_turn is None or self.state.known[message.id].phase != SENT:
+            raise error
+        finished = TurnFinished(
+            attempt=message.attempt,
+            status=Status.UNKNOWN,
+            reason=f"the turn was ended: {error.message}; nobody knows what the agent did until then",
+            session_id=self.state.session.session_id if self.state.session else None,
+            via=open_turn.via,
+            exit_code=exit_code(Status.UNKNOWN, None),
+        )
+        try:
+            written = self.record(finished, turn=turn, message_id=message.id, sync=True)
+        except DiskError:
+            raise error from None
+        reached("finish.recorded")
+        return written
 
     def _could_not_begin(self, message: Message, error: BeamError) -> TurnFinished:
         """The outcome of a message that got no turn: its agent is gone, its settings wrong, its session taken."""

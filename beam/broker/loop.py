@@ -7,6 +7,7 @@ for again. One agent's trouble stops that agent only.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -29,14 +30,25 @@ from beam.turns.stop import Stop
 
 _TRY_AGAIN_S = 1.0
 _TROUBLE_S = 5.0
+_SETTLED_NS = 1_000_000_000  # file systems tell times no finer than some milliseconds
 Say = Callable[[str], None]
 
 
 class Served:
-    """One agent as the broker sees it."""
+    """One agent as the broker sees it.
+
+    `is_dirty`: something may have changed since the last look. `next`: the position of the message that may be claimed now
+    (null: none may). `look_at`: when time alone makes another look worth it. `started`: when its last turn began.
+    """
 
     def __init__(self, place: Place) -> None:
         self.place = place
+        self.directories = (place.queue / "new", place.control / "new")
+        self.is_dirty = True
+        self.next: int | None = None
+        self.look_at = math.inf
+        self.started = 0.0
+        self.stamps: tuple[int, ...] | None = None
         self.holder: Holder | None = None
         self.task: asyncio.Task[None] | None = None
         self.stop: Stop | None = None
@@ -47,6 +59,17 @@ class Served:
     def is_busy(self) -> bool:
         """Whether a turn of it runs."""
         return self.task is not None and not self.task.done()
+
+    def needs_look(self, now: float) -> bool:
+        """Whether there may be something to do; `now` is monotonic seconds."""
+        return not self.is_busy and self.not_before <= now and (self.is_dirty or self.look_at <= now)
+
+    def compare_stamps(self, now_ns: int) -> None:
+        """Dirty, if a directory was changed since this was asked last, or so lately that the next change might not show."""
+        stamps = tuple(stamp[0] if (stamp := _stamp(path)) else 0 for path in self.directories)
+        is_settled = now_ns - max(stamps) > _SETTLED_NS
+        self.is_dirty = self.is_dirty or stamps != self.stamps
+        self.stamps = stamps if is_settled else None
 
 
 class Broker:
@@ -63,6 +86,7 @@ class Broker:
         self.stopping = False
         self.forced = False
         self._wake: Wake | None = None
+        self._looked_at_all = -math.inf
         self._config_seen: tuple[object, ...] = self._config_now()
 
     # -- the loop --------------------------------------------------------------------------------------------------
@@ -73,7 +97,7 @@ class Broker:
         try:
             while not self.stopping:
                 self._look()
-                await self._wake.wait(self.poll)
+                await self._wake.wait(self._pause_s())
             await self._finish(grace)
         finally:
             self._leave()
@@ -87,19 +111,40 @@ class Broker:
             self._wake.now()
 
     def _look(self) -> None:
-        self._reload()
-        self._adopt()
+        self._see_what_changed()
         now = self.world.clock.monotonic()
         ready = []
         for served in self.served.values():
-            if served.is_busy or served.not_before > now:
-                continue
-            position = self._prepared(served)
-            if position is not None:
-                ready.append((position, served))
+            if served.needs_look(now):
+                served.next = self._prepared(served)
+            if served.next is not None and not served.is_busy:
+                ready.append((served.started, served.next, served))
         room = self.cap - sum(served.is_busy for served in self.served.values())
-        for _, served in sorted(ready, key=lambda pair: pair[0])[: max(0, room)]:
+        # Whose last turn is longest ago comes first, so that a long queue keeps no other agent waiting.
+        for _, _, served in sorted(ready, key=lambda each: each[:2])[: max(0, room)]:
             self._start(served)
+
+    def _pause_s(self) -> float:
+        """Seconds until the next look, if nothing happens."""
+        due = min((served.look_at for served in self.served.values() if not served.is_busy), default=math.inf)
+        return max(0.0, min(self.poll, due - self.world.clock.monotonic()))
+
+    def _see_what_changed(self) -> None:
+        """Marks the agents that need a look: by notification, and all that changed once in each `poll`."""
+        assert self._wake is not None
+        now = self.world.clock.monotonic()
+        changed = self._wake.changed()
+        is_time = now - self._looked_at_all >= self.poll or changed is None
+        if is_time or self.world.home.root / "agents" in (changed or ()):
+            self._adopt()
+        if is_time:
+            self._looked_at_all = now
+        self._reload()
+        for served in self.served.values():
+            if changed is None or (is_time and not self._wake.notifies) or not changed.isdisjoint(served.directories):
+                served.is_dirty = True
+            elif is_time:
+                served.compare_stamps(self.world.clock.now_ns())
 
     def _adopt(self) -> None:
         """Every agent with files is served; what came is watched, what went is let go."""
@@ -110,25 +155,32 @@ class Broker:
             if name not in self.served:
                 place = self.world.place(name)
                 self.served[name] = Served(place)
-            for directory in (self.served[name].place.queue / "new", self.served[name].place.control / "new"):
-                self._wake.watch(directory)
+            self._watch(self.served[name])
         for name in set(self.served).difference(names):
             served = self.served[name]
             if not served.is_busy:
                 if served.holder is not None:
                     served.holder.release()
-                for directory in (served.place.queue / "new", served.place.control / "new"):
+                for directory in served.directories:
                     self._wake.forget(directory)
                 del self.served[name]
+
+    def _watch(self, served: Served) -> None:
+        assert self._wake is not None
+        for directory in served.directories:
+            self._wake.watch(directory)
 
     def _prepare(self, served: Served) -> int | None:
         """Takes the agent if it is free, answers requests; the position of the message that comes next, if one does."""
         if served.holder is None:
             home.create(self.world.home, served.place)
+            self._watch(served)
             served.holder = Holder.take(self.world, served.place)
             if served.holder is None:
                 served.not_before = self.world.clock.monotonic() + min(_TRY_AGAIN_S, self.poll)
                 return None
+        served.is_dirty = False
+        served.look_at = math.inf
         holder = served.holder
         holder.world = self.world
         Requests(holder).look()
@@ -139,11 +191,16 @@ class Broker:
         if holder.is_mailbox():
             served.holder = None
             holder.release()
-            served.not_before = self.world.clock.monotonic() + _TRY_AGAIN_S
             return None
         waiting = holder.look_at_queue()
         served.trouble = ""
-        return waiting[0].position if waiting and not holder.is_held_back() else None
+        if not waiting:
+            return None
+        pause = holder.pause_s(waiting[0])
+        if pause is None or pause > 0:
+            served.look_at = self.world.clock.monotonic() + (math.inf if pause is None else pause)
+            return None
+        return waiting[0].position
 
     def _prepared(self, served: Served) -> int | None:
         """The same; trouble stops this agent only."""
@@ -158,6 +215,7 @@ class Broker:
         if text != served.trouble:
             self.say(f"{served.place.agent}: {text}")
         served.trouble = text
+        served.next, served.is_dirty = None, True
         served.not_before = self.world.clock.monotonic() + _TROUBLE_S
         if served.holder is not None:
             served.holder.release()
@@ -165,6 +223,8 @@ class Broker:
 
     def _start(self, served: Served) -> None:
         served.stop = Stop()
+        served.started = self.world.clock.monotonic()
+        served.next = None
         served.task = asyncio.get_running_loop().create_task(self._turn(served, served.stop))
 
     async def _turn(self, served: Served, stop: Stop) -> None:
@@ -176,7 +236,7 @@ class Broker:
         except Exception as error:  # noqa: BLE001 - a bug in one turn must not stop the other agents; it is logged whole
             self._bug(served, error)
         finally:
-            served.stop = None
+            served.stop, served.is_dirty = None, True
             if self._wake is not None:
                 self._wake.now()
 
@@ -206,6 +266,8 @@ class Broker:
             self.say(f"the old configuration stays: {error}")
             return
         self.world = msgspec.structs.replace(self.world, config=config)
+        for served in self.served.values():
+            served.is_dirty = True
         self.say("read the configuration again")
 
     # -- the end ---------------------------------------------------------------------------------------------------

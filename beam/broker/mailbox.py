@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from beam import events, home
 from beam.agents import registry
 from beam.broker.hold import Holder
 from beam.broker.world import World
 from beam.clock import parse_rfc3339, rfc3339
-from beam.errors import NotFoundError, UnfinishedError, UnsupportedError, UsageError
+from beam.errors import DiskError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.events import TurnFinished
 from beam.faults import reached
 from beam.home import Place
@@ -110,6 +112,9 @@ def reply(world: World, place: Place, message_id: str, text: str, *, failed: boo
             raise NotFoundError(f"{message_id} is gone", "", subject=message_id)
         status, class_ = (Status.FAILED, Class.UNKNOWN) if failed else (Status.COMPLETED, None)
         began = parse_rfc3339(turn.started_at)
+        if not failed:
+            with contextlib.suppress(DiskError):  # the outcome says it too, and fits where this may not
+                holder.record(events.Text(text=text), turn=turn.turn, message_id=message_id)
         reached("finish.before")
         finished = holder.record(
             TurnFinished(

@@ -23,6 +23,9 @@ class Wake:
         self._event = asyncio.Event()
         self._inotify: INotify | None = None
         self._watched: dict[Path, int] = {}
+        self._directories: dict[int, Path] = {}
+        self._changed: set[Path] = set()
+        self._overflowed = False
         if sys.platform == "linux" and not poll_only:
             self._inotify = _inotify()
         if self._inotify is not None:
@@ -39,19 +42,29 @@ class Wake:
             return
         from inotify_simple import flags
 
+        mask = flags.MOVED_TO | flags.CREATE | flags.ONLYDIR | flags.DONT_FOLLOW
         with contextlib.suppress(OSError):
-            self._watched[directory] = self._inotify.add_watch(directory, flags.MOVED_TO | flags.CREATE | flags.ONLYDIR)
+            number = self._inotify.add_watch(directory, mask)
+            self._watched[directory] = number
+            self._directories[number] = directory
 
     def forget(self, directory: Path) -> None:
         """The directory is not looked at any more."""
         number = self._watched.pop(directory, None)
         if number is not None and self._inotify is not None:
+            self._directories.pop(number, None)
             with contextlib.suppress(OSError):
                 self._inotify.rm_watch(number)
 
     def now(self) -> None:
         """Wakes whoever waits."""
         self._event.set()
+
+    def changed(self) -> set[Path] | None:
+        """The directories in which something appeared since this was asked last; None: nobody knows which."""
+        changed, self._changed = self._changed, set()
+        overflowed, self._overflowed = self._overflowed, False
+        return None if overflowed else changed
 
     async def wait(self, seconds: float) -> None:
         """Returns when something happened, at the latest after that many seconds."""
@@ -70,9 +83,21 @@ class Wake:
     def _readable(self) -> None:
         assert self._inotify is not None
         with contextlib.suppress(BlockingIOError):
-            for _ in self._inotify.read(timeout=0):
-                pass  # which file it was does not matter: the queues are listed
+            for event in self._inotify.read(timeout=0):
+                self._note(event.wd, event.mask)
         self._event.set()
+
+    def _note(self, number: int, mask: int) -> None:
+        from inotify_simple import flags
+
+        directory = self._directories.get(number)
+        if mask & flags.IGNORED and directory is not None:  # the directory is gone; one of its name is another
+            del self._directories[number]
+            self._watched.pop(directory, None)
+        if mask & flags.Q_OVERFLOW:
+            self._overflowed = True
+        elif directory is not None:
+            self._changed.add(directory)
 
 
 def _inotify() -> INotify | None:

@@ -21,7 +21,10 @@ def list_(
     every: bool = typer.Option(False, "--all", help="Every adapter too, used or not."),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object an agent."),
 ) -> None:
-    """List the agents of this root; where there are none, what could be one."""
+    """List the agents of this root.
+
+    Where there are none, what could be one.
+    """
     from beam.cli.render.tables import columns
 
     call = context(ctx)
@@ -99,10 +102,10 @@ def add(
     setting: list[str] = typer.Option(
         [], "--set", metavar="KEY=VALUE", help="Any setting of beam.yaml (docs/files.md)."
     ),
-    model: str | None = typer.Option(None, "--model", help="Its model."),
-    access: str | None = typer.Option(None, "--access", help="read, edit, full or ask."),
+    model: str | None = typer.Option(None, "--model", metavar="NAME", help="Its model."),
+    access: str | None = typer.Option(None, "--access", metavar="WORD", help="read, edit, full or ask."),
     command: str | None = typer.Option(
-        None, "--command", help="A program that is the agent: prompt on stdin, reply on stdout."
+        None, "--command", metavar="PROGRAM", help="It is the agent: prompt on stdin, reply on stdout."
     ),
 ) -> None:
     """Declare an agent, for this root only (agent.json)."""

@@ -9,25 +9,29 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    help="For authors of adapters and tests: a scripted model, recordings decoded, JSON Schemas.",
-)
+from beam.cli.group import App
+
+app = App("For authors of adapters and tests: a scripted model, recordings decoded, JSON Schemas.")
 
 
-@app.command("fake-model", context_settings={"allow_interspersed_args": False})
+@app.verb("fake-model", interspersed=False)
 def fake_model(
     command: Annotated[
-        list[str] | None, typer.Argument(help="Run this with the environment of --env, and end with its exit code.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[COMMAND]...", help="Run this with the environment of --env, and end with its exit code."
+        ),
     ] = None,
     script: Annotated[
-        Path | None, typer.Option(help="YAML or JSON file of scripted answers (default: echoes and directives).")
+        Path | None,
+        typer.Option(metavar="FILE", help="YAML or JSON of scripted answers (default: echoes and directives)."),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
-    log: Annotated[Path | None, typer.Option(help="Append each request to this file, one JSON object a line.")] = None,
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")
+    ] = 0,
+    log: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Append each request to this file, one JSON object a line.")
+    ] = None,
     env: Annotated[
         str | None,
         typer.Option(metavar="ADAPTER", help="Print (or set for COMMAND) what points this CLI at the model."),
@@ -90,7 +94,8 @@ def _run(command: list[str], environ: Mapping[str, str]) -> int:
     try:
         child = subprocess.Popen(command, env=environ)
     except OSError as error:
-        raise NotFoundError(f"can't run {command[0]}: {error.strerror}", subject=command[0]) from error
+        hint = "give a program of PATH, or its path"
+        raise NotFoundError(f"can't run {command[0]}: {error.strerror}", hint, subject=command[0]) from error
     children.append(child)
     for missed in early:
         child.send_signal(missed)
@@ -102,20 +107,23 @@ def _run(command: list[str], environ: Mapping[str, str]) -> int:
         return 128 - code if code < 0 else code
 
 
-@app.command()
+@app.verb()
 def decode(
-    adapter: Annotated[str, typer.Argument(help="The adapter whose CLI wrote it.")],
+    adapter: Annotated[str, typer.Argument(metavar="ADAPTER", help="The adapter whose CLI wrote it.")],
     file: Annotated[
         Path | None,
-        typer.Argument(exists=True, dir_okay=False, readable=True, help="Recorded stdout (default: our stdin)."),
+        typer.Argument(
+            metavar="[FILE]", exists=True, dir_okay=False, readable=True, help="Recorded stdout (default: our stdin)."
+        ),
     ] = None,
     session: Annotated[str | None, typer.Option(metavar="ID", help="The resume id that the turn asked for.")] = None,
     exit_code: Annotated[int, typer.Option(metavar="N", help="The CLI's exit code.")] = 0,
     signal: Annotated[str | None, typer.Option(metavar="NAME", help="The signal that ended it, like SIGTERM.")] = None,
     stderr: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, readable=True, help="What it wrote to stderr.")
+        Path | None,
+        typer.Option(metavar="FILE", exists=True, dir_okay=False, readable=True, help="What it wrote to stderr."),
     ] = None,
-    raw: Annotated[bool, typer.Option(help="Keep the CLI's own lines on the events.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Keep the CLI's own lines on the events.")] = False,
 ) -> None:
     """Print a recorded output's events as JSON Lines.
 
@@ -135,9 +143,11 @@ def decode(
             write_line(safe_json(encode(event if raw else without_raw(event)).decode(), sys.stdout))
 
 
-@app.command()
+@app.verb()
 def schema(
-    name: Annotated[str | None, typer.Argument(help="Which one; without it the names are listed.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Which one; without it the names are listed.")
+    ] = None,
 ) -> None:
     """Print a JSON Schema of what beam reads and writes."""
     import json

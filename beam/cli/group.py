@@ -53,9 +53,10 @@ class App(typer.Typer):
             context_settings=SETTINGS,
         )
 
-    def verb(self, name: str | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
-        """Makes a command of a function."""
-        plain: Any = self.command(name, cls=Command, context_settings=SETTINGS)
+    def verb(self, name: str | None = None, *, interspersed: bool = True) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        """Makes a command of a function. Without `interspersed` what follows the first argument is no option of it."""
+        settings = {**SETTINGS, "allow_interspersed_args": interspersed}
+        plain: Any = self.command(name, cls=Command, context_settings=settings)
 
         def decorate(function: Callable[P, R]) -> Callable[P, R]:
             plain(function)

@@ -62,7 +62,10 @@ def drop(ctx: typer.Context, message: str = typer.Argument(..., metavar="ID")) -
 
 @app.verb()
 def pause(ctx: typer.Context, agent: str = typer.Argument(..., metavar="AGENT")) -> None:
-    """Claim nothing more from an agent's queue; it still takes messages in."""
+    """Claim nothing more from an agent's queue.
+
+    It still takes messages in.
+    """
     call = context(ctx)
     call.note(f"{agent}: {call.beam.pause(agent)}")
 

@@ -17,9 +17,13 @@ from beam.errors import UsageError
 from beam.limits import Limits
 from beam.message import Message
 from beam.outcome import Outcome
+from beam.policy import Policy
 from beam.settings import AgentSettings
 
-DURATIONS = frozenset({"timeout", "idle_timeout", "ask_timeout", "grace", "lease"})
+DURATIONS = frozenset(
+    {"timeout", "idle_timeout", "ask_timeout", "grace", "lease"}
+    | {"backoff", "backoff_max", "circuit_window", "circuit_open"}
+)
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -29,6 +33,7 @@ class BeamYaml(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     defaults: AgentSettings = AgentSettings()
     agents: dict[str, AgentSettings] = {}
     limits: Limits = Limits()
+    policy: Policy = Policy()
     allow_fs: tuple[str, ...] = ()
 
 
@@ -58,7 +63,7 @@ def _message() -> dict[str, Any]:
 
 def _beam_yaml() -> dict[str, Any]:
     made = _made(BeamYaml)
-    for kind in (AgentSettings, Limits):
+    for kind in (AgentSettings, Limits, Policy):
         properties = made["$defs"][kind.__name__]["properties"]
         for field in DURATIONS & properties.keys():
             default = {key: properties[field].pop(key) for key in ("default",) if key in properties[field]}

@@ -64,17 +64,18 @@ def watch(
         call.note(f"watching {call.beam.home.root} and your Claude teams; ^C ends it")
     try:
         for batch in call.beam.stream(agents=names, follow=not now, history=history, teams=live):
-            for event in batch:
-                if (event.seq and event.ts < begin) or not wanted.fits(event):
-                    continue
-                if cursor is None:
-                    stream.event(event)
-                elif cursor.passes(event):
-                    stream.event(event)
-                    cursor.printed(event)
+            fitting = [event for event in batch if wanted.fits(event) and not (event.seq and event.ts < begin)]
+            if cursor is not None:
+                fitting = [event for event in fitting if cursor.passes(event)]
+            stream.batch(fitting)
+            if not now:
+                stream.tick(since_time(0))
             stream.flush()
             if cursor is not None:
+                for event in fitting:
+                    cursor.printed(event)
                 cursor.save()
+        stream.end()
     finally:
         if live is not None:
             live.close()
@@ -129,7 +130,7 @@ def log(
                 write(sys.stdout, safe(native, sys.stdout) + "\n")
         else:
             stream.event(event)
-    stream.flush()
+    stream.end()
     return 0
 
 

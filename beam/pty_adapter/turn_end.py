@@ -89,6 +89,7 @@ class TurnEnd:
         self._worked: set[str] = set()  # which evidence has shown the agent at work since Enter
         self._signal: tuple[str, float] | None = None  # the signal that says that the turn is over, and when it came
         self._learned = False
+        self._by_lines = False
         self._keys = True
         self._read_by: Profile | None = None
 
@@ -117,6 +118,7 @@ class TurnEnd:
         if not self.profile.prompt:
             known = profiles.learned(self.profile, self._view)
             self._learned = known is not None
+            self._by_lines = not self._keys  # the system edits its lines: it can't draw a prompt while it works
             self.profile = known or self.profile
         self._sending, self._text, self._command = True, text, command
         self._patience = 0.0 if command else self._patience
@@ -283,7 +285,7 @@ class TurnEnd:
         if idle < SCREEN_S:
             return ""
         if profile.at_cursor:
-            seen = "screen" in self._worked or not self._learned
+            seen = "screen" in self._worked or not self._learned or self._by_lines
             return "screen" if self.position > self._position and seen else ""
         if "screen" in self._worked:
             return "screen"

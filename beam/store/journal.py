@@ -23,10 +23,12 @@ from beam.faults import reached
 from beam.limits import Limits
 from beam.redact import redact_event
 from beam.state import Snapshot, State, apply, forget
+from beam.store.reserve import FITS_BYTES, Reserve
 
 _snapshot_decoder = msgspec.json.Decoder(Snapshot)
 _state_decoder = msgspec.json.Decoder(State)
 _SNAPSHOT = b'{"type":"snapshot"'
+_ENDINGS = (events.TurnFinished, events.TurnClosed, events.MessageDead)  # what the reserve is for
 _DAY_NS = 24 * 3600 * 1_000_000_000
 E = TypeVar("E", bound=Event)
 
@@ -156,10 +158,16 @@ class Lines:
 
 
 class Journal:
-    """The holder's side: appends, and keeps the state. Everything is redacted on its way in."""
+    """The holder's side: appends, and keeps the state. Everything is redacted on its way in.
 
-    def __init__(self, directory: Path, agent: str, clock: Clock, limits: Limits) -> None:
+    On a full disk the `reserve` makes room for how a message ended.
+    """
+
+    def __init__(
+        self, directory: Path, agent: str, clock: Clock, limits: Limits, reserve: Reserve | None = None
+    ) -> None:
         self.directory = directory
+        self.reserve = reserve
         self.agent = agent
         self.state = State(agent=agent)
         self.redacted = 0
@@ -176,9 +184,11 @@ class Journal:
         self._name = ""
 
     @classmethod
-    def open(cls, directory: Path, agent: str, clock: Clock, limits: Limits) -> Journal:
-        """The journal, repaired and ready to append. Only the holder may."""
-        journal = cls(directory, agent, clock, limits)
+    def open(
+        cls, directory: Path, agent: str, clock: Clock, limits: Limits, reserve: Reserve | None = None
+    ) -> Journal:
+        """The journal, repaired (on a full disk in the reserve's room) and ready to append. Only the holder may."""
+        journal = cls(directory, agent, clock, limits, reserve)
         for name in files.names(directory):
             if name.startswith(".") and name.endswith(".tmp"):
                 files.remove(directory / name)
@@ -188,8 +198,10 @@ class Journal:
             return journal
         try:
             journal._take(Segment.read(directory / found[-1]), found[-1])
-        except BaseException:
+        except BaseException as error:
             journal.close()
+            if isinstance(error, DiskError) and files.is_full(error) and reserve is not None and reserve.give_up():
+                return cls.open(directory, agent, clock, limits, reserve)
             raise
         return journal
 
@@ -290,6 +302,20 @@ class Journal:
 
         Raises DiskError; then readers skip what was half written of it. An event of which only the sync failed stands.
         """
+        try:
+            return self._try_append(body, turn, message_id, sync=sync)
+        except DiskError as error:
+            if not (files.is_full(error) and self._has_made_room(body)):
+                raise
+        return self._try_append(body, turn, message_id, sync=sync)
+
+    def _has_made_room(self, body: Event) -> bool:
+        """Gives the reserve up for an ending that fits into it."""
+        if self.reserve is None or self._suspect or not isinstance(body, _ENDINGS):
+            return False
+        return len(events.encode(body)) <= FITS_BYTES and self.reserve.give_up()
+
+    def _try_append(self, body: E, turn: int | None, message_id: str | None, *, sync: bool) -> E:
         if self._suspect:
             self._write_again()
         if self._torn is not None:

@@ -24,7 +24,7 @@ POLL_S = 0.04
 POLL_ALL_S = 0.2
 BURST = 2_000
 BUSY_S = 2.0  # so long after a change the next one is looked for every millisecond,
-IDLE_STEP_MS = 5  # and else so often: each look costs some CPU
+IDLE_STEP_MS = 20  # and else so often: each look costs some CPU
 _SLEPT_S = 5.0
 _OTHERS_S = 0.5
 
@@ -65,6 +65,11 @@ class Changes:
         self._stop.set()
         if self._thread is not None:
             self._thread.join(5)
+
+    def also(self, folder: str) -> None:
+        """Watches one more directory of JSON Lines, soon."""
+        if folder not in self._wanted:
+            self._wanted = (*self._wanted, folder)
 
     def take(self) -> tuple[list[Seen], list[str]]:
         """The small files that were read since, in order, and the other paths that changed ("*": all may have)."""

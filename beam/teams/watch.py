@@ -98,6 +98,10 @@ class Teams:
         """Stops watching."""
         self._changes.close()
 
+    def also(self, folder: Path) -> None:
+        """From now on changes of .jsonl files below this directory set `wake`, too."""
+        self._changes.also(str(folder))
+
     @property
     def trouble(self) -> str:
         """Why the system's notification is not used, "" where it is."""

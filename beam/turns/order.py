@@ -54,6 +54,16 @@ class Order(Struct, frozen=True, kw_only=True):
     from_agent: bool = False
     carried: Usage | None = None
 
+    @property
+    def timeout(self) -> float:
+        """Seconds that the turn may take."""
+        return self.message.options.timeout or self.settings.timeout or self.limits.timeout
+
+    @property
+    def idle_timeout(self) -> float:
+        """Seconds without a sign of life after which it is stopped."""
+        return self.settings.idle_timeout or self.limits.idle_timeout
+
 
 _RANK: dict[Access, int] = {"read": 0, "ask": 1, "edit": 2, "full": 3}
 

@@ -85,8 +85,8 @@ async def _verdict(
                 limits=order.limits,
                 environ=order.environ,
                 child_env={**order.settings.env, **order.child_env},
-                timeout=order.message.options.timeout or order.settings.timeout or order.limits.timeout,
-                idle_timeout=order.settings.idle_timeout or order.limits.idle_timeout,
+                timeout=order.timeout,
+                idle_timeout=order.idle_timeout,
             ),
             record,
             stop,
@@ -121,8 +121,8 @@ async def _on_terminal(
             limits=order.limits,
             environ=order.environ,
             child_env={**order.settings.env, **order.child_env},
-            timeout=order.message.options.timeout or order.settings.timeout or order.limits.timeout,
-            idle_timeout=order.settings.idle_timeout or order.limits.idle_timeout,
+            timeout=order.timeout,
+            idle_timeout=order.idle_timeout,
             commands=order.message.options.via == "terminal" and not order.from_agent,
         ),
         record,
@@ -159,11 +159,10 @@ def finished_of(order: Order, verdict: Verdict, stop: Stop, face: Face | None, d
     """The outcome: the adapter's verdict, and what only beam knows (who stopped it, how long it took)."""
     status, class_, reason = verdict.status, verdict.class_, verdict.reason
     if stop.reason is not None and status is not Status.COMPLETED:
-        limit = order.message.options.timeout or order.settings.timeout or order.limits.timeout
-        idle = order.settings.idle_timeout or order.limits.idle_timeout
+        limit, idle = durations.show(order.timeout), durations.show(order.idle_timeout)
         status, class_, reason = {
-            "timeout": (Status.TIMEOUT, None, f"stopped after {durations.show(limit)}, the turn's timeout"),
-            "idle": (Status.TIMEOUT, Class.STALLED, f"stopped: no sign of life for {durations.show(idle)}"),
+            "timeout": (Status.TIMEOUT, None, f"stopped after {limit}, the turn's timeout"),
+            "idle": (Status.TIMEOUT, Class.STALLED, f"stopped: no sign of life for {idle}"),
             "cancelled": (Status.CANCELLED, None, f"stopped by {stop.by or 'a request'}"),
             "interrupted": (Status.CANCELLED, None, f"stopped by {stop.by or 'a signal'}"),
             "retries": (status, class_, reason),

@@ -317,7 +317,7 @@ class _Sitting:
             self.seen, self.seen_bytes = self.screen.view(), self.screen.bytes
             self.quiet_since = now
         self.end.hear(signals, now)
-        self.end.look(self.seen, now, whole=whole)
+        self.end.look(self.seen, now, whole=whole, reads_keys=self.window.reads_keys())
         if now - self.looked_at >= LOOK_S:
             self.looked_at = now
             self._read_history()

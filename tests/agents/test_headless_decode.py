@@ -263,3 +263,16 @@ def test_an_aider_session_without_its_history_is_said_to_be_lost_and_is_not_run_
 def test_aiders_answer_keeps_its_tabs_and_blank_lines() -> None:
     _, verdict = decode("aider", *BANNER, b"", b"\tif x:", b"", b"\t\ty", b"", b"Tokens: 2 sent, 7 received.")
     assert verdict.reply == "\tif x:\n\n\t\ty"
+
+
+def test_what_aider_does_with_an_answer_does_not_hide_its_edits() -> None:
+    work = (b"", b"made.txt", b"Applied edit to made.txt", b"Commit dfbbb84 Here it is:", b"", b"made.txt")
+    found, verdict = decode("aider", *BANNER, b"", b"Here", b"Tokens: 2 sent, 7 received.", *work)
+    assert [event.path for event in found if isinstance(event, events.FileChanged)] == ["made.txt"]
+    assert (verdict.status, verdict.reply) == (Status.COMPLETED, "Here")
+
+
+def test_an_api_that_fails_when_aider_asks_again_fails_the_turn() -> None:
+    lines = (b"", b"Here", b"Tokens: 2 sent, 7 received.", b"", b"litellm.RateLimitError: slow down", b"")
+    _, verdict = decode("aider", *BANNER, *lines)
+    assert (verdict.status, verdict.class_) == (Status.FAILED, Class.RATE_LIMIT)

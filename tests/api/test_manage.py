@@ -31,7 +31,14 @@ def test_an_added_agent_resolves_and_needs_no_trust(root: Root) -> None:
 def test_an_agent_that_would_not_resolve_is_not_kept(root: Root) -> None:
     with pytest.raises(BeamError):
         manage.add(root.world, "mine", AgentSettings())
-    assert not (root.world.home.root / "agents/mine/agent.json").exists()
+    assert root.world.home.agents() == []
+
+
+def test_what_an_agent_left_here_before_stays_when_adding_it_again_fails(root: Root) -> None:
+    root.put("mine")
+    with pytest.raises(BeamError):
+        manage.add(root.world, "mine", AgentSettings())
+    assert len(root.boxes("mine")["new"]) == 1
 
 
 def test_a_change_that_would_not_resolve_is_taken_back(root: Root) -> None:

@@ -37,6 +37,7 @@ def test_messages_are_taken_in_order_one_at_a_time_and_answered(root: Root) -> N
     root.clock.sleep(2)
     outcome = mailbox.reply(root.world, root.place("box"), first.id, "yes", failed=False)
     assert (outcome.status, outcome.reply, outcome.duration_s, outcome.via) == (Status.COMPLETED, "yes", 2.0, "mailbox")
+    assert [event.text for event in root.events("box") if isinstance(event, events.Text)] == ["yes"]
     assert len(root.boxes("asker")["new"]) == 1
     assert recv(root) == second.id
     assert reply(root, second.id) == (Status.COMPLETED, 0)

@@ -56,8 +56,11 @@ def test_a_message_has_only_what_its_file_has():
 
 
 def test_durations_of_beam_yaml_may_be_text_and_nothing_else_of_that_kind():
-    agent = schemas.schema("beam.yaml")["$defs"]["AgentSettings"]["properties"]
+    schema = schemas.schema("beam.yaml")["$defs"]
+    agent = schema["AgentSettings"]["properties"]
 
+    assert schema["BeamYaml"]["properties"].keys() == set(config_file._KEYS)
+    assert {"type": "string"} in schema["Policy"]["properties"]["backoff"]["anyOf"]
     assert schemas.DURATIONS == config_file._DURATIONS
     assert agent["timeout"]["anyOf"] == [{"type": "number"}, {"type": "null"}, {"type": "string"}]
     assert agent["budget_usd"]["anyOf"] == [{"type": "number"}, {"type": "null"}]

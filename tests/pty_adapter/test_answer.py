@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from beam.agents.claude.screen import profile as CLAUDE
 from beam.agents.codex.screen import profile as CODEX
 from beam.agents.profile import Profile
@@ -51,7 +52,9 @@ def test_an_agents_own_prompt_signs_in_the_answer_stay() -> None:
 
 def test_rows_that_fill_the_width_are_joined_and_others_stay() -> None:
     long = "● " + "word " * 10 + "words"
-    assert conversation("❯ what is it", long, "  continues", "  short", "  rows") == f"{long[2:]} continues\nshort\nrows"
+    assert (
+        conversation("❯ what is it", long, "  continues", "  short", "  rows") == f"{long[2:]} continues\nshort\nrows"
+    )
 
 
 def test_lists_and_code_are_not_joined() -> None:

@@ -11,14 +11,42 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from beam.pty_adapter.screen import Screen, View
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam.pty_adapter.screen import Screen, View
+
 RECORDINGS = sorted((Path(__file__).parents[1] / "recordings" / "pty").glob("*.raw"))
-PARTS = [b"\x1b[", b"\x1b]", b"\x1bP", b"\x1b", b"\\", b"\x07", b"?", b">", b";", b":", b"2004", b"1049", b"9", b"h", b"l"]
+PARTS = [
+    b"\x1b[",
+    b"\x1b]",
+    b"\x1bP",
+    b"\x1b",
+    b"\\",
+    b"\x07",
+    b"?",
+    b">",
+    b";",
+    b":",
+    b"2004",
+    b"1049",
+    b"9",
+    b"h",
+    b"l",
+]
 PARTS += [b"m", b"H", b"J", b"K", b"L", b"M", b"r", b"b", b"S", b"T", b"P", b"@", b"X", b"u", b"s", b"c", b"n", b"4:3m"]
-PARTS += [b"38:2::1:2:3m", b"48;5;999m", b"99999999999", b"\n", b"\r", b"\t", b"\b", b"\x0e", "日本e\u0301🙂".encode(), b"text"]
+PARTS += [
+    b"38:2::1:2:3m",
+    b"48;5;999m",
+    b"99999999999",
+    b"\n",
+    b"\r",
+    b"\t",
+    b"\b",
+    b"\x0e",
+    "日本e\u0301🙂".encode(),
+    b"text",
+]
 
 
 def shown(data: bytes, columns: int = 20, rows: int = 6) -> Screen:
@@ -57,7 +85,10 @@ def test_no_bytes_raise_or_leave_the_screen(data: bytes) -> None:
 def test_what_is_kept_stays_bounded() -> None:
     screen = Screen(20, 4, scrollback=50)
     for number in range(3000):
-        screen.feed(b"\x1b7\x1b[38;2;%d;%d;7m%s\x1b]9;x\x07\x1b[6n\x1b[?%dh\r\n" % (number % 256, number % 99, "字".encode(), number))
+        screen.feed(
+            b"\x1b7\x1b[38;2;%d;%d;7m%s\x1b]9;x\x07\x1b[6n\x1b[?%dh\r\n"
+            % (number % 256, number % 99, "字".encode(), number)
+        )
     assert len(screen.lines()) <= 54
     assert len(screen.take_signals()) <= 1000 and len(screen.take_replies()) <= 16 * 1024
     assert len(screen._actions) <= 2100 and len(screen.modes) <= 257

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+
 from beam.errors import NotFoundError
 from beam.process import spawn
 from beam.pty_adapter.screen import Screen

@@ -6,15 +6,31 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from beam.pty_adapter.tokenizer import KEPT_CHARACTERS, Sequence, Tokenizer, controls, read
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam.pty_adapter.tokenizer import KEPT_CHARACTERS, Sequence, Tokenizer, controls, read
+
 RECORDINGS = sorted((Path(__file__).parents[1] / "recordings" / "pty").glob("*.raw"))
-PIECES = (
-    [b"\x1b", b"[", b"]", b"P", b"_", b"\\", b"\x07", b"m", b"1", b";", b":", b"a", b"?", b"(", b"\xff", b"\x18", b"\n"]
-    + [b"\xc2\x9c", b"\xe2\x94\x80", b"\x1b[31m", b"\x1b]0;title\x07", b"\x1bPq\x1b\\", b"\xe2", b" ", b"$", b"~"]
-)
+PIECES = [
+    b"\x1b",
+    b"[",
+    b"]",
+    b"P",
+    b"_",
+    b"\\",
+    b"\x07",
+    b"m",
+    b"1",
+    b";",
+    b":",
+    b"a",
+    b"?",
+    b"(",
+    b"\xff",
+    b"\x18",
+    b"\n",
+] + [b"\xc2\x9c", b"\xe2\x94\x80", b"\x1b[31m", b"\x1b]0;title\x07", b"\x1bPq\x1b\\", b"\xe2", b" ", b"$", b"~"]
 hostile = st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join) | st.binary(max_size=60)
 
 
@@ -23,7 +39,13 @@ def units(tokens: Iterable[str]) -> list[object]:
     found: list[object] = []
     for token in tokens:
         text = token[0] >= " " and not "\x7f" <= token[0] <= "\x9f"
-        if text and found and isinstance(found[-1], str) and found[-1][0] >= " " and not "\x7f" <= found[-1][0] <= "\x9f":
+        if (
+            text
+            and found
+            and isinstance(found[-1], str)
+            and found[-1][0] >= " "
+            and not "\x7f" <= found[-1][0] <= "\x9f"
+        ):
             found[-1] += token
         else:
             found.append(read(token) if token[0] == "\x1b" else token)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from beam.agents.bash import profile as BASH
 from beam.agents.claude.screen import profile as CLAUDE
 from beam.agents.codex.screen import profile as CODEX
 from beam.agents.profile import GENERIC, Profile
 from beam.pty_adapter.screen import Signal, View
 from beam.pty_adapter.turn_end import MOVES, IllegalMoveError, State, TurnEnd
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.pty_adapter.replayed import Replay
 
 RULE = "─" * 100
@@ -231,7 +232,11 @@ VIEWS = [
 SIGNALS = [Signal(7501, "state=working"), Signal(7501, "state=done"), Signal(7501, "state=blocked"), Signal(133, "A")]
 
 
-@given(st.lists(st.sampled_from(VIEWS) | st.sampled_from(SIGNALS) | st.sampled_from(["told", "done", "answer"]), max_size=60))
+@given(
+    st.lists(
+        st.sampled_from(VIEWS) | st.sampled_from(SIGNALS) | st.sampled_from(["told", "done", "answer"]), max_size=60
+    )
+)
 def test_no_order_of_events_makes_an_illegal_move_or_an_end_at_a_dialog(steps: list[object]) -> None:
     end = ready()
     seen = [end.state]

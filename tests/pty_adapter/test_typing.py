@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+
 from beam.agents.claude.screen import profile as CLAUDE
 from beam.agents.profile import Profile
 from beam.agents.python import profile as PYTHON

@@ -87,7 +87,12 @@ class Tui:
         self.echo(text)
 
     def garbage(self, text: str) -> None:
-        os.write(1, b"\xff\xfe\xc3\x28\x1b[999999999;;;;m\x1bP+q\x1b]52;c;" + os.urandom(50_000).replace(b"\x1b", b"") + b"\x07")
+        os.write(
+            1,
+            b"\xff\xfe\xc3\x28\x1b[999999999;;;;m\x1bP+q\x1b]52;c;"
+            + os.urandom(50_000).replace(b"\x1b", b"")
+            + b"\x07",
+        )
         os.write(1, b"\x1b[>4;?m\x1b[?4m\x1b(B\x0f\x1b[m\x1b[r\x1b[4l\x1b[?6l\x1b[?7h")
         self.echo(text)
 

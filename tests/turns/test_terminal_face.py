@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
+
 from beam import events
 from beam.agents.base import Host, Launch, Turn, Verdict
 from beam.agents.claude.screen import profile as CLAUDE
@@ -22,7 +24,6 @@ from beam.limits import DEFAULT
 from beam.outcome import Class, Status
 from beam.turns import terminal
 from beam.turns.stop import Stop
-from msgspec import structs
 from tests.support import tui
 
 pytestmark = pytest.mark.acceptance

@@ -86,22 +86,30 @@ class Text:
             self._retries += 1
             why, self._trouble = " ".join(self._trouble), []
             return self._heard.retrying(why or text, attempt=self._retries)
-        if self._trouble or (_ERROR.match(text) and not any(self._answer)):
+        if self._trouble or (_ERROR.match(text) and (self._heard.ended or not any(self._answer))):
+            self._heard.ended = ""
             self._trouble.append(text)
             return []
         if _CUT_OFF in text:
             self._heard.ended = "length"
             return [events.Notice(text=text, code="truncated")]
-        if not any(self._answer):
-            if found := _EDITED.match(text):
-                return [events.FileChanged(path=found[1])]
-            if _TALK.match(text):
-                return [events.Notice(text=text, code="aider")]
-            if not text:
-                return []
+        return self._works(text) if self._heard.ended else self._says(text)
+
+    def _says(self, text: str) -> list[Event]:
+        if not any(self._answer) and (not text or _TALK.match(text)):
+            return [events.Notice(text=text, code="aider")] if text else []
         piece = f"\n{text}" if self._answer else text
         self._answer.append(text)
         return [events.TextDelta(text=piece)] if piece else []
+
+    def _works(self, text: str) -> list[Event]:
+        """What aider does with an answer. It may ask its model again then, and this is the next answer's beginning."""
+        if found := _EDITED.match(text):
+            return [events.FileChanged(path=found[1])]
+        if _TALK.match(text):
+            return [events.Notice(text=text, code="aider")]
+        self._answer.append(text)
+        return []
 
     def _answered(self, found: re.Match[str]) -> list[Event]:
         heard, self._trouble = self._heard, []

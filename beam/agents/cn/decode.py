@@ -33,7 +33,7 @@ class Text:
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """The verdict: an answer, exit code 0 and no failure on stderr together are the proof."""
         heard = Heard(name="cn", model=self._turn.model, nameless=True)
-        text = "\n".join(self._lines).strip("\n")
+        text = "\n".join(self._lines)
         wrapped = native(text.encode()) if text.startswith("{") else None
         if wrapped is not None and string(wrapped.value, "status") == "success" and "response" in wrapped.value:
             text = string(wrapped.value, "response")
@@ -41,7 +41,7 @@ class Text:
         bodies: list[Event] = []
         if failure:
             heard.failure = Failure(class_of(None, failure), failure)
-        elif text:
+        elif text.strip():
             bodies += heard.text(text)
             heard.ended = "stop" if exit.code == 0 else ""
         more, found = verdict(self._turn, exit, heard)

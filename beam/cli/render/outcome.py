@@ -21,6 +21,7 @@ _HINTS = {
     "overloaded": "try again later",
     "unknown": "look at what it did (beam log {agent}), then: beam queue retry {id}",
     "timeout": "beam queue retry {id}, or send it with a longer --timeout",
+    "deadline": "beam queue retry {id}, or send it with a longer --deadline",
     "truncated": "send `go on`, or ask for less",
 }
 
@@ -158,7 +159,8 @@ def diagnosis(outcome: Outcome) -> str:
         line += f": {outcome.reason}"
     elif outcome.denials:
         line += f": {', '.join(dict.fromkeys(denial.tool for denial in outcome.denials))}"
-    hint = _HINTS.get(outcome.class_ or "") or _HINTS.get(outcome.status)
+    word = "deadline" if outcome.status == "timeout" and outcome.turn is None else str(outcome.status)
+    hint = _HINTS.get(outcome.class_ or "") or _HINTS.get(word)
     return (
         f"{line}; {hint.format(agent=outcome.agent, id=outcome.message_id)}"
         if hint

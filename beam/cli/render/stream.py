@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections.abc import Iterable
 from typing import TextIO
+
+from msgspec import Struct
 
 from beam import durations, events
 from beam.cli.context import is_colourful, is_terminal
-from beam.cli.render import team
-from beam.cli.render.text import one_line, safe_json, write
+from beam.cli.render import calls, team
+from beam.cli.render.calls import Calls
+from beam.cli.render.text import ascii_only, cells, cut, flat, safe_json, visible, write
 from beam.events import AnyEvent
 
 _COLOURS = (36, 33, 35, 32, 34, 96, 93, 95)
 _WIDTH_IN_A_PIPE = 200
+_NARROW = 100
+_LONGEST_NAME = 24
+_SESSION = re.compile(r"@session-([0-9a-f]{4})[0-9a-f]*$")
+_MOMENT = re.compile(r"/\d+$")
+
+
+class Said(Struct, frozen=True):
+    """One line without its head: `tail` stays whole when the text is cut."""
+
+    mark: str
+    text: str
+    tail: str = ""
 
 
 class Stream:
-    """Prints events to a stream: aligned and coloured for a person, whole as JSON."""
+    """Prints events to a stream: aligned and coloured for a person, whole as JSON. A line that was cut ends with the
+    id of its event (`short_id`)."""
 
     def __init__(self, stream: TextIO, *, as_json: bool, plain: bool = False) -> None:
         self._stream = stream
@@ -25,46 +43,123 @@ class Stream:
         self._terminal = is_terminal(stream)
         self._colourful = is_colourful(stream) and not plain
         self._colours: dict[str, int] = {}
-        self._tools: dict[str, str] = {}
+        self._calls = Calls()
         self._silent: set[str] = set()
+        self._threads: dict[str, int] = {}
+        self._working: dict[str, str] = {}
         self._name_width = 8
+
+    def batch(self, batch: Iterable[AnyEvent]) -> None:
+        """Prints events that came together, their names in one column."""
+        found = list(batch)
+        if not self._json:
+            self._widen(found)
+        for event in found:
+            self.event(event)
 
     def event(self, event: AnyEvent) -> None:
         """Prints one event; those that only carry bookkeeping are not for people."""
         if self._json:
             write(self._stream, safe_json(events.encode(event).decode(), self._stream) + "\n")
             return
-        line = self._line(event)
-        if line is not None:
-            write(self._stream, line + "\n")
+        for call in self._calls.before(event):
+            self._print(call, Said("⚙", calls.what(call)))
+        said = self._said(event)
+        if said is not None:
+            self._print(event, said)
+
+    def tick(self, now: str) -> None:
+        """It is that time (RFC 3339): the calls that last are told."""
+        for call in self._calls.due(now):
+            self._print(call, Said("⚙", calls.what(call)))
+
+    def end(self) -> None:
+        """Nothing comes any more: the calls that did not return are told, and everything is out."""
+        for call in self._calls.rest():
+            self._print(call, Said("⚙", calls.what(call)))
+        self.flush()
 
     def flush(self) -> None:
         """Everything printed so far is out."""
         self._stream.flush()
 
-    def _line(self, event: AnyEvent) -> str | None:
-        said = self._say(event)
+    def whole(self, event: AnyEvent) -> None:
+        """Prints all of an event's text, over as many lines as it has."""
+        if self._json:
+            self.event(event)
+            return
+        call = self._calls.returned(event) if isinstance(event, events.ToolReturned) else None
+        said = self._said(event)
         if said is None:
-            return None
-        mark, text = said
-        mark = mark.translate(team.ASCII) if self._ascii else mark
-        agent = event.agent.replace("@session-", "@")
-        self._name_width = min(24, max(self._name_width, len(agent)))
-        name = one_line(agent, 24).ljust(self._name_width)
-        head = f"{event.ts[11:19]} "
-        width = shutil.get_terminal_size((80, 24)).columns if self._terminal else _WIDTH_IN_A_PIPE
+            return
+        text = f"{said.text} {said.tail}".rstrip()
+        if call is not None and isinstance(event, events.ToolReturned):
+            text = f"{call.name} {bytes(call.input).decode()} {calls.took(call, event)}\n{event.output}"
+        shown = f"{event.ts[11:19]} {_name(event)} {said.mark} {visible(text)}"
+        write(self._stream, (ascii_only(shown) if self._ascii else shown) + "\n")
+
+    def _widen(self, batch: Iterable[AnyEvent]) -> None:
+        longest = max((cells(flat(_name(event))) for event in batch), default=0)
+        self._name_width = min(_LONGEST_NAME, max(self._name_width, longest))
+
+    def _print(self, event: AnyEvent, said: Said) -> None:
+        self._widen((event,))
+        fit = ascii_only if self._ascii else str
+        mark = said.mark.translate(team.ASCII) if self._ascii else said.mark
+        columns = shutil.get_terminal_size((80, 24)).columns if self._terminal else _WIDTH_IN_A_PIPE
+        when = f"{event.ts[11:19]} "
+        name = cut(fit(flat(_name(event))), self._name_width)
+        name += " " * (self._name_width - cells(name))
         indent = "  " if getattr(event, "parent", None) else ""
-        body = f"{indent}{mark} {one_line(text, max(20, width - len(head) - len(name) - len(indent) - 4))}"
+        room = max(20, columns - len(when) - cells(name) - len(indent) - cells(mark) - 2)
+        text, tail = fit(flat(said.text)), fit(said.tail)
+        if cells(text) + len(tail) + bool(tail) > room:
+            tail = f"{tail} {short_id(event)}".lstrip()
+            text = fit(cut(text, max(8, room - len(tail) - (3 if self._ascii else 1))))
+        tail = f" {tail}" if tail else ""
         if not self._colourful:
-            return f"{head}{name} {body}"
+            write(self._stream, f"{when}{name} {indent}{mark} {text}{tail}\n")
+            return
         colour = self._colours.setdefault(event.agent, _COLOURS[len(self._colours) % len(_COLOURS)])
-        return f"\x1b[2m{head}\x1b[0m\x1b[{colour}m{name}\x1b[0m {body}"
+        loud = {"✗": 31, "!": 31, "†": 31, "?": 33}.get(said.mark[:1])
+        mark = f"\x1b[{loud}m{mark}\x1b[0m" if loud else f"\x1b[{colour}m{mark}\x1b[0m"
+        body = f"{text}\x1b[2m{tail}\x1b[0m" if tail else text
+        write(self._stream, f"\x1b[2m{when}\x1b[0m\x1b[{colour}m{name}\x1b[0m {indent}{mark} {body}\n")
+
+    def _said(self, event: AnyEvent) -> Said | None:
+        match event:
+            case events.ToolReturned() if event.call_id not in self._silent or event.is_error:
+                return self._returned(event)
+            case events.MemberWorking():
+                self._working[event.agent] = event.ts
+            case events.MemberIdle():
+                seconds = calls.seconds_between(self._working.pop(event.agent, ""), event.ts)
+                said = team.say(event)
+                return said and Said(*said, f"{durations.show(seconds)}" if seconds is not None else "")
+            case events.MailSent(kind="message"):
+                said = team.say(event)
+                return said and Said(said[0] + self._thread(" ".join(sorted((event.sender, event.to)))), said[1])
+        said = self._say(event)
+        return Said(*said) if said is not None else None
+
+    def _thread(self, thread: str) -> str:
+        """The number of a conversation in this stream."""
+        return str(self._threads.setdefault(thread, len(self._threads) + 1))
+
+    def _returned(self, event: events.ToolReturned) -> Said:
+        call = self._calls.returned(event)
+        about = calls.what(call) if call is not None else "tool"
+        if not event.unfinished:
+            about = cut(flat(about), 40) + (f" → {event.output}" if event.output.strip() else "")
+        mark = "✗" if event.is_error or event.unfinished else "✓"
+        text = f"{about}: the turn ended first" if event.unfinished else about
+        return Said(mark, text, calls.took(call, event) if call is not None else "")
 
     def _say(self, event: AnyEvent) -> tuple[str, str] | None:
         match event:
             case events.MessageQueued():
-                way = "→" if event.kind != "reply" else "↩"
-                return way, f"{event.sender}: {event.text}"
+                number = self._thread(event.thread) if event.thread and event.sender != "human" else ""
+                return ("←" if event.kind != "reply" else "↩") + number, f"{event.sender}: {event.text}"
             case events.SessionStarted():
                 return "·", f"new session {event.session_id}" + (f" ({event.model})" if event.model else "")
             case events.SessionLost():
@@ -88,13 +183,8 @@ class Stream:
                 self._colours[event.agent] = team.COLOURS[event.colour]
                 return team.say(event)
             case events.ToolCalled():
-                self._tools[event.call_id] = event.name
-                return "⚙", f"{event.name} {bytes(event.input).decode()}"
-            case events.ToolReturned():
-                name = self._tools.pop(event.call_id, "tool")
-                if event.unfinished:
-                    return "✗", f"{name}: the turn ended first"
-                return ("✗" if event.is_error else "✓"), f"{name}: {event.output}"
+                self._calls.called(event)
+                return None
             case events.FileChanged():
                 return "✎", f"{event.kind} {event.path}"
             case events.PlanUpdated():
@@ -131,11 +221,27 @@ class Stream:
         return team.say(event)
 
     def _finished(self, event: events.TurnFinished) -> tuple[str, str]:
-        figures = [
+        words = [
+            f"{event.status} ({event.class_})" if event.class_ else str(event.status),
             durations.show(event.duration_s) if event.duration_s is not None else "",
             f"${event.cost_usd:.4f}" if event.cost_usd is not None else "",
         ]
         mark = "■" if event.exit_code == 0 else "✗"
-        class_ = f" ({event.class_})" if event.class_ else ""
         reason = f": {event.reason}" if event.reason else ""
-        return mark, f"{event.status}{class_} {' '.join(figure for figure in figures if figure)}{reason}"
+        return mark, " ".join(filter(None, words)) + reason
+
+
+def _name(event: AnyEvent) -> str:
+    return _SESSION.sub(r"@\1", event.agent).replace("@session-", "@")
+
+
+def short_id(event: AnyEvent) -> str:
+    """Five characters that name an event, the same whenever and from whichever source it is told."""
+    import base64
+    import hashlib
+
+    key = _MOMENT.sub("", getattr(event, "key", ""))
+    if not key:
+        tag = str(event.__struct_config__.tag)
+        key = f"{tag}/{event.agent}/{event.ts}/{event.seq}/{getattr(event, 'call_id', '')}"
+    return base64.b32encode(hashlib.sha256(key.encode()).digest())[:5].decode().lower()

@@ -131,7 +131,7 @@ def say(event: AnyEvent) -> tuple[str, str] | None:
             about = ", ".join(part for part in (event.kind, event.model, event.backend) if part)
             return "+", f"joined ({about}) {event.prompt}"
         case events.MemberWorking():
-            return "▶", "works" + (f" ({event.why})" if event.why else "")
+            return "▶", "works" + (f" ({event.why})" if event.why not in ("", "transcript") else "")
         case events.MemberIdle():
             reason = "" if event.reason == "available" else f" ({event.reason}) {event.failure}"
             return "■", f"idle{reason} {event.summary}".rstrip()
@@ -181,9 +181,9 @@ def _task(event: AnyEvent) -> tuple[str, str] | None:
 ASCII = str.maketrans(
     dict(
         zip(
-            "→↩▶■●○│┊⚙✓✗✎☐☑☒◧…·↪†↻✉✕▪",
-            "><>#*o||%+x~[xXo..>!@m x*",
-            strict=False,
+            "→←↩▶■●○│┊⚙✓✗✎☐☑☒◧…·↪†↻✉",
+            "><<>#*o|:%vx~[VX/..>!@m",
+            strict=True,
         )
     )
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import unicodedata
 from typing import TextIO
 
 import msgspec
@@ -34,9 +35,53 @@ def safe(text: str, stream: TextIO) -> str:
 
 
 def one_line(text: str, width: int) -> str:
-    """The text on one line of at most that many characters, `…` where it was cut."""
-    flat = " ".join(visible(text).split())
-    return flat if len(flat) <= width else flat[: max(0, width - 1)] + "…"
+    """The text on one line of at most that many columns, `…` where it was cut."""
+    return cut(flat(text), width)
+
+
+def flat(text: str) -> str:
+    """The text on one line, its control characters shown."""
+    return " ".join(visible(text).split())
+
+
+def cut(text: str, width: int) -> str:
+    """As much of a line as fits into that many columns, `…` at the end where something is missing."""
+    if cells(text) <= width:
+        return text
+    if text.isascii():
+        return text[: max(0, width - 1)] + "…"
+    end, used = 0, 1
+    while end < len(text) and used + _cell(text[end]) <= width:
+        used += _cell(text[end])
+        end += 1
+    return text[:end] + "…"
+
+
+def cells(text: str) -> int:
+    """How many columns of a terminal a line takes."""
+    return len(text) if text.isascii() else sum(map(_cell, text))
+
+
+def _cell(char: str) -> int:
+    if char.isascii():
+        return 1
+    if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+_ASCII = str.maketrans(
+    {
+        **dict(zip("…→←↩–—‘’“”•│", ("...", "->", "<-", "<-", "-", "-", "'", "'", '"', '"', "*", "|"), strict=True)),
+        **{chr(0x2400 + code): f"^{chr(code + 64)}" for code in range(32)},
+        "\u2421": "^?",
+    }
+)
+
+
+def ascii_only(text: str) -> str:
+    """The text in ASCII: signs as what is nearest, other characters as escapes (`\\xe9`)."""
+    return text if text.isascii() else text.translate(_ASCII).encode("ascii", "backslashreplace").decode()
 
 
 def write(stream: TextIO, text: str) -> None:

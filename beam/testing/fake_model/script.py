@@ -151,7 +151,8 @@ def load(path: Path) -> Script:
     try:
         value = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"can't read the script {path}: {error}", subject=str(path)) from error
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"can't read the script {path}: {why}", subject=str(path)) from error
     return parse({} if value is None else value, name=str(path))
 
 

@@ -58,6 +58,8 @@ def test_a_lost_session_and_blanked_secrets_are_noted(capsys: pytest.CaptureFixt
 def test_a_diagnosis_names_the_agent_the_class_and_the_next_step() -> None:
     assert diagnosis(outcome(Status.FAILED, Class.AUTH, reason="no key")).startswith("a: failed (auth): no key; log in")
     assert "beam queue retry a-1" in diagnosis(outcome(Status.UNKNOWN))
+    assert diagnosis(outcome(Status.TIMEOUT)).endswith("--timeout")
+    assert diagnosis(outcome(Status.TIMEOUT, turn=None)).endswith("--deadline")
     assert diagnosis(outcome(Status.CANCELLED, reason="stopped by x")) == "a: cancelled: stopped by x [a-1]"
 
 

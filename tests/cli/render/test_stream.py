@@ -8,6 +8,7 @@ import msgspec
 
 from beam import events
 from beam.cli.render.stream import Stream
+from beam.outcome import Status
 
 HEAD = {"seq": 1, "ts": "2026-01-02T03:04:05.000000Z", "agent": "a", "turn": 1, "message_id": "a-1"}
 
@@ -41,6 +42,14 @@ def test_a_tools_return_names_the_tool() -> None:
         "✗ tool: x",
         "✗ tool: the turn ended first",
     ]
+
+
+def test_an_end_says_the_figures_that_are_known() -> None:
+    shown = lines(
+        events.TurnFinished(attempt=1, status=Status.COMPLETED, duration_s=2.0, cost_usd=0.5),
+        events.TurnFinished(attempt=1, status=Status.UNKNOWN, reason="gone", exit_code=8),
+    )
+    assert [line[18:] for line in shown] == ["■ completed 2s $0.5000", "✗ unknown: gone"]
 
 
 def test_a_line_in_a_pipe_has_a_bound() -> None:

@@ -1,0 +1,68 @@
+"""What was used: by agent and model, from the folds; what no model is known of is not lost, and the sum is of all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from beam import events
+from beam.api import usage
+from beam.api.usage import UsageLine
+from beam.outcome import Status, Usage
+from beam.state import State, Sum, Totals, apply
+from tests.support.world import Root
+
+A_THOUSAND = Usage(input_tokens=1000, output_tokens=10)
+
+
+def finished(model: str | None, cost_usd: float | None, turn: int | None) -> events.Event:
+    body = events.TurnFinished(status=Status.COMPLETED, model=model, usage=A_THOUSAND, cost_usd=cost_usd)
+    return events.stamp(body, seq=turn or 1, ts="t", agent="a", turn=turn, message_id="a-1")
+
+
+def totals(*turns: tuple[str | None, float | None]) -> Totals:
+    state = State()
+    for number, (model, cost_usd) in enumerate(turns, 1):
+        apply(state, finished(model, cost_usd, number))  # type: ignore[arg-type]
+    return state.totals
+
+
+def test_turns_are_summed_by_model_and_those_without_one_are_not_lost() -> None:
+    found = usage.shares(totals(("opus", 0.5), ("haiku", None), ("opus", 0.25), (None, 0.125)))
+    assert {model: (share.turns, share.cost_usd) for model, share in found.items()} == {
+        "haiku": (1, None),
+        "opus": (2, 0.75),
+        None: (1, 0.125),
+    }
+    assert found["opus"].usage == Usage(input_tokens=2000, output_tokens=20)
+    assert found[None].usage == A_THOUSAND
+
+
+def test_totals_of_a_snapshot_that_knew_no_models_count_without_one() -> None:
+    before = Totals(turns=3, usage=A_THOUSAND, cost_usd=1.0)
+    assert usage.shares(before) == {None: Sum(turns=3, usage=A_THOUSAND, cost_usd=1.0)}
+
+
+def test_the_lines_are_of_every_agent_and_lane_and_the_last_is_the_sum(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    for agent, model in (("worker", "opus"), ("other", "opus")):
+        holder = root.hold(agent)
+        body = events.TurnFinished(status=Status.COMPLETED, model=model, usage=A_THOUSAND, cost_usd=0.5)
+        holder.record(body, turn=1, message_id="m-1")
+        holder.release()
+    found = usage.lines(root.world, ["worker", "other", "box"])
+    assert [(line.agent, line.model, line.turns, line.cost_usd) for line in found] == [
+        ("worker", "opus", 1, 0.5),
+        ("other", "opus", 1, 0.5),
+        (None, None, 2, 1.0),
+    ]
+
+
+def test_a_journal_that_cannot_be_read_is_said_and_not_counted(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    root.hold("worker").release()
+    (segment,) = root.place("worker").journal.glob("*.jsonl")
+    segment.write_bytes(b"junk\n" + segment.read_bytes())
+    worker, total = usage.lines(root.world, ["worker"])
+    assert isinstance(worker, UsageLine)
+    assert "damaged" in (worker.error or "")
+    assert total.turns == 0

@@ -1,0 +1,60 @@
+"""System calls that fail: the n-th of this process on files under one directory, once or from there on."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BY_PATH = ("open", "rename", "unlink", "mkdir", "listdir", "scandir", "stat")
+BY_HANDLE = ("write", "pwrite", "pread", "fsync", "posix_fallocate")
+
+
+class Faults:
+    """Counts the calls; `at` is the number of the one that fails (from 1), with this errno."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = str(top)
+        self.calls: list[str] = []
+        self.at = 0
+        self.number = 0
+        self.lasts = False
+        self._handles: set[int] = set()
+
+    @contextmanager
+    def counting(self, at: int = 0, number: int = 0, *, lasts: bool = False) -> Iterator[None]:
+        """Inside, calls are counted, and fail as told."""
+        self.calls, self.at, self.number, self.lasts = [], at, number, lasts
+        self._handles = set()
+        with pytest.MonkeyPatch.context() as patch:
+            for name in BY_PATH:
+                patch.setattr(os, name, self._wrapped(name, getattr(os, name)))
+            for name in BY_HANDLE:
+                patch.setattr(os, name, self._wrapped(name, getattr(os, name), by_handle=True))
+            patch.setattr(io, "open", self._wrapped("open", io.open))
+            patch.setattr(fcntl, "flock", self._wrapped("flock", fcntl.flock, by_handle=True))
+            yield
+
+    def _wrapped(self, name: str, real: Callable[..., Any], *, by_handle: bool = False) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            is_ours = args[0] in self._handles if by_handle else self._is_under(args[0] if args else "")
+            if is_ours:
+                self.calls.append(name)
+                count = len(self.calls)
+                if self.at and (count == self.at or (self.lasts and count > self.at)):
+                    raise OSError(self.number, os.strerror(self.number))
+            result = real(*args, **kwargs)
+            if name == "open" and isinstance(result, int):
+                (self._handles.add if is_ours else self._handles.discard)(result)
+            return result
+
+        return call
+
+    def _is_under(self, path: Any) -> bool:
+        return not isinstance(path, int) and os.fsdecode(path).startswith(self.top)
