@@ -199,15 +199,18 @@ def create(home: Home, place: Place | None = None) -> None:
 
 
 def _make_root(root: Path) -> None:
-    if not root.parent.exists():
-        try:
+    try:
+        if not root.parent.exists():
             root.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise _disk_error(error, root.parent, "create") from error
+    except OSError as error:
+        raise _disk_error(error, root.parent, "create") from error
     _make_dirs([root])
     ignore = root / ".gitignore"
-    if ignore.exists():
-        return
+    try:
+        if ignore.exists():
+            return
+    except OSError as error:
+        raise _disk_error(error, ignore, "read") from error
     try:
         with os.fdopen(os.open(ignore, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600), "wb") as file:
             file.write(b"*\n")

@@ -128,6 +128,8 @@ def _load(environ: Mapping[str, str]) -> _Store:
         found = path.stat()
     except FileNotFoundError:
         return _Store()
+    except OSError as error:
+        raise files.disk_error("read", path, error) from error
     if found.st_uid != os.getuid() or found.st_mode & 0o022:
         hint = f"look into it; chmod 600 {path} if it is yours, else remove it and trust anew"
         raise DiskError(f"{path} can be written by other users", hint, subject=str(path))

@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import install, rows_process, rows_read, rows_start, rows_store
+from bench import install, rows_broker, rows_process, rows_read, rows_start, rows_store, rows_watch
 from bench.measure import Bench, Figure
 
 # One function a row; its name is what `--only` takes, its docstring what `--list` says.
@@ -28,10 +28,15 @@ ROWS: tuple[Callable[[Bench], list[Figure]], ...] = (
     rows_store.put,
     rows_store.writers,
     rows_store.append,
+    rows_broker.dispatch,
+    rows_broker.many_agents,
+    rows_broker.idle_broker,
     rows_read.decode_fold,
     rows_read.million,
     rows_read.claude_output,
     rows_read.watch,
+    rows_watch.teams,
+    rows_watch.teams_big,
 )
 _WITH_ACPX = {"version", "no_wait", "cold_send"}
 

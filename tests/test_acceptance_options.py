@@ -139,6 +139,11 @@ def test_a_missing_attachment_or_schema_is_named(beam: Cli) -> None:
     refused(beam("send", "scripted", "hi", "--schema", "absent.json"), 4, "absent.json")
 
 
+def test_a_paused_agents_sender_hears_of_the_deadline_when_it_passes(beam: Cli) -> None:
+    beam("queue", "pause", "scripted")
+    refused(beam("send", "scripted", "hi", "--deadline", "100ms"), 3, "deadline", "nothing ran")
+
+
 @pytest.mark.parametrize("option", ["--timeout", "--deadline"])
 @pytest.mark.parametrize("value", ["soon", "-1s", "", "1y", "nan", "inf"])
 def test_a_duration_that_is_none_is_refused(beam: Cli, option: str, value: str) -> None:

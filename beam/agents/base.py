@@ -180,7 +180,7 @@ class HasTerminal(Protocol):
 class HasHistory(Protocol):
     """An adapter with a history face."""
 
-    history: History
+    transcripts: History
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from beam.api import look
     from beam.api.broker import BrokerStatus
     from beam.api.doctor import Check
+    from beam.api.gc import Collected
     from beam.api.usage import UsageLine
     from beam.api.watch import Placed
     from beam.events import AnyEvent, Event
@@ -242,9 +243,16 @@ class Beam:
         from beam import roots
         from beam.api.watch import watch_roots
 
+        found: list[homes.Home] = []
+        looked = 0.0
+
         def here() -> list[homes.Home]:
-            found = roots.known(self.environ)
-            return found if self.home in found else [self.home, *found]
+            nonlocal found, looked
+            if not looked or self._clock.monotonic() - looked >= 1:
+                looked = self._clock.monotonic()
+                known = roots.known(self.environ)
+                found = known if self.home in known else [self.home, *known]
+            return found
 
         return watch_roots(here, self.world, follow=follow, history=history, teams=teams)
 
@@ -277,6 +285,20 @@ class Beam:
         from beam.api.doctor import damage
 
         return damage(self._existing(agent).journal)
+
+    def gc(
+        self,
+        *,
+        older_than: float = 30 * 86400.0,
+        keep_bytes: int | None = None,
+        dead: bool = False,
+        dry_run: bool = False,
+    ) -> Collected:
+        """Removes what is over and older than that (seconds), then by size; what was removed. Nothing that waits, runs or
+        was given up on (unless `dead`), and nothing of an agent that somebody holds."""
+        from beam.api import gc
+
+        return gc.collect(self.world, older_than=older_than, keep_bytes=keep_bytes, dead=dead, dry_run=dry_run)
 
     def doctor(self) -> list[Check]:
         """Checks of the root, its journals and its agents' CLIs."""

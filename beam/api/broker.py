@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam import __version__, files, home
+from beam import __version__, files, home, roots
 from beam.broker import registry
 from beam.broker.registry import BrokerFile
 from beam.broker.world import World
@@ -44,6 +44,7 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
 def start(world: World, *, cap: int | None, poll: float, poll_only: bool) -> BrokerFile:
     """A detached broker, serving. Raises UsageError if there is one already, UnfinishedError if it does not come up."""
     home.create(world.home)
+    roots.remember(world.home, world.environ)
     log = registry.log_path(world.home)
     _rotate(log)
     argv = [sys.executable, "-m", "beam", "--root", str(world.home.root), "broker", "--poll", f"{poll:g}"]
@@ -188,6 +189,8 @@ def serve(
     import asyncio
 
     from beam.broker import loop
+
+    roots.remember(world.home, world.environ)
 
     def say(text: str) -> None:
         write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} beam broker: {text}\n")

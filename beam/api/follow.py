@@ -122,6 +122,7 @@ def see_that_it_runs(world: World, place: Place) -> bool:
             )
         Requests(holder).look()
         holder.look_at_queue()
+        holder.expire()
     finally:
         started = holder.leave()
     return started

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from beam import config_file, files, home, trust
+from beam import config_file, files, home, roots, trust
 from beam.broker.world import World
 from beam.config import AGENT_JSON, encode_agent_json, parse_agent_json
 from beam.errors import BeamError, NotFoundError, UnfinishedError, UsageError
@@ -45,6 +45,7 @@ def change(world: World, name: str, changes: Mapping[str, str | None]) -> Path:
 def _write(world: World, place: Place, settings: AgentSettings) -> Path:
     is_new = not place.dir.exists()
     home.create(world.home, place)
+    roots.remember(world.home, world.environ)
     data = encode_agent_json(settings)
     path = place.dir / AGENT_JSON
     before = files.read(path) if path.exists() else None

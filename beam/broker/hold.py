@@ -55,6 +55,7 @@ class Holder:
         self.watcher: Watcher = _nobody
         self._lock = lock
         self._seen: set[tuple[str, int]] = set()
+        self._deadlines: dict[tuple[str, int], str | None] = {}
 
     @property
     def state(self) -> State:
@@ -244,6 +245,31 @@ class Holder:
             waiting.append(entry)
         return waiting
 
+    def expire(self) -> None:
+        """Gives up what waited past its deadline: also while a turn runs, and while nothing may be claimed."""
+        before, self._deadlines = self._deadlines, {}
+        for entry in self.queue.entries("new"):
+            key = entry.id, entry.position
+            deadline = before[key] if key in before else self._deadline(entry)
+            self._deadlines[key] = deadline
+            if deadline is None or self.world.clock.now_ns() <= parse_rfc3339(deadline):
+                continue
+            message = self.read(entry)
+            if message is not None and self._is_fresh(entry, message):
+                self.see(entry, message)
+                self._give_up_if_refused(entry, message)
+
+    def _deadline(self, entry: Entry) -> str | None:
+        message = self.read(entry)
+        return message.deadline if message is not None else None
+
+    def _give_up_if_refused(self, entry: Entry, message: Message) -> bool:
+        verdict = failure.refusal(message, self.state, self.world)
+        if verdict is None:
+            return False
+        self.bury(entry, message, *verdict[:2], status=verdict[2], tell=verdict[0] == "expired")
+        return True
+
     def _is_fresh(self, entry: Entry, message: Message) -> bool:
         known = self.state.known.get(message.id)
         if known is None:
@@ -283,11 +309,7 @@ class Holder:
         Raises DiskError where there is no room for an outcome; then it waits.
         """
         message = self.read(entry)
-        if message is None or not self._is_fresh(entry, message):
-            return None
-        verdict = failure.refusal(message, self.state, self.world)
-        if verdict is not None:
-            self.bury(entry, message, *verdict[:2], status=verdict[2], tell=verdict[0] == "expired")
+        if message is None or not self._is_fresh(entry, message) or self._give_up_if_refused(entry, message):
             return None
         self.reserve.make()
         reached("claim.before")
@@ -330,8 +352,12 @@ class Holder:
             def record(body: Event, *, sync: bool = False) -> Event:
                 return self.record(body, turn=order.turn, message_id=message.id, sync=sync)
 
+            def look() -> None:
+                Requests(self).look()
+                self.expire()
+
             try:
-                return await run(order, record, stop, self.world.clock, Requests(self).look)
+                return await run(order, record, stop, self.world.clock, look)
             except DiskError as error:
                 return self._cut_short(message, order.turn, error)
 

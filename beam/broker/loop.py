@@ -126,7 +126,8 @@ class Broker:
 
     def _pause_s(self) -> float:
         """Seconds until the next look, if nothing happens."""
-        due = min((served.look_at for served in self.served.values() if not served.is_busy), default=math.inf)
+        idle = (served for served in self.served.values() if not served.is_busy)
+        due = min((max(served.look_at, served.not_before) for served in idle), default=math.inf)
         return max(0.0, min(self.poll, due - self.world.clock.monotonic()))
 
     def _see_what_changed(self) -> None:
@@ -193,6 +194,8 @@ class Broker:
             holder.release()
             return None
         waiting = holder.look_at_queue()
+        if holder.is_held_back():
+            holder.expire()
         served.trouble = ""
         if not waiting:
             return None

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from beam.cli.group import App
+
+if TYPE_CHECKING:
+    import subprocess
 
 app = App("For authors of adapters and tests: a scripted model, recordings decoded, JSON Schemas.")
 
@@ -77,9 +80,6 @@ def _serve(url: str, variables: Mapping[str, str]) -> None:
 def _run(command: list[str], environ: Mapping[str, str]) -> int:
     """The command's exit code, 128 + n where signal n ended it; SIGTERM and SIGHUP are passed on to it."""
     import signal
-    import subprocess
-
-    from beam.errors import NotFoundError
 
     children: list[subprocess.Popen[bytes]] = []
     early: list[int] = []
@@ -89,22 +89,33 @@ def _run(command: list[str], environ: Mapping[str, str]) -> int:
         for child in children:
             child.send_signal(number)
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, pass_on)
+    before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
-        child = subprocess.Popen(command, env=environ)
+        child = _started(command, environ)
+        children.append(child)
+        for missed in early:
+            child.send_signal(missed)
+        while True:
+            try:
+                code = child.wait()
+            except KeyboardInterrupt:  # the terminal sent it to the command too, which decides
+                continue
+            return 128 - code if code < 0 else code
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _started(command: list[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    import subprocess
+
+    from beam.errors import NotFoundError
+
+    try:
+        return subprocess.Popen(command, env=environ)
     except OSError as error:
         hint = "give a program of PATH, or its path"
         raise NotFoundError(f"can't run {command[0]}: {error.strerror}", hint, subject=command[0]) from error
-    children.append(child)
-    for missed in early:
-        child.send_signal(missed)
-    while True:
-        try:
-            code = child.wait()
-        except KeyboardInterrupt:  # the terminal sent it to the command too, which decides
-            continue
-        return 128 - code if code < 0 else code
 
 
 @app.verb()

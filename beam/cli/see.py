@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -12,6 +13,11 @@ from beam.cli.context import context
 from beam.cli.group import App
 from beam.cli.render.text import write_json
 from beam.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from beam.api import Beam
+    from beam.cli.render.stream import Line
+    from beam.teams.watch import Teams
 
 app = App()
 
@@ -29,12 +35,15 @@ def watch(
     types: list[str] | None = typer.Option(None, "--type", metavar="P", help="Only events like this: 'task.*'."),
     stuck: str | None = typer.Option(None, "--stuck", metavar="D", help="Print who waits longer than D, and end."),
     claude_home: list[str] | None = typer.Option(None, "--claude-home", metavar="DIR", help="Claude Code's directory."),
+    every: bool = typer.Option(False, "--all", help="All agents of every root that you have."),
+    event: str | None = typer.Option(None, "--event", metavar="ID", help="Print this event whole, and end."),
     after: str | None = typer.Option(None, "--after", metavar="CURSOR", help="Go on where this cursor stopped."),
     plain: bool = typer.Option(False, "--plain", help="No colour, ASCII only."),
     as_json: bool = typer.Option(False, "--json", help="Print events as JSON Lines."),
-) -> None:
+) -> int:
     """Print what all agents of this root and your Claude teams do, as it happens.
 
+    A line that was cut ends with its event's id: `beam watch --event ID` prints it whole.
     --after names a cursor, which beam keeps: started again with it, watch goes on without gap or repeat.
     """
     from beam.api.cursor import open_cursor
@@ -47,11 +56,14 @@ def watch(
     call = context(ctx)
     if stuck is not None:
         _stuck(parse(stuck), team or (), claude_home or (), as_json=as_json)
-        return
+        return 0
+    if every and agent:
+        raise UsageError("--all and names of agents don't go together", "--agent NAME picks one of all")
     stream = Stream(sys.stdout, as_json=as_json, plain=plain)
     cursor = open_cursor(after, os.environ) if after is not None else None
     seconds = parse(since) if since is not None else None
     begin = since_time(seconds) if seconds is not None else cursor.since if cursor is not None else ""
+    now = now or event is not None
     history = now or begin != ""
     names = [call.beam.agent(name).agent for name in agent or []]
     wanted = Wanted(agents=tuple(member or ()), teams=tuple(team or ()), types=tuple(types or ()))
@@ -61,24 +73,40 @@ def watch(
         from_when = begin if begin or not now else _EVER
         live = teams(os.environ, claude_homes=claude_home or (), since=from_when, also=[journals])
     if not now and not as_json:
-        call.note(f"watching {call.beam.home.root} and your Claude teams; ^C ends it")
+        call.note(f"watching {'all roots' if every else call.beam.home.root} and your Claude teams; ^C ends it")
     try:
-        for batch in call.beam.stream(agents=names, follow=not now, history=history, teams=live):
-            fitting = [event for event in batch if wanted.fits(event) and not (event.seq and event.ts < begin)]
+        for batch in _batches(call.beam, names, live, follow=not now, history=history, every=every):
+            fitting = [one for one in batch if wanted.fits(one.event) and not (one.event.seq and one.event.ts < begin)]
+            if event is not None:
+                return stream.find(fitting, event)
             if cursor is not None:
-                fitting = [event for event in fitting if cursor.passes(event)]
+                fitting = [one for one in fitting if cursor.passes(one.told)]
             stream.batch(fitting)
             if not now:
                 stream.tick(since_time(0))
             stream.flush()
             if cursor is not None:
-                for event in fitting:
-                    cursor.printed(event)
+                for one in fitting:
+                    cursor.printed(one.told)
                 cursor.save()
         stream.end()
     finally:
         if live is not None:
             live.close()
+    return 0
+
+
+def _batches(
+    beam: Beam, names: list[str], teams: Teams | None, *, follow: bool, history: bool, every: bool
+) -> Iterator[list[Line]]:
+    from beam.cli.render.stream import Line
+
+    if every and teams is not None:
+        for placed in beam.stream_all(teams, follow=follow, history=history):
+            yield [Line(one.event, one.home.root if one.home is not None else None) for one in placed]
+        return
+    for batch in beam.stream(agents=names, follow=follow, history=history, teams=teams):
+        yield [Line(event) for event in batch]
 
 
 def _stuck(seconds: float, names: Sequence[str], claude_homes: Sequence[str], *, as_json: bool) -> None:

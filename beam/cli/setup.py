@@ -6,10 +6,10 @@ import sys
 
 import typer
 
-from beam.cli.context import context, is_terminal
+from beam.cli.context import Call, context, is_terminal
 from beam.cli.group import App
 from beam.cli.render.text import write_json
-from beam.errors import ExitCode
+from beam.errors import ExitCode, UsageError
 
 app = App()
 
@@ -43,16 +43,33 @@ def trust(
 @app.verb()
 def doctor(
     ctx: typer.Context,
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object a check."),
+    gc: bool = typer.Option(False, "--gc", help="Remove what is over instead of checking."),
+    older_than: str | None = typer.Option(None, metavar="DURATION", help="With --gc: what is older. Default: 30d."),
+    keep_bytes: str | None = typer.Option(
+        None, metavar="SIZE", help="With --gc: more of it, the oldest first, until the root is no larger (500M, 2G)."
+    ),
+    dead: bool = typer.Option(False, "--dead", help="With --gc: dead letters, too."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="With --gc: say what would be removed."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object a check, or a removed thing."),
 ) -> int:
     """Check the root, its journals and the agents' CLIs.
 
-    Exits 13 if a check failed.
+    Exits 13 if a check failed. With --gc: removes finished --once lanes, old journal segments, logs and what crashes left
+    behind; nothing that waits, runs or was given up on, and nothing of an agent that is held.
     """
+    call = context(ctx)
+    if gc:
+        _collect(call, older_than, keep_bytes, dead=dead, dry_run=dry_run, as_json=as_json)
+        return 0
+    if older_than is not None or keep_bytes is not None or dead or dry_run:
+        raise UsageError("--older-than, --keep-bytes, --dead and --dry-run belong to --gc", "beam doctor --gc --dry-run")
+    return _check(call, as_json=as_json)
+
+
+def _check(call: Call, *, as_json: bool) -> int:
     from beam.cli.errors import complain
     from beam.cli.render.tables import columns
 
-    call = context(ctx)
     checks = call.beam.doctor()
     if as_json:
         for check in checks:
@@ -64,3 +81,35 @@ def doctor(
     if bad:
         complain(f"{len(bad)} check(s) failed: {', '.join(bad)}; see above, and beam log AGENT --verify for a journal")
     return int(ExitCode.CHECK_FAILED) if bad else 0
+
+
+def _collect(
+    call: Call, older_than: str | None, keep_bytes: str | None, *, dead: bool, dry_run: bool, as_json: bool
+) -> None:
+    from beam import durations
+    from beam.cli.render.tables import columns
+
+    collected = call.beam.gc(
+        older_than=durations.parse(older_than or "30d"),
+        keep_bytes=None if keep_bytes is None else _bytes(keep_bytes),
+        dead=dead,
+        dry_run=dry_run,
+    )
+    if as_json:
+        for each in collected.removed:
+            write_json(each)
+    elif collected.removed:
+        rows = [(each.what, str(each.bytes), durations.show(each.age_s), each.path) for each in collected.removed]
+        columns(("WHAT", "BYTES", "AGE", "PATH"), rows, wide=is_terminal(sys.stdout))
+    freed = sum(each.bytes for each in collected.removed)
+    call.note(f"{'would remove' if dry_run else 'removed'} {freed} bytes; {collected.bytes} are left")
+    for name in collected.held:
+        call.note(f"{name} is held and was left alone")
+
+
+def _bytes(text: str) -> int:
+    """A size: bytes, or with K, M, G (powers of 1024)."""
+    number, unit = (text[:-1], text[-1:].upper()) if text[-1:].upper() in ("K", "M", "G") else (text, "")
+    if not (number.isascii() and number.isdigit()):
+        raise UsageError(f"{text[:80]!r} is not a size", "write it like 1000000, 500M or 2G", subject=text[:80])
+    return int(number) * 1024 ** ("KMG".index(unit) + 1 if unit else 0)

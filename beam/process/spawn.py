@@ -173,7 +173,10 @@ class Child:
 
         if self._stdin is None or self._stdin.closed:
             return False
-        return not termios.tcgetattr(self._stdin.fileno())[3] & termios.ICANON
+        try:
+            return not termios.tcgetattr(self._stdin.fileno())[3] & termios.ICANON
+        except termios.error:  # nobody has it open any more
+            return False
 
     def close_stdin(self) -> None:
         """The agent reads end-of-file after what was written."""

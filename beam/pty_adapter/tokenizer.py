@@ -109,10 +109,9 @@ class Tokenizer:
             self._held = "\x1b"
             return ""
         self._add(text[:at])
-        if text[at] == "\x1b":
-            after = at + 2 if text[at + 1] == "\\" else at
-        else:
-            after = at if text[at] in "\x18\x1a" else at + 1
+        after = at if text[at] in "\x18\x1a\x1b" else at + 1
+        if text.startswith("\x1b\\", at):
+            after = at + 2
         if self._length <= KEPT_CHARACTERS:
             done.append("".join(self._pieces) + "\x1b\\")
         self._string, self._pieces = None, []

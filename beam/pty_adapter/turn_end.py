@@ -12,7 +12,8 @@
 
 What decides, strongest first: the agent's own transcript, the state that it tells the terminal (OSC 7501, 133), its
 title, the structure of its screen. A title or a screen counts only after it has been seen at work in this turn, must
-last, and yields to anything stronger that says "working"; silence decides nothing. Sans-I/O: views, signals and seconds go in. Must not know bytes, processes, agents.
+last, and yields to anything stronger that says "working"; silence decides nothing. Sans-I/O: views, signals and seconds
+go in. Must not know bytes, processes, agents.
 """
 
 from __future__ import annotations
@@ -259,12 +260,10 @@ class TurnEnd:
                 return
             if reading.busy and self.state is not State.BUSY:
                 self._move(State.BUSY, now, "screen")
-        if reading.question and not reading.busy and reading.prompt is None and quiet >= UNKNOWN_S:
+        composes = bool(self.profile.prompt) and not self.profile.at_cursor
+        if reading.prompt is None and not reading.busy and quiet >= UNKNOWN_S and (reading.question or composes):
             self._unknown(now)
-        elif not self.profile.at_cursor and self.profile.prompt and quiet >= UNKNOWN_S and not reading.busy:
-            if reading.prompt is None:
-                self._unknown(now)
-        if self.state is State.SENT and now - self._sent_at > ACCEPT_S and not self.profile.at_cursor:
+        elif self.state is State.SENT and now - self._sent_at > ACCEPT_S and not self.profile.at_cursor:
             self._stall(now, f"nothing showed within {ACCEPT_S:.0f} s that the agent took the text")
         elif quiet > self.profile.stall_seconds:
             self._stall(now, f"nothing changed for {self.profile.stall_seconds:.0f} s")
@@ -279,9 +278,9 @@ class TurnEnd:
             return ""
         idle = now - self._idle_since - self._patience
         profile = self.profile
-        if profile.titles_idle and "title" in self._worked and idle >= TITLE_S:
-            if profiles.pattern(profile.titles_idle).search(self._view.title):
-                return "title"
+        title_idle = profile.titles_idle and profiles.pattern(profile.titles_idle).search(self._view.title)
+        if title_idle and "title" in self._worked and idle >= TITLE_S:
+            return "title"
         if idle < SCREEN_S:
             return ""
         if profile.at_cursor:

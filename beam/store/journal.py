@@ -209,7 +209,7 @@ class Journal:
         self.state = segment.state
         for event in segment.events:
             apply(self.state, event)
-        self._open_handle(name)
+        self._go_on_in(name, *self._open_to_append(self.directory / name))
         self._begun = segment.begin
         self._torn = segment.uncovered[0] if segment.uncovered is not None else None
         if segment.torn is not None:
@@ -225,7 +225,7 @@ class Journal:
 
     @staticmethod
     def _decoded(path: Path, begin: int, end: int) -> AnyEvent | None:
-        with files.opened(path) as file:
+        with files.disk("read", path), files.opened(path) as file:
             file.seek(begin)
             try:
                 return events.decode(file.read(end - begin))
@@ -248,13 +248,18 @@ class Journal:
         self._sync()
         reached("repair.noted")
 
-    def _open_handle(self, name: str) -> None:
-        path = self.directory / name
+    @staticmethod
+    def _open_to_append(path: Path) -> tuple[int, int]:
+        """A handle, and the file's size."""
         with files.disk("open", path):
-            self._handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
-            self._size = self._synced = os.fstat(self._handle).st_size
-        self._name = name
-        self._begun = self._size
+            handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+            return handle, os.fstat(handle).st_size
+
+    def _go_on_in(self, name: str, handle: int, size: int) -> None:
+        """Appends go there from now on. What could fail was done before: no event may follow in an older segment."""
+        self.close()
+        self._name, self._handle = name, handle
+        self._size = self._synced = self._begun = size
 
     def _begin_segment(self) -> None:
         now = self._clock.now_ns()
@@ -270,10 +275,14 @@ class Journal:
         temporary = self.directory / f".{name}.tmp"
         files.write_new(temporary, msgspec.json.encode(snapshot) + b"\n")
         reached("segment.written")
-        with files.disk("publish", temporary):
-            temporary.rename(self.directory / name)
-        self.close()
-        self._open_handle(name)
+        handle, size = self._open_to_append(temporary)
+        try:
+            with files.disk("publish", temporary):
+                temporary.rename(self.directory / name)
+        except BaseException:
+            os.close(handle)
+            raise
+        self._go_on_in(name, handle, size)
         self._unsynced_name = True
         reached("segment.renamed")
         self._sync_name()
@@ -397,17 +406,25 @@ class Reader:
         return reader, state
 
     def poll(self) -> list[AnyEvent]:
-        """The events that are new since the last call. Raises CorruptError."""
+        """The events that are new since the last call. Raises CorruptError, and DiskError where nothing can be read;
+        what was read before that is returned first."""
         found: list[AnyEvent] = []
-        while True:
-            if self._name:
-                found += self._read_segment()
-            following = self._following()
-            if following is None:
-                return found
-            if self._name:
-                found += self._read_segment()
-            self._name, self._offset, self._lines = following, 0, Lines(self.directory / following)
+        try:
+            while True:
+                if self._name:
+                    found += self._read_segment()
+                following = self._following()
+                if following is None:
+                    return found
+                if self._name:
+                    found += self._read_segment()
+                self._name, self._offset, self._lines = following, 0, Lines(self.directory / following)
+        except CorruptError:
+            raise
+        except DiskError:
+            if not found:
+                raise
+            return found
 
     def _following(self) -> str | None:
         names = segments(self.directory)

@@ -53,8 +53,12 @@ def _take(path: Path, how: int) -> Lock | None:
         except OSError as error:
             os.close(handle)
             raise files.disk_error("lock", path, error) from error
-        if _is_still(path, handle):
-            return Lock(path, handle)
+        try:
+            if _is_still(path, handle):
+                return Lock(path, handle)
+        except OSError as error:
+            os.close(handle)
+            raise files.disk_error("lock", path, error) from error
         os.close(handle)
 
 

@@ -114,7 +114,7 @@ async def _on_terminal(
     return await terminal_face.play(
         terminal_face.Play(
             terminal=adapter.terminal,
-            history=adapter.history if isinstance(adapter, HasHistory) else None,
+            history=adapter.transcripts if isinstance(adapter, HasHistory) else None,
             turn=turn,
             host=host,
             turn_key=order.turn_key,

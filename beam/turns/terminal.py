@@ -7,7 +7,6 @@ Owns the turn's clocks on this face, what is done about dialogs, and where the a
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -121,6 +120,8 @@ class _Sitting:
         finally:
             await self.window.close()
         self._read_history()
+        if self.end.state in (State.DONE, State.ERROR):
+            self.record(events.StatusChanged(state="idle", detail=f"by {self.end.via}"))
         verdict = self._verdict(ended)
         self.record(
             events.AgentExited(
@@ -341,7 +342,7 @@ class _Sitting:
         self.path = history.where(self.play.turn, self.play.host)
         self.rest = b""
         try:
-            self.read_to = os.stat(self.path).st_size
+            self.read_to = Path(self.path).stat().st_size
         except OSError:
             self.read_to = 0
 
@@ -350,7 +351,7 @@ class _Sitting:
         if self.transcript is None:
             return
         try:
-            with open(self.path, "rb") as file:
+            with Path(self.path).open("rb") as file:
                 file.seek(self.read_to)
                 data = file.read()
         except OSError:

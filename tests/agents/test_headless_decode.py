@@ -192,6 +192,14 @@ def test_copilots_result_of_another_code_than_0_is_a_failure_though_it_answered(
     assert (verdict.status, verdict.reply) == (Status.FAILED, None)
 
 
+def test_copilots_result_of_0_without_an_answer_is_no_success() -> None:
+    calls = {"type": "assistant.message", "data": {"content": "I'll look", "toolRequests": [{"name": "bash"}]}}
+    end = {"type": "result", "sessionId": UUID, "exitCode": 0}
+    for lines in ((end,), (calls, end)):
+        _, verdict = decode("copilot", *lines, exit=Exit(signal="SIGKILL"))
+        assert (verdict.status, verdict.class_) == (Status.FAILED, Class.CRASHED)
+
+
 # -- Continue ----------------------------------------------------------------------------------------------------------
 
 

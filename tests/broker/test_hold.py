@@ -127,6 +127,23 @@ def refused(root: Root, agent: str = "worker") -> events.MessageDead:
     return dead
 
 
+def test_a_deadline_counts_while_nothing_is_claimed(root: Root) -> None:
+    kept = root.put("worker", "kept")
+    late = root.put("worker", "late", deadline="2023-11-14T22:13:21Z")
+    holder = root.hold("worker")
+    holder.expire()
+    assert root.boxes("worker") == {"new": [kept.id, late.id]}
+    root.clock.sleep(2)
+    holder.expire()
+    holder.expire()
+    assert root.boxes("worker") == {"new": [kept.id], "dead": [late.id]}
+    assert holder.state.known[late.id].status is Status.TIMEOUT
+    again = root.queue("worker").find(late.id)
+    assert again is not None
+    assert holder.read(again) == late
+    holder.release()
+
+
 def test_a_message_is_run_until_its_deadline_and_not_after(root: Root) -> None:
     root.put("worker", deadline="2023-11-14T22:13:20Z")  # now, to the second
     holder = root.hold("worker")

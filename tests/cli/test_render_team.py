@@ -65,4 +65,5 @@ def test_a_members_calls_of_the_teams_tools_are_told_by_what_came_of_them() -> N
     stream.event(events.ToolReturned(call_id="1", output="ok", agent="bob@t"))
     assert out.getvalue() == ""
     stream.event(events.ToolCalled(call_id="2", name="SendMessage", agent="bob"))
+    stream.end()
     assert "SendMessage" in out.getvalue()

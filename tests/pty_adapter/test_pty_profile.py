@@ -24,8 +24,14 @@ def at(name: str, moment: str, profile: Profile) -> Reading:
 
 @pytest.mark.parametrize(
     ("name", "moment", "profile"),
-    [("claude", "done", CLAUDE), ("claude-perm", "start", CLAUDE), ("codex", "done", CODEX), ("codex", "start", CODEX)]
-    + [("codex-vt100-noalt", "start", CODEX), ("codex-vt100-noalt", "done", CODEX)],
+    [
+        ("claude", "done", CLAUDE),
+        ("claude-perm", "start", CLAUDE),
+        ("codex", "done", CODEX),
+        ("codex", "start", CODEX),
+        ("codex-vt100-noalt", "start", CODEX),
+        ("codex-vt100-noalt", "done", CODEX),
+    ],
 )
 def test_an_idle_screen_is_idle(name: str, moment: str, profile: Profile) -> None:
     assert at(name, moment, profile).idle

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,16 @@ PIECES = [
     b"\xff",
     b"\x18",
     b"\n",
-] + [b"\xc2\x9c", b"\xe2\x94\x80", b"\x1b[31m", b"\x1b]0;title\x07", b"\x1bPq\x1b\\", b"\xe2", b" ", b"$", b"~"]
+    b"\xc2\x9c",
+    b"\xe2\x94\x80",
+    b"\x1b[31m",
+    b"\x1b]0;title\x07",
+    b"\x1bPq\x1b\\",
+    b"\xe2",
+    b" ",
+    b"$",
+    b"~",
+]
 hostile = st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join) | st.binary(max_size=60)
 
 
@@ -61,7 +71,7 @@ def fed(pieces: Iterable[bytes]) -> list[object]:
 @given(hostile, st.lists(st.integers(0, 60), max_size=8))
 def test_any_split_gives_the_same_units(data: bytes, cuts: list[int]) -> None:
     places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
-    pieces = [data[a:b] for a, b in zip(places, places[1:], strict=False)]
+    pieces = [data[a:b] for a, b in pairwise(places)]
     assert fed(pieces) == fed([data]) == fed(data[i : i + 1] for i in range(len(data)))
 
 

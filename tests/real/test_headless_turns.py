@@ -154,20 +154,15 @@ def test_access_edit_writes_in_the_folder_only(agent: Agent) -> None:
 
 
 @each("opencode")
-def test_a_folders_configuration_gives_opencode_no_rights_and_runs_no_code_under_access_read(agent: Agent) -> None:
+def test_a_folders_configuration_gives_opencode_no_rights_and_starts_no_servers_under_access_read(agent: Agent) -> None:
     folder = agent.cli.project
     rights = {"bash": "allow", "edit": "allow", "*": "allow"}
     ran = folder / "mcp-ran"
     server = {"type": "local", "command": ["touch", str(ran)]}
     config = {"permission": rights, "agent": {"build": {"permission": rights}}, "mcp": {"x": server}}
     (folder / "opencode.json").write_text(json.dumps(config))
-    plugin = folder / ".opencode" / "plugin" / "p.js"
-    plugin.parent.mkdir(parents=True)
-    plugin.write_text(
-        f'import fs from "fs"\nfs.writeFileSync("{folder}/plugin-ran", "")\nexport const P = async () => ({{}})'
-    )
     agent.send(writing("opencode", folder / "made"))
-    assert sorted(path.name for path in folder.iterdir()) == [".beam", ".opencode", "opencode.json"]
+    assert sorted(path.name for path in folder.iterdir()) == [".beam", "opencode.json"]
 
 
 # -- pitfalls of one CLI -----------------------------------------------------------------------------------------------

@@ -25,13 +25,11 @@ class Faults:
         self.at = 0
         self.number = 0
         self.lasts = False
-        self._handles: set[int] = set()
 
     @contextmanager
     def counting(self, at: int = 0, number: int = 0, *, lasts: bool = False) -> Iterator[None]:
         """Inside, calls are counted, and fail as told."""
         self.calls, self.at, self.number, self.lasts = [], at, number, lasts
-        self._handles = set()
         with pytest.MonkeyPatch.context() as patch:
             for name in BY_PATH:
                 patch.setattr(os, name, self._wrapped(name, getattr(os, name)))
@@ -43,18 +41,18 @@ class Faults:
 
     def _wrapped(self, name: str, real: Callable[..., Any], *, by_handle: bool = False) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            is_ours = args[0] in self._handles if by_handle else self._is_under(args[0] if args else "")
+            is_ours = self._is_open_under(args[0]) if by_handle else self._is_under(args[0] if args else "")
             if is_ours:
                 self.calls.append(name)
                 count = len(self.calls)
                 if self.at and (count == self.at or (self.lasts and count > self.at)):
                     raise OSError(self.number, os.strerror(self.number))
-            result = real(*args, **kwargs)
-            if name == "open" and isinstance(result, int):
-                (self._handles.add if is_ours else self._handles.discard)(result)
-            return result
+            return real(*args, **kwargs)
 
         return call
+
+    def _is_open_under(self, handle: int) -> bool:
+        return os.readlink(f"/proc/self/fd/{handle}").startswith(self.top)
 
     def _is_under(self, path: Any) -> bool:
         return not isinstance(path, int) and os.fsdecode(path).startswith(self.top)

@@ -89,7 +89,7 @@ def test_a_journal_that_can_not_be_written_ends_the_turn_and_its_processes(
 @pytest.mark.parametrize(
     ("agent", "options", "class_"),
     [
-        ("worker", Options(via="terminal"), Class.UNSUPPORTED),
+        ("worker", Options(via="dialogue"), Class.UNSUPPORTED),
         ("worker", Options(schema="{}"), Class.UNSUPPORTED),
         ("worker", Options(access="full"), Class.UNSUPPORTED),
         ("box", Options(), Class.UNSUPPORTED),

@@ -98,7 +98,7 @@ def test_an_answer_is_read_from_the_screen_and_marked_lossy(tmp_path: Path) -> N
     assert played.verdict.reply == "ECHO[first line\n  second ❯ line\n\nlast]"
     assert played.verdict.lossy is True
     kinds = [type(event).__name__ for event in played.events]
-    assert kinds == ["AgentStarted", "PromptSent", "Text", "AgentExited"]
+    assert kinds == ["AgentStarted", "PromptSent", "StatusChanged", "Text", "AgentExited"]
 
 
 def test_an_enter_that_was_dropped_is_pressed_again_and_the_text_is_there_once(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from beam.agents.base import Capabilities, Card
 from beam.agents.claude import exec, screen
 
-__all__ = ["card", "exec", "history", "terminal"]
+__all__ = ["card", "exec", "terminal", "transcripts"]
 
-terminal = history = screen
+terminal = transcripts = screen
 
 card = Card(
     name="claude",

@@ -1,6 +1,7 @@
 """GitHub Copilot CLI's JSON Lines, turned into events.
 
-The turn is over with the `result` line, and good if that says 0.
+The turn is over with the `result` line, and good if that says 0 and an answer came before: a process whose wrapper was
+killed says 0 too.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Lines:
         self._tools: dict[str, tuple[str, object]] = {}
         self._trouble: Failure | None = None
         self._attempt = 0
+        self._answered = False
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Bodies of what this line says."""
@@ -84,6 +86,7 @@ class Lines:
         if parent is not None:
             return [events.Text(text=text, parent=parent)] if text else []
         self._trouble, self._attempt = None, 0
+        self._answered = not objects(data, "toolRequests")
         self._heard.said = []
         self._heard.model = string(data, "model") or self._heard.model
         return self._heard.text(text)
@@ -127,7 +130,7 @@ class Lines:
         if heard.failure is None:
             heard.failure = self._trouble
         if value.get("exitCode") == 0:
-            heard.ended = "stop"
+            heard.ended = "stop" if self._answered else ""
         elif heard.failure is None:
             heard.failure = Failure(class_of(None, ""), f"copilot ended the turn with {value.get('exitCode')}")
         return bodies

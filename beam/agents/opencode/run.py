@@ -1,8 +1,9 @@
 """The headless face of OpenCode and of Kilo: `opencode run --format json`, one process a turn, prompt on stdin.
 
 The prompt never goes into an argument: one with spaces would reach the model in quotes. Access is an agent profile of
-beam's own, which nobody's configuration overrides; the folder's configuration, which can run code and give the usual
-profile every right, is read only with `full`.
+beam's own, which nobody's configuration overrides; the folder's configuration, which can start servers and give the usual
+profile every right, is read only with `full`. No switch keeps OpenCode from importing the plugins in a folder's
+`.opencode`, whatever the access.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def seconds_between(begin: str, end: str) -> float | None:
 def took(call: ToolCalled, result: ToolReturned) -> str:
     """How long the call took, for people."""
     seconds = seconds_between(call.ts, result.ts)
-    return durations.show(seconds) if seconds is not None and seconds > 0 else ""
+    return durations.show(seconds) if seconds is not None and seconds >= 0.001 else ""
 
 
 def what(call: ToolCalled) -> str:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TextIO
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from beam import durations, events
 from beam.cli.context import is_colourful, is_terminal
 from beam.cli.render import calls, team
 from beam.cli.render.calls import Calls
 from beam.cli.render.text import ascii_only, cells, cut, flat, safe_json, visible, write
+from beam.errors import NotFoundError
 from beam.events import AnyEvent
 
 _COLOURS = (36, 33, 35, 32, 34, 96, 93, 95)
@@ -25,11 +29,36 @@ _MOMENT = re.compile(r"/\d+$")
 
 
 class Said(Struct, frozen=True):
-    """One line without its head: `tail` stays whole when the text is cut."""
+    """One line without its head: `result` has its share of it, however long the text, and `time` stays whole."""
 
     mark: str
     text: str
-    tail: str = ""
+    time: str = ""
+    result: str = ""
+
+
+class Line(Struct, frozen=True):
+    """An event to be printed. `root` is where its journal is, where several roots are shown; else null."""
+
+    event: AnyEvent
+    root: Path | None = None
+
+    @property
+    def told(self) -> AnyEvent:
+        """The event under a name that no agent of another root has."""
+        return self.event if self.root is None else replace(self.event, agent=f"{self.root}/{self.event.agent}")
+
+    @property
+    def shown(self) -> AnyEvent:
+        """The event under a name for people: `folder/agent`."""
+        if self.root is None:
+            return self.event
+        return replace(self.event, agent=f"{self.root.parent.name}/{self.event.agent}")
+
+    def encoded(self) -> bytes:
+        """The event's JSON, with its `root` if it has one."""
+        data = events.encode(self.event)
+        return data if self.root is None else data[:-1] + b',"root":' + msgspec.json.encode(str(self.root)) + b"}"
 
 
 class Stream:
@@ -49,13 +78,29 @@ class Stream:
         self._working: dict[str, str] = {}
         self._name_width = 8
 
-    def batch(self, batch: Iterable[AnyEvent]) -> None:
+    def batch(self, batch: Sequence[Line]) -> None:
         """Prints events that came together, their names in one column."""
-        found = list(batch)
         if not self._json:
-            self._widen(found)
-        for event in found:
-            self.event(event)
+            self._widen(line.shown for line in batch)
+        for line in batch:
+            if self._json:
+                write(self._stream, safe_json(line.encoded().decode(), self._stream) + "\n")
+            else:
+                self.event(line.shown)
+
+    def find(self, batch: Sequence[Line], event_id: str) -> int:
+        """Prints the event with that id whole; the exit code. Raises NotFoundError."""
+        found = 0
+        for line in batch:
+            shown = line.shown
+            if isinstance(shown, events.ToolCalled):
+                self._calls.called(shown)
+            if short_id(shown) == event_id.lower():
+                self._whole(line)
+                found += 1
+        if not found:
+            raise NotFoundError(f"no event {event_id} is kept", "a line's id is its last word", subject=event_id)
+        return 0
 
     def event(self, event: AnyEvent) -> None:
         """Prints one event; those that only carry bookkeeping are not for people."""
@@ -83,18 +128,20 @@ class Stream:
         """Everything printed so far is out."""
         self._stream.flush()
 
-    def whole(self, event: AnyEvent) -> None:
-        """Prints all of an event's text, over as many lines as it has."""
+    def _whole(self, line: Line) -> None:
         if self._json:
-            self.event(event)
+            self.batch((line,))
             return
+        event = line.shown
         call = self._calls.returned(event) if isinstance(event, events.ToolReturned) else None
         said = self._said(event)
+        if said is None and isinstance(event, events.ToolCalled):
+            said = Said("⚙", f"{event.name} {bytes(event.input).decode()}")
         if said is None:
             return
-        text = f"{said.text} {said.tail}".rstrip()
+        text = f"{said.text} {said.time}".rstrip()
         if call is not None and isinstance(event, events.ToolReturned):
-            text = f"{call.name} {bytes(call.input).decode()} {calls.took(call, event)}\n{event.output}"
+            text = f"{call.name} {bytes(call.input).decode()} {said.time}".rstrip() + f"\n{event.output}"
         shown = f"{event.ts[11:19]} {_name(event)} {said.mark} {visible(text)}"
         write(self._stream, (ascii_only(shown) if self._ascii else shown) + "\n")
 
@@ -112,11 +159,15 @@ class Stream:
         name += " " * (self._name_width - cells(name))
         indent = "  " if getattr(event, "parent", None) else ""
         room = max(20, columns - len(when) - cells(name) - len(indent) - cells(mark) - 2)
-        text, tail = fit(flat(said.text)), fit(said.tail)
-        if cells(text) + len(tail) + bool(tail) > room:
-            tail = f"{tail} {short_id(event)}".lstrip()
-            text = fit(cut(text, max(8, room - len(tail) - (3 if self._ascii else 1))))
-        tail = f" {tail}" if tail else ""
+        text, tail = fit(flat(said.text)), f" ({said.time})" if said.time else ""
+        result = fit(f" → {flat(said.result)}") if said.result.strip() else ""
+        if cells(text) + cells(result) + len(tail) > room:
+            tail += f" {short_id(event)}"
+            left = max(8, room - len(tail))
+            text = _cut(text, max(left - cells(result), left // 2 if result else left), fit)
+            text = _cut(text + result, left, fit)
+        else:
+            text += result
         if not self._colourful:
             write(self._stream, f"{when}{name} {indent}{mark} {text}{tail}\n")
             return
@@ -149,11 +200,9 @@ class Stream:
     def _returned(self, event: events.ToolReturned) -> Said:
         call = self._calls.returned(event)
         about = calls.what(call) if call is not None else "tool"
-        if not event.unfinished:
-            about = cut(flat(about), 40) + (f" → {event.output}" if event.output.strip() else "")
+        result = "the turn ended first" if event.unfinished else event.output
         mark = "✗" if event.is_error or event.unfinished else "✓"
-        text = f"{about}: the turn ended first" if event.unfinished else about
-        return Said(mark, text, calls.took(call, event) if call is not None else "")
+        return Said(mark, about, calls.took(call, event) if call is not None else "", result)
 
     def _say(self, event: AnyEvent) -> tuple[str, str] | None:
         match event:
@@ -161,7 +210,7 @@ class Stream:
                 number = self._thread(event.thread) if event.thread and event.sender != "human" else ""
                 return ("←" if event.kind != "reply" else "↩") + number, f"{event.sender}: {event.text}"
             case events.SessionStarted():
-                return "·", f"new session {event.session_id}" + (f" ({event.model})" if event.model else "")
+                return "·", f"new session {event.session_id[:8]}" + (f" ({event.model})" if event.model else "")
             case events.SessionLost():
                 return "!", f"session {event.session_id} is gone: {event.reason}"
             case events.SessionArchived():
@@ -235,12 +284,17 @@ def _name(event: AnyEvent) -> str:
     return _SESSION.sub(r"@\1", event.agent).replace("@session-", "@")
 
 
+def _cut(text: str, width: int, fit: Callable[[str], str]) -> str:
+    """The text in that many columns; where `…` is written as more than one, it is counted."""
+    return text if cells(text) <= width else fit(cut(text, width + 1 - cells(fit("…"))))
+
+
 def short_id(event: AnyEvent) -> str:
     """Five characters that name an event, the same whenever and from whichever source it is told."""
     import base64
     import hashlib
 
-    key = _MOMENT.sub("", getattr(event, "key", ""))
+    key = "" if event.seq else _MOMENT.sub("", getattr(event, "key", ""))
     if not key:
         tag = str(event.__struct_config__.tag)
         key = f"{tag}/{event.agent}/{event.ts}/{event.seq}/{getattr(event, 'call_id', '')}"

@@ -124,9 +124,9 @@ def say(event: AnyEvent) -> tuple[str, str] | None:
         case events.TeamStarted():
             return "●", f"team {event.team} started" + (f" in {event.cwd}" if event.cwd else "")
         case events.TeamEnded():
-            return "○", f"team {event.team} ended: {event.reason}"
+            return "○", f"team ended: {event.reason}"
         case events.TeamStale():
-            return "!", f"team {event.team} is stale: {event.reason}"
+            return "!", f"team is stale: {event.reason}"
         case events.MemberJoined():
             about = ", ".join(part for part in (event.kind, event.model, event.backend) if part)
             return "+", f"joined ({about}) {event.prompt}"
@@ -136,15 +136,15 @@ def say(event: AnyEvent) -> tuple[str, str] | None:
             reason = "" if event.reason == "available" else f" ({event.reason}) {event.failure}"
             return "■", f"idle{reason} {event.summary}".rstrip()
         case events.MemberLeft():
-            return "-", f"left {event.reason}".rstrip()
+            return "-", f"left: {event.reason}" if event.reason else "left"
         case events.MemberOrphaned():
             return "!", "orphaned: its lead is gone and it runs on" + (f" (pid {event.pid})" if event.pid else "")
         case events.MemberAsked():
             tool = f" to use {event.tool}" if event.tool else ""
-            return "?", f"asks {event.to} ({event.what}){tool}: {event.text} [{event.request_id}]"
+            return "?", f"asks {event.to} ({event.what}){tool}: {event.text}"
         case events.MemberAnswered():
             word = "yes" if event.approved else "no"
-            return "·", f"says {word} to the {event.what} request [{event.request_id}] {event.text}".rstrip()
+            return "·", f"says {word} ({event.what}) {event.text}".rstrip()
         case events.MailSent(kind="message"):
             summary = f"{event.summary}: " if event.summary else ""
             return "→", f"{event.to}: {summary}{event.text}"

@@ -58,21 +58,23 @@ def cut(text: str, width: int) -> str:
 
 
 def cells(text: str) -> int:
-    """How many columns of a terminal a line takes."""
+    """How many columns of a terminal a line takes, at most."""
     return len(text) if text.isascii() else sum(map(_cell, text))
 
 
 def _cell(char: str) -> int:
     if char.isascii():
         return 1
-    if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
-        return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
 _ASCII = str.maketrans(
     {
-        **dict(zip("…→←↩–—‘’“”•│", ("...", "->", "<-", "<-", "-", "-", "'", "'", '"', '"', "*", "|"), strict=True)),
+        **dict(
+            zip(
+                "…→←↩–—\u2018\u2019“”•│", ("...", "->", "<-", "<-", "-", "-", "'", "'", '"', '"', "*", "|"), strict=True
+            )
+        ),
         **{chr(0x2400 + code): f"^{chr(code + 64)}" for code in range(32)},
         "\u2421": "^?",
     }

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
+from typing import Any
 
 import msgspec
+import pytest
 
 from beam import events
-from beam.cli.render.stream import Stream
+from beam.cli.render.stream import Line, Stream, short_id
+from beam.cli.render.text import cells
+from beam.errors import NotFoundError
 from beam.outcome import Status
 
 HEAD = {"seq": 1, "ts": "2026-01-02T03:04:05.000000Z", "agent": "a", "turn": 1, "message_id": "a-1"}
@@ -29,32 +34,98 @@ def test_bookkeeping_is_not_for_people() -> None:
     assert lines(events.PromptSent(bytes=3), events.TextDelta(text="x"), events.MessageClaimed(attempt=1)) == []
 
 
-def test_a_tools_return_names_the_tool() -> None:
-    shown = lines(
-        events.ToolCalled(call_id="1", name="Bash", input=msgspec.Raw(b'{"a":1}')),
-        events.ToolReturned(call_id="1", output="done"),
-        events.ToolReturned(call_id="2", output="x", is_error=True),
-        events.ToolReturned(call_id="1", unfinished=True),
-    )
-    assert [line[18:] for line in shown] == [
-        '⚙ Bash {"a":1}',
-        "✓ Bash: done",
-        "✗ tool: x",
-        "✗ tool: the turn ended first",
-    ]
-
-
-def test_an_end_says_the_figures_that_are_known() -> None:
-    shown = lines(
-        events.TurnFinished(attempt=1, status=Status.COMPLETED, duration_s=2.0, cost_usd=0.5),
-        events.TurnFinished(attempt=1, status=Status.UNKNOWN, reason="gone", exit_code=8),
-    )
-    assert [line[18:] for line in shown] == ["■ completed 2s $0.5000", "✗ unknown: gone"]
-
-
-def test_a_line_in_a_pipe_has_a_bound() -> None:
+def test_a_line_in_a_pipe_has_a_bound_and_ends_with_the_id_that_shows_it_whole() -> None:
     (line,) = lines(events.Text(text="x" * 10_000))
-    assert len(line) <= 200
+    assert len(line) == 200 and line.endswith(f"x… {short_id(events.stamp(events.Text(text=''), **HEAD))}")  # type: ignore[arg-type]
+
+
+def test_a_line_that_fits_has_no_id() -> None:
+    (line,) = lines(events.Text(text="x" * 180))
+    assert len(line) == 200 and line.endswith("x")
+
+
+def test_a_long_call_leaves_room_for_its_result() -> None:
+    call = events.ToolCalled(call_id="1", name="Bash", input=msgspec.Raw(b'"' + b"c" * 900 + b'"'))
+    (line,) = lines(call, events.ToolReturned(call_id="1", output="o" * 900))
+    assert len(line) == 200 and "c… → o" in line and line.count("o") > 70
+
+
+def test_wide_characters_take_two_columns() -> None:
+    (line,) = lines(events.Text(text="日" * 500))
+    assert cells(line) in (199, 200)
+
+
+@pytest.mark.parametrize("given", [{"plain": True}, {"encoding": "ascii"}])
+def test_without_utf_8_every_line_is_ascii_and_no_longer_than_others(given: dict[str, Any]) -> None:
+    data = io.BytesIO()
+    out = io.TextIOWrapper(data, encoding=given.pop("encoding", "utf-8"))
+    stream = Stream(out, as_json=False, **given)
+    for text in ("é → …", "\x1b[2J\x7f日", "日" * 300, "x" * 300):
+        stream.event(events.stamp(events.Text(text=text), **HEAD))  # type: ignore[arg-type]
+    stream.event(events.stamp(events.ToolReturned(call_id="1", output="x" * 300), **HEAD))  # type: ignore[arg-type]
+    out.flush()
+    found = data.getvalue().decode("ascii").splitlines()
+    assert found[0].endswith("| \\xe9 -> ...") and found[1].endswith("| ^[[2J^?\\u65e5")
+    assert {len(line) for line in found[2:]} <= {198, 199, 200} and "x... " in found[3]
+
+
+def test_conversations_between_agents_are_numbered() -> None:
+    def mail(sender: str, to: str) -> events.AnyEvent:
+        return events.MailSent(team="t", mail_id="m", sender=sender, to=to, text="hi", agent=f"{sender}@t", ts="")
+
+    out = io.StringIO()
+    stream = Stream(out, as_json=False)
+    for sender, to in (("amy", "bob"), ("bob", "cid"), ("bob", "amy")):
+        stream.event(mail(sender, to))
+    stream.event(events.MessageQueued(sender="planner", text="x", thread="th", agent="bob"))
+    stream.event(events.MessageQueued(sender="human", text="x", thread="other", agent="bob"))
+    marks = [line.split()[1] for line in out.getvalue().splitlines()]
+    assert marks == ["→1", "→2", "→1", "←3", "←"]
+
+
+def test_a_turns_end_has_its_time_and_cost_and_a_members_idling_how_long_it_worked() -> None:
+    assert lines(events.TurnFinished(status=Status.COMPLETED, duration_s=2.5, cost_usd=0.01))[0].endswith(
+        "■ completed 2.5s $0.0100"
+    )
+    out = io.StringIO()
+    stream = Stream(out, as_json=False)
+    stream.event(events.MemberWorking(team="t", member="a", agent="a@t", ts="2026-01-02T03:04:05.000000Z"))
+    stream.event(events.MemberIdle(team="t", member="a", agent="a@t", ts="2026-01-02T03:04:08.000000Z"))
+    assert out.getvalue().splitlines()[1].endswith("■ idle (3s)")
+
+
+def test_an_event_is_found_by_its_id_and_printed_whole() -> None:
+    call = events.stamp(events.ToolCalled(call_id="1", name="T", input=msgspec.Raw(b'{"a":1}')), **HEAD)  # type: ignore[arg-type]
+    result = events.stamp(events.ToolReturned(call_id="1", output="one\ntwo\x1b" + "x" * 300), **HEAD)  # type: ignore[arg-type]
+    out = io.StringIO()
+    assert Stream(out, as_json=False).find([Line(call), Line(result)], short_id(result).upper()) == 0
+    assert out.getvalue() == '03:04:05 a ✓ T {"a":1}\none\ntwo␛' + "x" * 300 + "\n"
+    with pytest.raises(NotFoundError):
+        Stream(out, as_json=False).find([Line(call)], "zzzzz")
+
+
+def test_of_several_roots_a_line_has_the_folder_and_json_the_root() -> None:
+    line = Line(events.stamp(events.Text(text="t"), **HEAD), Path("/work/shop/.beam"))  # type: ignore[arg-type]
+    out = io.StringIO()
+    Stream(out, as_json=False).batch([line])
+    assert out.getvalue() == "03:04:05 shop/a   │ t\n"
+    out = io.StringIO()
+    Stream(out, as_json=True).batch([line])
+    found = msgspec.json.decode(out.getvalue())
+    assert (found["agent"], found["root"]) == ("a", "/work/shop/.beam")
+
+
+def test_names_that_come_together_line_up() -> None:
+    out = io.StringIO()
+    found = [Line(events.stamp(events.Text(text="t"), **{**HEAD, "agent": name})) for name in ("a", "a-long-name")]  # type: ignore[arg-type]
+    Stream(out, as_json=False).batch(found)
+    assert len({line.index("│") for line in out.getvalue().splitlines()}) == 1
+
+
+def test_a_session_made_team_is_named_by_four_letters() -> None:
+    out = io.StringIO()
+    Stream(out, as_json=False).event(events.Text(text="t", ts=HEAD["ts"], agent="bob@session-2a65d3be"))  # type: ignore[arg-type]
+    assert " bob@2a65 " in out.getvalue()
 
 
 def test_names_line_up_once_a_longer_one_was_seen() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam.cli.render.text import one_line, safe, visible, write
+from beam.cli.render.text import ascii_only, cells, cut, one_line, safe, visible, write
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,13 @@ def test_what_an_encoding_can_not_say_is_replaced() -> None:
     write(stream, "é\udcff!")
     stream.flush()
     assert stream.buffer.getvalue() == b"??!"  # type: ignore[attr-defined]
+
+
+def test_a_wide_character_is_never_cut_in_two() -> None:
+    assert [cut("日本語", width) for width in (6, 5, 4, 3)] == ["日本語", "日本…", "日…", "日…"]
+    assert cells("a日") == 3
+
+
+@given(st.text())
+def test_ascii_only_says_everything_in_ascii(text: str) -> None:
+    assert ascii_only(text).isascii()

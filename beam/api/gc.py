@@ -1,0 +1,234 @@
+"""What a root may forget: found, and removed. Never what waits, runs, or was not read; never under a holder's hands."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from beam import files
+from beam.broker import registry, worker
+from beam.broker.world import World
+from beam.errors import DiskError
+from beam.home import Home, Place
+from beam.state import CLOSED, DEAD, State
+from beam.store import control
+from beam.store.journal import read_state, segments
+from beam.store.lock import try_lock
+from beam.store.queue import Queue
+
+DAY_S = 24 * 3600.0
+_MOMENT_S = 3600.0  # what is there for a moment only is left behind after this
+_GONE = ".removed-"
+What = Literal["lane", "segment", "dead letter", "log", "scratch", "left behind"]
+
+
+class Removed(Struct, frozen=True, kw_only=True):
+    """One thing that was removed, or would be: its path below the root, its size (bytes) and age (seconds)."""
+
+    path: str
+    what: What
+    bytes: int
+    age_s: float
+
+
+class Collected(Struct, frozen=True, kw_only=True):
+    """What was removed, which agents were left alone because somebody holds them, and how large the root is then."""
+
+    removed: tuple[Removed, ...]
+    held: tuple[str, ...]
+    bytes: int
+
+
+class _Candidate(Struct, frozen=True):
+    found: Removed
+    remove: Callable[[], bool]
+
+
+def collect(
+    world: World,
+    *,
+    older_than: float = 30 * DAY_S,
+    keep_bytes: int | None = None,
+    dead: bool = False,
+    dry_run: bool = False,
+) -> Collected:
+    """Removes what is over and older than that (seconds); with `keep_bytes` then the oldest of what is over, until the
+    root is no larger. Dead letters only with `dead`. Raises DiskError, CorruptError."""
+    home = world.home
+    removed: list[Removed] = []
+    held: list[str] = []
+    size = _size(home.root)
+
+    def take(candidate: _Candidate) -> None:
+        nonlocal size
+        if dry_run or candidate.remove():
+            removed.append(candidate.found)
+            size -= candidate.found.bytes
+
+    now = world.clock.now_ns() / 1e9
+    waiting: dict[Place, list[str]] = {}
+    with contextlib.ExitStack() as locks:
+        candidates = [*_of_root(home, now)]
+        for name in home.agents():
+            for place in (home.agent(name), *home.agent(name).lanes()):
+                lock = try_lock(place.lock)
+                if lock is None:
+                    held.append(_name(place))
+                    continue
+                locks.enter_context(lock)
+                waiting[place] = _waiting(place)
+                candidates += _of_place(home, place, now, dead=dead)
+        for candidate in candidates:
+            if candidate.found.age_s > (_MOMENT_S if candidate.found.what == "left behind" else older_than):
+                take(candidate)
+        done = set(removed)
+        left = [one for one in candidates if one.found not in done and one.found.what != "left behind"]
+        for candidate in sorted(left, key=lambda one: -one.found.age_s) if keep_bytes is not None else ():
+            if keep_bytes is not None and size > keep_bytes:
+                take(candidate)
+    for place, before in waiting.items():
+        if not set(_waiting(place)).issubset(before):
+            worker.ensure(world, place)
+    return Collected(removed=tuple(removed), held=tuple(held), bytes=size)
+
+
+def _waiting(place: Place) -> list[str]:
+    """What lies there for a holder. Who published while we had the lock counts on us."""
+    return [*files.names(place.queue / "new"), *control.waiting(place.control)]
+
+
+def _name(place: Place) -> str:
+    return place.agent if place.lane is None else f"{place.agent} (once {place.lane})"
+
+
+def _size(path: Path) -> int:
+    """Bytes of all files below, or of this one."""
+    total = 0
+    with files.disk("read", path):
+        if not path.is_dir():
+            return path.stat().st_size if path.exists() else 0
+        for each in path.rglob("*"):
+            with contextlib.suppress(FileNotFoundError):
+                total += each.lstat().st_size if not each.is_dir() else 0
+    return total
+
+
+def _candidate(home: Home, path: Path, what: What, now: float, remove: Callable[[], bool] | None = None) -> _Candidate:
+    def unlink() -> bool:
+        files.remove(path)
+        return True
+
+    with files.disk("read", path):
+        newest = max((each.lstat().st_mtime for each in (path, *(path.rglob("*") if path.is_dir() else ()))), default=0)
+    found = Removed(
+        path=str(path.relative_to(home.root)), what=what, bytes=_size(path), age_s=round(max(0.0, now - newest), 3)
+    )
+    return _Candidate(found, remove or unlink)
+
+
+# -- what is over ------------------------------------------------------------------------------------------------------
+
+
+def _of_root(home: Home, now: float) -> Iterator[_Candidate]:
+    for name in files.names(home.root):
+        if name.startswith(".") and name.endswith(".tmp"):
+            yield _candidate(home, home.root / name, "left behind", now)
+    log = registry.log_path(home)
+    for path in (log, log.with_name(f"{log.name}.1")):
+        if path.exists() and (path != log or registry.running(home) is None):
+            yield _candidate(home, path, "log", now)
+
+
+def _of_place(home: Home, place: Place, now: float, *, dead: bool) -> Iterator[_Candidate]:
+    """What is over in a place whose lock we have."""
+    state = read_state(place.journal)
+    if place.lane is not None and _is_over(place, state, dead=dead):
+        yield _candidate(home, place.dir, "lane", now, lambda: _remove_lane(place, dead=dead))
+        return
+    if dead and not control.waiting(place.control):
+        for name in files.names(place.queue / "dead"):
+            yield _candidate(home, place.queue / "dead" / name, "dead letter", now)
+    age = float("inf")
+    for name in _old_segments(place, state):
+        segment = _candidate(home, place.journal / name, "segment", now)
+        age = min(age, segment.found.age_s)  # none goes before the one before it
+        yield structs.replace(segment, found=structs.replace(segment.found, age_s=age))
+    if place.log.exists():
+        yield _candidate(home, place.log, "log", now)
+    if state.open_turn is None:
+        for name in files.names(place.dir / "scratch"):
+            path = place.dir / "scratch" / name
+            yield _candidate(home, path, "scratch", now, lambda path=path: _remove_tree(path))
+    yield from _left_behind(home, place, now)
+
+
+def _left_behind(home: Home, place: Place, now: float) -> Iterator[_Candidate]:
+    """What dead writers left on its way. Who publishes has an hour for it."""
+    for folder in (place.dir, place.journal):
+        for name in files.names(folder):
+            if name.startswith(".") and name.endswith(".tmp"):
+                yield _candidate(home, folder / name, "left behind", now)
+    for folder in (place.queue / "tmp", place.control / "tmp"):
+        for name in files.names(folder):
+            yield _candidate(home, folder / name, "left behind", now)
+    for name in files.names(place.dir / "once") if place.lane is None else ():
+        if name.startswith(_GONE):
+            path = place.dir / "once" / name
+            yield _candidate(home, path, "left behind", now, lambda path=path: _remove_tree(path))
+
+
+def _is_over(place: Place, state: State, *, dead: bool) -> bool:
+    """Whether a lane's message has its outcome, and nothing lies in its queue that somebody may want."""
+    boxes = ("new", "cur") if dead else ("new", "cur", "dead")
+    return (
+        bool(state.known)
+        and state.open_turn is None
+        and all(known.phase in (CLOSED, DEAD) for known in state.known.values())
+        and not any(files.names(place.queue / box) for box in (*boxes, "tmp"))
+        and not control.waiting(place.control)
+    )
+
+
+def _old_segments(place: Place, state: State) -> list[str]:
+    """The oldest segments up to the first in which something is still looked up: the newest, and the outcome of any
+    message that is not closed or whose file is still here."""
+    names = segments(place.journal)
+    queue = Queue(place.queue, place.put_lock)
+    here = {entry.id for box in ("new", "cur", "dead") for entry in queue.entries(box)}
+    wanted = [
+        known.outcome_seq
+        for message_id, known in state.known.items()
+        if known.outcome_seq is not None and (message_id in here or known.phase not in (CLOSED, DEAD))
+    ]
+    first = min(wanted, default=state.seq + 1)
+    following = [int(name[:-6]) for name in names[1:]]
+    return [name for name, next_first in zip(names, following, strict=False) if next_first <= first]
+
+
+# -- removing ----------------------------------------------------------------------------------------------------------
+
+
+def _remove_tree(path: Path) -> bool:
+    with files.disk("remove", path):
+        shutil.rmtree(path)
+    return True
+
+
+def _remove_lane(place: Place, *, dead: bool) -> bool:
+    """Moves the lane away, so that nobody can publish into it, and looks once more; then it goes."""
+    away = place.dir.with_name(f"{_GONE}{place.lane}")
+    files.move(place.dir, away)
+    moved = Place(place.agent, away, place.lane)
+    try:
+        is_over = _is_over(moved, read_state(moved.journal), dead=dead)
+    except DiskError:
+        is_over = False
+    if not is_over:
+        files.move(away, place.dir)
+        return False
+    return _remove_tree(away)

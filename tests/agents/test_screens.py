@@ -1,0 +1,104 @@
+"""The terminal faces of the adapters: how each is started, and that its profile can be read."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from beam.agents import registry
+from beam.agents.base import HasTerminal, Host, Turn
+from beam.agents.claude import screen as claude
+from beam.agents.codex import screen as codex
+from beam.errors import UnsupportedError
+from beam.outcome import Status
+from beam.settings import AgentSettings
+
+SCREENS = [name for name in registry.ADAPTERS if isinstance(registry.adapter(name), HasTerminal)]
+UUID = "11111111-2222-4333-8444-555555555555"
+
+
+def turn(**fields: Any) -> Turn:
+    return Turn(text="hello", message_id="x-1", agent="x", cwd="/p", scratch="/s", **fields)
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_a_terminal_face_is_in_the_card_and_every_pattern_compiles(name: str) -> None:
+    adapter = registry.adapter(name)
+    assert isinstance(adapter, HasTerminal) and "terminal" in adapter.card.faces
+    profile = adapter.terminal.profile
+    rows = (*profile.busy_rows, *profile.done_rows, *profile.error_rows, *profile.noise_rows, *profile.ready_rows)
+    others = (profile.prompt, profile.above, profile.below, profile.echo_rows, profile.bullet, profile.special)
+    for text in (*rows, *others, *profile.placeholders, *(dialog.match for dialog in profile.dialogs)):
+        re.compile(text)
+    if profile.prompt:
+        assert re.compile(profile.prompt).groups == 1
+
+
+def test_no_text_is_in_the_arguments_of_a_screen() -> None:
+    settings = AgentSettings(command=("x",))
+    for name in SCREENS:
+        adapter = registry.adapter(name)
+        assert isinstance(adapter, HasTerminal)
+        assert "hello" not in adapter.terminal.launch(turn(settings=settings), Host()).argv
+
+
+def test_a_command_with_groups_has_no_screen() -> None:
+    adapter = registry.adapter("command")
+    assert isinstance(adapter, HasTerminal)
+    with pytest.raises(UnsupportedError, match="groups"):
+        adapter.terminal.launch(turn(settings=AgentSettings(command=("x", ("--resume", "{session}")))), Host())
+
+
+def test_claude_goes_on_in_its_session_and_reads_that_sessions_transcript() -> None:
+    new, later = turn(fresh_session_id=UUID), turn(session_id=UUID)
+    assert claude.launch(new, Host()).argv[1:3] == ("--session-id", UUID)
+    assert claude.launch(later, Host()).argv[1:3] == ("--resume", UUID)
+    assert claude.where(later, Host(home="/h")) == f"/h/.claude/projects/-p/{UUID}.jsonl"
+
+
+def test_claude_that_only_looks_can_change_nothing_and_asks_nobody() -> None:
+    argv = claude.launch(turn(access="read"), Host()).argv
+    assert "dontAsk" in argv and "--tools" in argv
+    assert "default" in claude.launch(turn(access="ask"), Host()).argv
+
+
+def test_codex_asks_only_where_it_was_told_to() -> None:
+    assert codex.launch(turn(access="read"), Host()).argv[-2:] == ("--ask-for-approval", "never")
+    assert codex.launch(turn(access="ask"), Host()).argv[-2:] == ("--ask-for-approval", "on-request")
+
+
+USER = b'{"type":"user","sessionId":"s1","message":{"role":"user","content":"hello"}}'
+SAID = b'{"type":"assistant","sessionId":"s1","message":{"id":"m1","model":"big","role":"assistant","content":[{"type":"text",'
+SAID += b'"text":"hi"}],"usage":{"input_tokens":5,"output_tokens":2}}}'
+OVER = b'{"type":"system","subtype":"turn_duration","sessionId":"s1","durationMs":3}'
+GAP = b'{"type":"assistant","sessionId":"s1","message":{"id":"m0","model":"<synthetic>","role":"assistant","content":'
+GAP += b'[{"type":"text","text":"No response requested."}]}}'
+
+
+@pytest.mark.parametrize("lines", [(USER, SAID, OVER), (SAID, OVER, USER), (GAP, USER, SAID, OVER)])
+def test_claudes_transcript_says_the_answer_and_its_end_in_any_order(lines: tuple[bytes, ...]) -> None:
+    conversation = claude.transcript(turn())
+    for line in lines:
+        conversation.line(line)
+    verdict = conversation.verdict()
+    assert conversation.word == "done"
+    assert (verdict.status, verdict.reply, verdict.session_id, verdict.model) == (Status.COMPLETED, "hi", "s1", "big")
+    assert verdict.usage.output_tokens == 2
+
+
+def test_claudes_transcript_without_an_end_says_that_it_works() -> None:
+    conversation = claude.transcript(turn())
+    conversation.line(USER)
+    conversation.line(SAID)
+    assert conversation.word == "working"
+
+
+def test_an_interrupted_turn_of_claudes_is_over_and_no_answer() -> None:
+    conversation = claude.transcript(turn())
+    conversation.line(USER)
+    conversation.line(
+        b'{"type":"user","sessionId":"s1","message":{"content":[{"type":"text","text":"[Request interrupted by user]"}]}}'
+    )
+    assert (conversation.word, conversation.verdict().status) == ("done", Status.CANCELLED)

@@ -1,0 +1,211 @@
+"""What `doctor --gc` removes, and what it never does."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from beam.api.gc import Collected, collect
+from beam.broker import mailbox
+from beam.broker.hold import Holder
+from beam.home import Place
+from beam.store import control
+from beam.store.journal import Reader, read_event, read_state, segments
+from beam.store.queue import Queue
+from tests.support.world import NOON_NS, SECOND_NS, Root
+
+DAY_S = 86400
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    return Root(tmp_path, limits="{segment_bytes: 1}")
+
+
+def aged(root: Root, days: float = 40, below: Path | None = None) -> None:
+    """Everything below was last written so long before now."""
+    then = NOON_NS / 1e9 - days * DAY_S
+    for path in (below or root.world.home.root).rglob("*"):
+        os.utime(path, (then, then))
+
+
+def answered(root: Root, agent: str = "box", *, failed: bool = False) -> str:
+    message = root.put(agent)
+    assert mailbox.recv(root.world, root.place(agent), None) is not None
+    mailbox.reply(root.world, root.place(agent), message.id, "yes", failed=failed)
+    return message.id
+
+
+def lane(root: Root, *, bury: bool = False) -> Place:
+    """A lane whose message has its outcome."""
+    from beam import home
+
+    place = root.world.place("box", "aaaa")
+    home.create(root.world.home, place)
+    message = root.message("box")
+    Queue(place.queue, place.put_lock).put(message, root.clock, root.world.limits)
+    holder = Holder.take(root.world, place)
+    assert holder is not None
+    (entry,) = holder.look_at_queue()
+    holder.bury(entry, message, "dropped", "why")
+    if not bury:
+        (dead,) = holder.queue.entries("dead")
+        holder.queue.remove(dead)
+    holder.release()
+    return place
+
+
+def kinds(collected: Collected) -> set[str]:
+    return {each.what for each in collected.removed}
+
+
+def test_where_there_is_no_root_nothing_is_removed_or_made(root: Root) -> None:
+    assert collect(root.world) == Collected(removed=(), held=(), bytes=0)
+    assert not root.world.home.root.exists()
+
+
+def test_old_segments_go_but_the_newest_and_the_agent_goes_on(root: Root) -> None:
+    for _ in range(5):
+        answered(root)
+    journal = root.place("box").journal
+    before, state = segments(journal), read_state(journal)
+    assert len(before) > 2
+    aged(root)
+    collected = collect(root.world)
+    assert kinds(collected) == {"segment"}
+    assert segments(journal) == before[-1:]
+    assert read_state(journal) == state
+    answered(root)
+    said = Reader(journal).poll()
+    assert [event.seq for event in said] == list(range(int(before[-1][:-6]), said[-1].seq + 1))
+
+
+def test_what_is_younger_stays_unless_the_root_is_too_large_and_then_the_oldest_goes_first(root: Root) -> None:
+    for _ in range(5):
+        answered(root)
+    journal = root.place("box").journal
+    before = segments(journal)
+    for number, name in enumerate(before):
+        then = NOON_NS / 1e9 - (20 - number) * DAY_S
+        os.utime(journal / name, (then, then))
+    assert collect(root.world).removed == ()
+    size = collect(root.world).bytes
+    collected = collect(root.world, keep_bytes=size - 1)
+    assert [each.path for each in collected.removed] == [f"agents/box/journal/{before[0]}"]
+    assert collected.bytes == collect(root.world).bytes < size
+    collect(root.world, keep_bytes=0)
+    assert segments(journal) == before[-1:]
+
+
+def test_a_dead_letter_and_the_segment_with_its_outcome_stay_unless_they_are_asked_for(root: Root) -> None:
+    message_id = answered(root, failed=True)
+    for _ in range(4):
+        answered(root)
+    aged(root)
+    collect(root.world)
+    journal = root.place("box").journal
+    outcome = read_state(journal).known[message_id].outcome_seq
+    assert outcome is not None
+    assert read_event(journal, outcome).message_id == message_id
+    assert root.boxes("box") == {"dead": [message_id]}
+    assert kinds(collect(root.world, dead=True)) == {"dead letter"}
+    assert root.boxes("box") == {}
+    assert kinds(collect(root.world)) == {"segment"}
+
+
+def test_a_waiting_message_and_one_that_is_out_stay(root: Root) -> None:
+    waiting = [root.put("box").id, root.put("box").id]
+    assert mailbox.recv(root.world, root.place("box"), None) is not None
+    aged(root)
+    collect(root.world, dead=True, keep_bytes=0)
+    assert root.boxes("box") == {"cur": waiting[:1], "new": waiting[1:]}
+    assert mailbox.reply(root.world, root.place("box"), waiting[0], "yes", failed=False).reply == "yes"
+
+
+def test_a_lane_that_is_over_goes_whole(root: Root) -> None:
+    place = lane(root)
+    aged(root)
+    collected = collect(root.world)
+    assert [(each.what, each.path) for each in collected.removed] == [("lane", "agents/box/once/aaaa")]
+    assert list(place.dir.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("what", ["new", "cur", "dead", "request"])
+def test_a_lane_in_which_something_lies_stays(root: Root, what: str) -> None:
+    place = lane(root, bury=what == "dead")
+    if what == "request":
+        now = root.clock.now_ns() + 60 * SECOND_NS
+        control.publish(place.control, control.Control(id="box-1", verb="retry", timestamp="t", expires=str(now)))
+    elif what != "dead":
+        (place.queue / what / f"{1:020d}-box-x.json").touch()
+    aged(root)
+    assert "lane" not in kinds(collect(root.world, keep_bytes=0))
+    assert place.journal.is_dir()
+
+
+def test_a_message_that_comes_while_its_lane_is_removed_is_kept(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = lane(root)
+    aged(root)
+    from beam.api import gc
+
+    real = gc.files.move
+
+    def move(source: Path, target: Path) -> None:
+        if source == place.dir:
+            (place.queue / "new" / f"{1:020d}-box-x.json").touch()
+        real(source, target)
+
+    monkeypatch.setattr(gc.files, "move", move)
+    monkeypatch.setattr(gc.worker, "ensure", lambda world, of: started.append(of))
+    started: list[Place] = []
+    assert collect(root.world).removed == ()
+    assert [path.name for path in (place.queue / "new").iterdir()] == [f"{1:020d}-box-x.json"]
+    assert started == [place]
+
+
+def test_an_agent_that_is_held_is_left_alone_and_named(root: Root) -> None:
+    for _ in range(3):
+        answered(root)
+    aged(root)
+    before = segments(root.place("box").journal)
+    holder = root.hold("box")
+    collected = collect(root.world, keep_bytes=0)
+    holder.release()
+    assert (collected.removed, collected.held) == ((), ("box",))
+    assert segments(root.place("box").journal) == before
+
+
+def test_logs_scratch_and_what_crashes_left_go(root: Root) -> None:
+    place = root.place("box")
+    left = [
+        place.log,
+        root.world.home.root / "broker.log",
+        root.world.home.root / "broker.log.1",
+        root.world.home.root / ".broker.json.1.tmp",
+        place.dir / ".agent.json.1.tmp",
+        place.journal / ".000000000001.jsonl.tmp",
+        place.queue / "tmp" / "x.json",
+        place.control / "tmp" / "x.json",
+        place.dir / "scratch" / "key" / "file",
+        place.dir / "once" / ".removed-aaaa" / "lock",
+    ]
+    for path in left:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    aged(root)
+    collect(root.world)
+    assert [path for path in left if path.exists()] == []
+
+
+def test_a_dry_run_says_the_same_and_removes_nothing(root: Root) -> None:
+    lane(root)
+    for _ in range(3):
+        answered(root)
+    aged(root)
+    before = sorted(root.world.home.root.rglob("*"))
+    would = collect(root.world, dry_run=True)
+    assert sorted(root.world.home.root.rglob("*")) == before
+    assert collect(root.world) == would
+    assert kinds(would) == {"lane", "segment"}
