@@ -58,9 +58,8 @@ class Home:
 
     def mail(self, mail_id: str) -> None:
         new = self.inbox.with_name("bob.json.tmp.1")
-        new.write_text(
-            json.dumps([{"from": "team-lead", "text": f"hello {mail_id}", "msg_id": mail_id, "read": False}])
-        )
+        mail = {"from": "team-lead", "text": f"hello {mail_id}", "msg_id": mail_id, "read": False}
+        new.write_text(json.dumps([mail]) + "\n")  # without an end of line, who reads lines from `tail` gets none
         new.rename(self.inbox)
 
     def grow(self, teams: int, tasks: int, transcript_bytes: int) -> None:

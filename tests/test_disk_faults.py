@@ -96,9 +96,7 @@ def move(root: Root) -> Row:
         except FileNotFoundError:
             files.sync_directory(new.parent)
 
-    return Row(
-        act, done=lambda: content(new) == b"data", intact=lambda: (content(old) or content(new)) == b"data"
-    )
+    return Row(act, done=lambda: content(new) == b"data", intact=lambda: (content(old) or content(new)) == b"data")
 
 
 def remove(root: Root) -> Row:

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from beam.cli.context import Call, context, is_terminal
+from beam.cli.context import Context, context, is_terminal
 from beam.cli.group import App
 from beam.cli.render.text import write_json
 from beam.errors import ExitCode, UsageError
@@ -62,11 +62,13 @@ def doctor(
         _collect(call, older_than, keep_bytes, dead=dead, dry_run=dry_run, as_json=as_json)
         return 0
     if older_than is not None or keep_bytes is not None or dead or dry_run:
-        raise UsageError("--older-than, --keep-bytes, --dead and --dry-run belong to --gc", "beam doctor --gc --dry-run")
+        raise UsageError(
+            "--older-than, --keep-bytes, --dead and --dry-run belong to --gc", "beam doctor --gc --dry-run"
+        )
     return _check(call, as_json=as_json)
 
 
-def _check(call: Call, *, as_json: bool) -> int:
+def _check(call: Context, *, as_json: bool) -> int:
     from beam.cli.errors import complain
     from beam.cli.render.tables import columns
 
@@ -84,7 +86,7 @@ def _check(call: Call, *, as_json: bool) -> int:
 
 
 def _collect(
-    call: Call, older_than: str | None, keep_bytes: str | None, *, dead: bool, dry_run: bool, as_json: bool
+    call: Context, older_than: str | None, keep_bytes: str | None, *, dead: bool, dry_run: bool, as_json: bool
 ) -> None:
     from beam import durations
     from beam.cli.render.tables import columns

@@ -184,9 +184,7 @@ class Journal:
         self._name = ""
 
     @classmethod
-    def open(
-        cls, directory: Path, agent: str, clock: Clock, limits: Limits, reserve: Reserve | None = None
-    ) -> Journal:
+    def open(cls, directory: Path, agent: str, clock: Clock, limits: Limits, reserve: Reserve | None = None) -> Journal:
         """The journal, repaired (on a full disk in the reserve's room) and ready to append. Only the holder may."""
         journal = cls(directory, agent, clock, limits, reserve)
         for name in files.names(directory):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from beam import events as all_events
-from beam.agents.claude.fields import string
 from beam.agents.claude.history import Line
+from beam.agents.fields import string
 from beam.events import Event
 from beam.teams.mail import Letter, Post
 from beam.teams.members import Ask, Members

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from beam import events as all_events
 from beam.agents.base import raw_json
-from beam.agents.claude.fields import string
+from beam.agents.fields import string
 from beam.events import Event
 from beam.teams.mail import Letter
 from beam.teams.model import LEAD, Mail, Member, Roster

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from beam.agents.base import document
-from beam.agents.claude.fields import Object, integer, obj, objects, string, strings
+from beam.agents.fields import Object, integer, obj, objects, string, strings
 from beam.clock import parse_rfc3339
 
 LEAD = "team-lead"

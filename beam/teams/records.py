@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from beam.agents.claude.fields import Object, obj, string, strings
+from beam.agents.fields import Object, obj, string, strings
 from beam.teams.model import Mail, Member
 from beam.teams.tasks import Change
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam.agents.claude.fields import Object, string
 from beam.agents.claude.history import Line, projects, where
 from beam.agents.claude.history import read as read_line
+from beam.agents.fields import Object, string
 from beam.clock import rfc3339
 from beam.teams import disk
 from beam.teams.diff import Diff, Team

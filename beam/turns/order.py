@@ -200,7 +200,7 @@ def write_scratch(scratch: Path, contents: Mapping[str, bytes]) -> None:
     """The launch's files, private, in the turn's scratch directory."""
     for name, data in contents.items():
         path = scratch / name
-        if ".." in Path(name).parts or path.is_absolute() != scratch.is_absolute():
+        if ".." in Path(name).parts or Path(name).is_absolute():
             raise ValueError(f"a scratch file's name leads elsewhere: {name}")
         files.make_directory(path.parent)
         files.write_new(path, data)

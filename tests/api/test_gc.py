@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from beam import home
+from beam.api import gc
 from beam.api.gc import Collected, collect
 from beam.broker import mailbox
 from beam.broker.hold import Holder
@@ -40,8 +42,6 @@ def answered(root: Root, agent: str = "box", *, failed: bool = False) -> str:
 
 def lane(root: Root, *, bury: bool = False) -> Place:
     """A lane whose message has its outcome."""
-    from beam import home
-
     place = root.world.place("box", "aaaa")
     home.create(root.world.home, place)
     message = root.message("box")
@@ -148,8 +148,6 @@ def test_a_lane_in_which_something_lies_stays(root: Root, what: str) -> None:
 def test_a_message_that_comes_while_its_lane_is_removed_is_kept(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     place = lane(root)
     aged(root)
-    from beam.api import gc
-
     real = gc.files.move
 
     def move(source: Path, target: Path) -> None:

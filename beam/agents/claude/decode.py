@@ -13,9 +13,9 @@ import msgspec
 from beam import events
 from beam.agents.base import Exit, Native, Turn, Verdict, native, raw_json
 from beam.agents.claude import verdict as verdicts
-from beam.agents.claude.fields import Object, integer, number, obj, objects, string, strings
 from beam.agents.claude.system import SYSTEM
 from beam.agents.claude.tools import Tools
+from beam.agents.fields import Object, integer, number, obj, objects, string, strings
 from beam.events import Event
 
 _INTERRUPTED = "[Request interrupted by user"

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from beam import events
 from beam.agents.base import native
-from beam.agents.claude.fields import Object, integer, obj, objects, string
 from beam.agents.claude.tools import Tools
+from beam.agents.fields import Object, integer, obj, objects, string
 from beam.events import Event
 from beam.outcome import Usage
 

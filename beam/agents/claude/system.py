@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from beam.agents.claude.fields import Object, integer, number, obj, string
 from beam.agents.claude.verdict import failure_class
+from beam.agents.fields import Object, integer, number, obj, string
 from beam.events import Event, Notice, StatusChanged, Text
 
 

@@ -6,7 +6,7 @@ import json
 
 from beam import events
 from beam.agents.base import raw_json
-from beam.agents.claude.fields import Object, number, obj, objects, string
+from beam.agents.fields import Object, number, obj, objects, string
 from beam.events import Event, PlanStep
 
 _WRITERS = {"Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path", "NotebookEdit": "notebook_path"}

@@ -12,7 +12,7 @@ from itertools import takewhile
 import msgspec
 
 from beam.agents.base import Exit, Turn, Verdict, died, raw_json
-from beam.agents.claude.fields import Object, integer, number, obj, objects, string, strings
+from beam.agents.fields import Object, integer, number, obj, objects, string, strings
 from beam.outcome import Class, Denial, SessionNote, Status, Usage
 
 _STOPPED = {
