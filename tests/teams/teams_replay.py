@@ -119,14 +119,23 @@ class Scratch:
         steps += [(at, None, payload) for at, payload in hooks(self.name)]
         return sorted(steps, key=lambda step: step[0])
 
-    def replay(self, speed: float | None, *, with_hooks: bool = True, skip: str = "", until: float = 1e12) -> None:
-        """Does what the recording did; `speed` None is as fast as it goes. Pauses are cut to 3 s of the recording."""
+    def replay(
+        self,
+        speed: float | None,
+        *,
+        with_hooks: bool = True,
+        skip: str = "",
+        until: float = 1e12,
+        pause: float = 3.0,
+    ) -> None:
+        """Does what the recording did; `speed` None is as fast as it goes. Pauses are cut to `pause` seconds of the
+        recording."""
         last = None
         for at, version, payload in self.steps():
             if at > until:
                 return
             if speed is not None and last is not None:
-                time.sleep(min(at - last, 3.0) / speed)
+                time.sleep(min(at - last, pause) / speed)
             last = at
             if version is not None and not (skip and version["path"].startswith(skip)):
                 self.do(version)

@@ -25,10 +25,10 @@ from tests.teams.teams_replay import ALL, Scratch, drain, proved
 pytestmark = pytest.mark.acceptance
 
 
-def watched(scratch: Scratch, speed: float | None, **given: Any) -> list[Event]:
+def watched(scratch: Scratch, speed: float | None, pause: float = 3.0, **given: Any) -> list[Event]:
     """Everything that a watcher which began before the recording says."""
     teams = scratch.teams(**given)
-    player = threading.Thread(target=scratch.replay, args=(speed,))
+    player = threading.Thread(target=scratch.replay, args=(speed,), kwargs={"pause": pause})
     player.start()
     while player.is_alive():
         teams.wait(0.05)
@@ -48,7 +48,23 @@ def tasks(found: list[Event], cls: type[Event]) -> Counter[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", ALL)
 def test_ten_times_faster_everything_that_the_recording_proves_is_told_once(tmp_path: Path, name: str) -> None:
-    found, truth = watched(Scratch(tmp_path, name), 10), proved(name)
+    told_once(watched(Scratch(tmp_path, name), 10), name)
+
+
+def test_as_fast_as_it_was_everything_that_the_recording_proves_is_told_once(tmp_path: Path) -> None:
+    told_once(watched(Scratch(tmp_path, "in-process"), 1, pause=1.0), "in-process")
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", ALL)
+def test_with_all_its_pauses_everything_that_the_recording_proves_is_told_once(tmp_path: Path, name: str) -> None:
+    told_once(watched(Scratch(tmp_path, name), 1, pause=1e9), name)
+
+
+def told_once(found: list[Event], name: str) -> None:
+    """The events are those that the recording proves, each once."""
+    truth = proved(name)
     ids = Counter(
         event.mail_id if not event.mail_id.startswith("~") else event.text for event in of(found, events.MailSent)
     )
