@@ -49,7 +49,7 @@ soak: $(VENV)/.ready ## the long runs
 	@$(BIN)/python -m tests.real.install
 	$(PYTEST) -q -m soak --soak-seed $(SEED)
 
-picture: $(VENV)/.ready ## draw docs/terminal.svg from a real run
+picture: $(VENV)/.ready ## draw the pictures in docs from real runs
 	@$(BIN)/python -m bench.picture
 
 clean: ## remove what make made here

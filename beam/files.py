@@ -51,6 +51,14 @@ def is_full(error: DiskError) -> bool:
     return isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
+def check_descriptors(count: int) -> None:
+    """So many more files can be open at once. Raises DiskError: better than in the middle of something."""
+    null = Path(os.devnull)
+    with contextlib.ExitStack() as opened_here, disk(f"open {count} more files, such as", null):
+        for _ in range(count):
+            opened_here.callback(os.close, os.open(null, os.O_RDONLY | os.O_CLOEXEC))
+
+
 def make_directory(path: Path) -> None:
     """The directory exists, private, and so do its parents."""
     with disk("make", path):

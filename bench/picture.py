@@ -1,4 +1,4 @@
-"""Draws docs/terminal.svg: the real beam in a real terminal of 80 columns. `make picture`.
+"""Draws docs/terminal.svg and docs/watch.svg: the real beam in a real terminal. `make picture`.
 
 What differs from run to run is made the same: times of day, how long things took, ids of sessions and messages.
 """
@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 TARGET = Path(__file__).parents[1] / "docs" / "terminal.svg"
-COLUMNS, LINES = 80, 40
+WATCH = TARGET.with_name("watch.svg")
+COLUMNS, WATCH_COLUMNS, LINES = 80, 100, 40
 COMMANDS = (
     'beam send planner "How should the client try again?"',
     "beam log planner",
@@ -31,8 +32,11 @@ _SAME = (
     (re.compile(r"(completed|failed \(crashed\)) \d+(\.\d+)?m?s(?! ago)"), r"\1 0.1s"),
     (re.compile(r"\b\d+s ago"), "2s ago"),
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "c0ffee00-0000-4000-8000-000000000000"),
+    (re.compile(r"new session [0-9a-f]{8}\b"), "new session c0ffee00"),
+    (re.compile(r"/lab/runs/\S*"), "~/parser"),
     (re.compile(r"\b(planner|tester)-[0-9a-z]{15}\b"), r"\1-1m7zzzzzzzz2ab9"),
 )
+_WATCHED_S = 18.0  # of the recording
 _FORMAT = """\
 <svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>
@@ -51,15 +55,15 @@ _FORMAT = """\
 """
 
 
-def in_terminal(command: str, *, cwd: Path, environ: Mapping[str, str]) -> str:
-    """What a terminal of 80 columns gets from the command."""
+def in_terminal(command: str, *, cwd: Path, environ: Mapping[str, str], columns: int = COLUMNS) -> str:
+    """What a terminal gets from the command."""
     child, terminal = pty.fork()
     if child == 0:
         import fcntl
         import struct
         import termios
 
-        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, columns, 0, 0))
         os.chdir(cwd)
         os.execvpe("sh", ["sh", "-c", command], dict(environ))
     found = b""
@@ -79,20 +83,7 @@ def in_terminal(command: str, *, cwd: Path, environ: Mapping[str, str]) -> str:
 def session() -> str:
     """The whole session, with the colours of the terminal."""
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        program = place / "bin" / "beam"
-        program.parent.mkdir()
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m beam "$@"\n')
-        program.chmod(0o755)
-        environ = {
-            "PATH": f"{program.parent}:{os.environ['PATH']}",
-            "PYTHONPATH": str(TARGET.parents[1]),
-            "HOME": folder,
-            "TERM": "xterm-256color",
-            "LANG": "C.UTF-8",
-        }
-        project = place / "project"
-        project.mkdir()
+        project, environ = _project(Path(folder))
         for command in SETUP:
             in_terminal(command, cwd=project, environ=environ)
         text = ""
@@ -103,21 +94,54 @@ def session() -> str:
     return text
 
 
-def draw(text: str) -> str:
+def watched() -> str:
+    """`beam watch` over a recorded team of Claude Code that is at work, with the colours of the terminal."""
+    from tests.teams.teams_replay import Scratch
+
+    with tempfile.TemporaryDirectory() as folder:
+        project, environ = _project(Path(folder))
+        team = Scratch(Path(folder) / "team", "in-process")
+        team.replay(None, until=team.steps()[0][0] + _WATCHED_S)
+        shown = in_terminal(
+            f"beam watch --now --claude-home {team.home}", cwd=project, environ=environ, columns=WATCH_COLUMNS
+        )
+    for looks, same in _SAME[1:]:
+        shown = looks.sub(same, shown)
+    return f"\x1b[1m$ beam watch\x1b[0m\n{shown}"
+
+
+def _project(place: Path) -> tuple[Path, dict[str, str]]:
+    program = place / "bin" / "beam"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m beam "$@"\n')
+    program.chmod(0o755)
+    project = place / "project"
+    project.mkdir()
+    return project, {
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(TARGET.parents[1]),
+        "HOME": str(place),
+        "TERM": "xterm-256color",
+        "LANG": "C.UTF-8",
+    }
+
+
+def draw(text: str, columns: int = COLUMNS) -> str:
     """The picture of a session."""
     from rich.console import Console
     from rich.terminal_theme import MONOKAI
     from rich.text import Text
 
-    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, legacy_windows=False)
+    console = Console(record=True, width=columns, file=io.StringIO(), force_terminal=True, legacy_windows=False)
     console.print(Text.from_ansi(text), soft_wrap=False)
     return console.export_svg(title="", theme=MONOKAI, code_format=_FORMAT, unique_id="beam")
 
 
 def main() -> None:
-    """Writes the picture."""
+    """Writes the pictures."""
     TARGET.write_text(draw(session()))
-    sys.stderr.write(f"wrote {TARGET}\n")
+    WATCH.write_text(draw(watched(), WATCH_COLUMNS))
+    sys.stderr.write(f"wrote {TARGET} and {WATCH}\n")
 
 
 if __name__ == "__main__":

@@ -15,12 +15,15 @@ from tests.support.cli import BEAM, Cli, Ended
 pytestmark = pytest.mark.acceptance
 
 
-def limited(beam: Cli, *args: str, file_bytes: int | None = None) -> Ended:
-    """Runs beam with no rights to pass over permissions (root has them); with `file_bytes` no file may grow larger."""
+def limited(beam: Cli, *args: str, file_bytes: int | None = None, open_files: int | None = None) -> Ended:
+    """Runs beam with no rights to pass over permissions (root has them); with `file_bytes` no file may grow larger, with
+    `open_files` no more may be open at once."""
 
     def prepare() -> None:
         if file_bytes is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+        if open_files is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
         if os.geteuid() == 0:
             for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
                 ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
@@ -80,6 +83,28 @@ def test_a_disk_that_fills_up_in_the_turn_loses_no_message_and_runs_nothing_twic
     assert again.code in (0, 2), again
     after = limited(beam, "status", "--json").json
     assert after["dead"] + after["waiting"] + after["totals"]["turns"] >= 1
+
+
+def test_too_few_files_that_may_be_open_are_said_and_lose_and_repeat_nothing(beam: Cli) -> None:
+    (beam.project / "count.sh").write_text(f"cat > /dev/null; echo ran >> {beam.base / 'runs'}; echo done\n")
+    beam.config("agents:\n  counted: {command: [sh, ./count.sh]}\n")
+    assert beam("send", "counted", "first").code == 0
+    codes = set()
+    for open_files in range(8, 40, 5):
+        done = limited(beam, "send", "counted", "go", open_files=open_files)
+        codes.add(done.code)
+        assert done.code in (0, 8, 74), (open_files, done)
+        if done.code == 74:
+            said_once(done, "Too many open files", "ulimit -n")
+    assert 74 in codes
+    done = beam("send", "counted", "last")
+    assert (done.code, done.out) == (0, "done\n")
+    assert beam.box("counted", "new") == beam.box("counted", "cur") == beam.box("counted", "tmp") == []
+    outcomes = [event for event in beam.journal("counted") if event["type"] == "turn.finished"]
+    ids = [event["message_id"] for event in outcomes]
+    assert len(set(ids)) == len(ids)
+    assert (beam.base / "runs").read_text().count("ran") <= len(ids)
+    assert beam("log", "counted", "--verify").code == 0
 
 
 def test_a_stdout_that_is_full_is_said_and_the_answer_can_be_had_again(beam: Cli) -> None:

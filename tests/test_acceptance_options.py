@@ -110,7 +110,7 @@ def test_from_a_name_that_is_none_is_refused(beam: Cli) -> None:
     [
         ["--access", "read"],
         ["--attach", "beam.yaml"],
-        ["--via", "terminal"],
+        ["--via", "dialogue"],
         ["--model", "big"],
         ["--max-turns", "3"],
         ["--budget", "1"],

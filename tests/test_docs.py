@@ -135,12 +135,14 @@ def test_the_adapter_of_the_page_is_complete_and_decodes_what_it_says() -> None:
 
 
 @pytest.mark.acceptance
-def test_the_picture_shows_what_beam_prints_now() -> None:
+@pytest.mark.parametrize("name", ["terminal.svg", "watch.svg"])
+def test_the_picture_shows_what_beam_prints_now(name: str) -> None:
     from bench import picture
 
     def shown(svg: str) -> str:
         return html.unescape("\n".join(re.findall(r"<text[^>]*>(.*?)</text>", svg))).replace("\xa0", " ")
 
-    fresh, kept = shown(picture.draw(picture.session())), shown(picture.TARGET.read_text())
+    drawn = picture.draw(picture.session()) if name == "terminal.svg" else picture.draw(picture.watched(), 100)
+    fresh, kept = shown(drawn), shown((TOP / "docs" / name).read_text())
     assert "a bug in beam" not in kept
-    assert kept == fresh, "docs/terminal.svg is not current: make picture"
+    assert kept == fresh, f"docs/{name} is not current: make picture"

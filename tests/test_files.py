@@ -123,3 +123,11 @@ def test_directories_are_made_private_with_their_parents(tmp_path: Path) -> None
     (tmp_path / "file").touch()
     with pytest.raises(DiskError):
         files.make_directory(tmp_path / "file" / "c")
+
+
+def test_files_that_can_not_be_opened_later_are_told_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    files.check_descriptors(3)
+    monkeypatch.setattr(files.os, "open", Failing(os.open, errno.EMFILE, after=2))
+    with pytest.raises(DiskError, match="Too many open files") as caught:
+        files.check_descriptors(3)
+    assert "ulimit -n" in caught.value.hint

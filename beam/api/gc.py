@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -148,7 +149,7 @@ def _of_place(home: Home, place: Place, now: float, *, dead: bool) -> Iterator[_
     """What is over in a place whose lock we have."""
     state = read_state(place.journal)
     if place.lane is not None and _is_over(place, state, dead=dead):
-        yield _candidate(home, place.dir, "lane", now, lambda: _remove_lane(place, dead=dead))
+        yield _candidate(home, place.dir, "lane", now, partial(_remove_lane, place, dead=dead))
         return
     if dead and not control.waiting(place.control):
         for name in files.names(place.queue / "dead"):
@@ -163,7 +164,7 @@ def _of_place(home: Home, place: Place, now: float, *, dead: bool) -> Iterator[_
     if state.open_turn is None:
         for name in files.names(place.dir / "scratch"):
             path = place.dir / "scratch" / name
-            yield _candidate(home, path, "scratch", now, lambda path=path: _remove_tree(path))
+            yield _candidate(home, path, "scratch", now, partial(_remove_tree, path))
     yield from _left_behind(home, place, now)
 
 
@@ -179,7 +180,7 @@ def _left_behind(home: Home, place: Place, now: float) -> Iterator[_Candidate]:
     for name in files.names(place.dir / "once") if place.lane is None else ():
         if name.startswith(_GONE):
             path = place.dir / "once" / name
-            yield _candidate(home, path, "left behind", now, lambda path=path: _remove_tree(path))
+            yield _candidate(home, path, "left behind", now, partial(_remove_tree, path))
 
 
 def _is_over(place: Place, state: State, *, dead: bool) -> bool:

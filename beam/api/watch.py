@@ -103,22 +103,19 @@ def _reader(place: Place, *, from_start: bool) -> Reader:
 
 
 def _changes(world: World) -> Iterator[None]:
-    from watchfiles import watch as watch_files
+    """Goes on when a journal changes, and once a second anyway."""
+    import threading
 
-    agents = world.home.root / "agents"
-    if not agents.is_dir():
-        import time
+    from beam.teams.changes import Changes
 
-        while not agents.is_dir():
-            time.sleep(0.1)
-            yield None
-    for _ in watch_files(
-        agents,
-        watch_filter=None,
-        debounce=1,
-        step=1,
-        rust_timeout=int(_RESCAN_S * 1000),
-        yield_on_timeout=True,
-        raise_interrupt=True,
-    ):
-        yield None
+    wake = threading.Event()
+    changes = Changes((), others=[str(world.home.root / "agents")], wake=wake)
+    changes.start()
+    try:
+        while True:
+            wake.wait(_RESCAN_S)
+            wake.clear()
+            changes.take()
+            yield
+    finally:
+        changes.close()

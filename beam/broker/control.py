@@ -1,4 +1,4 @@
-"""What a holder does about requests: interrupt, drop, retry, edit, reset. Each is answered by one `control.done`."""
+"""What a holder does about requests; each is answered by one `control.done`."""
 
 from __future__ import annotations
 

@@ -114,4 +114,4 @@ def _bytes(text: str) -> int:
     number, unit = (text[:-1], text[-1:].upper()) if text[-1:].upper() in ("K", "M", "G") else (text, "")
     if not (number.isascii() and number.isdigit()):
         raise UsageError(f"{text[:80]!r} is not a size", "write it like 1000000, 500M or 2G", subject=text[:80])
-    return int(number) * 1024 ** ("KMG".index(unit) + 1 if unit else 0)
+    return int(number) << (10 * ("KMG".index(unit) + 1) if unit else 0)

@@ -6,15 +6,20 @@ system's notification can't be had (or is not wanted) the thread looks by itself
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beam.teams import disk
 from beam.teams.disk import Place, Seen, Signature
+
+if TYPE_CHECKING:
+    from beam.teams.notify import Notify
 
 HOT_SWEEP_S = 2.0  # a notification may be lost: the living teams are looked at again that often,
 FULL_SWEEP_S = 30.0  # and everything that often, and after a burst or a pause of this process
@@ -23,6 +28,7 @@ MISSING_S = 0.1  # how soon a directory that was not there is noticed
 POLL_S = 0.04
 POLL_ALL_S = 0.2
 BURST = 2_000
+SLICE = 100  # files are looked at between two looks at what changed
 BUSY_S = 2.0  # so long after a change the next one is looked for every millisecond,
 IDLE_STEP_MS = 20  # and else so often: each look costs some CPU
 _SLEPT_S = 5.0
@@ -51,6 +57,7 @@ class Changes:
         self._thread: threading.Thread | None = None
         self._watching: tuple[str, ...] = ()
         self.hot: dict[str, frozenset[str]] = {}
+        self._listener: Notify | None = None
         self.error = ""
 
     def start(self) -> None:
@@ -63,6 +70,8 @@ class Changes:
     def close(self) -> None:
         """Ends the thread."""
         self._stop.set()
+        if self._listener is not None:
+            self._listener.interrupt()
         if self._thread is not None:
             self._thread.join(5)
 
@@ -83,13 +92,19 @@ class Changes:
         """Reads a file once more, whatever is known of it."""
         self._copy(place)
 
-    def sweep(self, only: dict[str, frozenset[str]] | None = None) -> None:
-        """Reads every small file that is not as it was, and finds those that are gone."""
+    def sweep(
+        self, only: dict[str, frozenset[str]] | None = None, *, between: Callable[[], object] | None = None
+    ) -> None:
+        """Reads every small file that is not as it was, and finds those that are gone. Calls `between` often."""
         for home in self._homes:
             groups = None if only is None else only.get(home, frozenset())
             if groups is not None and not groups:
                 continue
-            found = list(disk.small_files(home, groups))
+            found = []
+            for one in disk.small_files(home, groups):
+                found.append(one)
+                if between is not None and len(found) % SLICE == 0:
+                    between()
             there = {place.path for place, _ in found}
             changed = [one for one in found if self._signatures.get(one[0].path) != one[1]]
             for place, _ in sorted(changed, key=lambda one: (one[1][0], _natural(one[0].path))):
@@ -126,9 +141,14 @@ class Changes:
         self._watching = self._paths()
         if not self._watching:
             return None
-        from watchfiles._rust_notify import RustNotify
-
         try:
+            if sys.platform == "linux":
+                from beam.teams.notify import Notify
+
+                self._listener = Notify(self._watching)
+                return self._listener
+            from watchfiles._rust_notify import RustNotify
+
             return RustNotify(list(self._watching), False, False, 0, True, True)
         except (OSError, RuntimeError) as error:
             self.error = f"the system can't notify ({error}); looking every {POLL_S * 1000:.0f} ms instead"
@@ -156,9 +176,10 @@ class Changes:
             burst = self._await(notify)
             slept = time.monotonic() - now > _SLEPT_S
             if burst or slept or now - full >= FULL_SWEEP_S:
-                full = hot = time.monotonic()
-                self.sweep()
+                full = time.monotonic()
+                self.sweep(between=partial(self._meanwhile, notify))
                 self._mark("*")
+                hot = time.monotonic()
             elif now - hot >= rest:
                 began = time.monotonic()
                 self.sweep(self.hot)
@@ -176,6 +197,8 @@ class Changes:
         if notify is None:
             self._stop.wait(MISSING_S)
             return False
+        if sys.platform == "linux":
+            return self._listen(notify, int(self._patience() * 1000))
         step_ms = 1 if time.monotonic() < self._busy_until else IDLE_STEP_MS
         changes = notify.watch(1, step_ms, int(self._patience() * 1000), self._stop)
         if not isinstance(changes, set):
@@ -184,6 +207,19 @@ class Changes:
         for path in sorted({path for _, path in changes}, key=_natural):
             self._changed(path)
         return len(changes) > BURST
+
+    def _meanwhile(self, notify: Any) -> None:
+        """Copies what changes while a long look at everything goes on: a message does not wait for its end."""
+        if notify is not None and sys.platform == "linux":
+            self._listen(notify, 0)
+
+    def _listen(self, notify: Notify, timeout_ms: int) -> bool:
+        paths, lost = notify.wait(timeout_ms)
+        for path in paths:
+            if path in self._watching:  # it is gone: to be looked for again
+                self._watching = tuple(one for one in self._watching if one != path or Path(one).is_dir())
+            self._changed(path)
+        return lost
 
     def _changed(self, path: str) -> None:
         home = next((one for one in self._homes if path.startswith(one + "/")), None)

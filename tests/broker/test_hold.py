@@ -138,9 +138,6 @@ def test_a_deadline_counts_while_nothing_is_claimed(root: Root) -> None:
     holder.expire()
     assert root.boxes("worker") == {"new": [kept.id], "dead": [late.id]}
     assert holder.state.known[late.id].status is Status.TIMEOUT
-    again = root.queue("worker").find(late.id)
-    assert again is not None
-    assert holder.read(again) == late
     holder.release()
 
 

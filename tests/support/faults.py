@@ -52,7 +52,7 @@ class Faults:
         return call
 
     def _is_open_under(self, handle: int) -> bool:
-        return os.readlink(f"/proc/self/fd/{handle}").startswith(self.top)
+        return Path(f"/proc/self/fd/{handle}").readlink().is_relative_to(self.top)
 
     def _is_under(self, path: Any) -> bool:
         return not isinstance(path, int) and os.fsdecode(path).startswith(self.top)

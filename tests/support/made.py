@@ -272,6 +272,13 @@ def cli() -> str:
     return "".join(f"\n## {path}\n\n```\n{text.rstrip()}\n```\n" for path, text in found)
 
 
+def reliability() -> str:
+    """What beam promises, and the tests that show it."""
+    from tests.support.reliability import lines
+
+    return table(("promise", "how it is tried", "test"), lines())
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "events": event_types,
     "event-header": event_header,
@@ -289,4 +296,5 @@ PARTS: dict[str, Callable[[], str]] = {
     "environment": denied_variables,
     "layers": layers,
     "cli": cli,
+    "reliability": reliability,
 }

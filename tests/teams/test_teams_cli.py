@@ -156,3 +156,23 @@ def test_a_watcher_started_again_with_its_cursor_goes_on_without_gap_or_repeat(b
     put(3)
     assert sorted(first) == ["1", "2", "m1", "m2"]
     assert sorted(watched(3)) == ["3", "m3"]
+
+
+def test_a_line_that_was_cut_names_its_event_which_is_then_printed_whole(beam: Cli, scratch: Scratch) -> None:
+    home = ("--claude-home", str(scratch.home))
+    cut = next(line for line in beam("watch", "--now", *home).out.splitlines() if "… (" in line)
+    whole = beam("watch", "--event", cut.split()[-1], *home).out
+    assert "<usage>subagent_tokens:" in whole and "<usage>subagent_tokens:" not in cut
+    assert beam("watch", "--event", "-----", *home).code in (2, 4)
+    assert beam("watch", "--event", "00000", *home).code == 4
+
+
+def test_all_is_of_every_root_that_was_used(beam: Cli, tmp_path: Path) -> None:
+    assert beam("--root", "shop/.beam", "send", "scripted", "one").code == 0
+    assert beam("--root", "bank/.beam", "send", "scripted", "two").code == 0
+    assert beam("watch", "--now", "--json").lines == []
+    queued = beam("watch", "--all", "--now", "--json", "--type", "message.queued").lines
+    assert [(event["text"], Path(event["root"]).parent.name) for event in queued] == [("one", "shop"), ("two", "bank")]
+    shown = beam("watch", "--all", "--now", "--type", "message.queued").out
+    assert "shop/scripted ← human: one" in shown and "bank/scripted ← human: two" in shown
+    assert beam("watch", "--all", "scripted").code == 2

@@ -56,7 +56,6 @@ def test_as_fast_as_it_was_everything_that_the_recording_proves_is_told_once(tmp
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ALL)
 def test_with_all_its_pauses_everything_that_the_recording_proves_is_told_once(tmp_path: Path, name: str) -> None:
     told_once(watched(Scratch(tmp_path, name), 1, pause=1e9), name)

@@ -1,0 +1,104 @@
+"""The kernel's word of what changed below some directories, without a thread of its own and without looking.
+
+Waiting costs nothing, and a change wakes at once. Linux only. Must not know: what the files are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import threading
+import time
+from collections.abc import Sequence
+
+from inotify_simple import INotify, flags
+
+from beam.teams import disk
+
+_MASK = (
+    flags.CREATE
+    | flags.CLOSE_WRITE
+    | flags.MODIFY
+    | flags.MOVED_TO
+    | flags.MOVED_FROM
+    | flags.DELETE
+    | flags.DELETE_SELF
+    | flags.ONLYDIR
+)
+_GATHER_S = 0.001  # what happens so soon after is told together
+
+
+class Notify:
+    """Watches the directories with all that is below them. Raises OSError where the kernel has no more to give."""
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        self._inotify = INotify(nonblocking=True)
+        self._paths: dict[int, str] = {}
+        self._lock = threading.Lock()
+        self._ended, self._end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._poller = select.poll()
+        self._poller.register(self._inotify.fileno(), select.POLLIN)
+        self._poller.register(self._ended, select.POLLIN)
+        try:
+            for folder in folders:
+                self._add(folder)
+        except OSError:
+            self.close()
+            raise
+
+    def wait(self, timeout_ms: int) -> tuple[list[str], bool]:
+        """The paths that changed, in order, and whether some may be missing; none after that time."""
+        paths: dict[str, None] = {}
+        lost = False
+        if self._poller.poll(timeout_ms):
+            time.sleep(_GATHER_S)
+        for event in self._inotify.read(timeout=0):
+            if event.mask & flags.Q_OVERFLOW:
+                lost = True
+                continue
+            if event.mask & flags.IGNORED:
+                self._paths.pop(event.wd, None)
+                continue
+            folder = self._paths.get(event.wd)
+            if folder is None:
+                continue
+            path = f"{folder}/{event.name}" if event.name else folder
+            paths.pop(path, None)
+            paths[path] = None
+            if event.mask & flags.ISDIR and event.mask & (flags.CREATE | flags.MOVED_TO):
+                paths.update(dict.fromkeys(self._found(path)))
+        return list(paths), lost
+
+    def interrupt(self) -> None:
+        """Ends a `wait`, from another thread; and each that comes after it."""
+        with self._lock:
+            if not self._inotify.closed:
+                os.write(self._end, b"x")
+
+    def close(self) -> None:
+        """Watches nothing any more."""
+        with self._lock:
+            self._inotify.close()
+            os.close(self._ended)
+            os.close(self._end)
+
+    def _found(self, folder: str) -> list[str]:
+        """What is in a directory that appeared: it was there before anybody watched it."""
+        with contextlib.suppress(OSError):
+            return self._add(folder)
+        return []
+
+    def _add(self, folder: str) -> list[str]:
+        try:
+            self._paths[self._inotify.add_watch(folder, _MASK)] = folder
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        found = []
+        for entry in disk.entries(folder):
+            path = os.path.join(folder, entry.name)  # noqa: PTH118 - thousands of them
+            found.append(path)
+            with contextlib.suppress(FileNotFoundError):
+                if entry.is_dir(follow_symlinks=False):
+                    found += self._add(path)
+        return found

@@ -1,0 +1,103 @@
+"""The broker's loop: whom it looks at, and in which order agents get their turns."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+from beam.broker.loop import Broker, Served
+from beam.broker.world import World
+from beam.clock import SystemClock
+from beam.events import MessageClaimed
+from beam.message import Options
+from tests.support.world import SECOND_NS, Root
+
+
+def real_time(root: Root) -> World:
+    """The root with a clock that goes, as an event loop needs."""
+    world = root.world
+    return World(home=world.home, config=world.config, clock=SystemClock(), environ=world.environ)
+
+
+def serve(root: Root, done: list[str], *, cap: int, poll_only: bool = False) -> list[str]:
+    """A broker that is stopped once those agents have nothing left; what it said."""
+    said: list[str] = []
+
+    async def story() -> None:
+        broker = Broker(real_time(root), cap=cap, poll=0.05, poll_only=poll_only, say=said.append)
+        serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
+        async with asyncio.timeout(30):
+            while any(root.boxes(agent) for agent in done):
+                await asyncio.sleep(0.01)
+        broker.ask_to_stop()
+        await serving
+
+    asyncio.run(story())
+    return said
+
+
+def test_a_long_queue_keeps_no_other_agent_waiting(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    for _ in range(3):
+        root.put("worker", options=Options())
+    root.clock.sleep(1)
+    root.put("other")
+    serve(root, ["worker", "other"], cap=1)
+    claims = sorted(
+        (event.ts, agent)
+        for agent in ("worker", "other")
+        for event in root.events(agent)
+        if isinstance(event, MessageClaimed)
+    )
+    assert [agent for _, agent in claims] == ["worker", "other", "worker", "worker"]
+
+
+def test_a_broker_that_only_polls_sees_everything_too(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    root.put("worker")
+    serve(root, ["worker"], cap=2, poll_only=True)
+    assert root.boxes("worker") == {}
+
+
+def test_a_link_in_the_place_of_an_agent_is_said_and_the_others_are_served(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    root.put("worker")
+    root.put("other")
+    place = root.place("other").dir
+    place.rename(tmp_path / "elsewhere")
+    place.symlink_to(tmp_path / "elsewhere")
+
+    async def story() -> list[str]:
+        said: list[str] = []
+        broker = Broker(real_time(root), cap=2, poll=0.05, say=said.append)
+        serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
+        async with asyncio.timeout(30):
+            while root.boxes("worker") or not any("symbolic link" in line for line in said):
+                await asyncio.sleep(0.01)
+        broker.ask_to_stop()
+        await serving
+        return said
+
+    assert any(line.startswith("other: ") for line in asyncio.run(story()))
+
+
+def test_an_agent_is_looked_at_again_when_its_directories_changed_or_may_have(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    served = Served(root.place("worker"))
+    long_ago = root.clock.now - 100 * SECOND_NS
+    for directory in served.directories:
+        os.utime(directory, ns=(long_ago, long_ago))
+
+    def looked(now_ns: int) -> bool:
+        served.is_dirty = False
+        served.compare_stamps(now_ns)
+        return served.is_dirty
+
+    assert looked(root.clock.now)  # the first time
+    assert not looked(root.clock.now)
+    os.utime(served.directories[0], ns=(root.clock.now, root.clock.now))
+    assert looked(root.clock.now + 1)
+    assert looked(root.clock.now + 2)  # it changed just now: the next change may bear the same time
+    assert looked(root.clock.now + 2 * SECOND_NS)
+    assert not looked(root.clock.now + 2 * SECOND_NS)

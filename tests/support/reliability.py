@@ -1,0 +1,99 @@
+"""The README's reliability table: each promise with the test that proves it, its figure taken from the test itself."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from pathlib import Path
+
+from msgspec import Struct
+
+from beam.faults import POINTS
+
+TOP = Path(__file__).parents[2]
+
+
+def figure(test: str, name: str) -> int:
+    """The number that a test's module has under that name; of a list, how long it is."""
+    value = getattr(importlib.import_module(f"tests.{test}"), name)
+    return int(value) if isinstance(value, int | float) else len(value)
+
+
+class Claim(Struct, frozen=True):
+    """What is claimed, what is done to show it, and by which test (`file::function`). `soak`: `make soak` runs it in full."""
+
+    promise: str
+    trial: str
+    test: str
+    soak: bool = False
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is such a test."""
+        file, _, name = self.test.partition("::")
+        tree = ast.parse((TOP / "tests" / file).read_text())
+        return any(isinstance(node, ast.FunctionDef) and node.name == name for node in tree.body)
+
+
+CLAIMS = (
+    Claim(
+        "nothing lost, nothing twice in silence, no process left",
+        f"{figure('test_random_kills', 'KILLS'):,} random SIGKILLs of broker, workers, senders and guards; "
+        f"{figure('test_random_kills', 'SENDERS')} senders, {figure('test_random_kills', 'AGENTS')} agents, "
+        "replies between them",
+        "test_random_kills.py::test_holders_and_guards_killed_at_random_lose_nothing_and_do_nothing_twice_in_silence",
+        soak=True,
+    ),
+    Claim(
+        "each durable step may be the last",
+        f"SIGKILL at each of {len(POINTS)} named points",
+        "test_crash_points.py::test_every_point_is_in_a_row_of_the_table",
+    ),
+    Claim(
+        "the power may go at any moment",
+        f"{figure('test_power_loss', 'SCENES')} scenes, cut after every write, with every part of what was not synced left out",
+        "test_power_loss.py::test_after_a_power_cut_every_promise_is_kept",
+        soak=True,
+    ),
+    Claim(
+        "disk trouble is said, and passes",
+        f"{figure('test_disk_faults', 'ROWS')} operations, each system call of each failing with each of "
+        f"{figure('test_disk_faults', 'ERRORS')} errors",
+        "test_disk_faults.py::test_each_fault_is_said_changes_nothing_and_passes",
+    ),
+    Claim(
+        "no message is stranded between two holders",
+        f"{figure('test_hand_over', 'ROUNDS'):,} rounds of "
+        f"{figure('test_hand_over', 'HOLDERS')} that publish, take, drain and leave at once",
+        "test_hand_over.py::test_no_message_is_stranded_however_often_the_lock_changes_hands",
+        soak=True,
+    ),
+    Claim(
+        "one holder at a time",
+        "a broker, ten `beam send` and a worker at once",
+        "test_acceptance_broker.py::test_a_broker_ten_sends_and_a_worker_at_once_are_one_holder_at_a_time",
+    ),
+    Claim(
+        "a broker may run for long",
+        "30 minutes under load (`make soak`): memory grows by less than "
+        f"{figure('test_soak', 'GROWTH_MB')} MB, descriptors not at all",
+        "test_soak.py::test_memory_and_descriptors_of_a_broker_stay_flat_under_a_steady_load",
+    ),
+    Claim(
+        "agents that answer each other come to an end",
+        "20 hops, then exit code 7 and the reason",
+        "test_acceptance_rings.py::test_two_agents_that_always_answer_each_other_stop_at_the_limit_and_say_why",
+    ),
+)
+
+
+def lines() -> list[tuple[str, ...]]:
+    """The table's lines."""
+    return [
+        (
+            claim.promise,
+            claim.trial + (" (`make soak`; less of it in `make test`)" if claim.soak else ""),
+            f"[{(file := claim.test.partition('::')[0]).removesuffix('.py')}](tests/{file})",
+        )
+        for claim in CLAIMS
+    ]
