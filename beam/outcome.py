@@ -78,7 +78,6 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
             reasoning_tokens=_add(self.reasoning_tokens, other.reasoning_tokens),
         )
 
-
     def minus(self, other: Usage) -> Usage:
         """What is left of it without the other; null stays null."""
         return Usage(

@@ -32,6 +32,8 @@ _SAME = (
     (re.compile(r"(completed|failed \(crashed\)) \d+(\.\d+)?m?s(?! ago)"), r"\1 0.1s"),
     (re.compile(r"\b\d+s ago"), "2s ago"),
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "c0ffee00-0000-4000-8000-000000000000"),
+    (re.compile(r"# one at[^…]*….*"), "# one atte…\x1b[2m (4ms) edr2t\x1b[0m"),
+    (re.compile(r"(\x1b\[2m(?: \(\w+\))? )[a-z2-7]{5}\x1b"), "\\1edr2t\x1b"),
     (re.compile(r"new session [0-9a-f]{8}\b"), "new session c0ffee00"),
     (re.compile(r"/lab/runs/\S*"), "~/parser"),
     (re.compile(r"\b(planner|tester)-[0-9a-z]{15}\b"), r"\1-1m7zzzzzzzz2ab9"),

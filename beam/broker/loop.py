@@ -347,18 +347,21 @@ async def run(world: World, *, cap: int, poll: float, poll_only: bool, grace: fl
         poll=poll,
         cap=cap,
     )
-    lock = registry.claim(world.home, told)
     broker = Broker(world, cap=cap, poll=poll, poll_only=poll_only, say=say)
     loop = asyncio.get_running_loop()
     for number in STOPPING:
         loop.add_signal_handler(number, broker.ask_to_stop)
     tree.become_subreaper()
+    lock = None
     try:
+        lock = registry.claim(world.home, told)  # who reads broker.json may send a signal at once
         say(f"serving {world.home.root} (pid {os.getpid()}, up to {cap} turns at once)")
         await broker.serve(grace=grace)
     finally:
-        registry.release(world.home, lock)
+        if lock is not None:
+            registry.release(world.home, lock)
         for number in STOPPING:
             loop.remove_signal_handler(number)
-        say("stopped")
+        if lock is not None:
+            say("stopped")
         sys.stderr.flush()

@@ -105,6 +105,8 @@ class Changes:
                 found.append(one)
                 if between is not None and len(found) % SLICE == 0:
                     between()
+            if between is not None:
+                between()  # what was told comes in its order; what is left then was not told
             there = {place.path for place, _ in found}
             changed = [one for one in found if self._signatures.get(one[0].path) != one[1]]
             for place, _ in sorted(changed, key=lambda one: (one[1][0], _natural(one[0].path))):
@@ -182,7 +184,7 @@ class Changes:
                 hot = time.monotonic()
             elif now - hot >= rest:
                 began = time.monotonic()
-                self.sweep(self.hot)
+                self.sweep(self.hot, between=partial(self._meanwhile, notify))
                 hot = time.monotonic()
                 rest = max(HOT_SWEEP_S, (hot - began) / SWEEP_SHARE)
         if notify is not None:
