@@ -93,7 +93,7 @@ class MessageRequeued(Event, frozen=True, kw_only=True, tag="message.requeued"):
 class MessageDead(Event, frozen=True, kw_only=True, tag="message.dead"):
     """The message was given up on and lies in `dead/`. `reason` is a word (dropped, expired, failed, unknown, id_reused,
     corrupt, no_such_session, holder_died); `detail` says it in a sentence. `status` and `class` are its outcome where no
-    turn gave one."""
+    turn gave one; `tell`: an agent that counts on a reply is told so next."""
 
     attempt: int = 1
     reason: str
@@ -101,6 +101,7 @@ class MessageDead(Event, frozen=True, kw_only=True, tag="message.dead"):
     status: Status = Status.FAILED
     class_: Class | None = field(name="class", default=None)
     file: str | None = None
+    tell: bool = False
 
 
 class QueuePaused(Event, frozen=True, kw_only=True, tag="queue.paused"):

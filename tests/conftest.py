@@ -19,7 +19,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_report_header() -> str:
     """Says at the top whether the real agents take part."""
     where = bin_directory()
-    return f"real agent CLIs: {where}" if where else "real agent CLIs: LEFT OUT (not installed: `make agents`, needs npm)"
+    return (
+        f"real agent CLIs: {where}" if where else "real agent CLIs: LEFT OUT (not installed: `make agents`, needs npm)"
+    )
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from beam.message import Message, decode, digest
 from beam.outcome import Class, Outcome, Status, exit_code
 from beam.state import CLOSED, DEAD, FINISHED, QUEUED, SENT, Known, State
 from beam.store import control
-from beam.store.journal import Journal
+from beam.store.journal import Journal, read_event
 from beam.store.lock import Lock, try_lock
 from beam.store.queue import Entry, Queue
 from beam.store.reserve import Reserve
@@ -284,7 +284,7 @@ class Holder:
         if message.attempt > known.attempt or known.phase not in (CLOSED, DEAD, FINISHED):
             return True
         if known.phase == DEAD:
-            self.move_to_dead(entry)
+            self.bury_again(entry, message, known)
         else:
             self.put_away(entry, message, known)
         return False
@@ -467,21 +467,35 @@ class Holder:
         class_: Class | None = None,
         tell: bool = False,
     ) -> None:
-        """Gives the message up, before any turn: said in the journal, then moved to dead/. With `tell` an agent that
-        counts on a reply is told, first."""
-        if tell:
-            told = TurnFinished(attempt=message.attempt, status=status, class_=class_, reason=detail)
-            closed = route.reply(self.world, message, told, self.state)
-            if closed.reply == "dead":
-                self.record(events.Notice(code="reply_dead", text=closed.detail), message_id=message.id)
-        self.record(
+        """Gives the message up, before any turn: said in the journal, then to an agent that counts on a reply (`tell`),
+        then its file goes to dead/."""
+        dead = self.record(
             events.MessageDead(
-                attempt=message.attempt, reason=reason, detail=detail, status=status, class_=class_, file=entry.name
+                attempt=message.attempt,
+                reason=reason,
+                detail=detail,
+                status=status,
+                class_=class_,
+                file=entry.name,
+                tell=tell,
             ),
             message_id=message.id,
             sync=True,
         )
         reached("dead.recorded")
+        self._finish_burial(entry, message, dead)
+
+    def bury_again(self, entry: Entry, message: Message, known: Known) -> None:
+        """Does what is left to do for a message that the journal calls dead, and whose file is not in dead/ yet."""
+        dead = read_event(self.place.journal, known.outcome_seq or 0)
+        self._finish_burial(entry, message, dead if isinstance(dead, events.MessageDead) else None)
+
+    def _finish_burial(self, entry: Entry, message: Message, dead: events.MessageDead | None) -> None:
+        if dead is not None and dead.tell:
+            told = TurnFinished(attempt=dead.attempt, status=dead.status, class_=dead.class_, reason=dead.detail)
+            closed = route.reply(self.world, message, told, self.state)
+            if closed.reply == "dead":
+                self.record(events.Notice(code="reply_dead", text=closed.detail), message_id=message.id)
         self.move_to_dead(entry)
 
     def move_to_dead(self, entry: Entry) -> None:

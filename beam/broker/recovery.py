@@ -113,7 +113,7 @@ def _recover_claimed(holder: Holder, entry: Entry, message: Message) -> None:
     elif known.phase == CLOSED:
         holder.put_away(entry, message, known)
     elif known.phase == DEAD:
-        holder.move_to_dead(entry)
+        holder.bury_again(entry, message, known)
     else:
         _back(holder, entry, message, known)
 
