@@ -9,7 +9,6 @@ import contextlib
 import os
 import select
 import threading
-import time
 from collections.abc import Sequence
 
 from inotify_simple import INotify, flags
@@ -26,7 +25,6 @@ _MASK = (
     | flags.DELETE_SELF
     | flags.ONLYDIR
 )
-_GATHER_S = 0.001  # what happens so soon after is told together
 
 
 class Notify:
@@ -51,8 +49,7 @@ class Notify:
         """The paths that changed, in order, and whether some may be missing; none after that time."""
         paths: dict[str, None] = {}
         lost = False
-        if self._poller.poll(timeout_ms):
-            time.sleep(_GATHER_S)
+        self._poller.poll(timeout_ms)
         for event in self._inotify.read(timeout=0):
             if event.mask & flags.Q_OVERFLOW:
                 lost = True
