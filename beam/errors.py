@@ -143,3 +143,13 @@ class CorruptError(DiskError):
     """A file of the root holds what beam never wrote there."""
 
     kind = "corrupt"
+
+
+def exit_code_of(kind: str) -> ExitCode | None:
+    """The exit code of errors of that kind; None for a kind that no class has."""
+    classes: list[type[BeamError]] = [BeamError, *_descendants(BeamError)]
+    return next((cls.exit_code for cls in classes if cls.kind == kind), None)
+
+
+def _descendants(cls: type[BeamError]) -> list[type[BeamError]]:
+    return [found for child in cls.__subclasses__() for found in (child, *_descendants(child))]

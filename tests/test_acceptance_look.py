@@ -90,7 +90,7 @@ def test_status_shows_a_running_turn_and_a_dead_holder(beam: Cli) -> None:
     assert "Bash" in beam("status").out
     process.kill()
     process.communicate(timeout=10)
-    eventually(lambda: beam("status", "--json").json["state"] == "dead")
+    eventually(lambda: beam("status", "--json").json["state"] == "died")
 
 
 def test_watch_now_prints_all_agents_in_the_order_of_time(beam: Cli) -> None:
@@ -182,7 +182,7 @@ def test_a_turn_counts_as_running_until_its_reply_is_on_its_way(beam: Cli) -> No
     beam.config("agents:\n  a: {command: [cat]}\n  box: {mailbox: true}\n")
     for point in ("route.before", "close.before"):
         beam("send", "a", "hi", "--from", "box", "--no-wait", env={"BEAM_CRASH_AT": point})
-        eventually(lambda: json.loads(beam("status", "a", "--json").out)["state"] == "dead", what=point)
+        eventually(lambda: json.loads(beam("status", "a", "--json").out)["state"] == "died", what=point)
         beam("send", "a", "next")
         assert json.loads(beam("status", "a", "--json").out)["state"] == "idle"
 
@@ -217,3 +217,10 @@ def test_usage_and_metrics_are_of_all_turns(two_turns: Cli) -> None:
     assert 'beam_turns_total{agent="scripted",status="completed"} 2' in metrics
     assert "beam_broker_up 0" in metrics
     assert two_turns("status", "--metrics", "--json").code == 2
+
+
+def test_a_turn_that_never_was_is_said(beam: Cli) -> None:
+    beam("send", "scripted", "hi")
+    done = beam("log", "scripted", "--turn", "99")
+    assert (done.code, done.out) == (4, "")
+    assert "no turn 99" in done.err

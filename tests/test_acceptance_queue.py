@@ -131,3 +131,13 @@ def test_interrupt_ends_a_running_turn_and_never_another(beam: Cli) -> None:
     assert beam("wait", message).code == 9
     refused(beam("interrupt", message), 4, "not running")
     refused(beam("interrupt", "tester"), 2, "in no turn")
+
+
+def test_who_waits_for_a_paused_agent_or_a_mailbox_is_told_why(beam: Cli) -> None:
+    beam("send", "scripted", "hi")
+    beam("queue", "pause", "scripted")
+    paused = beam("send", "scripted", "x", "--deadline", "200ms")
+    assert "beam queue resume scripted" in paused.err
+    beam("agent", "add", "desk", "mailbox")
+    unanswered = beam("send", "desk", "x", "--deadline", "200ms")
+    assert "beam recv desk" in unanswered.err

@@ -137,6 +137,16 @@ class Beam:
     def _is_mailbox(self, agent: str) -> bool:
         return "mailbox" in registry.adapter(self.world.resolve(agent).settings.adapter).card.faces
 
+    def why_it_waits(self, message: Message) -> str | None:
+        """What a sender who waits should know: nobody runs this agent's messages by itself now. None where somebody does."""
+        if self._is_mailbox(message.to):
+            return f"{message.to} is a mailbox; it answers when somebody does: beam recv {message.to}"
+        from beam.store.journal import read_state
+
+        if read_state(self._place(message).journal).paused:
+            return f"the queue of {message.to} is paused; beam queue resume {message.to}"
+        return None
+
     @coroutine_verb
     async def deliver(self, message: Message, seen: Callable[[Event], None] = _nobody) -> Outcome:
         """The outcome of a message made by `message`; its events go to `seen` as they are recorded."""

@@ -52,8 +52,8 @@ class LastOutcome(Struct, frozen=True, kw_only=True):
 
 
 class AgentStatus(Struct, frozen=True, kw_only=True):
-    """One line of `beam status`. `state`: idle, running, waiting, paused, blocked, dead
-    (its holder died and nobody took over).
+    """One line of `beam status`. `state`: idle, running, waiting, paused, blocked, died
+    (its holder did, and nobody took over).
     `oldest` is when the message that waits longest was published (RFC 3339). `circuit`: closed, open (nothing is claimed
     until `circuit_until`), half open (one message will be tried)."""
 
@@ -251,7 +251,7 @@ def status_of(world: World, place: Place) -> AgentStatus:
     running = _running(state)
     word = state.word
     if running is not None and running.alive is False and running.lease_until is None:
-        word = "dead"
+        word = "died"
     elif word == "idle" and state.paused:
         word = "paused"
     return AgentStatus(

@@ -9,7 +9,7 @@ from beam.api.both import Steps
 from beam.api.follow import outcome_in, see_that_it_runs
 from beam.broker.world import World
 from beam.clock import rfc3339
-from beam.errors import BeamError, ExitCode, UnfinishedError
+from beam.errors import BeamError, UnfinishedError, exit_code_of
 from beam.events import ControlDone
 from beam.home import Place
 from beam.message import new_id
@@ -22,14 +22,6 @@ _POLL_S = 0.02
 _TAKE_OVER_S = 0.3
 _SETTLE_S = 2.0
 _EXPIRES_NS = 60 * 1_000_000_000
-_KINDS = {
-    "usage": ExitCode.USAGE,
-    "not_found": ExitCode.NOT_FOUND,
-    "unfinished": ExitCode.UNFINISHED,
-    "limit": ExitCode.LIMIT,
-    "disk": ExitCode.DISK,
-    "corrupt": ExitCode.DISK,
-}
 
 
 def request(
@@ -68,7 +60,7 @@ def request(
                 if event.ok:
                     return event.message
                 raise BeamError(
-                    event.message, subject=target or place.agent, kind=event.code, exit_code=_KINDS.get(event.code)
+                    event.message, subject=target or place.agent, kind=event.code, exit_code=exit_code_of(event.code)
                 )
         if now_s - began > timeout:
             raise UnfinishedError(

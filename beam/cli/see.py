@@ -12,7 +12,7 @@ import typer
 from beam.cli.context import context
 from beam.cli.group import App
 from beam.cli.render.text import write_json
-from beam.errors import ExitCode, UsageError
+from beam.errors import ExitCode, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from beam.api import Beam
@@ -149,9 +149,11 @@ def log(
     if as_json and raw:
         raise UsageError("--json and --raw don't go together", "--json has the raw lines in `raw`")
     stream = Stream(sys.stdout, as_json=as_json)
+    found = False
     for event in call.beam.events(agent, after=after):
         if turn is not None and event.turn != turn:
             continue
+        found = True
         if raw:
             native = getattr(event, "raw", None)
             if isinstance(native, str):
@@ -159,6 +161,8 @@ def log(
         else:
             stream.event(event)
     stream.end()
+    if turn is not None and not found:
+        raise NotFoundError(f"{agent} has no turn {turn}", f"beam status {agent} says how many", subject=str(turn))
     return 0
 
 
