@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from beam import events
+from beam.broker import closing
 from beam.clock import parse_rfc3339
 from beam.errors import BeamError, CorruptError, NotFoundError, UnfinishedError, UsageError
 from beam.faults import reached
@@ -93,7 +94,9 @@ class Requests:
             return
         known = self.holder.state.known.get(message.id)
         if known is None or known.phase != DEAD or known.attempt != message.attempt:
-            self.holder.bury(entry, message, "dropped", why, status=Status.CANCELLED, tell=by != message.sender)
+            closing.bury(
+                self.holder, entry, message, "dropped", why, status=Status.CANCELLED, tell=by != message.sender
+            )
             entry = Entry(entry.position, entry.id, "dead")
         self.holder.queue.remove(entry)
 

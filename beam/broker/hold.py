@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from beam import events, files, home
-from beam.broker import failure, recovery, route
+from beam.broker import closing, failure, recovery
 from beam.broker.sessions import session_lock
 from beam.broker.world import World
 from beam.clock import parse_rfc3339, rfc3339
@@ -22,9 +22,9 @@ from beam.faults import reached
 from beam.home import Place
 from beam.message import Message, decode, digest
 from beam.outcome import Class, Outcome, Status, exit_code
-from beam.state import CLOSED, DEAD, FINISHED, QUEUED, SENT, Known, State
+from beam.state import CLOSED, DEAD, FINISHED, QUEUED, SENT, State
 from beam.store import control
-from beam.store.journal import Journal, read_event
+from beam.store.journal import Journal
 from beam.store.lock import Lock, try_lock
 from beam.store.queue import Entry, Queue
 from beam.store.reserve import Reserve
@@ -32,8 +32,6 @@ from beam.store.reserve import Reserve
 if TYPE_CHECKING:
     from beam.turns.stop import Stop
 
-# A message that ended like this is given up on, and kept in dead/ for `beam queue retry`.
-GIVEN_UP = frozenset({Status.FAILED, Status.TIMEOUT, Status.UNKNOWN, Status.LIMIT})
 Watcher = Callable[[Event], None]
 
 
@@ -144,7 +142,7 @@ class Holder:
         )
         written = self.record(finished, turn=turn.turn, message_id=message.id, sync=True)
         reached("finish.recorded")
-        self.close(entry, message, written)
+        closing.close(self, entry, message, written)
 
     # -- seeing and claiming ---------------------------------------------------------------------------------------
 
@@ -201,7 +199,7 @@ class Holder:
             sync=True,
         )
         reached("dead.recorded")
-        self.move_to_dead(entry)
+        closing.move_to_dead(self, entry)
 
     def see(self, entry: Entry, message: Message) -> None:
         """Says in the journal that the message is here, the first time, and after each edit or retry."""
@@ -267,7 +265,7 @@ class Holder:
         verdict = failure.refusal(message, self.state, self.world)
         if verdict is None:
             return False
-        self.bury(entry, message, *verdict[:2], status=verdict[2], tell=verdict[0] == "expired")
+        closing.bury(self, entry, message, *verdict[:2], status=verdict[2], tell=verdict[0] == "expired")
         return True
 
     def _is_fresh(self, entry: Entry, message: Message) -> bool:
@@ -276,7 +274,7 @@ class Holder:
             return True
         if message.revision <= known.revision and known.digest != digest(message):
             detail = f"{message.id} was used before, for another text"
-            self.bury(entry, message, "id_reused", detail, class_=Class.BAD_REQUEST)
+            closing.bury(self, entry, message, "id_reused", detail, class_=Class.BAD_REQUEST)
             return False
         if message.attempt < known.attempt:
             self.queue.remove(entry)
@@ -284,9 +282,9 @@ class Holder:
         if message.attempt > known.attempt or known.phase not in (CLOSED, DEAD, FINISHED):
             return True
         if known.phase == DEAD:
-            self.bury_again(entry, message, known)
+            closing.bury_again(self, entry, message, known)
         else:
-            self.put_away(entry, message, known)
+            closing.put_away(self, entry, message, known)
         return False
 
     def _remove_older(self, message: Message) -> None:
@@ -317,7 +315,7 @@ class Holder:
             claimed = self.queue.move(entry, "cur")
         except FileNotFoundError:
             return None
-        self._seen.discard((entry.id, entry.position))
+        self.forget(entry)
         reached("claim.renamed")
         self.record(events.MessageClaimed(attempt=message.attempt), message_id=message.id, sync=True)
         reached("claim.recorded")
@@ -333,7 +331,7 @@ class Holder:
         finally:
             self.running = None
         failure.judge_circuit(self, finished)
-        self.close(entry, message, finished)
+        closing.close(self, entry, message, finished)
         return events.outcome_of(finished) if self.state.known[message.id].phase != QUEUED else None
 
     async def _turn(self, message: Message, stop: Stop) -> TurnFinished:
@@ -410,100 +408,9 @@ class Holder:
                 return True
         return False
 
-    # -- closing ---------------------------------------------------------------------------------------------------
-
-    def close(self, entry: Entry, message: Message, finished: TurnFinished) -> None:
-        """Routes the reply, says that all is done, and puts the file away; then a new segment begins if it is time. What
-        the policy wants tried again goes back to its place instead."""
-        again = failure.next_attempt(self.world.policy, message, finished)
-        if again is not None:
-            self.queue.rewrite(entry, again[0])
-            reached("offer.rewritten")
-            self.offer(entry, again[0], reason="retry", not_before=again[1])
-            return
-        reached("route.before")
-        closed = route.reply(self.world, message, finished, self.state)
-        reached("close.before")
-        self.record(closed, turn=finished.turn, message_id=message.id, sync=True)
-        reached("close.recorded")
-        self.put_away(entry, message, self.state.known[message.id])
-        self.journal.rotate_if_due()
-
-    def offer(self, entry: Entry, message: Message, *, reason: str, not_before: str | None = None) -> None:
-        """Back to its place as the next attempt, which its file says already."""
-        self.record(
-            events.MessageRequeued(attempt=message.attempt, reason=reason, not_before=not_before),
-            message_id=message.id,
-            sync=True,
-        )
-        reached("offer.recorded")
-        self.queue.move(entry, "new")
-        reached("requeue.moved")
-
-    def put_away(self, entry: Entry, message: Message, known: Known) -> None:
-        """The file of a closed message goes: into `dead/` if it is given up on, which the journal says first."""
-        if known.status in GIVEN_UP and known.phase == CLOSED:
-            status = known.status
-            self.record(
-                events.MessageDead(attempt=message.attempt, reason=status.value, status=status),
-                message_id=message.id,
-                sync=True,
-            )
-            reached("dead.recorded")
-            self.move_to_dead(entry)
-            return
-        reached("remove.before")
-        self.queue.remove(entry)
-        reached("removed")
-
-    def bury(
-        self,
-        entry: Entry,
-        message: Message,
-        reason: str,
-        detail: str,
-        *,
-        status: Status = Status.FAILED,
-        class_: Class | None = None,
-        tell: bool = False,
-    ) -> None:
-        """Gives the message up, before any turn: said in the journal, then to an agent that counts on a reply (`tell`),
-        then its file goes to dead/."""
-        dead = self.record(
-            events.MessageDead(
-                attempt=message.attempt,
-                reason=reason,
-                detail=detail,
-                status=status,
-                class_=class_,
-                file=entry.name,
-                tell=tell,
-            ),
-            message_id=message.id,
-            sync=True,
-        )
-        reached("dead.recorded")
-        self._finish_burial(entry, message, dead)
-
-    def bury_again(self, entry: Entry, message: Message, known: Known) -> None:
-        """Does what is left to do for a message that the journal calls dead, and whose file is not in dead/ yet."""
-        dead = read_event(self.place.journal, known.outcome_seq or 0)
-        self._finish_burial(entry, message, dead if isinstance(dead, events.MessageDead) else None)
-
-    def _finish_burial(self, entry: Entry, message: Message, dead: events.MessageDead | None) -> None:
-        if dead is not None and dead.tell:
-            told = TurnFinished(attempt=dead.attempt, status=dead.status, class_=dead.class_, reason=dead.detail)
-            closed = route.reply(self.world, message, told, self.state)
-            if closed.reply == "dead":
-                self.record(events.Notice(code="reply_dead", text=closed.detail), message_id=message.id)
-        self.move_to_dead(entry)
-
-    def move_to_dead(self, entry: Entry) -> None:
-        """The file of a message that the journal calls dead is in `dead/`."""
-        with contextlib.suppress(FileNotFoundError):
-            self.queue.move(entry, "dead")
+    def forget(self, entry: Entry) -> None:
+        """The entry does not wait any more; a file of its name would be looked at anew."""
         self._seen.discard((entry.id, entry.position))
-        reached("dead.moved")
 
     def now(self) -> str:
         """The time, as it is written."""

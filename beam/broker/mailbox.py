@@ -6,6 +6,7 @@ import contextlib
 
 from beam import events, home
 from beam.agents import registry
+from beam.broker import closing
 from beam.broker.hold import Holder
 from beam.broker.world import World
 from beam.clock import parse_rfc3339, rfc3339
@@ -132,7 +133,7 @@ def reply(world: World, place: Place, message_id: str, text: str, *, failed: boo
             sync=True,
         )
         reached("finish.recorded")
-        holder.close(entry, message, finished)
+        closing.close(holder, entry, message, finished)
         return events.outcome_of(finished)
     finally:
         holder.release()

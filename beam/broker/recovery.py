@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from beam import events
+from beam.broker import closing
 from beam.errors import CorruptError
 from beam.events import TurnFinished
 from beam.faults import reached
@@ -99,7 +100,7 @@ def _block(holder: Holder, why: str) -> None:
 def _recover_claimed(holder: Holder, entry: Entry, message: Message) -> None:
     known = holder.state.known.get(message.id)
     if known is not None and known.attempt < message.attempt:
-        holder.offer(entry, message, reason="retry" if known.phase == FINISHED else "lease_over")
+        closing.offer(holder, entry, message, reason="retry" if known.phase == FINISHED else "lease_over")
         return
     if known is None:
         holder.see(entry, message)
@@ -109,11 +110,11 @@ def _recover_claimed(holder: Holder, entry: Entry, message: Message) -> None:
     elif known.phase == SENT:
         _recover_sent(holder, entry, message, known)
     elif known.phase == FINISHED:
-        holder.close(entry, message, _finished(holder, known))
+        closing.close(holder, entry, message, _finished(holder, known))
     elif known.phase == CLOSED:
-        holder.put_away(entry, message, known)
+        closing.put_away(holder, entry, message, known)
     elif known.phase == DEAD:
-        holder.bury_again(entry, message, known)
+        closing.bury_again(holder, entry, message, known)
     else:
         _back(holder, entry, message, known)
 
@@ -130,7 +131,7 @@ def _back(holder: Holder, entry: Entry, message: Message, known: Known) -> None:
     deaths = holder.world.limits.deaths_before_prompt
     if known.deaths + 1 >= deaths:
         detail = f"holder died {deaths} times before the prompt was sent"
-        holder.bury(entry, message, "holder_died", detail, tell=True)
+        closing.bury(holder, entry, message, "holder_died", detail, tell=True)
         return
     holder.record(
         events.MessageRequeued(attempt=message.attempt, reason="holder_died"), message_id=message.id, sync=True
@@ -159,11 +160,11 @@ def _recover_sent(holder: Holder, entry: Entry, message: Message, known: Known) 
             holder.record(events.ToolReturned(call_id=call_id, unfinished=True), turn=number, message_id=message.id)
     written = holder.record(finished, turn=number, message_id=message.id, sync=True)
     reached("finish.recorded")
-    holder.close(entry, message, written)
+    closing.close(holder, entry, message, written)
 
 
 def _offer_again(holder: Holder, entry: Entry, message: Message) -> None:
     again = msgspec.structs.replace(message, attempt=message.attempt + 1)
     holder.queue.rewrite(entry, again)
     reached("offer.rewritten")
-    holder.offer(entry, again, reason="lease_over")
+    closing.offer(holder, entry, again, reason="lease_over")

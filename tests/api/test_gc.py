@@ -10,7 +10,7 @@ import pytest
 from beam import home
 from beam.api import gc
 from beam.api.gc import Collected, collect
-from beam.broker import mailbox
+from beam.broker import closing, mailbox
 from beam.broker.hold import Holder
 from beam.home import Place
 from beam.store import control
@@ -49,7 +49,7 @@ def lane(root: Root, *, bury: bool = False) -> Place:
     holder = Holder.take(root.world, place)
     assert holder is not None
     (entry,) = holder.look_at_queue()
-    holder.bury(entry, message, "dropped", "why")
+    closing.bury(holder, entry, message, "dropped", "why")
     if not bury:
         (dead,) = holder.queue.entries("dead")
         holder.queue.remove(dead)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from beam import events, files
-from beam.broker import mailbox
+from beam.broker import closing, mailbox
 from beam.broker.control import Requests
 from beam.broker.hold import Holder
 from beam.clock import rfc3339
@@ -56,7 +56,7 @@ def look(root: Root, agent: str = "worker") -> Holder:
 def dead_letter(root: Root) -> str:
     message = root.put("worker")
     holder = root.hold("worker")
-    holder.bury(holder.look_at_queue()[0], message, "failed", "why")
+    closing.bury(holder, holder.look_at_queue()[0], message, "failed", "why")
     holder.release()
     return message.id
 
@@ -105,7 +105,7 @@ def test_a_request_that_was_answered_before_its_file_was_removed_is_not_carried_
     (entry,) = holder.look_at_queue()
     message = holder.read(entry)
     assert message is not None
-    holder.bury(entry, message, "failed", "again")
+    closing.bury(holder, entry, message, "failed", "again")
     holder.release()
     look(root)
     assert len(answers(root)) == 1

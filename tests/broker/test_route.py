@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from beam import events
-from beam.broker import route
+from beam.broker import closing, route
 from beam.events import TurnFinished
 from beam.message import SessionContext, decode
 from beam.outcome import Class, Status
@@ -70,7 +70,7 @@ def test_a_reply_that_its_receiver_has_dealt_with_is_not_put_again(root: Root) -
     (entry,) = holder.look_at_queue()
     claimed = holder.claim(entry)
     assert claimed is not None
-    holder.close(*claimed, holder.record(DONE, message_id=entry.id))
+    closing.close(holder, *claimed, holder.record(DONE, message_id=entry.id))
     holder.release()
     route.reply(root.world, message, DONE, State())
     assert root.boxes("asker") == {}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from beam import files
-from beam.broker import worker
+from beam.broker import closing, worker
 from beam.broker.hold import Holder
 from beam.errors import DiskError
 from beam.home import Place
@@ -45,7 +45,7 @@ def drain(root: Root, monkeypatch: pytest.MonkeyPatch, run: Run) -> list[str]:
 
 
 def done(holder: Holder, entry: Entry, message: Message, stop: Stop) -> None:
-    holder.bury(entry, message, "dropped", "done")
+    closing.bury(holder, entry, message, "dropped", "done")
 
 
 def test_all_that_waits_is_run_in_order(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw, Struct, UnsetType
 
 from beam import errors, events
-from beam.broker.hold import GIVEN_UP
+from beam.broker.closing import GIVEN_UP
 from beam.config import VARIABLES
 from beam.errors import BeamError, ExitCode
 from beam.limits import Limits

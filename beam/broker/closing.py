@@ -1,0 +1,125 @@
+"""How a message leaves a holder: its reply routed and its turn closed, offered again, or given up on.
+
+Each function ends with the message's file where the journal says it is; each can be cut short and done again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from beam import events
+from beam.broker import failure, route
+from beam.events import TurnFinished
+from beam.faults import reached
+from beam.message import Message
+from beam.outcome import Class, Status
+from beam.state import CLOSED, Known
+from beam.store.journal import read_event
+from beam.store.queue import Entry
+
+if TYPE_CHECKING:
+    from beam.broker.hold import Holder
+
+# A message that ended like this is given up on, and kept in dead/ for `beam queue retry`.
+GIVEN_UP = frozenset({Status.FAILED, Status.TIMEOUT, Status.UNKNOWN, Status.LIMIT})
+
+
+def close(holder: Holder, entry: Entry, message: Message, finished: TurnFinished) -> None:
+    """Routes the reply, says that all is done, and puts the file away; then a new segment begins if it is time. What
+    the policy wants tried again goes back to its place instead."""
+    again = failure.next_attempt(holder.world.policy, message, finished)
+    if again is not None:
+        holder.queue.rewrite(entry, again[0])
+        reached("offer.rewritten")
+        offer(holder, entry, again[0], reason="retry", not_before=again[1])
+        return
+    reached("route.before")
+    closed = route.reply(holder.world, message, finished, holder.state)
+    reached("close.before")
+    holder.record(closed, turn=finished.turn, message_id=message.id, sync=True)
+    reached("close.recorded")
+    put_away(holder, entry, message, holder.state.known[message.id])
+    holder.journal.rotate_if_due()
+
+
+def offer(holder: Holder, entry: Entry, message: Message, *, reason: str, not_before: str | None = None) -> None:
+    """Back to its place as the next attempt, which its file says already."""
+    holder.record(
+        events.MessageRequeued(attempt=message.attempt, reason=reason, not_before=not_before),
+        message_id=message.id,
+        sync=True,
+    )
+    reached("offer.recorded")
+    holder.queue.move(entry, "new")
+    reached("requeue.moved")
+
+
+def put_away(holder: Holder, entry: Entry, message: Message, known: Known) -> None:
+    """The file of a closed message goes: into `dead/` if it is given up on, which the journal says first."""
+    if known.status in GIVEN_UP and known.phase == CLOSED:
+        status = known.status
+        holder.record(
+            events.MessageDead(attempt=message.attempt, reason=status.value, status=status),
+            message_id=message.id,
+            sync=True,
+        )
+        reached("dead.recorded")
+        move_to_dead(holder, entry)
+        return
+    reached("remove.before")
+    holder.queue.remove(entry)
+    reached("removed")
+
+
+def bury(
+    holder: Holder,
+    entry: Entry,
+    message: Message,
+    reason: str,
+    detail: str,
+    *,
+    status: Status = Status.FAILED,
+    class_: Class | None = None,
+    tell: bool = False,
+) -> None:
+    """Gives the message up, before any turn: said in the journal, then to an agent that counts on a reply (`tell`),
+    then its file goes to dead/."""
+    dead = holder.record(
+        events.MessageDead(
+            attempt=message.attempt,
+            reason=reason,
+            detail=detail,
+            status=status,
+            class_=class_,
+            file=entry.name,
+            tell=tell,
+        ),
+        message_id=message.id,
+        sync=True,
+    )
+    reached("dead.recorded")
+    _finish_burial(holder, entry, message, dead)
+
+
+def bury_again(holder: Holder, entry: Entry, message: Message, known: Known) -> None:
+    """Does what is left to do for a message that the journal calls dead, and whose file is not in dead/ yet."""
+    dead = read_event(holder.place.journal, known.outcome_seq or 0)
+    _finish_burial(holder, entry, message, dead if isinstance(dead, events.MessageDead) else None)
+
+
+def _finish_burial(holder: Holder, entry: Entry, message: Message, dead: events.MessageDead | None) -> None:
+    if dead is not None and dead.tell:
+        told = TurnFinished(attempt=dead.attempt, status=dead.status, class_=dead.class_, reason=dead.detail)
+        closed = route.reply(holder.world, message, told, holder.state)
+        if closed.reply == "dead":
+            holder.record(events.Notice(code="reply_dead", text=closed.detail), message_id=message.id)
+    move_to_dead(holder, entry)
+
+
+def move_to_dead(holder: Holder, entry: Entry) -> None:
+    """The file of a message that the journal calls dead is in `dead/`."""
+    with contextlib.suppress(FileNotFoundError):
+        holder.queue.move(entry, "dead")
+    holder.forget(entry)
+    reached("dead.moved")
