@@ -59,7 +59,7 @@ def test_log_of_an_agent_that_never_worked_is_empty(beam: Cli) -> None:
 
 def test_log_for_people_is_one_line_an_event_without_bookkeeping(two_turns: Cli) -> None:
     out = two_turns("log", "scripted").out
-    assert "→ human: one" in out
+    assert "← human: one" in out
     assert "■ completed" in out
     assert "text.delta" not in out
     assert all(line[2] == ":" for line in out.splitlines())
