@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 SEED ?= 0
+# More than the two cores of a small machine: much of the time tests wait for other processes.
+WORKERS ?= 4
 
 .PHONY: help demo test check lint format bench agents soak docs picture clean
 help:
@@ -24,7 +26,7 @@ demo: $(VENV)/.ready ## two scripted agents talk; their journal and the activity
 
 test: $(VENV)/.ready ## all tests, with the real agent CLIs where npm is
 	@$(BIN)/python -m tests.real.install
-	$(PYTEST) -q -n 2 --dist loadfile -m 'not soak'
+	$(PYTEST) -q -n $(WORKERS) --dist worksteal -m 'not soak'
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff format --check .

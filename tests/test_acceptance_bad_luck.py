@@ -22,7 +22,7 @@ def test_an_unknown_agent_is_told_the_nearest_name_and_makes_nothing(beam: Cli) 
 
 
 def test_an_unknown_agent_far_from_all_is_told_what_there_is(beam: Cli) -> None:
-    refused(beam("send", "nobody", "hi"), 4, "'nobody'", "claude", "scripted")
+    refused(beam("send", "nobody", "hi"), 4, "'nobody'", "beam agent list --all")
 
 
 def test_a_missing_cli_is_told_how_to_install_it(beam: Cli) -> None:

@@ -7,7 +7,6 @@ import random
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -152,17 +151,10 @@ def test_titles_signals_and_modes_are_known() -> None:
     assert not screen.bracketed_paste and not screen.drawing and screen.view().pastes_ended == 1
 
 
-@pytest.fixture
-def tmux(tmp_path: Path) -> Iterator[list[str]]:
-    if shutil.which("tmux") is None:
-        pytest.skip("left out: tmux is not installed")
-    command = ["tmux", "-S", str(tmp_path / "s"), "-f", "/dev/null"]
-    yield command
-    subprocess.run([*command, "kill-server"], capture_output=True, check=False)
-
-
-def tmux_rows(tmux: list[str], data: bytes, place: Path) -> list[str]:
-    """The pane of a tmux of 100 x 40 after these bytes."""
+def tmux_rows(data: bytes, place: Path) -> list[str]:
+    """The pane of a tmux of 100 x 40 after these bytes; a server of its own in this new directory."""
+    place.mkdir()
+    tmux = ["tmux", "-S", str(place / "s"), "-f", "/dev/null"]
     (place / "bytes").write_bytes(data)
     env = {"PATH": os.environ["PATH"], "TERM": "xterm-256color", "LANG": "C.UTF-8", "HOME": str(place)}
     script = f"stty raw -echo; sleep 0.2; cat {place}/bytes; touch {place}/done; exec sleep 30"
@@ -175,15 +167,15 @@ def tmux_rows(tmux: list[str], data: bytes, place: Path) -> list[str]:
     time.sleep(0.2)
     seen = subprocess.run([*tmux, "capture-pane", "-p"], env=env, capture_output=True, check=True).stdout.decode()
     subprocess.run([*tmux, "kill-server"], env=env, check=True)
-    (place / "done").unlink()
     found = [row.rstrip() for row in seen.split("\n")][:40]
     return found + [""] * (40 - len(found))
 
 
 @pytest.mark.acceptance
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="left out: tmux is not installed")
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
-def test_the_screen_equals_tmux_row_for_row(path: Path, tmux: list[str], tmp_path: Path) -> None:
+def test_the_screen_equals_tmux_row_for_row(path: Path, tmp_path: Path) -> None:
     data = path.read_bytes()
-    for part in (data, data[: len(data) // 2], data[: len(data) // 3]):
+    for number, part in enumerate((data, data[: len(data) // 2], data[: len(data) // 3])):
         view: View = shown(part, 100, 40).view()
-        assert list(view.rows) == tmux_rows(tmux, part, tmp_path)
+        assert list(view.rows) == tmux_rows(part, tmp_path / str(number))
