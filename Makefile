@@ -26,7 +26,7 @@ demo: $(VENV)/.ready ## two scripted agents talk; their journal and the activity
 
 test: $(VENV)/.ready ## all tests, with the real agent CLIs where npm is
 	@$(BIN)/python -m tests.real.install
-	$(PYTEST) -q -n $(WORKERS) --dist worksteal -m 'not soak'
+	$(PYTEST) -q -n $(WORKERS) --dist loadfile -m 'not soak'
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff format --check .
