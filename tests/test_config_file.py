@@ -13,7 +13,7 @@ from beam.config_file import ConfigFile
 from beam.errors import ConfigError, DiskError
 
 ADAPTERS = ("claude", "command", "scripted", "mailbox")
-PATH = Path("/work/beam.yaml")
+PATH = Path("/folder/beam.yaml")
 
 
 def parse(text: str | bytes) -> ConfigFile:
@@ -67,7 +67,7 @@ def test_anchors_and_merges_work() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("agent: {}", "/work/beam.yaml, line 1: agent: unknown key (did you mean agents?)"),
+        ("agent: {}", "/folder/beam.yaml, line 1: agent: unknown key (did you mean agents?)"),
         (
             "agents:\n  x:\n    adapter: claude\n    modle: a",
             "line 4: agents.x.modle: unknown key (did you mean model?)",
@@ -114,7 +114,7 @@ def test_anchors_and_merges_work() -> None:
         ),
         ("agents: [x]", "agents: expected keys and values, got a list"),
         ("agents: {x: claude}", "agents.x: expected keys and values, got text"),
-        ("- x", "/work/beam.yaml: expected keys and values, got a list"),
+        ("- x", "/folder/beam.yaml: expected keys and values, got a list"),
         ("limits: {hops: -1}", "limits.hops: -1 is out of range"),
         ("limits: {waiting: 0}", "limits.waiting: 0 is out of range"),
         ("allow_fs: nfs", "allow_fs: expected a list of file system types"),
@@ -123,17 +123,17 @@ def test_anchors_and_merges_work() -> None:
             "agents:\n\ta: 1",
             "line 2: found character that cannot start any token (YAML is indented with spaces, not tabs)",
         ),
-        ("a: [", "/work/beam.yaml, line"),
-        ("a: 1\n---\nb: 2", "/work/beam.yaml, line 2"),
-        ("a: *b", "/work/beam.yaml, line 1"),
-        ("a: !!python/object:os.system x", "/work/beam.yaml, line 1: a: not a value that beam reads"),
+        ("a: [", "/folder/beam.yaml, line"),
+        ("a: 1\n---\nb: 2", "/folder/beam.yaml, line 2"),
+        ("a: *b", "/folder/beam.yaml, line 1"),
+        ("a: !!python/object:os.system x", "/folder/beam.yaml, line 1: a: not a value that beam reads"),
         ("agents: {x: {adapter: claude, model: 2024-99-99}}", "agents.x.model: not a value that beam reads"),
         ("? [a]\n: b", "a key must be text"),
         ("a: {<<: 3}", "<< wants keys and values"),
         ("&a [*a]", "nested too deeply"),
-        ("[" * 5000, "/work/beam.yaml"),
-        ("a: \x01", "/work/beam.yaml: not YAML"),
-        (b"a: 1\nb: \xff", "/work/beam.yaml, line 2: not UTF-8"),
+        ("[" * 5000, "/folder/beam.yaml"),
+        ("a: \x01", "/folder/beam.yaml: not YAML"),
+        (b"a: 1\nb: \xff", "/folder/beam.yaml, line 2: not UTF-8"),
     ],
 )
 def test_a_complaint_names_the_file_the_line_the_key_and_the_next_step(text: str | bytes, said: str) -> None:
@@ -162,4 +162,4 @@ def test_any_bytes_are_settings_or_a_complaint(data: str | bytes) -> None:
     try:
         parse(data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass"))
     except ConfigError as error:
-        assert error.message.startswith("/work/beam.yaml")
+        assert error.message.startswith("/folder/beam.yaml")
