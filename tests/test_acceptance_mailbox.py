@@ -30,7 +30,9 @@ def test_a_script_takes_messages_and_answers_those_who_wait(desk: Cli) -> None:
     done = desk.shell(script)
     assert (done.code, done.out, done.err) == (0, "", ""), done
     out, err = sender.communicate(timeout=30)
-    assert (sender.returncode, out, err) == (0, b"4\n", b"")
+    assert (sender.returncode, out) == (0, b"4\n")
+    assert err.count(b"\n") == 1
+    assert b"beam recv desk" in err, "who waits is told that somebody must answer"
 
 
 def test_recv_prints_the_text_and_says_the_id_aside(desk: Cli) -> None:

@@ -141,7 +141,7 @@ def test_a_missing_attachment_or_schema_is_named(beam: Cli) -> None:
 
 def test_a_paused_agents_sender_hears_of_the_deadline_when_it_passes(beam: Cli) -> None:
     beam("queue", "pause", "scripted")
-    refused(beam("send", "scripted", "hi", "--deadline", "100ms"), 3, "deadline", "nothing ran")
+    refused(beam("-q", "send", "scripted", "hi", "--deadline", "100ms"), 3, "deadline", "nothing ran")
 
 
 @pytest.mark.parametrize("option", ["--timeout", "--deadline"])

@@ -62,7 +62,7 @@ def test_the_demo_shows_two_agents_talking_and_leaves_nothing(beam: Cli) -> None
     assert time.monotonic() - began < 30
     parts = re.split(r"^== (.*)\n", done.out, flags=re.MULTILINE)
     shown = {head.rpartition(": ")[2]: text for head, text in zip(parts[1::2], parts[2::2], strict=True)}
-    assert "↩ reviewer: Approved." in shown["beam log planner"]
+    assert "reviewer: Approved." in shown["beam log planner"]
     assert {line.split()[1] for line in shown["beam watch --now"].splitlines() if line} == {"planner", "reviewer"}
     assert "\nplanner\tidle\t0\t0\t4\t" in shown["beam status"]
     assert [path.name for path in beam.base.iterdir() if path.name.startswith("tmp")] == []

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from beam.broker import closing
 from beam.broker.hold import Holder
 from beam.broker.world import World
 from beam.clock import SystemClock
@@ -50,7 +51,7 @@ class Relay:
             for entry in holder.look_at_queue():
                 waiting = holder.read(entry)
                 assert waiting is not None
-                holder.bury(entry, waiting, "dropped", "by the test")
+                closing.bury(holder, entry, waiting, "dropped", "by the test")
                 holder.queue.remove(Entry(entry.position, entry.id, "dead"))
             with self._counting:
                 self.inside -= 1
