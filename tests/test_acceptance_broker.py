@@ -171,7 +171,7 @@ def test_a_broker_ten_sends_and_a_worker_at_once_are_one_holder_at_a_time(slow: 
     assert seqs == list(range(1, len(seqs) + 1))
 
 
-@pytest.mark.parametrize("rounds", [10, pytest.param(1000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("rounds", [10, pytest.param(10_000, marks=pytest.mark.soak)])
 def test_no_message_is_stranded_when_holders_hand_over(beam: Cli, rounds: int) -> None:
     """Each round publishes while another holder is about to leave; every message is answered with nobody helping."""
     for number in range(rounds):

@@ -217,7 +217,7 @@ class Recovered:
 
     def __init__(self, base: Path, patch: pytest.MonkeyPatch) -> None:
         scene = Scene(base, patch, is_recorded=False)
-        scene.clock.sleep(30)
+        scene.clock.sleep(3600)
         self.world = scene.world
         self.boxes: dict[str, list[Message]] = {}
         self.events: dict[str, list[events.AnyEvent]] = {}
