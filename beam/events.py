@@ -21,8 +21,8 @@ VERSION = 1
 class Event(Struct, frozen=True, kw_only=True, tag_field="type"):
     """The header that every event has.
 
-    `seq` counts from 1 without gaps in one journal; `ts` is UTC, RFC 3339 with microseconds, and never goes backwards in
-    one journal; `turn` is null outside a turn; `message_id` is null for what no message caused.
+    `seq` counts from 1 without gaps in one journal; `ts` is UTC, RFC 3339 with microseconds, and never goes backwards
+    in one journal; `turn` is null outside a turn; `message_id` is null for what no message caused.
     """
 
     v: int = VERSION
@@ -41,7 +41,8 @@ class _Native(Event, frozen=True, kw_only=True):
 
 class Owner(Struct, frozen=True, kw_only=True):
     """A process, named so that no other can be taken for it. `start_ticks` is /proc/<pid>/stat field 22 (clock ticks
-    since boot; on macOS the start time in microseconds); `boot_id` and `pid_namespace` are "" where the system has none."""
+    since boot; on macOS the start time in microseconds); `boot_id` and `pid_namespace` are "" where the system has
+    none."""
 
     pid: int
     start_ticks: int
@@ -81,8 +82,8 @@ class MessageClaimed(Event, frozen=True, kw_only=True, tag="message.claimed"):
 
 
 class MessageRequeued(Event, frozen=True, kw_only=True, tag="message.requeued"):
-    """The message went back to `new/`: its holder died before the prompt left, its lease ran out, or a person retried it.
-    `attempt` is the one that comes next, `not_before` when (RFC 3339; null: at once)."""
+    """The message went back to `new/`: its holder died before the prompt left, its lease ran out, or a person retried
+    it. `attempt` is the one that comes next, `not_before` when (RFC 3339; null: at once)."""
 
     attempt: int
     reason: str
@@ -91,9 +92,9 @@ class MessageRequeued(Event, frozen=True, kw_only=True, tag="message.requeued"):
 
 
 class MessageDead(Event, frozen=True, kw_only=True, tag="message.dead"):
-    """The message was given up on and lies in `dead/`. `reason` is a word (dropped, expired, failed, unknown, id_reused,
-    corrupt, no_such_session, holder_died); `detail` says it in a sentence. `status` and `class` are its outcome where no
-    turn gave one; `tell`: an agent that counts on a reply is told so next."""
+    """The message was given up on and lies in `dead/`. `reason` is a word (dropped, expired, failed, unknown,
+    id_reused, corrupt, no_such_session, holder_died); `detail` says it in a sentence. `status` and `class` are its
+    outcome where no turn gave one; `tell`: an agent that counts on a reply is told so next."""
 
     attempt: int = 1
     reason: str
@@ -212,8 +213,8 @@ class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
 
 
 class TurnClosed(Event, frozen=True, kw_only=True, tag="turn.closed"):
-    """Nothing more will happen to the message. `reply` says what became of the answer: `waited` for, `queued` to `to` as
-    `reply_id`, `dead` (it could not be delivered), or `none` (nobody asked for it)."""
+    """Nothing more will happen to the message. `reply` says what became of the answer: `waited` for, `queued` to `to`
+    as `reply_id`, `dead` (it could not be delivered), or `none` (nobody asked for it)."""
 
     attempt: int = 1
     reply: Literal["waited", "queued", "dead", "none"] = "none"
@@ -226,7 +227,9 @@ class TurnClosed(Event, frozen=True, kw_only=True, tag="turn.closed"):
 
 
 class AgentStarted(Event, frozen=True, kw_only=True, tag="agent.started"):
-    """The agent's process runs. `pid` is the agent's, `guard_pid` its guard's; `argv` has secrets and the prompt blanked."""
+    """The agent's process runs. `pid` is the agent's, `guard_pid` its guard's; `argv` has secrets and the prompt
+    blanked.
+    """
 
     pid: int
     start_ticks: int
@@ -248,7 +251,7 @@ class AgentExited(Event, frozen=True, kw_only=True, tag="agent.exited"):
     swept: int = 0
 
 
-# -- what the agent says and does ----------------------------------------------------------------------------------------
+# -- what the agent says and does --------------------------------------------------------------------------------------
 
 
 class TextDelta(Event, frozen=True, kw_only=True, tag="text.delta"):
@@ -351,7 +354,7 @@ class Notice(_Native, frozen=True, kw_only=True, tag="notice"):
     covers: tuple[int, int] | None = None
 
 
-# -- permission ----------------------------------------------------------------------------------------------------------
+# -- permission --------------------------------------------------------------------------------------------------------
 
 
 class PermissionAsked(_Native, frozen=True, kw_only=True, tag="permission.asked"):
@@ -395,21 +398,21 @@ class ControlDone(_Native, frozen=True, kw_only=True, tag="control.done"):
 
 
 class Unknown(_Native, frozen=True, kw_only=True, tag="unknown"):
-    """Something nobody here understands, kept: a native record (`raw`), or, read from a journal, an event of a type that
-    this version of beam does not know (`raw` is then the journal's line)."""
+    """Something nobody here understands, kept: a native record (`raw`), or, read from a journal, an event of a type
+    that this version of beam does not know (`raw` is then the journal's line)."""
 
     what: str = ""
 
 
-# -- teams ---------------------------------------------------------------------------------------------------------------
+# -- teams -------------------------------------------------------------------------------------------------------------
 
 
 class _OfTeam(Event, frozen=True, kw_only=True):
     """What happened in a team of one vendor's agents. These are in no journal: `seq` is 0 and `ts` is when it happened.
 
-    `agent` is `<member>@<team>` (`@<team>` where no member did it). `team` is its name, `home` the vendor's directory that
-    it lives in. `key` names the happening: the same one has the same key, whichever source told it. `source`: files,
-    transcript, hook or process.
+    `agent` is `<member>@<team>` (`@<team>` where no member did it). `team` is its name, `home` the vendor's directory
+    that it lives in. `key` names the happening: the same one has the same key, whichever source told it. `source`:
+    files, transcript, hook or process.
     """
 
     team: str
@@ -560,8 +563,8 @@ class TaskChanged(_OfTask, frozen=True, kw_only=True, tag="task.changed"):
 
 
 class MailSent(_OfTeam, frozen=True, kw_only=True, tag="mail.sent"):
-    """A message lies in a member's inbox. `mail_id` is the vendor's, "" where it has none. `kind`: message, or the word of
-    the team's own protocol (task_assignment, idle_notification, ...), whose `text` is JSON."""
+    """A message lies in a member's inbox. `mail_id` is the vendor's, "" where it has none. `kind`: message, or the word
+    of the team's own protocol (task_assignment, idle_notification, ...), whose `text` is JSON."""
 
     mail_id: str
     sender: str = field(name="from")

@@ -95,7 +95,8 @@ def write_new(path: Path, data: bytes) -> None:
 
 
 def allocate(path: Path, size: int) -> None:
-    """The file has this size, and takes the room of it on disk. Its content is nothing; after a DiskError it is gone."""
+    """The file has this size, and takes the room of it on disk. Its content is nothing; after a
+    DiskError it is gone."""
     with disk("write", path):
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE_MODE)
         try:

@@ -20,10 +20,10 @@ _TROUBLE = frozenset(
 class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`policy:` of beam.yaml. Times are seconds.
 
-    A turn that failed with a class of `retry` is run again, up to `attempts` in all, after `backoff` × 2^(attempt - 1) and
-    at most `backoff_max`, plus up to `jitter` of that. `retry_unknown` allows that many attempts after an unknown outcome:
-    the agent may then do its work twice. `circuit_failures` failures within `circuit_window` open the circuit for
-    `circuit_open`; then one message is tried. Budgets bound what one thread, or this root, may use; null: no bound.
+    A turn that failed with a class of `retry` is run again, up to `attempts` in all, after `backoff` × 2^(attempt - 1)
+    and at most `backoff_max`, plus up to `jitter` of that. `retry_unknown` allows that many attempts after an unknown
+    outcome: the agent may then do its work twice. `circuit_failures` failures within `circuit_window` open the circuit
+    for `circuit_open`; then one message is tried. Budgets bound what one thread, or this root, may use; null: no bound.
     """
 
     attempts: int = 1

@@ -63,7 +63,8 @@ def dispatch(bench: Bench) -> list[Figure]:
 
 
 def many_agents(bench: Bench) -> list[Figure]:
-    """200 agents with 20 trivial turns each, all waiting at once (40 with 5 in a quick run): CPU a turn, and fairness."""
+    """200 agents with 20 trivial turns each, all waiting at once (40 with 5 in a quick run): CPU a
+    turn, and fairness."""
     agents, turns = (40, 5) if bench.quick else (200, 20)
     project = _with_agents(bench, "many", agents, "['true']")
     for name in _names(agents):
@@ -83,7 +84,10 @@ def many_agents(bench: Bench) -> list[Figure]:
     _check_all_ended(project, agents, turns)
     waits = _waited(project, agents)
     middle = statistics.median(waits)
-    note = f"{agents} agents x {turns} turns in {took:.0f} s, {count / took:.1f} turns/s; broker alone {own / count:.0f} ms"
+    note = (
+        f"{agents} agents x {turns} turns in {took:.0f} s, {count / took:.1f} turns/s; "
+        f"broker alone {own / count:.0f} ms"
+    )
     each = (own + children) / count - before
     return [
         Figure(

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.acceptance
 
 
 def limited(beam: Cli, *args: str, file_bytes: int | None = None, open_files: int | None = None) -> Ended:
-    """Runs beam with no rights to pass over permissions (root has them); with `file_bytes` no file may grow larger, with
-    `open_files` no more may be open at once."""
+    """Runs beam with no rights to pass over permissions (root has them); with `file_bytes` no file may grow larger,
+    with `open_files` no more may be open at once."""
 
     def prepare() -> None:
         if file_bytes is not None:

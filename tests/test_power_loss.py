@@ -306,8 +306,9 @@ CHECKS = {"put": check_put, "ran": check_ran, "told": check_told, "asked": check
 
 
 def play(scene_of: Callable[[Scene], None], tmp_path: Path, *, most: int, limit: int, seed: int) -> str:
-    """Records the scene, cuts the power at every moment, and checks what may be left: every subset of what is outstanding
-    where there are at most `most`, else so many by chance; of all these disks `limit`. What was done, in numbers."""
+    """Records the scene, cuts the power at every moment, and checks what may be left: every subset of what is
+    outstanding where there are at most `most`, else so many by chance; of all these disks `limit`. What was done, in
+    numbers."""
     with pytest.MonkeyPatch.context() as patch:
         scene = Scene(tmp_path / "recorded" / "project", patch)
         scene_of(scene)
@@ -333,7 +334,8 @@ def play(scene_of: Callable[[Scene], None], tmp_path: Path, *, most: int, limit:
             shutil.rmtree(base.parent)
     outstanding = max(disk.outstanding(cut) for cut in disk.cuts())
     return (
-        f"{scene_of.__name__}: {len(disk.steps)} changes, {len(disk.cuts())} moments, at most {outstanding} outstanding, "
+        f"{scene_of.__name__}: {len(disk.steps)} changes, {len(disk.cuts())} moments, "
+        f"at most {outstanding} outstanding, "
         f"{min(limit, len(different))} of {len(different)} different disks checked (seed {seed})"
     )
 

@@ -108,7 +108,8 @@ class Storm:
         return [name for box in ("tmp", "new", "cur") for name in self.beam.box(agent, box)]
 
     def check(self) -> int:
-        """Every promise, by what the journals, the queues and the agents themselves say; how many messages there were."""
+        """Every promise, by what the journals, the queues and the agents themselves say; how many
+        messages there were."""
         ran = count_by(self.runs)
         replies = self._replies()
         count = 0

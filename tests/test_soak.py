@@ -1,4 +1,5 @@
-"""A broker under a steady load for a long time: memory and descriptors stay flat, every message is answered, nothing is left.
+"""A broker under a steady load for a long time: memory and descriptors stay flat, every message is answered, nothing is
+left.
 
 30 minutes in `make soak`; BEAM_SOAK_SECONDS says otherwise.
 """
@@ -86,7 +87,8 @@ def test_memory_and_descriptors_of_a_broker_stay_flat_under_a_steady_load(beam: 
     most = max(sample[2] for sample in samples)
     turns = sum(beam.types(name).count("turn.closed") for name in AGENTS)
     print(
-        f"{SECONDS:g} s, {sent} messages, {turns} turns: {first:.1f} MB in the first half, {second:.1f} MB in the second; "
+        f"{SECONDS:g} s, {sent} messages, {turns} turns: {first:.1f} MB in the first half, "
+        f"{second:.1f} MB in the second; "
         f"{most} descriptors at most, {at_rest} at rest"
     )
     assert second - first < GROWTH_MB

@@ -65,10 +65,10 @@ class Host(Struct, frozen=True, kw_only=True):
 
 
 class Launch(Struct, frozen=True, kw_only=True):
-    """How to run the CLI for one turn. `stdin` is everything it reads there (null: nothing, /dev/null). `env` is added to
-    the child's environment. `files` (relative name -> bytes) are written into `scratch` first. `prompt_in_argv`: which
-    arguments hold the prompt (their indexes), blanked in the journal. `interrupt`: the signal that asks it to end the turn
-    and keep the session. `drops_output`: it does not wait when its stdout is full, so it gets a file there.
+    """How to run the CLI for one turn. `stdin` is everything it reads there (null: nothing, /dev/null). `env` is added
+    to the child's environment. `files` (relative name -> bytes) are written into `scratch` first. `prompt_in_argv`:
+    which arguments hold the prompt (their indexes), blanked in the journal. `interrupt`: the signal that asks it to end
+    the turn and keep the session. `drops_output`: it does not wait when its stdout is full, so it gets a file there.
     `retries`: after how many retries that it says beam ends the turn (null: the CLI itself was told)."""
 
     argv: tuple[str, ...]
@@ -146,8 +146,8 @@ class Terminal(Protocol):
 
 
 class Transcript(Protocol):
-    """One conversation's file as the CLI writes it, read line by line from where a turn begins. `word` is what it says of
-    the turn so far: "" (nothing), working, done; `error` why it failed, null if it did not."""
+    """One conversation's file as the CLI writes it, read line by line from where a turn begins. `word` is what it says
+    of the turn so far: "" (nothing), working, done; `error` why it failed, null if it did not."""
 
     word: str
     error: str | None
@@ -184,8 +184,8 @@ class HasHistory(Protocol):
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """What a face really does; each has a test. `access` lists the words that it can enforce; empty: it has no access of
-    its own, and trusting the folder covers it. `attach`: how files go along (null: not at all)."""
+    """What a face really does; each has a test. `access` lists the words that it can enforce; empty: it has no access
+    of its own, and trusting the folder covers it. `attach`: how files go along (null: not at all)."""
 
     resume: bool = False
     fork: bool = False
@@ -204,9 +204,10 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
 
 class Card(Struct, frozen=True, kw_only=True):
-    """What people see of an adapter. `executable` is the program's name on PATH ("" for none of its own). `versions` are
-    those that its tests ran. `runs_code`: an agent of it in a folder's beam.yaml counts only after `beam trust`. `unverified`
-    says why nobody has seen it run, and how to use it all the same: then it has no face, and is only listed."""
+    """What people see of an adapter. `executable` is the program's name on PATH ("" for none of its own). `versions`
+    are those that its tests ran. `runs_code`: an agent of it in a folder's beam.yaml counts only after `beam trust`.
+    `unverified` says why nobody has seen it run, and how to use it all the same: then it has no face, and is only
+    listed."""
 
     name: str
     summary: str
@@ -234,13 +235,15 @@ class Native(Struct, frozen=True):
 
 
 def native(line: bytes) -> Native | None:
-    """The JSON object of a line, tolerantly: invalid UTF-8 and lone surrogates become U+FFFD. None for anything else."""
+    """The JSON object of a line, tolerantly: invalid UTF-8 and lone surrogates become U+FFFD. None
+    for anything else."""
     value = json_object(line)
     return None if value is None else Native(value, line.decode("utf-8", "replace"))
 
 
 def json_object(line: bytes) -> dict[str, Any] | None:
-    """The JSON object that the line is, as tolerantly as `native`, which also gives its text. None for anything else."""
+    """The JSON object that the line is, as tolerantly as `native`, which also gives its text. None
+    for anything else."""
     try:
         value = document(line)
     except ValueError:

@@ -1,7 +1,7 @@
 """The terminal face of `command` agents: any program with a screen, driven without knowing it.
 
-What is learned is the prompt that stands before the cursor. Where that does not tell when the program is idle again, the
-turn ends as stalled, with its screen: never with a guess.
+What is learned is the prompt that stands before the cursor. Where that does not tell when the program is idle again,
+the turn ends as stalled, with its screen: never with a guess.
 """
 
 from __future__ import annotations

@@ -33,21 +33,21 @@ class Profile(Struct, frozen=True, kw_only=True):
     """One agent's screen.
 
     `prompt` is the row where one types; its group 1 is what was typed ("": learned from the screen). `at_cursor`: it is
-    the cursor's own row, the last one, and it is gone while the agent works (shells). Otherwise it is the lowest such row
-    whose neighbours match `above` and `below`, and stays. `placeholders` are texts there that mean "nothing typed",
+    the cursor's own row, the last one, and it is gone while the agent works (shells). Otherwise it is the lowest such
+    row whose neighbours match `above` and `below`, and stays. `placeholders` are texts there that mean "nothing typed",
     `pasted` is what stands for a long paste. `more` is the prompt of an unfinished input (`...`).
 
     `busy_rows` are looked for in the `zone` rows above the prompt and in all below it; `done_rows` between the echoed
     prompt and the prompt; `error_rows` there as well: then the turn failed. `titles_busy`, `titles_idle` are patterns.
     `ready_rows` stand below the prompt once the agent takes a message: some show a prompt long before.
 
-    `echo_rows` is how the agent shows a prompt that it took (group 1: its first row). Of what follows, `noise_rows` are no
-    answer, `bullet` is cut off at the beginning of a row, and `indent` blanks at the beginning of the others.
+    `echo_rows` is how the agent shows a prompt that it took (group 1: its first row). Of what follows, `noise_rows` are
+    no answer, `bullet` is cut off at the beginning of a row, and `indent` blanks at the beginning of the others.
 
     `by_line`: text is typed line by line, each after the next prompt. `bracketed`: it announces that it takes pastes.
     `special`: a text that begins so would be a command to the agent and no message (a blank in front makes it one).
-    `quit` are keys, each typed by itself. `start_seconds` until it must be ready; after `stall_seconds` without any change
-    nobody knows what it waits for.
+    `quit` are keys, each typed by itself. `start_seconds` until it must be ready; after `stall_seconds` without any
+    change nobody knows what it waits for.
     """
 
     name: str

@@ -1,6 +1,7 @@
 """`python3 -i`, an agent with a screen and nothing else: the smallest one that beam drives by its terminal.
 
-Its prompt is marked with OSC 133, the mark that shells give terminals, so that nothing it prints is taken for the prompt.
+Its prompt is marked with OSC 133, the mark that shells give terminals, so that nothing it prints is taken for the
+prompt.
 """
 
 from __future__ import annotations

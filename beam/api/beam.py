@@ -138,7 +138,9 @@ class Beam:
         return "mailbox" in registry.adapter(self.world.resolve(agent).settings.adapter).card.faces
 
     def why_it_waits(self, message: Message) -> str | None:
-        """What a sender who waits should know: nobody runs this agent's messages by itself now. None where somebody does."""
+        """What a sender who waits should know: nobody runs this agent's messages by itself now. None where somebody
+        does.
+        """
         if self._is_mailbox(message.to):
             return f"{message.to} is a mailbox; it answers when somebody does: beam recv {message.to}"
         from beam.store.journal import read_state
@@ -304,8 +306,8 @@ class Beam:
         dead: bool = False,
         dry_run: bool = False,
     ) -> Collected:
-        """Removes what is over and older than that (seconds), then by size; what was removed. Nothing that waits, runs or
-        was given up on (unless `dead`), and nothing of an agent that somebody holds."""
+        """Removes what is over and older than that (seconds), then by size; what was removed. Nothing that waits, runs
+        or was given up on (unless `dead`), and nothing of an agent that somebody holds."""
         from beam.api import gc
 
         return gc.collect(self.world, older_than=older_than, keep_bytes=keep_bytes, dead=dead, dry_run=dry_run)
@@ -437,8 +439,8 @@ class Beam:
         grace: float = 30.0,
         write: Callable[[str], object] = sys.stderr.write,
     ) -> None:
-        """Serves all agents of this root here, until a signal says to stop. `poll` and `grace` are seconds; `write` gets
-        what the broker has to say, in whole lines."""
+        """Serves all agents of this root here, until a signal says to stop. `poll` and `grace` are seconds; `write`
+        gets what the broker has to say, in whole lines."""
         from beam.api import broker
 
         broker.serve(self.world, cap=cap, poll=poll, poll_only=poll_only, grace=grace, write=write)

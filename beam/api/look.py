@@ -24,9 +24,9 @@ from beam.store.queue import Entry, Queue
 
 
 class Running(Struct, frozen=True, kw_only=True):
-    """The turn that runs now, until its reply is on its way. `alive`: whether its holder still lives (null: it is on another
-    host). `processes` are the agent's, with its guard and all that it started, `rss_mb` their memory; null where nobody
-    knows."""
+    """The turn that runs now, until its reply is on its way. `alive`: whether its holder still lives (null: it is on
+    another host). `processes` are the agent's, with its guard and all that it started, `rss_mb` their memory; null
+    where nobody knows."""
 
     message_id: str | None
     turn: int
@@ -54,8 +54,8 @@ class LastOutcome(Struct, frozen=True, kw_only=True):
 class AgentStatus(Struct, frozen=True, kw_only=True):
     """One line of `beam status`. `state`: idle, running, waiting, paused, blocked, died
     (its holder did, and nobody took over).
-    `oldest` is when the message that waits longest was published (RFC 3339). `circuit`: closed, open (nothing is claimed
-    until `circuit_until`), half open (one message will be tried)."""
+    `oldest` is when the message that waits longest was published (RFC 3339). `circuit`: closed, open (nothing is
+    claimed until `circuit_until`), half open (one message will be tried)."""
 
     agent: str
     adapter: str

@@ -14,8 +14,8 @@ from beam.store.journal import read_state
 
 
 class UsageLine(Struct, frozen=True, kw_only=True):
-    """What one agent used with one model. `agent` is null for the sum of all; `model` for turns whose model nobody said,
-    and for sums. `error` where a journal can't be read, and so is not counted."""
+    """What one agent used with one model. `agent` is null for the sum of all; `model` for turns whose model nobody
+    said, and for sums. `error` where a journal can't be read, and so is not counted."""
 
     agent: str | None
     model: str | None

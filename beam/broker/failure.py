@@ -65,7 +65,8 @@ def _seconds(timestamp: str) -> float:
 
 
 def pause_s(state: State, head: str | None, now_ns: int) -> float | None:
-    """Seconds until something may be claimed; None: only when somebody says so. `head` is the message that comes next."""
+    """Seconds until something may be claimed; None: only when somebody says so. `head` is the
+    message that comes next."""
     if state.paused:
         return None
     until = [0.0]

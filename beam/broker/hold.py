@@ -360,8 +360,8 @@ class Holder:
                 return self._cut_short(message, order.turn, error)
 
     def _cut_short(self, message: Message, turn: int, error: DiskError) -> TurnFinished:
-        """The outcome of a turn that was ended because its events could not be written, if that can be. Raises the error
-        where it can't, or nothing was sent: the next holder says what is known."""
+        """The outcome of a turn that was ended because its events could not be written, if that can be. Raises the
+        error where it can't, or nothing was sent: the next holder says what is known."""
         open_turn = self.state.open_turn
         if open_turn is None or self.state.known[message.id].phase != SENT:
             raise error

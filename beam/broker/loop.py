@@ -37,8 +37,8 @@ Say = Callable[[str], None]
 class Served:
     """One agent as the broker sees it.
 
-    `is_dirty`: something may have changed since the last look. `next`: the position of the message that may be claimed now
-    (null: none may). `look_at`: when time alone makes another look worth it. `started`: when its last turn began.
+    `is_dirty`: something may have changed since the last look. `next`: the position of the message that may be claimed
+    now (null: none may). `look_at`: when time alone makes another look worth it. `started`: when its last turn began.
     """
 
     def __init__(self, place: Place) -> None:
@@ -65,7 +65,9 @@ class Served:
         return not self.is_busy and self.not_before <= now and (self.is_dirty or self.look_at <= now)
 
     def compare_stamps(self, now_ns: int) -> None:
-        """Dirty, if a directory was changed since this was asked last, or so lately that the next change might not show."""
+        """Dirty, if a directory was changed since this was asked last, or so lately that the next change might not
+        show.
+        """
         stamps = tuple(stamp[0] if (stamp := _stamp(path)) else 0 for path in self.directories)
         is_settled = now_ns - max(stamps) > _SETTLED_NS
         self.is_dirty = self.is_dirty or stamps != self.stamps
@@ -73,8 +75,8 @@ class Served:
 
 
 class Broker:
-    """Serves one root until it is asked to stop. `cap` bounds turns at once; `poll` is seconds between looks that nothing
-    asked for; `say` takes lines for its log."""
+    """Serves one root until it is asked to stop. `cap` bounds turns at once; `poll` is seconds between looks that
+    nothing asked for; `say` takes lines for its log."""
 
     def __init__(self, world: World, *, cap: int, poll: float, poll_only: bool = False, say: Say) -> None:
         self.world = world

@@ -54,8 +54,8 @@ def doctor(
 ) -> int:
     """Check the root, its journals and the agents' CLIs.
 
-    Exits 13 if a check failed. With --gc: removes finished --once lanes, old journal segments, logs and what crashes left
-    behind; nothing that waits, runs or was given up on, and nothing of an agent that is held.
+    Exits 13 if a check failed. With --gc: removes finished --once lanes, old journal segments, logs and what crashes
+    left behind; nothing that waits, runs or was given up on, and nothing of an agent that is held.
     """
     call = context(ctx)
     if gc:

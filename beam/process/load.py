@@ -1,4 +1,5 @@
-"""What a turn's processes come to: how many they are, and the memory they take. Linux says; elsewhere it is not known."""
+"""What a turn's processes come to: how many they are, and the memory they take. Linux says;
+elsewhere it is not known."""
 
 from __future__ import annotations
 

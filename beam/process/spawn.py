@@ -67,10 +67,10 @@ async def start(
     """The agent's process, running (its exec succeeded).
 
     `on_line` gets each line of stdout without its newline; `on_output` is called at any output; `on_long_line` after a
-    line that was cut at `line_bytes`; `on_error_line` gets each line of stderr. What a callback raises ends the tree and
-    is raised by `Child.wait`. With `stdin` the agent's is a pipe for `feed`, else /dev/null. Stdout is a pipe of 1 MiB,
-    which makes a fast agent wait; with `stdout_in` an unnamed file in that directory, for an agent that does not wait
-    (see `stdout_file.py`). `grace` is for an end that beam did not ask for (its own death). Raises NotFoundError
+    line that was cut at `line_bytes`; `on_error_line` gets each line of stderr. What a callback raises ends the tree
+    and is raised by `Child.wait`. With `stdin` the agent's is a pipe for `feed`, else /dev/null. Stdout is a pipe of 1
+    MiB, which makes a fast agent wait; with `stdout_in` an unnamed file in that directory, for an agent that does not
+    wait (see `stdout_file.py`). `grace` is for an end that beam did not ask for (its own death). Raises NotFoundError
     (not_installed), ConfigError for `cwd`, BeamError for what can't be executed, and DiskError.
     """
     child = Child(turn_key, Output(on_line, on_output, on_long_line, line_bytes, on_error_line), Tail(stderr_lines))

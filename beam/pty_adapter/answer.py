@@ -1,5 +1,5 @@
-"""The agent's answer as its screen shows it: without composer, spinner and box, and un-wrapped. Lossy: Markdown is drawn
-already, and nobody can tell every line break of the terminal's from one of the agent's. Pure.
+"""The agent's answer as its screen shows it: without composer, spinner and box, and un-wrapped. Lossy: Markdown is
+drawn already, and nobody can tell every line break of the terminal's from one of the agent's. Pure.
 """
 
 from __future__ import annotations

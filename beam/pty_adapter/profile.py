@@ -22,8 +22,8 @@ _QUESTION = re.compile(
 
 
 class Reading(Struct, frozen=True):
-    """One look at the screen. `prompt` is the row where one types, counted from the first line ever shown (None: there is
-    none); `typed` what stands there, its white space left out; `ready`: nothing more has to start."""
+    """One look at the screen. `prompt` is the row where one types, counted from the first line ever shown (None: there
+    is none); `typed` what stands there, its white space left out; `ready`: nothing more has to start."""
 
     prompt: int | None = None
     typed: str = ""
@@ -90,7 +90,9 @@ def echoes(profile: Profile, view: View, text: str) -> int:
 
 
 def shows(profile: Profile, view: View, reading: Reading, text: str) -> bool:
-    """Whether this text stands where one types: its beginning or its end, as far as one sees, or what a long paste shows."""
+    """Whether this text stands where one types: its beginning or its end, as far as one sees, or what a long paste
+    shows.
+    """
     wanted = squeezed(text)
     if profile.pasted and pattern(profile.pasted).search(reading.typed):
         return True

@@ -25,8 +25,8 @@ Action = Callable[[], object]
 
 
 class Signal(Struct, frozen=True):
-    """What the agent told the terminal by an OSC sequence: its number and text, e.g. 0 and the title, and where the cursor
-    was then: `line` counts from the first one ever shown, `column` from 0."""
+    """What the agent told the terminal by an OSC sequence: its number and text, e.g. 0 and the title, and where the
+    cursor was then: `line` counts from the first one ever shown, `column` from 0."""
 
     number: int
     text: str
@@ -35,7 +35,8 @@ class Signal(Struct, frozen=True):
 
 
 class View(Struct, frozen=True):
-    """The screen at one moment. `scrolled` lines left at the top before; `row` and `column` are the cursor's, from 0."""
+    """The screen at one moment. `scrolled` lines left at the top before; `row` and `column` are the
+    cursor's, from 0."""
 
     rows: tuple[str, ...]
     columns: int = 0
@@ -100,7 +101,9 @@ class Screen:
         )
 
     def lines(self, first: int = 0) -> list[Line]:
-        """The scrollback and the screen from this line on, counted from the first one ever shown; what is gone is left out."""
+        """The scrollback and the screen from this line on, counted from the first one ever shown; what is gone is left
+        out.
+        """
         forgotten = self._main.scrolled - len(self._main.history)
         return [*self._main.history, *self._grid.read()][max(0, first - forgotten) :]
 

@@ -112,8 +112,8 @@ class TurnEnd:
     # -- what happens --------------------------------------------------------------------------------------------------
 
     def sending(self, text: str, *, command: bool = False) -> None:
-        """The text will be typed from now on. A `command` is carried out by the screen itself: no transcript tells of it.
-        Raises IllegalMoveError unless the agent is ready."""
+        """The text will be typed from now on. A `command` is carried out by the screen itself: no transcript tells of
+        it. Raises IllegalMoveError unless the agent is ready."""
         if self.state is not State.READY:
             raise IllegalMoveError(f"nothing is typed while the agent is {self.state}")
         if not self.profile.prompt:
@@ -181,8 +181,8 @@ class TurnEnd:
                 self._signal = (name, now)
 
     def look(self, view: View, now: float, *, whole: bool = True, reads_keys: bool = True) -> State:
-        """The state after this look at the screen. A view that is not `whole` (the agent is in the middle of a frame) may
-        show that it works or asks, never that it is done. `reads_keys`: the terminal is in raw mode."""
+        """The state after this look at the screen. A view that is not `whole` (the agent is in the middle of a frame)
+        may show that it works or asks, never that it is done. `reads_keys`: the terminal is in raw mode."""
         if self.ended:
             return self.state
         before = self._view

@@ -23,8 +23,8 @@ NEXT_LINE_S = 60.0
 
 
 class Hands(Protocol):
-    """What typing needs of the world. `until` waits for the claim, looks at the screen meanwhile, and says whether it came
-    true in time; `now` is a monotonic clock's seconds."""
+    """What typing needs of the world. `until` waits for the claim, looks at the screen meanwhile, and says whether it
+    came true in time; `now` is a monotonic clock's seconds."""
 
     async def press(self, keys: str) -> None: ...
     async def paste(self, text: str) -> None: ...
@@ -52,8 +52,9 @@ class Segment:
 
 
 async def say(hands: Hands, end: TurnEnd, text: str, *, command: bool = False) -> list[Segment]:
-    """Types the message and sends it off. Where each Enter left the cursor. A `command` is one to the agent's own screen
-    (`/context`) and typed plainly; any other text is a message, whatever it begins with. Raises NotTakenError."""
+    """Types the message and sends it off. Where each Enter left the cursor. A `command` is one to the agent's own
+    screen (`/context`) and typed plainly; any other text is a message, whatever it begins with. Raises NotTakenError.
+    """
     profile = end.profile
     if profile.special and not command and profiles.pattern(profile.special).match(text):
         text = f" {text}"

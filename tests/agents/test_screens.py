@@ -70,8 +70,8 @@ def test_codex_asks_only_where_it_was_told_to() -> None:
 
 
 USER = b'{"type":"user","sessionId":"s1","message":{"role":"user","content":"hello"}}'
-SAID = b'{"type":"assistant","sessionId":"s1","message":{"id":"m1","model":"big","role":"assistant","content":[{"type":"text",'
-SAID += b'"text":"hi"}],"usage":{"input_tokens":5,"output_tokens":2}}}'
+SAID = b'{"type":"assistant","sessionId":"s1","message":{"id":"m1","model":"big","role":"assistant","content":['
+SAID += b'{"type":"text","text":"hi"}],"usage":{"input_tokens":5,"output_tokens":2}}}'
 OVER = b'{"type":"system","subtype":"turn_duration","sessionId":"s1","durationMs":3}'
 GAP = b'{"type":"assistant","sessionId":"s1","message":{"id":"m0","model":"<synthetic>","role":"assistant","content":'
 GAP += b'[{"type":"text","text":"No response requested."}]}}'
@@ -99,6 +99,7 @@ def test_an_interrupted_turn_of_claudes_is_over_and_no_answer() -> None:
     conversation = claude.transcript(turn())
     conversation.line(USER)
     conversation.line(
-        b'{"type":"user","sessionId":"s1","message":{"content":[{"type":"text","text":"[Request interrupted by user]"}]}}'
+        b'{"type":"user","sessionId":"s1","message":{"content":['
+        b'{"type":"text","text":"[Request interrupted by user]"}]}}'
     )
     assert (conversation.word, conversation.verdict().status) == ("done", Status.CANCELLED)

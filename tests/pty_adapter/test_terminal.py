@@ -79,7 +79,8 @@ def test_the_program_sees_a_terminal_of_that_size_from_its_first_moment(tmp_path
 @pytest.mark.acceptance
 def test_control_c_reaches_the_program_once(tmp_path: Path) -> None:
     code = (
-        "import signal, time\nn = 0\ndef hit(*a):\n    global n\n    n += 1\nsignal.signal(2, hit)\nprint('up', flush=True)\n"
+        "import signal, time\nn = 0\ndef hit(*a):\n    global n\n    n += 1\nsignal.signal(2, hit)\n"
+        "print('up', flush=True)\n"
         "t = time.monotonic()\nwhile time.monotonic() - t < 1.5: time.sleep(0.05)\nprint('hits', n, flush=True)\n"
     )
 
@@ -114,7 +115,8 @@ def test_200_kb_arrive_verbatim_while_the_program_writes(tmp_path: Path) -> None
     code = (
         "import os, sys, tty, hashlib\ntty.setraw(0)\nos.write(1, b'\\x1b[?2004h')\ngot = b''\n"
         "while b'\\x1b[201~' not in got:\n    got += os.read(0, 4096); os.write(1, b'.' * 2000)\n"
-        "text = got[6:-6]\nos.write(1, b'\\x1b[2J\\x1b[H%d %s' % (len(text), hashlib.sha256(text).hexdigest()[:12].encode()))\n"
+        "text = got[6:-6]\n"
+        "os.write(1, b'\\x1b[2J\\x1b[H%d %s' % (len(text), hashlib.sha256(text).hexdigest()[:12].encode()))\n"
         "os.read(0, 1)\n"
     )
     text = "".join(f"line {number} ─ 日本 🙂\tx\n" for number in range(7500))

@@ -20,8 +20,8 @@ def figure(test: str, name: str) -> int:
 
 
 class Claim(Struct, frozen=True):
-    """What is claimed, what is done to show it, and by which test (`file::function`). The figures are those of `make test`;
-    `soak`: `make soak` tries more."""
+    """What is claimed, what is done to show it, and by which test (`file::function`). The figures are those of `make
+    test`; `soak`: `make soak` tries more."""
 
     promise: str
     trial: str
@@ -52,7 +52,8 @@ CLAIMS = (
     ),
     Claim(
         "the power may go at any moment",
-        f"{figure('test_power_loss', 'SCENES')} scenes, cut after every write, with every part of what was not synced left out",
+        f"{figure('test_power_loss', 'SCENES')} scenes, cut after every write, with every part "
+        "of what was not synced left out",
         "test_power_loss.py::test_after_a_power_cut_every_promise_is_kept",
         soak=True,
     ),

@@ -1,4 +1,5 @@
-"""Codex's terminal face: its full screen. It tells the terminal its state itself (OSC 7501), which decides a turn's end.
+"""Codex's terminal face: its full screen. It tells the terminal its state itself (OSC 7501), which decides a turn's
+end.
 
 It answers inline, so that a long answer stays in the scrollback. A background server that it starts is ended with it.
 """

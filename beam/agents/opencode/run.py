@@ -1,8 +1,8 @@
 """The headless face of OpenCode and of Kilo: `opencode run --format json`, one process a turn, prompt on stdin.
 
 The prompt never goes into an argument: one with spaces would reach the model in quotes. Access is an agent profile of
-beam's own, which nobody's configuration overrides; the folder's configuration, which can start servers and give the usual
-profile every right, is read only with `full`. No switch keeps OpenCode from importing the plugins in a folder's
+beam's own, which nobody's configuration overrides; the folder's configuration, which can start servers and give the
+usual profile every right, is read only with `full`. No switch keeps OpenCode from importing the plugins in a folder's
 `.opencode`, whatever the access.
 """
 
@@ -26,8 +26,8 @@ FACE = Capabilities(resume=True, model=True, tools=True, cost=True, attach="path
 
 
 class Run:
-    """The face of one of the two programs. `prefix` begins the names of its variables. `usual` is its usual profile, for
-    one whose sessions keep the profile of their last turn: with `full` that would be one of beam's."""
+    """The face of one of the two programs. `prefix` begins the names of its variables. `usual` is its usual profile,
+    for one whose sessions keep the profile of their last turn: with `full` that would be one of beam's."""
 
     def __init__(self, program: str, prefix: str, *, usual: str | None = None) -> None:
         self._program = program

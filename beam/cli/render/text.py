@@ -106,5 +106,7 @@ def write_json(value: object) -> None:
 
 
 def safe_json(text: str, stream: TextIO) -> str:
-    """JSON as that stream may get it: on a terminal what JSON leaves bare (DEL, C1) is escaped, and stays the same value."""
+    """JSON as that stream may get it: on a terminal what JSON leaves bare (DEL, C1) is escaped, and stays the same
+    value.
+    """
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text) if is_terminal(stream) else text
