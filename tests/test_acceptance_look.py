@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tests.support.claims import said_once
-from tests.support.cli import Cli, eventually
+from tests.support.cli import Cli, eventually, watching
 
 pytestmark = pytest.mark.acceptance
 
@@ -114,30 +114,30 @@ def test_watch_since_leaves_older_events_out(beam: Cli) -> None:
 
 def test_watch_sees_a_turn_of_another_process_within_a_second(beam: Cli) -> None:
     beam("send", "scripted", "before")
-    watching = beam.start("watch", "--json")
-    assert watching.stdout is not None
-    time.sleep(0.8)
+    process = beam.start("watch", "--json")
+    assert process.stdout is not None
+    watching(process)
     sent = time.time()
     beam("send", "scripted", "now")
     seen: list[dict[str, object]] = []
     while not seen or seen[-1]["type"] != "turn.finished":
-        seen.append(json.loads(watching.stdout.readline()))
+        seen.append(json.loads(process.stdout.readline()))
     assert time.time() - sent < 3
     assert "before" not in [event.get("text") for event in seen]
     assert seen[0]["type"] == "message.queued"
-    watching.send_signal(2)
-    watching.communicate(timeout=10)
+    process.send_signal(2)
+    process.communicate(timeout=10)
 
 
 def test_watch_begins_before_anything_exists_and_takes_new_agents_in(beam: Cli) -> None:
-    watching = beam.start("watch", "--json")
-    assert watching.stdout is not None
-    time.sleep(0.6)
+    process = beam.start("watch", "--json")
+    assert process.stdout is not None
+    time.sleep(0.6)  # nothing is there that it could be seen to wait for
     beam("send", "scripted", "first of all")
-    line = json.loads(watching.stdout.readline())
+    line = json.loads(process.stdout.readline())
     assert (line["type"], line["text"]) == ("message.queued", "first of all")
-    watching.send_signal(2)
-    watching.communicate(timeout=10)
+    process.send_signal(2)
+    process.communicate(timeout=10)
 
 
 def test_one_damaged_journal_does_not_blind_the_watch_for_others(beam: Cli) -> None:

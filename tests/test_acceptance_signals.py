@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.support.cli import Cli, Ended, eventually, processes_with
+from tests.support.cli import Cli, Ended, eventually, processes_with, watching
 
 pytestmark = pytest.mark.acceptance
 
@@ -157,7 +157,7 @@ def test_an_interrupt_at_any_moment_leaves_nothing_half_done(tester: Cli, moment
 def test_an_interrupt_of_a_watch_is_its_ordinary_end(tester: Cli) -> None:
     tester("send", "tester", "hi")
     process = tester.start("watch", "--json")
-    time.sleep(0.7)
+    watching(process)
     process.send_signal(signal.SIGINT)
     done = end(process)
     assert (done.code, done.err) == (130, "")

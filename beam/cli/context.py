@@ -36,7 +36,7 @@ class Context:
                 raise UsageError("the current directory is gone", "cd somewhere that exists") from error
         path = Path(self._directory).absolute()
         if not path.is_dir():
-            raise UsageError(f"-C {self._directory}: no such directory", "", subject=self._directory)
+            raise UsageError(f"-C {self._directory}: no such directory", "name one that is", subject=self._directory)
         return path
 
     @cached_property

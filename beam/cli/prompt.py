@@ -67,7 +67,7 @@ def _file(path: str, call: Context) -> str:
         with call.path(path).open("rb") as file:
             return _text(_bounded(file, path), path, call).rstrip("\n")
     except FileNotFoundError as error:
-        raise NotFoundError(f"there is no file {path}", "", subject=path) from error
+        raise NotFoundError(f"there is no file {path}", "give the path of a file here", subject=path) from error
     except OSError as error:
         raise UsageError(f"can't read {path}: {error.strerror}", "", subject=path) from error
 
@@ -106,7 +106,7 @@ def schema(path: str | None, call: Context) -> str | None:
         if not isinstance(msgspec.json.decode(data), dict):
             raise UsageError(f"{path} is not a JSON object", "a JSON Schema is one", subject=path)
     except FileNotFoundError as error:
-        raise NotFoundError(f"there is no file {path}", "", subject=path) from error
+        raise NotFoundError(f"there is no file {path}", "give the path of a file here", subject=path) from error
     except msgspec.DecodeError as error:
         raise UsageError(f"{path} is not JSON: {error}", "", subject=path) from error
     except OSError as error:

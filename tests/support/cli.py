@@ -157,6 +157,23 @@ def eventually(claim: Callable[[], bool], timeout: float = 20, what: str = "") -
         time.sleep(0.01)
 
 
+def watching(process: subprocess.Popen[bytes]) -> None:
+    """Waits until the process is told of changes of files: until it has an inotify watch."""
+
+    def watches() -> bool:
+        assert process.poll() is None, "it ended before it watched"
+        return any("inotify wd:" in _text(path) for path in Path(f"/proc/{process.pid}/fdinfo").glob("*"))
+
+    eventually(watches, what="it watches nothing")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:  # closed in between
+        return ""
+
+
 def processes_with(text: str) -> list[int]:
     """The pids of processes whose environment or command line holds the text."""
     found = []
