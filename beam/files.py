@@ -25,6 +25,9 @@ _HINTS = {
     errno.EMFILE: "too many open files; raise `ulimit -n`",
     errno.ENFILE: "the system has too many open files",
 }
+TURN_FILES = 24  # the event loop, the agent's pipes, its guard, journal, locks and message files
+MORE_TURN_FILES = 8  # of another turn beside it
+HELD_FILES = 2  # of an agent that is held: journal and lock
 _FILE_MODE = 0o600
 _MANY = 16
 _DIRECTORY_MODE = 0o700
@@ -145,7 +148,9 @@ def move(source: Path, target: Path) -> None:
     try:
         source.rename(target)
     except FileNotFoundError:
-        if target.parent.is_dir():
+        with disk("look at", target.parent):
+            has_target = target.parent.is_dir()
+        if has_target:
             raise
         raise DiskError(f"can't move {source} to {target}: no such directory", subject=str(target)) from None
     except OSError as error:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ROOT_NAME = ".beam"
 CONFIG_NAME = "beam.yaml"
-_ROOT_DIRS = ("agents", "locks")
+_ROOT_DIRS = ("agents", "locks", "threads")
 _PLACE_DIRS = (
     *("queue", "queue/tmp", "queue/new", "queue/cur", "queue/dead"),
     *("control", "control/tmp", "control/new", "asks", "journal"),
@@ -114,6 +114,11 @@ class Home(Struct, frozen=True):
     def agents(self) -> list[str]:
         """Names of the agents that have a directory, sorted."""
         return _named_dirs(self.root / "agents")
+
+    @property
+    def threads(self) -> Path:
+        """Where it is counted what each thread used."""
+        return self.root / "threads"
 
     def exists(self) -> bool:
         return self.root.is_dir()

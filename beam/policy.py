@@ -23,7 +23,8 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     A turn that failed with a class of `retry` is run again, up to `attempts` in all, after `backoff` × 2^(attempt - 1)
     and at most `backoff_max`, plus up to `jitter` of that. `retry_unknown` allows that many attempts after an unknown
     outcome: the agent may then do its work twice. `circuit_failures` failures within `circuit_window` open the circuit
-    for `circuit_open`; then one message is tried. Budgets bound what one thread, or this root, may use; null: no bound.
+    for `circuit_open`; then one message is tried. Budgets bound what one thread, with all its branches, or this root
+    may use; null: no bound. A thread's turns always have one: where every turn sends two messages, hops bound nothing.
     """
 
     attempts: int = 1
@@ -35,7 +36,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     circuit_failures: int = 5
     circuit_window: float = 60.0
     circuit_open: float = 30.0
-    thread_turns: int | None = None
+    thread_turns: int = 1000
     thread_cost_usd: float | None = None
     root_turns: int | None = None
     root_cost_usd: float | None = None
@@ -104,6 +105,11 @@ def over_budget(policy: Policy, thread: Spent, root: Spent | None) -> str | None
         if limit is not None and used >= limit:
             return f"{name} is {limit:g}, and {used:g} were used"
     return None
+
+
+def more(one: Spent, other: Spent) -> Spent:
+    """The larger of two counts of the same thing, either of which may lack something."""
+    return Spent(turns=max(one.turns, other.turns), cost_usd=max(one.cost_usd, other.cost_usd))
 
 
 def bounds_root(policy: Policy) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tests.support.cli import Cli, eventually, processes_with
+from tests.support.cli import BEAM, Cli, eventually, processes_with
 from tests.support.crash import check_numbers
 
 pytestmark = pytest.mark.acceptance
+TREE_TURNS = 12  # of a thread that doubles with every turn
 
 
 def settle(beam: Cli) -> None:
@@ -35,6 +38,38 @@ def test_two_agents_that_always_answer_each_other_stop_at_the_limit_and_say_why(
     for agent in ("ping", "pong"):
         assert beam.box(agent, "new") == beam.box(agent, "cur") == []
         check_numbers(beam, agent)
+
+
+def test_agents_whose_every_turn_sends_two_messages_stop_when_the_thread_used_up_its_turns(beam: Cli) -> None:
+    refused = beam.base / "refused"
+    script = beam.project / "two.sh"
+    beam_command = " ".join(BEAM)
+    script.write_text(
+        'for to in one two three; do\n  [ "$to" = "$BEAM_AGENT" ] && continue\n'
+        f'  {beam_command} send "$to" more --no-wait 2>> {refused} || echo "exit $?" >> {refused}\ndone\n'
+    )
+    names = ("one", "two", "three")
+    agents = "".join(f"  {name}: {{command: [sh, two.sh]}}\n" for name in names)
+    beam.config(f"policy: {{thread_turns: {TREE_TURNS}}}\nagents:\n{agents}")
+    thread = beam("send", "one", "go", "--from", "two", "--no-wait").out.strip()
+    settle(beam)
+    journals = {name: beam.journal(name) for name in names}
+    turns = [event for said in journals.values() for event in said if event["type"] == "turn.started"]
+    assert len(turns) == TREE_TURNS
+    assert (beam.root / "threads" / thread).read_text().count("turn ") == TREE_TURNS - 1, (
+        "a person's message is the first"
+    )
+    dead = [event for said in journals.values() for event in said if event["type"] == "message.dead"]
+    assert {(event["reason"], event["status"]) for event in dead} == {("budget", "limit")}
+    assert f"thread_turns is {TREE_TURNS}" in dead[0]["detail"]
+    assert beam("show", dead[0]["message_id"]).code == 7
+    said = refused.read_text()
+    assert set(re.findall(r"^exit (\d+)$", said, re.MULTILINE)) == {"7"}
+    assert f"the budget of thread {thread} is used up: thread_turns is {TREE_TURNS}" in said
+    for name in names:
+        assert beam.box(name, "new") == beam.box(name, "cur") == []
+        check_numbers(beam, name)
+    assert beam("send", "one", "a person goes on").code == 0
 
 
 def test_a_reply_to_a_mailbox_waits_there_for_whoever_asks_for_it(beam: Cli) -> None:

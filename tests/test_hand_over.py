@@ -1,12 +1,15 @@
-"""The lock goes from holder to holder: with many that come and go, no message is stranded and two never hold at once.
-
-Threads stand for processes: a flock belongs to the opened file, so two of one process exclude each other just as well.
-"""
+"""The lock goes from holder to holder: with many that come and go, no message is stranded and no two hold at once."""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import threading
+from itertools import pairwise
+from multiprocessing.context import BaseContext
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -14,70 +17,111 @@ from beam.broker import closing
 from beam.broker.hold import Holder
 from beam.broker.world import World
 from beam.clock import SystemClock
-from beam.home import Place
+from beam.events import MessageDead, Notice
 from beam.message import new_id
-from beam.store.journal import read_state
 from beam.store.queue import Entry
+from tests.support.cli import eventually
 from tests.support.world import Root
 
-HOLDERS = 3
-ROUNDS = 30  # in `make test`; `make soak` tries SOAK_ROUNDS
+SENDERS = 3
+WAITING = 6  # more are not published: then the queue is often empty, and its last holder about to leave
+ROUNDS = 60  # in `make test`; `make soak` tries SOAK_ROUNDS
 SOAK_ROUNDS = 10_000
+AGENT = "worker"
+HOLDS = "holds"
+_CLOCK = SystemClock()
 
 
 class Relay:
-    """Each one does what every sender does: publish first, lock second; and on leaving look again."""
+    """Some that send as every sender does (publish first, lock second), and as many workers.
 
-    def __init__(self, root: Root, agent: str) -> None:
-        clock = SystemClock()
+    Whoever holds the agent runs one message, lets go, looks again, and if anything waits a worker is told: never the
+    one that held just now, so that the lock changes hands as often as it can. `kind`: what has threads or processes (a
+    flock belongs to the opened file, so two threads exclude each other as two processes do).
+    """
+
+    def __init__(self, root: Root, kind: ModuleType | BaseContext) -> None:
+        self.kind: Any = kind
         self.root = root
-        self.world = World(home=root.world.home, config=root.world.config, clock=clock, environ=root.environ)
-        self.place: Place = root.place(agent)
-        self.inside = 0
-        self.takes = 0
-        self.errors: list[BaseException] = []
-        self._counting = threading.Lock()
-
-    def round(self) -> None:
-        """Publishes one message, and drains the queue if nobody holds it."""
-        clock = self.world.clock
-        message = self.root.message(self.place.agent, id=new_id(self.place.agent, clock.now_ns(), clock.random(4)))
-        self.root.queue(self.place.agent).put(message, clock, self.world.limits)
-        while (holder := Holder.take(self.world, self.place)) is not None:
-            with self._counting:
-                self.inside += 1
-                self.takes += 1
-                assert self.inside == 1, "two hold the agent"
-            for entry in holder.look_at_queue():
-                waiting = holder.read(entry)
-                assert waiting is not None
-                closing.bury(holder, entry, waiting, "dropped", "by the test")
-                holder.queue.remove(Entry(entry.position, entry.id, "dead"))
-            with self._counting:
-                self.inside -= 1
-            if not holder.leave(start_worker=False):
-                return
+        self.world = World(home=root.world.home, config=root.world.config, clock=_CLOCK, environ=root.environ)
+        self.place = root.place(AGENT)
+        self.inside = self.place.dir / "inside"
+        self.told = [self.kind.Semaphore(0) for _ in range(SENDERS)]
+        self.is_over = self.kind.Event()
+        self.failed = self.kind.Event()
 
     def run(self, rounds: int) -> None:
+        """Sends so many messages, and returns when all were run."""
+        begin = getattr(self.kind, "Process", None) or threading.Thread
+        senders = [begin(target=self._caught, args=(self._send, number, rounds)) for number in range(SENDERS)]
+        workers = [begin(target=self._caught, args=(self._work, number)) for number in range(SENDERS)]
+        for each in (*workers, *senders):
+            each.start()
+        for each in senders:
+            each.join()
+        queue = self.root.queue(AGENT)
+        eventually(lambda: self.failed.is_set() or not (queue.entries("new") or queue.entries("cur")), 60, "stranded")
+        self.is_over.set()
+        for told in self.told:
+            told.release()
+        for each in workers:
+            each.join()
+        assert not self.failed.is_set()
+
+    def _caught(self, run: Any, *args: int) -> None:
         try:
-            for _ in range(rounds):
-                self.round()
-        except BaseException as error:
-            self.errors.append(error)
+            run(*args)
+        except BaseException:
+            self.failed.set()
+            raise
+
+    def _send(self, number: int, rounds: int) -> None:
+        queue = self.root.queue(AGENT)
+        for _ in range(rounds // SENDERS):
+            eventually(lambda: len(queue.entries("new")) < WAITING, 60, "stranded")
+            ident = new_id(AGENT, _CLOCK.now_ns(), _CLOCK.random(4))
+            queue.put(self.root.message(AGENT, id=ident), _CLOCK, self.world.limits)
+            if self._hold(f"sender {number}"):
+                self.told[number].release()
+
+    def _work(self, number: int) -> None:
+        while self.told[number].acquire() and not self.is_over.is_set():
+            if self._hold(f"worker {number}"):
+                self.told[(number + 1) % SENDERS].release()
+
+    def _hold(self, name: str) -> bool:
+        """Puts the first away that waits, if nobody holds the agent; whether something waits after that.
+
+        It says in the journal who it is, and makes a file that must not be there yet.
+        """
+        holder = Holder.take(self.world, self.place)
+        if holder is None:
+            return False
+        os.close(os.open(self.inside, os.O_CREAT | os.O_EXCL))
+        holder.record(Notice(code=HOLDS, text=name))
+        for entry in holder.look_at_queue()[:1]:
+            waiting = holder.read(entry)
+            assert waiting is not None
+            closing.bury(holder, entry, waiting, "dropped", "by the test")
+            holder.queue.remove(Entry(entry.position, entry.id, "dead"))
+        holder.journal.rotate_if_due()
+        self.inside.unlink()
+        return holder.leave(start_worker=False)
 
 
+@pytest.mark.parametrize("kind", [threading, multiprocessing.get_context("fork")], ids=["threads", "processes"])
 @pytest.mark.parametrize("rounds", [ROUNDS, pytest.param(SOAK_ROUNDS, marks=pytest.mark.soak)])
-def test_no_message_is_stranded_however_often_the_lock_changes_hands(tmp_path: Path, rounds: int) -> None:
-    root = Root(tmp_path, limits="{segment_bytes: 50000, waiting: 100000}")
-    relay = Relay(root, "worker")
-    threads = [threading.Thread(target=relay.run, args=(rounds // HOLDERS,)) for _ in range(HOLDERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert relay.errors == []
-    assert root.boxes("worker") == {}
-    state = read_state(relay.place.journal)
-    assert len(state.known) == rounds // HOLDERS * HOLDERS
-    assert {known.phase for known in state.known.values()} == {"dead"}
-    print(f"{rounds} rounds, {relay.takes} times the lock was taken")
+def test_no_message_is_stranded_however_often_the_lock_changes_hands(
+    tmp_path: Path, kind: ModuleType | BaseContext, rounds: int
+) -> None:
+    root = Root(tmp_path, limits="{segment_bytes: 5000, known_ids_days: 0}")
+    Relay(root, kind).run(rounds)
+    assert root.boxes(AGENT) == {}
+    events = root.events(AGENT)
+    assert [event.seq for event in events] == list(range(1, len(events) + 1)), "two wrote at once"
+    ids = [event.message_id for event in events if isinstance(event, MessageDead)]
+    assert len(ids) == len(set(ids)) == rounds // SENDERS * SENDERS
+    holders = [event.text for event in events if isinstance(event, Notice) and event.code == HOLDS]
+    changes = sum(before != after for before, after in pairwise(holders))
+    print(f"{len(ids)} messages; the lock was taken {len(holders)} times, {changes} times after somebody else")
+    assert changes > rounds / 2

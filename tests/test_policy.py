@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from beam.message import Spent
 from beam.outcome import Class, Status
-from beam.policy import Circuit, Policy, bounds_root, circuit_after, over_budget, retry_in
+from beam.policy import Circuit, Policy, bounds_root, circuit_after, more, over_budget, retry_in
 
 FAILED = Status.FAILED
 
@@ -82,6 +82,7 @@ def test_what_the_message_itself_caused_says_nothing_about_the_agent() -> None:
 def test_a_thread_stops_when_its_budget_is_used_up_and_says_which() -> None:
     policy = Policy(thread_turns=3, thread_cost_usd=0.5)
     assert over_budget(policy, Spent(turns=2, cost_usd=0.4), None) is None
+    assert Policy().thread_turns == 1000
     assert over_budget(policy, Spent(turns=3), None) == "thread_turns is 3, and 3 were used"
     assert "thread_cost_usd" in (over_budget(policy, Spent(turns=1, cost_usd=0.5), None) or "")
 
@@ -90,6 +91,10 @@ def test_a_root_is_looked_at_only_where_it_is_bounded() -> None:
     assert not bounds_root(Policy(thread_turns=3))
     assert bounds_root(Policy(root_cost_usd=1.0))
     assert over_budget(Policy(root_turns=2), Spent(), Spent(turns=2)) is not None
+
+
+def test_of_two_counts_of_a_thread_the_larger_one_counts() -> None:
+    assert more(Spent(turns=5, cost_usd=0.1), Spent(turns=2, cost_usd=0.3)) == Spent(turns=5, cost_usd=0.3)
 
 
 def test_spending_adds_a_turn_and_what_it_cost_if_that_is_known() -> None:

@@ -12,15 +12,19 @@ import subprocess
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from beam.message import reply_id
 from tests.support.cli import BEAM, Cli, eventually, processes_with
 from tests.support.crash import OUTCOMES, check_numbers, count_by
 
 pytestmark = pytest.mark.acceptance
 AGENTS = tuple(f"agent{number}" for number in range(20))
 SENDERS = 8
+Event = dict[str, Any]
+SPOKEN = "did it"
 KILLS = 40  # in `make test`; `make soak` tries SOAK_KILLS
 SOAK_KILLS = 1000
 
@@ -38,7 +42,7 @@ class Storm:
         script = beam.base / "agent.sh"
         script.write_text(
             f'prompt=$(cat); [ -n "$prompt" ] || exit 9\necho "$BEAM_MESSAGE_ID $prompt" >> {self.runs}\n'
-            f'sleep "0.$(( $$ % 4 ))"\nsetsid sleep 300 </dev/null >/dev/null 2>&1 &\necho "did it"\n'
+            f'sleep "0.$(( $$ % 4 ))"\nsetsid sleep 300 </dev/null >/dev/null 2>&1 &\necho "{SPOKEN}"\n'
         )
         lines = "".join(f"  {name}: {{command: [sh, {script}]}}\n" for name in AGENTS)
         limits = "{segment_bytes: 20000, waiting: 10000, hops: 1}"
@@ -108,34 +112,65 @@ class Storm:
         return [name for box in ("tmp", "new", "cur") for name in self.beam.box(agent, box)]
 
     def check(self) -> int:
-        """Every promise, by what the journals, the queues and the agents themselves say; how many
-        messages there were."""
+        """Every promise, by what the journals, the queues and the agents themselves say; how many messages."""
         ran = count_by(self.runs)
         replies = self._replies()
+        journals = {agent: self.beam.journal(agent) for agent in AGENTS}
         count = 0
-        for agent in AGENTS:
+        for agent, journal in journals.items():
             check_numbers(self.beam, agent)
             assert self._open(agent) == []
-            journal = self.beam.journal(agent)
-            queued = {event["message_id"]: event for event in journal if event["type"] == "message.queued"}
-            assert {message_id for message_id in ran if message_id.startswith(f"{agent}-")} <= set(queued)
-            for message_id, message in queued.items():
-                outcomes = [event for event in journal if _is_outcome(event, message_id)]
-                assert len({event["attempt"] for event in outcomes}) == 1, (message_id, outcomes)
-                assert sum(event["type"] == "turn.finished" for event in outcomes) <= 1, (message_id, outcomes)
-                self._check_one(message_id, outcomes[0], ran[message_id])
-                if message["reply"] == "queue":
-                    is_silent = _is_silent(message, outcomes[0])
-                    assert len(replies[message_id]) == (0 if is_silent else 1), (message_id, replies[message_id])
-            count += len(queued)
+            about: dict[str, list[Event]] = {}
+            for event in journal:
+                about.setdefault(event["message_id"], []).append(event)
+            messages = {key: said for key, said in about.items() if of_type(said, "message.queued")}
+            assert {message_id for message_id in ran if message_id.startswith(f"{agent}-")} <= set(messages)
+            for message_id, said in messages.items():
+                self._check_one(said, ran[message_id])
+                self._check_reply(said, replies[message_id], journals)
+            count += len(messages)
         return count
 
     @staticmethod
-    def _check_one(message_id: str, outcome: dict[str, object], runs: int) -> None:
-        """A prompt that reached the agent once has an outcome that admits it; none reached it twice."""
-        allowed = {"completed": (1,), "unknown": (0, 1), "failed": (0, 1), "limit": (0,)}
-        status = str(outcome["status"])
-        assert runs in allowed[status], (message_id, outcome, runs)
+    def _check_one(said: list[Event], runs: int) -> None:
+        """One outcome. A prompt ran once if the journal says that its agent spoke, at most once if it was sent, and not
+        at all if it was not."""
+        outcomes = [event for event in said if event["type"] in OUTCOMES]
+        assert len({event["attempt"] for event in outcomes}) == 1, said
+        assert len(of_type(outcomes, "turn.finished")) <= 1, said
+        status, sent = outcomes[0]["status"], len(of_type(said, "prompt.sent"))
+        has_spoken = any(SPOKEN in event["text"] for event in of_type(said, "text", "text.delta"))
+        assert sent <= 1, said
+        assert runs in ((1,) if has_spoken else (0, 1)[: 1 + sent]), (runs, said)
+        assert status in {"completed", "unknown", "failed", "limit"}, said
+        if status in ("completed", "unknown"):
+            assert (sent, outcomes[0]["type"]) == (1, "turn.finished"), said
+        if status == "completed":
+            assert has_spoken, said
+        if status == "limit":
+            assert (sent, outcomes[0]["reason"]) == (0, "hops"), said
+
+    @staticmethod
+    def _check_reply(said: list[Event], replies: set[str], journals: dict[str, list[Event]]) -> None:
+        """Who wants a reply gets the one that the journal names. None is named for a reply of too many hops: when it
+        was put, its sender's journal said that it is dead, and why."""
+        queued, *_ = of_type(said, "message.queued")
+        wanted: set[str] = set()
+        if queued["reply"] == "queue":
+            outcome = next(event for event in said if event["type"] in OUTCOMES)
+            if outcome["type"] == "turn.finished":
+                (closed,) = of_type(said, "turn.closed")
+                assert closed["reply"] in ("queued", "dead"), said
+                wanted = {f"{closed['reply_id']} in {queued['from']}"}
+            elif outcome["tell"]:
+                ident = reply_id(queued["from"], queued["message_id"], outcome["attempt"])
+                wanted = {f"{ident} in {queued['from']}"}
+            else:
+                sent = of_type(journals[queued["from"]], "turn.closed")
+                (told,) = (event for event in sent if event["reply_id"] == queued["message_id"])
+                assert (told["reply"], told["message_id"]) == ("dead", queued["reply_to"]), (told, said)
+                assert outcome["detail"] == told["detail"], (told, said)
+        assert replies == wanted, (replies, wanted, said)
 
     def _replies(self) -> dict[str, set[str]]:
         """The ids of the messages that answer each message, wherever they are."""
@@ -172,13 +207,9 @@ def _kind(pid: int) -> str | None:
     return "guard" if any(b"guard.main" in word for word in argv) else None
 
 
-def _is_silent(message: dict[str, object], outcome: dict[str, object]) -> bool:
-    """Whether nobody is told, and so the exchange ends: after too many hops, and for a reply that got no turn."""
-    return outcome.get("reason") == "hops" or (bool(message["reply_to"]) and outcome["turn"] is None)
-
-
-def _is_outcome(event: dict[str, object], message_id: str) -> bool:
-    return event["type"] in OUTCOMES and event["message_id"] == message_id
+def of_type(said: list[Event], *types: str) -> list[Event]:
+    """Those events."""
+    return [event for event in said if event["type"] in types]
 
 
 @pytest.mark.parametrize("kills", [KILLS, pytest.param(SOAK_KILLS, marks=pytest.mark.soak)])
@@ -186,7 +217,7 @@ def test_holders_and_guards_killed_at_random_lose_nothing_and_do_nothing_twice_i
     beam: Cli, pytestconfig: pytest.Config, kills: int
 ) -> None:
     seed = pytestconfig.getoption("--soak-seed") or random.SystemRandom().randrange(1, 10**6)
-    print(f"--soak-seed {seed}")
+    print(f"--soak-seed {seed} in {beam.base}")
     storm = Storm(beam, seed)
     storm.rage(kills)
     storm.settle(60 + kills)

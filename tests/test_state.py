@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -33,6 +36,7 @@ BODIES = st.one_of(
     st.builds(events.SessionResumed, session_id=sessions, model=st.none() | words),
     st.builds(events.SessionLost, session_id=sessions),
     st.builds(events.SessionArchived, session_id=sessions),
+    st.builds(events.SessionForked, session_id=sessions, of=words, adapter=words),
     st.builds(
         events.TurnStarted,
         attempt=attempts,
@@ -45,7 +49,8 @@ BODIES = st.one_of(
     st.builds(
         events.AgentStarted, pid=st.just(5), start_ticks=st.just(6), guard_pid=st.just(7), guard_start_ticks=st.just(8)
     ),
-    st.builds(events.AgentExited),
+    st.builds(events.AgentKept, pid=st.just(5)),
+    st.builds(events.AgentExited, pid=st.none() | st.just(5)),
     st.builds(
         events.UsageSeen,
         usage=st.just(Usage()),
@@ -186,6 +191,19 @@ def test_recorded_processes_are_the_guard_and_the_agent_until_they_are_gone() ->
     assert gone.open_turn.processes == []
 
 
+def test_a_kept_process_is_known_from_turn_to_turn_until_it_exits() -> None:
+    begun = events.AgentStarted(pid=5, start_ticks=6, guard_pid=7, guard_start_ticks=8)
+    kept = (STARTED, begun, events.AgentKept(pid=5), events.TurnFinished(status=Status.COMPLETED), events.TurnClosed())
+    state = state_after(*kept)
+    assert state.open_turn is None and state.kept is not None
+    assert (state.kept.pid, state.kept.turn, [owner.pid for owner in state.kept.processes]) == (5, 1, [7, 5])
+    again = state_after(*kept, STARTED, msgspec.structs.replace(begun, since=1), events.AgentKept(pid=5))
+    assert again.kept == state.kept
+    assert state_after(*kept, events.AgentExited(pid=5)).kept is None
+    assert state_after(*kept, events.AgentExited(pid=4)).kept == state.kept
+    assert state_after(*kept, events.Notice(code="unblocked", text="")).kept is None
+
+
 @pytest.mark.parametrize("ended", [events.TurnClosed(), events.MessageDead(reason="dropped")])
 def test_what_ended_long_ago_is_forgotten_and_what_is_open_is_not(ended: events.Event) -> None:
     state = state_after(QUEUED_EVENT, ended)
@@ -207,8 +225,40 @@ def test_the_word_for_a_state() -> None:
     assert state_after(STARTED, events.Notice(text="why", code="blocked")).word == "blocked"
 
 
+def test_a_fork_is_over_with_its_first_session_or_when_it_is_put_aside_or_lost() -> None:
+    forked = events.SessionForked(session_id="s1", of="coder", adapter="codex")
+    waiting = state_after(forked)
+    assert waiting.fork is not None and waiting.session is None
+    begun = state_after(forked, events.SessionStarted(session_id="s2"))
+    assert begun.fork is None and begun.session is not None and begun.session.session_id == "s2"
+    assert state_after(forked, events.SessionArchived(session_id="s1")).fork is None
+    assert state_after(forked, events.SessionLost(session_id="s1")).fork is None
+    assert state_after(forked, events.SessionLost(session_id="other")).fork is not None
+
+
 def test_only_the_last_fifty_answered_requests_and_archived_sessions_are_kept() -> None:
     state = state_after(*(events.ControlDone(control_id=str(n)) for n in range(60)))
     assert state.answered == [str(n) for n in range(10, 60)]
     state = state_after(*(events.SessionArchived(session_id=str(n)) for n in range(60)))
     assert state.archived == [str(n) for n in range(10, 60)]
+
+
+def test_a_message_that_is_known_costs_less_than_half_a_kilobyte_of_memory() -> None:
+    state = State(agent="agent")
+    queued = events.MessageQueued(sender="human", text="hi", digest="d" * 64)
+    finished = events.TurnFinished(attempt=1, status=Status.COMPLETED)
+    for number in range(2000):
+        for step, body in enumerate((queued, finished)):
+            seq = 2 * number + step + 1
+            ident = f"agent-1m80cjj{number:08d}"
+            event = events.stamp(body, seq=seq, ts=rfc3339(seq), agent="agent", turn=None, message_id=ident)
+            apply(state, events.decode(events.encode(event)))
+    snapshot = msgspec.json.encode(state)
+    tracemalloc.start()
+    try:
+        decoded = msgspec.json.decode(snapshot, type=State)
+        used = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert used / len(decoded.known) < 512
+    assert not any(map(gc.is_tracked, decoded.known.values())), "who collects garbage looks at each of them"

@@ -8,7 +8,6 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from beam import files
 
-_TURN_FILES = 24  # the event loop, the agent's pipes, its guard, journal, locks and message files
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
@@ -48,7 +47,7 @@ class coroutine_verb(Generic[S, P, R]):
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             import asyncio
 
-            files.check_descriptors(_TURN_FILES)
+            files.check_descriptors(files.TURN_FILES)
             return asyncio.run(aio(*args, **kwargs))
 
         return Bound(call, aio)

@@ -16,16 +16,18 @@ from beam.broker import registry, worker
 from beam.broker.world import World
 from beam.errors import DiskError
 from beam.home import Home, Place
+from beam.message import decode
 from beam.state import CLOSED, DEAD, State
 from beam.store import control
 from beam.store.journal import read_state, segments
 from beam.store.lock import try_lock
-from beam.store.queue import Queue
+from beam.store.queue import BOXES, Queue
+from beam.store.thread import file_name
 
 DAY_S = 24 * 3600.0
 _MOMENT_S = 3600.0  # what is there for a moment only is left behind after this
 _GONE = ".removed-"
-What = Literal["lane", "segment", "dead letter", "log", "scratch", "left behind"]
+What = Literal["lane", "segment", "dead letter", "thread", "log", "scratch", "left behind", "recording"]
 
 
 class Removed(Struct, frozen=True, kw_only=True):
@@ -84,6 +86,7 @@ def collect(
                 locks.enter_context(lock)
                 waiting[place] = _waiting(place)
                 candidates += _of_place(home, place, now, dead=dead)
+        candidates += _of_threads(home, now)
         for candidate in candidates:
             if candidate.found.age_s > (_MOMENT_S if candidate.found.what == "left behind" else older_than):
                 take(candidate)
@@ -145,6 +148,26 @@ def _of_root(home: Home, now: float) -> Iterator[_Candidate]:
             yield _candidate(home, path, "log", now)
 
 
+def _of_threads(home: Home, now: float) -> Iterator[_Candidate]:
+    """The counts of threads of which no message lies anywhere, so that no agent can go on with them."""
+    names = set(files.names(home.threads))
+    if not names:
+        return
+    for agent in home.agents():
+        for place in (home.agent(agent), *home.agent(agent).lanes()):
+            names.difference_update(_threads_in(place))
+    for name in sorted(names):
+        yield _candidate(home, home.threads / name, "thread", now)
+
+
+def _threads_in(place: Place) -> Iterator[str]:
+    queue = Queue(place.queue, place.put_lock)
+    for entry in (entry for box in BOXES for entry in queue.entries(box)):
+        with contextlib.suppress(FileNotFoundError, DiskError):  # it went on just now, or is no message
+            message = decode(files.read(queue.path(entry)))
+            yield file_name(message.thread or message.id)
+
+
 def _of_place(home: Home, place: Place, now: float, *, dead: bool) -> Iterator[_Candidate]:
     """What is over in a place whose lock we have."""
     state = read_state(place.journal)
@@ -161,6 +184,8 @@ def _of_place(home: Home, place: Place, now: float, *, dead: bool) -> Iterator[_
         yield structs.replace(segment, found=structs.replace(segment.found, age_s=age))
     if place.log.exists():
         yield _candidate(home, place.log, "log", now)
+    for name in files.names(place.dir / "casts"):
+        yield _candidate(home, place.dir / "casts" / name, "recording", now)
     if state.open_turn is None:
         for name in files.names(place.dir / "scratch"):
             path = place.dir / "scratch" / name

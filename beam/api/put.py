@@ -13,8 +13,12 @@ from beam.store.queue import Queue
 def put(world: World, place: Place, message: Message) -> bool:
     """The message is in its queue, on disk; False if a message of its key is here already, with the same text.
 
-    Raises UsageError if that one's text was another, LimitError for a full queue, DiskError.
+    Raises UsageError if that one's text was another, LimitError for a full queue or a thread without budget, DiskError.
     """
+    if message.hops > 0:
+        from beam.broker.failure import check_budget
+
+        check_budget(world, message)
     home.create(world.home, place)
     roots.remember(world.home, world.environ)
     queue = Queue(place.queue, place.put_lock)

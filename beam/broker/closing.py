@@ -28,6 +28,7 @@ GIVEN_UP = frozenset({Status.FAILED, Status.TIMEOUT, Status.UNKNOWN, Status.LIMI
 def close(holder: Holder, entry: Entry, message: Message, finished: TurnFinished) -> None:
     """Routes the reply, says that all is done, and puts the file away; then a new segment begins if it is time. What
     the policy wants tried again goes back to its place instead."""
+    failure.count_cost(holder.world, message, finished)
     again = failure.next_attempt(holder.world.policy, message, finished)
     if again is not None:
         holder.queue.rewrite(entry, again[0])

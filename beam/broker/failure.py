@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from typing import TYPE_CHECKING
 
@@ -9,13 +10,14 @@ import msgspec
 
 from beam import events
 from beam.clock import parse_rfc3339, rfc3339
-from beam.errors import BeamError
+from beam.errors import BeamError, DiskError, LimitError
 from beam.events import TurnFinished
 from beam.message import Message, Spent
 from beam.outcome import Status
-from beam.policy import Circuit, Policy, bounds_root, circuit_after, over_budget, retry_in
+from beam.policy import Circuit, Policy, bounds_root, circuit_after, more, over_budget, retry_in
 from beam.state import State
 from beam.store.journal import read_state
+from beam.store.thread import Thread
 
 if TYPE_CHECKING:
     from beam.broker.hold import Holder
@@ -81,7 +83,42 @@ def pause_s(state: State, head: str | None, now_ns: int) -> float | None:
 def budget_used_up(world: World, message: Message) -> str | None:
     """Why the message may not run, in words: its thread or the root used up its budget; None where it may."""
     policy = world.policy
-    return over_budget(policy, message.spent, root_spent(world) if bounds_root(policy) else None)
+    spent = more(message.spent, _thread(world, message).spent()) if message.hops > 0 else message.spent
+    return over_budget(policy, spent, root_spent(world) if bounds_root(policy) else None)
+
+
+def check_budget(world: World, message: Message) -> None:
+    """Refuses (LimitError) what an agent sends in a thread that used up its budget: it would never run."""
+    used_up = budget_used_up(world, message)
+    if used_up is not None:
+        raise LimitError(
+            f"the budget of thread {message.thread} is used up: {used_up}",
+            "a person may start a new thread; `policy:` in beam.yaml has the bounds",
+            subject=message.to,
+        )
+
+
+def count_turn(world: World, message: Message) -> str | None:
+    """Counts the turn that the message gets now to its whole thread; why it may not have it, if others were quicker.
+
+    What a person sent begins a thread, which takes no counting. Raises DiskError.
+    """
+    if message.hops == 0:
+        return None
+    number = _thread(world, message).begin(message.id, message.attempt)
+    return over_budget(world.policy, Spent(turns=number - 1), None)
+
+
+def count_cost(world: World, message: Message, finished: TurnFinished) -> None:
+    """Counts what the turn cost to its whole thread, where that is bounded."""
+    if world.policy.thread_cost_usd is None or not finished.cost_usd:
+        return
+    with contextlib.suppress(DiskError):  # an outcome must get through; what its message carries bounds it still
+        _thread(world, message).paid(message.id, finished.attempt, finished.cost_usd)
+
+
+def _thread(world: World, message: Message) -> Thread:
+    return Thread(world.home.threads, message.thread or message.id)
 
 
 def root_spent(world: World) -> Spent:
@@ -99,8 +136,11 @@ def root_spent(world: World) -> Spent:
     return Spent(turns=turns, cost_usd=cost)
 
 
-def refusal(message: Message, state: State, world: World) -> tuple[str, str, Status] | None:
-    """Why a message may not be claimed, as (reason, detail, status); None where it may."""
+Refusal = tuple[str, str, Status]  # reason, detail, status
+
+
+def refusal(message: Message, state: State, world: World) -> Refusal | None:
+    """Why a message may not be claimed; None where it may."""
     limits = world.limits
     if message.deadline is not None and world.clock.now_ns() > parse_rfc3339(message.deadline):
         return "expired", "its deadline passed before its turn came; nothing ran", Status.TIMEOUT
@@ -110,6 +150,9 @@ def refusal(message: Message, state: State, world: World) -> tuple[str, str, Sta
     if message.for_session is not None and message.for_session in state.archived:
         return "no_such_session", f"it answers session {message.for_session}, which was put aside", Status.FAILED
     used_up = budget_used_up(world, message)
-    if used_up is not None:
-        return "budget", f"the budget is used up: {used_up}", Status.LIMIT
-    return None
+    return over(used_up) if used_up is not None else None
+
+
+def over(used_up: str) -> Refusal:
+    """The refusal of a message for whose turn no budget is left."""
+    return "budget", f"the budget is used up: {used_up}", Status.LIMIT

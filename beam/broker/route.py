@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from beam import home
-from beam.broker import worker
+from beam.broker import failure, worker
 from beam.broker.world import World
 from beam.clock import rfc3339
 from beam.errors import BeamError, CorruptError, DiskError
@@ -24,9 +24,10 @@ def reply(world: World, message: Message, finished: TurnFinished, state: State) 
         return TurnClosed(attempt=finished.attempt, reply="waited", to=message.sender)
     if message.reply != "queue":
         return TurnClosed(attempt=finished.attempt, reply="none")
-    if message.type == "reply" and finished.turn is None:
-        return TurnClosed(attempt=finished.attempt, reply="none", detail="a reply that got no turn is not answered")
     to = message.sender
+    if message.type == "reply" and finished.turn is None and not world.is_agent(message.to):
+        detail = f"a reply to {message.to}, which is gone, is not answered"
+        return TurnClosed(attempt=finished.attempt, reply="dead", to=to, detail=detail)
     if not world.is_agent(to) and to not in world.home.agents():
         return TurnClosed(attempt=finished.attempt, reply="dead", to=to, detail=f"no agent is called {to}")
     answer = answer_to(world, message, finished, state)
@@ -52,6 +53,9 @@ def _why_dead(world: World, answer: Message) -> str | None:
         return f"no agent is called {answer.to} any more"
     if answer.hops > world.limits.hops:
         return f"{answer.hops} hops in thread {answer.thread}: over the limit of {world.limits.hops}"
+    used_up = failure.budget_used_up(world, answer)
+    if used_up is not None:
+        return f"the budget is used up: {used_up}"
     if answer.for_session is not None and answer.for_session in read_state(world.place(answer.to).journal).archived:
         return f"it answers session {answer.for_session}, which was put aside"
     return None

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,7 +82,17 @@ def launch(root: Path, place: Place, environ: Mapping[str, str]) -> None:
     finally:
         os.close(log)
     tree.spared.add(started.pid)
-    started.returncode = 0  # it outlives this process on purpose; nobody here waits for it
+    started.returncode = 0  # it may outlive this process on purpose
+    threading.Thread(target=_see_off, args=(started.pid,), daemon=True).start()
+
+
+def _see_off(pid: int) -> None:
+    """A worker that ends before the process that started it leaves no entry in the table of processes."""
+    from beam.process import tree
+
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+    tree.spared.discard(pid)
 
 
 def _ask_outer_holder(world: World, place: Place) -> bool:
@@ -125,6 +137,7 @@ def main(argv: list[str]) -> int:
     config = load(home, environ=environ, adapters=registry.ADAPTERS)
     check_filesystem(home, allow_fs=config.allow_fs)
     world = World(home=home, config=config, clock=SystemClock(), environ=environ)
+    files.check_descriptors(files.TURN_FILES)
     asyncio.run(drain(world, world.place(argv[1], argv[2] if len(argv) > 2 else None)))
     return 0
 

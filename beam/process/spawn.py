@@ -312,6 +312,7 @@ class Child:
             os.close(self._lifeline)  # the guard ends everything, if it is still there
             self._lifeline = -1
         await asyncio.gather(*(pipe.closed for pipe in self._pipes))
+        self._pipes, self._output.fail = [], nothing  # they know this child: without a circle it is freed at once
         if self._output.error:
             raise self._output.error
         return Ended(self._status.code, self._status.signal, self._tail.text(), swept, left)

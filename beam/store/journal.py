@@ -1,19 +1,18 @@
-"""An agent's journal on disk: segments of JSON lines, one writer, any number of readers that take no locks.
+"""An agent's journal as its one writer has it: append, sync, repair, begin the next segment.
 
-A segment is named by the first seq it can hold and begins with a snapshot. Nothing is ever shortened: a line torn by a
-crash gets its newline, and the notice that follows names its bytes. Must not know: what the events mean.
+Nothing is ever shortened: a line torn by a crash gets its newline, and the notice that follows names its bytes. What
+segments are, and how they are read, is in `segment` and `reader`. Must not know: what the events mean.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from beam import events, files
 from beam.clock import Clock, rfc3339
@@ -23,138 +22,17 @@ from beam.faults import reached
 from beam.limits import Limits
 from beam.redact import redact_event
 from beam.state import Snapshot, State, apply, forget
+from beam.store.reader import Reader
 from beam.store.reserve import FITS_BYTES, Reserve
+from beam.store.segment import SYNCED, Lines, Segment, read_event, read_state, segment_name, segments
 
-_snapshot_decoder = msgspec.json.Decoder(Snapshot)
-_state_decoder = msgspec.json.Decoder(State)
-_SNAPSHOT = b'{"type":"snapshot"'
+__all__ = ["Journal", "Lines", "Reader", "Segment", "read_event", "read_state", "segments"]
+
 _ENDINGS = (events.TurnFinished, events.TurnClosed, events.MessageDead)  # what the reserve is for
 _DAY_NS = 24 * 3600 * 1_000_000_000
+_MINUTE_NS = 60 * 1_000_000_000
+_AGAIN = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 E = TypeVar("E", bound=Event)
-
-
-def segment_name(first_seq: int) -> str:
-    """The name of the segment that begins at that seq."""
-    return f"{first_seq:012d}.jsonl"
-
-
-def segments(directory: Path) -> list[str]:
-    """The segments' names, oldest first."""
-    return [name for name in files.names(directory) if name.endswith(".jsonl") and name[:-6].isdigit()]
-
-
-def read_state(directory: Path) -> State:
-    """The state now, from the newest segment alone. The empty state where there is no journal.
-
-    Raises CorruptError for damage that no notice covers.
-    """
-    found = segments(directory)
-    if not found:
-        return State()
-    try:
-        segment = Segment.read(directory / found[-1])
-    except FileNotFoundError:
-        return State()  # the agent was removed with all its files just now
-    state = segment.state
-    for event in segment.events:
-        apply(state, event)
-    return state
-
-
-class Segment(Struct):
-    """One segment as it is now. Its events stand in [begin, end); `torn` are the bytes after the last newline."""
-
-    path: Path
-    state: State
-    events: list[AnyEvent]
-    begin: int
-    end: int
-    torn: tuple[int, int] | None
-    uncovered: tuple[int, int] | None
-
-    @classmethod
-    def read(cls, path: Path) -> Segment:
-        """Reads it all. `uncovered` are the last lines, if they are damaged and nothing follows that says so (a crash
-        between the two steps of a repair). Raises CorruptError for any other damage."""
-        data = files.read(path)
-        line_end = data.find(b"\n")
-        if line_end < 0:
-            raise CorruptError(
-                f"{path} has no snapshot", "move it aside; the segment before it is whole", subject=str(path)
-            )
-        state = _snapshot_state(path, data[:line_end])
-        lines = Lines(path)
-        found = list(lines.feed(data[line_end + 1 :], line_end + 1))
-        return cls(path, state, found, line_end + 1, lines.position, lines.torn(len(data)), lines.pending)
-
-
-def _snapshot_state(path: Path, line: bytes) -> State:
-    try:
-        snapshot = _snapshot_decoder.decode(line)
-        state = _state_decoder.decode(snapshot.state)
-    except msgspec.MsgspecError as error:
-        raise CorruptError(
-            f"{path} has a damaged snapshot: {error}", "restore the file from a backup", subject=str(path)
-        ) from error
-    state.seq = snapshot.last_seq
-    return state
-
-
-class Lines:
-    """Turns a segment's bytes after its snapshot into events; feed them in pieces.
-
-    Lines that are no events wait in `pending` until the next event, which must be the notice that covers them.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._rest = b""
-        self.position = 0
-        self.pending: tuple[int, int] | None = None
-        self._why: CorruptError | None = None
-
-    def feed(self, data: bytes, offset: int = -1) -> Iterator[AnyEvent]:
-        """The events of the whole lines so far. `offset`: where in the file the first piece begins."""
-        if offset >= 0:
-            self.position = offset
-        data = self._rest + data
-        start = 0
-        while (end := data.find(b"\n", start)) >= 0:
-            begin = self.position
-            self.position += end + 1 - start
-            event = self._line(data[start:end], begin, begin + end - start)
-            start = end + 1
-            if event is not None:
-                yield event
-        self._rest = data[start:]
-
-    def _line(self, line: bytes, begin: int, end: int) -> AnyEvent | None:
-        try:
-            event = events.decode(line)
-        except CorruptError as error:
-            if self.pending is not None:
-                self.pending = (self.pending[0], end)
-            elif line.strip():
-                self.pending, self._why = (begin, end), error
-            return None
-        if self.pending is not None:
-            covers = event.covers if isinstance(event, events.Notice) else None
-            if covers is None or tuple(covers) != self.pending:
-                self._raise()
-            self.pending = None
-        return event
-
-    def _raise(self) -> None:
-        begin = self.pending[0] if self.pending else 0
-        raise CorruptError(
-            f"{self._path} is damaged at byte {begin}: {self._why}",
-            f"`beam log {self._path.parent.parent.name} --verify` lists all damage; restore the file from a backup",
-            subject=str(self._path),
-        )
-
-    def torn(self, size: int) -> tuple[int, int] | None:
-        """The bytes after the last newline, if any."""
-        return (self.position, size) if size > self.position else None
 
 
 class Journal:
@@ -208,7 +86,7 @@ class Journal:
         for event in segment.events:
             apply(self.state, event)
         self._go_on_in(name, *self._open_to_append(self.directory / name))
-        self._begun = segment.begin
+        self._begun = self._synced = segment.begin
         self._torn = segment.uncovered[0] if segment.uncovered is not None else None
         if segment.torn is not None:
             whole = self._decoded(self.directory / name, *segment.torn)
@@ -220,6 +98,8 @@ class Journal:
                 self._is_cut = True
         if self._torn is not None:
             self._repair()
+        elif self._size > segment.begin:
+            self._sync()  # what the last holder wrote and did not live to sync is acted upon next
 
     @staticmethod
     def _decoded(path: Path, begin: int, end: int) -> AnyEvent | None:
@@ -240,7 +120,7 @@ class Journal:
             self._is_cut = False
         reached("repair.ended")
         end = self._size - 1
-        text = f"{end - begin} bytes of {self._name} from {begin} on were cut short by a crash; readers skip them"
+        text = f"{end - begin} bytes of {self._name} from {begin} on were lost in a crash; readers skip them"
         self._append(events.Notice(text=text, code="torn", covers=(begin, end)), None, None, sync=False)
         self._torn = None
         self._sync()
@@ -261,7 +141,8 @@ class Journal:
 
     def _begin_segment(self) -> None:
         now = self._clock.now_ns()
-        forget(self.state, rfc3339(max(0, now - self._limits.known_ids_days * _DAY_NS)))
+        kept = max(_MINUTE_NS, self._limits.known_ids_days * _DAY_NS)  # who waits for a message must still find it
+        forget(self.state, rfc3339(max(0, now - kept)))
         snapshot = Snapshot(
             agent=self.agent,
             ts=self._stamp_time(),
@@ -299,16 +180,20 @@ class Journal:
         is_due = self._size - self._begun > max(self._limits.segment_bytes, self._begun)
         if is_due and self._torn is None and not self._suspect:
             with contextlib.suppress(DiskError):
+                if self._synced < self._size:
+                    self._sync()  # or a power cut might leave a gap between two segments
                 self._begin_segment()
 
     def _stamp_time(self) -> str:
         return max(self.state.ts, rfc3339(self._clock.now_ns()))
 
     def append(self, body: E, *, turn: int | None = None, message_id: str | None = None, sync: bool = False) -> E:
-        """The event as it stands in the journal now: stamped, redacted. With `sync` it is on disk when this returns.
+        """The event as it stands in the journal now: stamped, redacted. With `sync`, or being one of SYNCED, it is on
+        disk when this returns.
 
         Raises DiskError; then readers skip what was half written of it. An event of which only the sync failed stands.
         """
+        sync = sync or isinstance(body, SYNCED)
         try:
             return self._try_append(body, turn, message_id, sync=sync)
         except DiskError as error:
@@ -368,7 +253,7 @@ class Journal:
         """After a failed fsync the system takes its pages for written: the same bytes are written over themselves,
         which makes them dirty again, and synced."""
         path = self.directory / self._name
-        with files.disk("sync", path), path.open("r+b") as file:
+        with files.disk("sync", path), os.fdopen(os.open(path, _AGAIN), "r+b") as file:
             file.seek(self._synced)
             data = file.read()
             file.seek(self._synced)
@@ -383,90 +268,3 @@ class Journal:
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
-
-
-class Reader:
-    """Events in order from a position, and later ones when asked again. Holds no file open and takes no lock."""
-
-    def __init__(self, directory: Path, after_seq: int = 0) -> None:
-        self.directory = directory
-        self.seq = after_seq
-        self._name = ""
-        self._offset = 0
-        self._lines: Lines | None = None
-
-    @classmethod
-    def at_end(cls, directory: Path) -> tuple[Reader, State]:
-        """A reader of what comes after now, and the state now."""
-        reader = cls(directory)
-        state = read_state(directory)
-        reader.seq = state.seq
-        return reader, state
-
-    def poll(self) -> list[AnyEvent]:
-        """The events that are new since the last call. Raises CorruptError, and DiskError where nothing can be read;
-        what was read before that is returned first."""
-        found: list[AnyEvent] = []
-        try:
-            while True:
-                if self._name:
-                    found += self._read_segment()
-                following = self._following()
-                if following is None:
-                    return found
-                if self._name:
-                    found += self._read_segment()
-                self._name, self._offset, self._lines = following, 0, Lines(self.directory / following)
-        except CorruptError:
-            raise
-        except DiskError:
-            if not found:
-                raise
-            return found
-
-    def _following(self) -> str | None:
-        names = segments(self.directory)
-        if self._name:
-            later = [name for name in names if name > self._name]
-            return later[0] if later else None
-        holding = [name for name in names if int(name[:-6]) <= self.seq + 1]
-        return holding[-1] if holding else (names[0] if names else None)
-
-    def _read_segment(self) -> list[AnyEvent]:
-        path = self.directory / self._name
-        lines = self._lines
-        assert lines is not None
-        try:
-            if self._offset and path.stat().st_size <= self._offset:
-                return []
-            with files.opened(path) as file:
-                file.seek(self._offset)
-                data = file.read()
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise files.disk_error("read", path, error) from error
-        if not data:
-            return []
-        first = self._offset == 0
-        if first:
-            snapshot_end = data.find(b"\n") + 1
-            if not snapshot_end:
-                return []
-            fed = list(lines.feed(data[snapshot_end:], snapshot_end))
-        else:
-            fed = list(lines.feed(data))
-        self._offset += len(data)
-        new = [event for event in fed if event.seq > self.seq]
-        if new:
-            self.seq = new[-1].seq
-        return new
-
-
-def read_event(directory: Path, seq: int) -> AnyEvent:
-    """The event with that number. Raises DiskError if the journal no longer has it."""
-    holding = [name for name in segments(directory) if int(name[:-6]) <= seq]
-    for event in Segment.read(directory / holding[-1]).events if holding else ():
-        if event.seq == seq:
-            return event
-    raise DiskError(f"event {seq} is not in {directory}", "its segment was removed", subject=str(directory))

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from beam import files
 from beam.clock import Clock
-from beam.errors import LimitError
+from beam.errors import DiskError, LimitError
 from beam.faults import reached
 from beam.limits import Limits
 from beam.message import Message, encode, file_name, parse_file_name
@@ -73,7 +73,7 @@ class Queue:
 
         With `known` (for ids that are not random) nothing is put if the message is here already, or if `known()`, asked
         under the lock, says that the journal has it; then False. Raises LimitError when the queue is full, unless
-        `exempt`; DiskError with nothing published.
+        `exempt`; DiskError with nothing published, or with the words that it could not be taken back.
         """
         return bool(self.put_all([message], clock, limits, exempt=exempt, known=known))
 
@@ -103,6 +103,7 @@ class Queue:
             names = [file_name(first + offset, message.id) for offset, message in enumerate(messages)]
             temporaries = [tmp / name for name in names]
             finals = [new / name for name in names]
+            published: list[Path] = []
             try:
                 files.write_many(dict(zip(temporaries, map(encode, messages), strict=True)))
                 reached("put.written")
@@ -110,12 +111,13 @@ class Queue:
                 for temporary, final in zip(temporaries, finals, strict=True):
                     with files.disk("publish", temporary):
                         temporary.rename(final)
+                    published.append(final)
                 reached("put.renamed")
                 files.sync_directory(new)
-            except BaseException:
-                for path in (*temporaries, *finals):
-                    with contextlib.suppress(OSError):
-                        path.unlink()
+            except BaseException as error:
+                left = [path for path in (*temporaries, *published) if not _take_back(path)]
+                if isinstance(error, DiskError) and not set(left).isdisjoint(published):
+                    raise _not_taken_back(error, messages) from error
                 raise
             reached("put.published")
         return len(messages)
@@ -160,3 +162,21 @@ class Queue:
             for name in files.names(directory):
                 with contextlib.suppress(OSError):
                     (directory / name).unlink()
+
+
+def _take_back(path: Path) -> bool:
+    """Whether the file is gone."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True
+
+
+def _not_taken_back(error: DiskError, messages: list[Message]) -> DiskError:
+    ids = ", ".join(message.id for message in messages)
+    return DiskError(
+        f"{error.message}; nor can {ids} be taken back: it may run, or be gone after a power cut",
+        f"when the disk is well again: beam show {messages[0].id}, or beam queue drop {messages[0].id}",
+        subject=error.subject,
+    )

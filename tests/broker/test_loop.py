@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
+import signal
+import weakref
 from pathlib import Path
 
-from beam.broker.loop import Broker, Served
+from beam.broker.loop import Broker, Served, run
 from beam.broker.world import World
 from beam.clock import SystemClock
 from beam.events import MessageClaimed
@@ -101,3 +104,33 @@ def test_an_agent_is_looked_at_again_when_its_directories_changed_or_may_have(tm
     assert looked(root.clock.now + 2)  # it changed just now: the next change may bear the same time
     assert looked(root.clock.now + 2 * SECOND_NS)
     assert not looked(root.clock.now + 2 * SECOND_NS)
+
+
+class Circle:
+    """What only the collector of garbage can free."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_garbage_does_not_lie_for_long_in_a_broker_although_a_command_lets_it(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    said: list[str] = []
+    made: list[weakref.ref[Circle]] = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        if text.startswith("serving"):
+            made.extend(weakref.ref(Circle()) for _ in range(10_000))
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, 20, 100)  # as `beam` begins
+    try:
+        asyncio.run(run(real_time(root), cap=1, poll=0.05, poll_only=True, grace=1, say=say))
+        lying = sum(each() is not None for each in made)
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+    assert said[-1] == "stopped"
+    assert lying < 5_000

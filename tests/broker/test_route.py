@@ -155,7 +155,18 @@ def test_a_receiver_with_a_damaged_journal_stops_its_sender_not(root: Root) -> N
     assert segment.name in closed.detail
 
 
-def test_a_reply_that_got_no_turn_is_not_answered_in_turn(root: Root) -> None:
+def test_the_sender_of_a_reply_that_got_no_turn_is_told(root: Root) -> None:
     message = root.message("worker", type="reply", sender="asker", reply="queue")
-    assert route.reply(root.world, message, TurnFinished(status=Status.FAILED, reason="gone"), State()).reply == "none"
-    assert route.reply(root.world, message, DONE, State()).reply == "queued"
+    for finished in (TurnFinished(status=Status.FAILED, reason="its settings are wrong"), DONE):
+        assert route.reply(root.world, message, finished, State()).reply == "queued"
+    (path, *_) = (root.place("asker").queue / "new").iterdir()
+    told = decode(path.read_bytes())
+    assert (told.reply_to, told.reply) == (message.id, "none"), "what is told is not answered in turn"
+
+
+def test_a_reply_to_an_agent_that_is_gone_is_not_answered_by_it(root: Root) -> None:
+    message = root.message("removed", type="reply", sender="asker", reply="queue")
+    closed = route.reply(root.world, message, TurnFinished(status=Status.FAILED, reason="gone"), State())
+    assert (closed.reply, closed.to, closed.reply_id) == ("dead", "asker", None)
+    assert closed.detail == "a reply to removed, which is gone, is not answered"
+    assert root.boxes("asker") == {}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,9 +19,11 @@ from beam.errors import DiskError
 from beam.home import Place
 from beam.message import Message
 from beam.outcome import Outcome
+from beam.process import tree
 from beam.store.lock import try_lock
 from beam.store.queue import Entry
 from beam.turns.stop import Stop
+from tests.support.cli import eventually
 from tests.support.world import Root
 
 
@@ -152,3 +157,21 @@ def test_a_worker_that_can_not_be_started_is_said(root: Root, monkeypatch: pytes
         worker.start(root.world, root.place("worker"))
     assert sorted(Path("/dev/fd").iterdir()) == before
     assert files.names(root.place("worker").dir).count("worker.log") == 1
+
+
+def test_a_worker_that_ends_first_leaves_nothing_in_the_table_of_processes(root: Root) -> None:
+    worker.start(root.world, root.place("worker"))
+    (pid,) = tree.spared
+    eventually(lambda: not tree.spared)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_worker_that_could_not_open_the_files_of_a_turn_begins_none(root: Root) -> None:
+    message = root.put("worker")
+    argv = [sys.executable, "-m", "beam.broker.worker", str(root.place("worker").dir.parents[1]), "worker"]
+    limited = ["bash", "-c", 'ulimit -n "$1"; shift; exec "$@"', "bash", "16", *argv]
+    ended = subprocess.run(limited, env={**os.environ, **root.environ}, capture_output=True, check=False, timeout=30)
+    assert (ended.returncode, root.boxes("worker")) == (74, {"new": [message.id]}), ended
+    assert b"Too many open files" in ended.stderr
+    assert root.events("worker") == []

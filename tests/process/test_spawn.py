@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
 import time
+import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -429,6 +431,28 @@ def test_no_descriptor_and_no_child_is_left_behind() -> None:
         outcome(["true", "x" * 200_000])
     assert descriptors() == before
     assert tree.spared == set()
+
+
+@pytest.mark.parametrize("in_file", [False, True])
+def test_a_child_that_ended_is_freed_at_once_and_not_when_garbage_is_collected(in_file: bool, tmp_path: Path) -> None:
+    async def one() -> weakref.ref[spawn.Child]:
+        lines: list[bytes] = []
+        child = await start(["cat"], lines.append, stdin=True, stdout_in=tmp_path if in_file else None)
+        await child.feed(b"x")
+        await child.wait()
+        assert lines == [b"x"]
+        return weakref.ref(child)
+
+    async def main() -> spawn.Child | None:
+        ended = await one()
+        await asyncio.sleep(0)
+        return ended()
+
+    gc.disable()
+    try:
+        assert run(main()) is None
+    finally:
+        gc.enable()
 
 
 def test_a_child_started_from_a_thread_lives_as_any_other() -> None:

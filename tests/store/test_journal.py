@@ -19,8 +19,10 @@ from beam import events
 from beam.errors import CorruptError, DiskError
 from beam.events import AnyEvent
 from beam.limits import DEFAULT, Limits
+from beam.outcome import Status
 from beam.state import State, fold_all
 from beam.store import journal as module
+from beam.store import segment as of_segments
 from beam.store.journal import Journal, Reader, read_event, read_state, segments
 from tests.support.world import SMALL, FakeClock
 
@@ -247,6 +249,35 @@ def test_after_a_failed_sync_the_event_stands_and_is_synced_with_the_next(
     assert journal.state.seq == 3
 
 
+def test_what_is_written_again_after_a_failed_sync_goes_through_no_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = begin(tmp_path / "j")
+    monkeypatch.setattr(module.os, "fsync", Failing(os.fsync, [0, 0, None, None]))
+    with pytest.raises(DiskError, match="can't sync"):
+        journal.append(events.Text(text="one"), sync=True)
+    segment = tmp_path / "j" / segments(tmp_path / "j")[-1]
+    segment.rename(tmp_path / "elsewhere")
+    segment.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(DiskError, match="can't sync") as caught:
+        journal.append(events.Text(text="two"), sync=True)
+    assert caught.value.__cause__.errno == errno.ELOOP  # type: ignore[union-attr]
+
+
+def test_a_message_that_ended_a_moment_ago_is_known_in_the_next_segment_too(tmp_path: Path) -> None:
+    clock = FakeClock()
+    journal = begin(tmp_path / "j", Limits(segment_bytes=1, known_ids_days=0), clock)
+    journal.append(events.TurnFinished(attempt=1, status=Status.COMPLETED), message_id="a-1")
+    journal.append(events.TurnClosed(attempt=1), message_id="a-1")
+    journal.rotate_if_due()
+    assert len(segments(tmp_path / "j")) == 2
+    assert list(journal.state.known) == ["a-1"], "who waits for it looks many times a second"
+    clock.sleep(61)
+    journal.append(events.Text(text="x" * 1000))
+    journal.rotate_if_due()
+    assert journal.state.known == {}
+
+
 def rotated(directory: Path, count: int) -> Journal:
     journal = begin(directory, SMALL)
     for number in range(count):
@@ -398,5 +429,5 @@ def test_a_journal_that_is_removed_while_it_is_read_is_an_empty_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled(tmp_path / "j", "one")
-    monkeypatch.setattr(module, "segments", lambda directory: ["000000000009.jsonl"])
+    monkeypatch.setattr(of_segments, "segments", lambda directory: ["000000000009.jsonl"])
     assert read_state(tmp_path / "j") == State()

@@ -183,3 +183,24 @@ def test_eight_processes_that_put_at_once_lose_nothing_and_share_no_position(que
     for writer in range(8):
         own = [entry.id for entry in entries if entry.id.startswith(f"a-{writer}x")]
         assert own == sorted(own)
+
+
+def test_a_message_that_could_neither_be_synced_nor_taken_back_is_said_to_be_there(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    def fail(path: Path) -> None:
+        with files.disk("sync", path):
+            refuse()
+
+    monkeypatch.setattr("beam.files.sync_directory", fail)
+    with pytest.raises(DiskError, match="can't sync") as gone:
+        queue.put(message("1"), FakeClock(), DEFAULT)
+    assert (ids(queue), "taken back" in gone.value.message) == ([], False)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(DiskError, match="nor can a-2 be taken back: it may run") as left:
+        queue.put(message("2"), FakeClock(), DEFAULT)
+    assert ids(queue) == ["a-2"]
+    assert "beam queue drop a-2" in left.value.hint

@@ -17,17 +17,19 @@ BY_HANDLE = ("write", "pwrite", "pread", "fsync", "posix_fallocate")
 
 
 class Faults:
-    """Counts the calls; `at` is the number of the one that fails (from 1), with this errno."""
+    """Counts the calls; `at` are the numbers of those that fail (from 1), with this errno; with `lasts` all from the
+    first of them on."""
 
     def __init__(self, top: Path) -> None:
         self.top = str(top)
         self.calls: list[str] = []
-        self.at = 0
+        self.at: tuple[int, ...] = ()
         self.number = 0
         self.lasts = False
+        self._is_on = True
 
     @contextmanager
-    def counting(self, at: int = 0, number: int = 0, *, lasts: bool = False) -> Iterator[None]:
+    def counting(self, *at: int, number: int = 0, lasts: bool = False) -> Iterator[None]:
         """Inside, calls are counted, and fail as told."""
         self.calls, self.at, self.number, self.lasts = [], at, number, lasts
         with pytest.MonkeyPatch.context() as patch:
@@ -39,13 +41,22 @@ class Faults:
             patch.setattr(fcntl, "flock", self._wrapped("flock", fcntl.flock, by_handle=True))
             yield
 
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Inside, nothing is counted and nothing fails."""
+        self._is_on = False
+        yield
+        self._is_on = True
+
     def _wrapped(self, name: str, real: Callable[..., Any], *, by_handle: bool = False) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
+            if not self._is_on:
+                return real(*args, **kwargs)
             is_ours = self._is_open_under(args[0]) if by_handle else self._is_under(args[0] if args else "")
             if is_ours:
                 self.calls.append(name)
                 count = len(self.calls)
-                if self.at and (count == self.at or (self.lasts and count > self.at)):
+                if count in self.at or (self.lasts and count >= min(self.at)):
                     raise OSError(self.number, os.strerror(self.number))
             return real(*args, **kwargs)
 

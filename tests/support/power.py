@@ -2,8 +2,9 @@
 which trees a power cut may leave.
 
 What was synced stays. Of the rest any part may be there: every subset of the new and removed names, each in its order;
-of each file's writes a beginning, the next one torn or zeros in its place. A rename may have made the new name and kept
-the old one, never lost both. Must not know: what beam writes.
+of each file every subset of the pages that were written, with zeros or what was there before in the place of the rest,
+lengthened or not, or cut in the middle of a write. A rename may have made the new name and kept the old one, never lost
+both. Must not know: what beam writes.
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ from __future__ import annotations
 import itertools
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from math import prod
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+PAGE = 4096  # bytes that reach the disk together
+MOST_PAGES = 12  # of one file, of which every subset is tried
+Tree = dict[str, bytes | None]  # path → content, None for a directory
+_NOTHING = (b"",)
 
 
 @dataclass(eq=False)
@@ -31,7 +36,8 @@ class Node:
 
 @dataclass(eq=False)
 class Step:
-    """One change of a directory's names, or one write. `after` must be there before this one can be."""
+    """One change of a directory's names, or one write. `after` must be there before this one can be; one that
+    `is_atomic` is there whole or not at all."""
 
     node: Node
     at: int
@@ -40,6 +46,7 @@ class Step:
     is_gone: bool = False
     offset: int = 0
     data: bytes = b""
+    is_atomic: bool = False
     synced_at: int | None = None
     after: Step | None = None
 
@@ -51,6 +58,11 @@ class Mark:
     at: int
     what: str
     value: Any
+
+
+Names = dict[tuple[Node, str], Node]  # directory and name → what is there
+Contents = dict[Node, list[bytes]]
+Change = tuple[Step, Step | None]  # a name that comes or goes, and the old name's end of a rename
 
 
 class Disk:
@@ -78,6 +90,7 @@ class Disk:
             "close": self._closed,
             "write": self._wrote,
             "pwrite": self._wrote_at,
+            "posix_fallocate": self._allocated,
             "fsync": self._synced,
             "rename": self._renamed,
             "unlink": self._removed,
@@ -172,9 +185,14 @@ class Disk:
         if node is not None:
             self._put(node, offset, data[:count])
 
-    def _put(self, node: Node, offset: int, data: bytes) -> None:
+    def _allocated(self, _: None, handle: int, offset: int, size: int) -> None:
+        node = self._node(handle)
+        if node is not None:
+            self._put(node, offset, bytes(size), is_atomic=True)
+
+    def _put(self, node: Node, offset: int, data: bytes, *, is_atomic: bool = False) -> None:
         _overwrite(node.data, offset, data)
-        self._step(node, offset=offset, data=data)
+        self._step(node, offset=offset, data=data, is_atomic=is_atomic)
 
     def _synced(self, _: None, handle: int) -> None:
         self.now += 1
@@ -194,89 +212,163 @@ class Disk:
 
     def outstanding(self, cut: int) -> int:
         """How many changes are not on disk for sure at that moment."""
-        return sum(step.at <= cut and not _is_synced(step, cut) for step in self.steps)
+        loose = [step for step in self.steps if step.at <= cut and not _is_synced(step, cut) and step.after is None]
+        return sum(1 if step.name else len(list(_pages(step))) for step in loose)
 
-    def states(self, cut: int, most: int, chance: random.Random) -> Iterator[dict[str, bytes | None]]:
-        """The trees that the disk may hold: all of them, or `most` by chance where there are more.
-
-        A tree is path → content, None for a directory.
-        """
+    def states(self, cut: int, chance: random.Random, *, upto: int, drawn: int) -> Iterator[Tree]:
+        """The trees that the disk may hold: all of them where at most `upto` changes are outstanding, so many that are
+        `drawn` by chance elsewhere. Two may be equal."""
         done = [step for step in self.steps if step.at <= cut]
-        choices = [*self._choices_of_names(done, cut), *self._choices_of_data(done, cut)]
-        if prod(map(len, choices)) <= most:
-            picks: Iterator[tuple[Any, ...]] = itertools.product(*choices)
-        else:
-            whole = [tuple(choice[0] for choice in choices), tuple(choice[-1] for choice in choices)]
-            drawn = (tuple(chance.choice(choice) for choice in choices) for _ in range(most - 2))
-            picks = itertools.chain(whole, drawn)
-        for pick in picks:
-            applied: dict[Step, bytes] = {}
-            for part in pick:
-                applied.update(part)
-            yield self._tree([(step, applied[step]) for step in done if step in applied])
+        names = _outcomes_of_names(done, cut)
+        contents = _contents_of_files(done, cut)
+        if self.outstanding(cut) <= upto:
+            for pick in itertools.product(*names):
+                yield from self._with_contents(self._layout(pick), contents)
+            return
+        yield self._one(names, contents, lambda choices: choices[0])
+        yield self._one(names, contents, lambda choices: choices[-1])
+        for _ in range(drawn - 2):
+            yield self._one(names, contents, chance.choice)
+
+    def _one(self, names: list[list[Names]], contents: Contents, choose: Callable[[Any], Any]) -> Tree:
+        layout = self._layout([choose(outcomes) for outcomes in names])
+        return {
+            path: None if node.is_directory else choose(contents.get(node, _NOTHING)) for path, node in layout.items()
+        }
 
     @staticmethod
-    def _choices_of_names(done: list[Step], cut: int) -> Iterator[list[dict[Step, bytes]]]:
-        """For each change of a name: there or not; the two halves of a rename in their order."""
-        follower = {step.after: step for step in done if step.after is not None}
-        for step in done:
-            if not step.name or step.after is not None:
-                continue
-            half, both = {step: b""}, {step: b""}
-            options: list[dict[Step, bytes]] = [] if _is_synced(step, cut) else [{}]
-            gone = follower.get(step)
-            if gone is None:
-                options.append(half)
-            else:
-                both[gone] = b""
-                options += [both] if _is_synced(gone, cut) else [half, both]
-                if _is_synced(gone, cut) and len(options) == 2:
-                    options = [both]  # the old name's end is on disk, and with it the new name
-            yield options
+    def _with_contents(layout: dict[str, Node], contents: Contents) -> Iterator[Tree]:
+        tree: Tree = {path: None for path, node in layout.items() if node.is_directory}
+        files = [path for path, node in layout.items() if not node.is_directory]
+        for pick in itertools.product(*(contents.get(layout[path], _NOTHING) for path in files)):
+            yield tree | dict(zip(files, pick, strict=True))
 
-    @staticmethod
-    def _choices_of_data(done: list[Step], cut: int) -> Iterator[list[dict[Step, bytes]]]:
-        """For each file: so many of its writes, the next one torn, or zeros."""
-        files: dict[Node, list[Step]] = {}
-        for step in done:
-            if not step.name:
-                files.setdefault(step.node, []).append(step)
-        for writes in files.values():
-            firm = {step: step.data for step in writes if _is_synced(step, cut)}
-            loose = [step for step in writes if not _is_synced(step, cut)]
-            options = [dict(firm)]
-            for count, step in enumerate(loose):
-                before = firm | {each: each.data for each in loose[:count]}
-                size = len(step.data)
-                torn = {1, size // 2, size - 1} & set(range(1, size))
-                options += [before | {step: step.data[:kept]} for kept in sorted(torn)]
-                options.append(before | {step: bytes(size)})
-                options.append(before | {step: step.data})
-            yield options
-
-    def _tree(self, applied: list[tuple[Step, bytes]]) -> dict[str, bytes | None]:
+    def _layout(self, pick: Iterable[Names]) -> dict[str, Node]:
+        """What is under which path, parents first."""
         names: dict[Node, dict[str, Node]] = {}
-        contents: dict[Node, bytearray] = {}
-        for step, data in applied:
-            if not step.name:
-                _overwrite(contents.setdefault(step.node, bytearray()), step.offset, data)
-            elif not step.is_gone:
-                assert step.child is not None
-                names.setdefault(step.node, {})[step.name] = step.child
-            elif names.get(step.node, {}).get(step.name) is step.child:
-                del names[step.node][step.name]
-        found: dict[str, bytes | None] = {}
+        for part in pick:
+            for (folder, name), child in part.items():
+                names.setdefault(folder, {})[name] = child
+        found: dict[str, Node] = {}
 
         def walk(node: Node, prefix: str) -> None:
             for name, child in names.get(node, {}).items():
+                found[prefix + name] = child
                 if child.is_directory:
-                    found[prefix + name] = None
                     walk(child, f"{prefix}{name}/")
-                else:
-                    found[prefix + name] = bytes(contents.get(child, b""))
 
         walk(self.root, "")
         return found
+
+
+# -- names -----------------------------------------------------------------------------------------------------------
+
+
+def _outcomes_of_names(done: list[Step], cut: int) -> list[list[Names]]:
+    """For each set of names that changes connect: what of them may be there. Nothing first, everything done last."""
+    follower = {step.after: step for step in done if step.after is not None}
+    sets: list[tuple[set[tuple[Node, str]], list[Change]]] = []
+    for step in done:
+        if not step.name or step.after is not None:
+            continue
+        change = (step, follower.get(step))
+        keys, changes = {(each.node, each.name) for each in change if each is not None}, [change]
+        for other in [each for each in sets if not each[0].isdisjoint(keys)]:
+            sets.remove(other)
+            keys, changes = keys | other[0], other[1] + changes
+        sets.append((keys, changes))
+    return [_outcomes(changes, cut) for _, changes in sets]
+
+
+def _outcomes(changes: list[Change], cut: int) -> list[Names]:
+    found: dict[frozenset[Any], Names] = {}
+    for pick in itertools.product(*(_choices_of_a_change(*change, cut) for change in changes)):
+        names: Names = {}
+        for step in sorted(itertools.chain.from_iterable(pick), key=lambda step: step.at):
+            key = step.node, step.name
+            if not step.is_gone:
+                assert step.child is not None
+                names[key] = step.child
+            elif names.get(key) is step.child:
+                del names[key]
+        whole = frozenset(names.items())
+        found.setdefault(whole, names)
+    return [names for key, names in found.items() if key != whole] + [found[whole]]
+
+
+def _choices_of_a_change(step: Step, gone: Step | None, cut: int) -> list[tuple[Step, ...]]:
+    """There or not; the two halves of a rename in their order."""
+    if gone is None:
+        return [(step,)] if _is_synced(step, cut) else [(), (step,)]
+    if _is_synced(gone, cut):  # the old name's end is on disk, and with it the new name
+        return [(step, gone)]
+    return [(step,), (step, gone)] if _is_synced(step, cut) else [(), (step,), (step, gone)]
+
+
+# -- contents --------------------------------------------------------------------------------------------------------
+
+
+def _contents_of_files(done: list[Step], cut: int) -> Contents:
+    """For each file that was written: what may be in it."""
+    files: dict[Node, list[Step]] = {}
+    for step in done:
+        if not step.name:
+            files.setdefault(step.node, []).append(step)
+    return {
+        node: _contents(
+            [step for step in writes if _is_synced(step, cut)], [step for step in writes if not _is_synced(step, cut)]
+        )
+        for node, writes in files.items()
+    }
+
+
+def _contents(firm: list[Step], loose: list[Step]) -> list[bytes]:
+    """Every content that may be left of a file, nothing of what is loose first, all of it last.
+
+    Of the pages of all loose writes any subset is there; what is not is what was there before, or zeros. The file may
+    have been lengthened for what is not there. Or it ends in the middle of a write.
+    """
+    before = bytearray()
+    for step in firm:
+        _overwrite(before, step.offset, step.data)
+    found = {bytes(before): None}
+    whole = bytearray(before)
+    for step in loose:
+        size = len(step.data)
+        for kept in sorted({1, size // 2, size - 1} & set(range(1, 0 if step.is_atomic else size))):
+            torn = bytearray(whole)
+            _overwrite(torn, step.offset, step.data[:kept])
+            found[bytes(torn)] = None
+        _overwrite(whole, step.offset, step.data)
+        found[bytes(whole)] = None
+    pages = [page for step in loose for page in _pages(step)]
+    subsets: Iterable[tuple[bool, ...]]
+    if len(pages) <= MOST_PAGES:
+        subsets = itertools.product((False, True), repeat=len(pages))
+    else:  # each one alone lost, or alone there; and the last ones lost in a row
+        one = [tuple(number == at for number in range(len(pages))) for at in range(len(pages))]
+        subsets = [*one, *(tuple(not each for each in mask) for mask in one)]
+    for mask in subsets:
+        content = bytearray(before)
+        for is_there, (offset, data) in zip(mask, pages, strict=True):
+            if is_there:
+                _overwrite(content, offset, data)
+        found[bytes(content)] = None
+        found[bytes(content.ljust(len(whole), b"\0"))] = None
+    found.pop(bytes(whole))
+    return [*found, bytes(whole)]
+
+
+def _pages(step: Step) -> Iterator[tuple[int, bytes]]:
+    """A write as one of each page."""
+    if step.is_atomic:
+        yield step.offset, step.data
+        return
+    begin, end = step.offset, step.offset + len(step.data)
+    while begin < end:
+        stop = min(end, begin - begin % PAGE + PAGE)
+        yield begin, step.data[begin - step.offset : stop - step.offset]
+        begin = stop
 
 
 def _is_synced(step: Step, cut: int) -> bool:
@@ -289,11 +381,13 @@ def _overwrite(content: bytearray, offset: int, data: bytes) -> None:
     content[offset : offset + len(data)] = data
 
 
-def lay(top: Path, tree: dict[str, bytes | None]) -> None:
+def lay(top: Path, tree: Tree) -> None:
     """Makes the tree there."""
     for path, content in tree.items():
+        full = f"{top}/{path}"
         if content is None:
-            (top / path).mkdir(mode=0o700)
-        else:
-            (top / path).write_bytes(content)
-            (top / path).chmod(0o600)
+            os.mkdir(full, 0o700)  # noqa: PTH102 - a hundred thousand trees are laid, of fifty paths each
+            continue
+        handle = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        os.write(handle, content)
+        os.close(handle)

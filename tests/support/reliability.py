@@ -20,13 +20,15 @@ def figure(test: str, name: str) -> int:
 
 
 class Claim(Struct, frozen=True):
-    """What is claimed, what is done to show it, and by which test (`file::function`). The figures are those of `make
-    test`; `soak`: `make soak` tries more."""
+    """What is claimed, what is done to show it, and by which test (`file::function`).
+
+    The figures are those of `make test`; `soak` is what `make soak` does beyond that.
+    """
 
     promise: str
     trial: str
     test: str
-    soak: bool = False
+    soak: str = ""
 
     @property
     def is_there(self) -> bool:
@@ -43,7 +45,7 @@ CLAIMS = (
         f"{figure('test_random_kills', 'SENDERS')} senders, {figure('test_random_kills', 'AGENTS')} agents, "
         "replies between them",
         "test_random_kills.py::test_holders_and_guards_killed_at_random_lose_nothing_and_do_nothing_twice_in_silence",
-        soak=True,
+        soak=f": {figure('test_random_kills', 'SOAK_KILLS'):,}",
     ),
     Claim(
         "each durable step may be the last",
@@ -52,23 +54,24 @@ CLAIMS = (
     ),
     Claim(
         "the power may go at any moment",
-        f"{figure('test_power_loss', 'SCENES')} scenes, cut after every write, with every part "
-        "of what was not synced left out",
+        f"{figure('test_power_loss', 'SCENES')} scenes, cut after every change, with every part of what was not synced "
+        "left out, or zeros in its place; "
+        f"{figure('test_power_loss', 'SCENES') * figure('test_power_loss', 'DRAWN'):,} different disks",
         "test_power_loss.py::test_after_a_power_cut_every_promise_is_kept",
-        soak=True,
+        soak=f": every part of up to {figure('test_power_loss', 'MOST_OUTSTANDING')} changes",
     ),
     Claim(
         "disk trouble is said, and passes",
         f"{figure('test_disk_faults', 'ROWS')} operations, each system call of each failing with each of "
-        f"{figure('test_disk_faults', 'ERRORS')} errors",
+        f"{figure('test_disk_faults', 'ERRORS')} errors: once, from then on, and in pairs",
         "test_disk_faults.py::test_each_fault_is_said_changes_nothing_and_passes",
     ),
     Claim(
         "no message is stranded between two holders",
-        f"{figure('test_hand_over', 'ROUNDS'):,} rounds of "
-        f"{figure('test_hand_over', 'HOLDERS')} that publish, take, drain and leave at once",
+        f"{figure('test_hand_over', 'ROUNDS'):,} messages of {figure('test_hand_over', 'SENDERS')} that publish "
+        "without a pause, another holder for almost each",
         "test_hand_over.py::test_no_message_is_stranded_however_often_the_lock_changes_hands",
-        soak=True,
+        soak=f": {figure('test_hand_over', 'SOAK_ROUNDS'):,}",
     ),
     Claim(
         "one holder at a time",
@@ -76,9 +79,28 @@ CLAIMS = (
         "test_acceptance_broker.py::test_a_broker_ten_sends_and_a_worker_at_once_are_one_holder_at_a_time",
     ),
     Claim(
+        "so while beam is upgraded",
+        "a broker of another version follows while a turn runs; `beam send` of both before, in between and after",
+        "test_acceptance_broker.py::"
+        "test_a_broker_is_upgraded_while_a_turn_runs_and_the_agent_has_one_holder_at_all_times",
+    ),
+    Claim(
+        "a broker may run for long",
+        f"{figure('test_soak', 'MINUTES')} minutes of load on {figure('test_soak', 'AGENTS')} agents "
+        f"(`make soak` alone): after {figure('test_soak', 'WARM_UP_MINUTES')} minutes memory rises by less than "
+        f"{figure('test_soak', 'ARENA_MB')} MB, descriptors not at all",
+        "test_soak.py::test_memory_and_descriptors_of_a_broker_stay_flat_under_a_steady_load",
+    ),
+    Claim(
         "agents that answer each other come to an end",
         "20 hops, then exit code 7 and the reason",
         "test_acceptance_rings.py::test_two_agents_that_always_answer_each_other_stop_at_the_limit_and_say_why",
+    ),
+    Claim(
+        "agents whose messages multiply come to an end",
+        f"every turn sends two messages: {figure('test_acceptance_rings', 'TREE_TURNS')} turns "
+        "(`policy: thread_turns`, 1,000 if nothing is said), then exit code 7 and the reason",
+        "test_acceptance_rings.py::test_agents_whose_every_turn_sends_two_messages_stop_when_the_thread_used_up_its_turns",
     ),
 )
 
@@ -88,7 +110,7 @@ def lines() -> list[tuple[str, ...]]:
     return [
         (
             claim.promise,
-            claim.trial + (" (`make soak` tries more)" if claim.soak else ""),
+            claim.trial + (f" (`make soak`{claim.soak})" if claim.soak else ""),
             f"[{(file := claim.test.partition('::')[0]).removesuffix('.py')}](tests/{file})",
         )
         for claim in CLAIMS

@@ -1,0 +1,91 @@
+"""Following a journal: its events in order, through all its segments, while it is being written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from beam import files
+from beam.errors import CorruptError, DiskError
+from beam.events import AnyEvent
+from beam.state import State
+from beam.store.segment import Lines, read_state, segments
+
+
+class Reader:
+    """Events in order from a position, and later ones when asked again. Holds no file open and takes no lock."""
+
+    def __init__(self, directory: Path, after_seq: int = 0) -> None:
+        self.directory = directory
+        self.seq = after_seq
+        self._name = ""
+        self._offset = 0
+        self._lines: Lines | None = None
+
+    @classmethod
+    def at_end(cls, directory: Path) -> tuple[Reader, State]:
+        """A reader of what comes after now, and the state now."""
+        reader = cls(directory)
+        state = read_state(directory)
+        reader.seq = state.seq
+        return reader, state
+
+    def poll(self) -> list[AnyEvent]:
+        """The events that are new since the last call. Raises CorruptError, and DiskError where nothing can be read;
+        what was read before that is returned first."""
+        found: list[AnyEvent] = []
+        try:
+            while True:
+                if self._name:
+                    found += self._read_segment()
+                following = self._following()
+                if following is None:
+                    return found
+                if self._name:
+                    found += self._read_segment()
+                if self._lines is not None:
+                    self._lines.check_whole()
+                self._name, self._offset, self._lines = following, 0, Lines(self.directory / following)
+        except CorruptError:
+            raise
+        except DiskError:
+            if not found:
+                raise
+            return found
+
+    def _following(self) -> str | None:
+        names = segments(self.directory)
+        if self._name:
+            later = [name for name in names if name > self._name]
+            return later[0] if later else None
+        holding = [name for name in names if int(name[:-6]) <= self.seq + 1]
+        return holding[-1] if holding else (names[0] if names else None)
+
+    def _read_segment(self) -> list[AnyEvent]:
+        path = self.directory / self._name
+        lines = self._lines
+        assert lines is not None
+        try:
+            if self._offset and path.stat().st_size <= self._offset:
+                return []
+            with files.opened(path) as file:
+                file.seek(self._offset)
+                data = file.read()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise files.disk_error("read", path, error) from error
+        if not data:
+            return []
+        first = self._offset == 0
+        if first:
+            snapshot_end = data.find(b"\n") + 1
+            if not snapshot_end:
+                return []
+            fed = list(lines.feed(data[snapshot_end:], snapshot_end))
+        else:
+            fed = list(lines.feed(data))
+        self._offset += len(data)
+        new = [event for event in fed if event.seq > self.seq]
+        if new:
+            self.seq = new[-1].seq
+        return new

@@ -1,0 +1,78 @@
+"""What a whole thread used, however it branched: a file under the root to which every holder adds a line.
+
+A line is a turn that was begun (`turn <message id> <attempt>`) or what one cost (`cost <message id> <attempt> <USD>`);
+the same line twice counts once. Lines are appended whole, so no lock is needed. None is synced: a power cut may lose
+the last of them. A thread's first message, which a person sent, has no line. Must not know: what the bounds are.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from beam import files
+from beam.message import Spent
+
+_PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,95}\Z")
+_TURN = re.compile(rb"turn [a-z0-9_-]+ \d+\Z")
+_COST = re.compile(rb"cost ([a-z0-9_-]+ \d+) (\d+\.\d+)\Z")
+
+
+def file_name(thread: str) -> str:
+    """The name of the thread's file: the thread's own, or a digest of one that would be no file's name."""
+    if _PLAIN.match(thread):
+        return thread
+    import hashlib
+
+    return f"x-{hashlib.sha256(thread.encode('utf-8', 'replace')).hexdigest()[:32]}"
+
+
+class Thread:
+    """One thread's count; the file appears with the first line."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self.path = directory / file_name(name)
+
+    def spent(self) -> Spent:
+        """What the thread used. Raises DiskError."""
+        try:
+            lines = files.read(self.path).splitlines()
+        except FileNotFoundError:
+            return Spent(turns=1)
+        return Spent(turns=1 + len(_turns(lines)), cost_usd=_cost(lines))
+
+    def begin(self, message_id: str, attempt: int) -> int:
+        """Counts a turn; which one of the thread it is, whoever else counts at the same time. Raises DiskError."""
+        line = b"turn %s %d" % (message_id.encode(), attempt)
+        self._append(line)
+        turns = _turns(files.read(self.path).splitlines())
+        return 2 + (turns.index(line) if line in turns else len(turns))
+
+    def paid(self, message_id: str, attempt: int, cost_usd: float) -> None:
+        """Counts what a turn cost. Raises DiskError."""
+        self._append(b"cost %s %d %.9f" % (message_id.encode(), attempt, cost_usd))
+
+    def _append(self, line: bytes) -> None:
+        with files.disk("write", self.path):
+            try:
+                handle = self._open()
+            except FileNotFoundError:
+                files.make_directory(self.path.parent)
+                handle = self._open()
+            try:
+                files.write_all(handle, line + b"\n")
+            finally:
+                os.close(handle)
+
+    def _open(self) -> int:
+        return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def _turns(lines: list[bytes]) -> list[bytes]:
+    """The turns, each once. What a power cut left of a line may stand before the next one."""
+    return list(dict.fromkeys(found[0] for line in lines if (found := _TURN.search(line))))
+
+
+def _cost(lines: list[bytes]) -> float:
+    return sum({found[1]: float(found[2]) for line in lines if (found := _COST.search(line))}.values())

@@ -1,0 +1,113 @@
+"""Budgets of a whole thread, as its holders keep them: counted at the claim, refused at every entrance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from beam import events
+from beam.api.put import put
+from beam.broker import failure
+from beam.errors import LimitError
+from beam.outcome import Status
+from beam.store.thread import Thread
+from tests.support.world import Root
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    return Root(tmp_path)
+
+
+def bounded(root: Root, **policy: object) -> None:
+    """That policy from now on."""
+    config = msgspec.structs.replace(root.world.config, policy=msgspec.structs.replace(root.world.policy, **policy))
+    root.world = msgspec.structs.replace(root.world, config=config)
+
+
+def claim(root: Root, agent: str = "worker") -> list[str]:
+    """The ids of what the agent's next holder may claim; it dies then, before the prompt."""
+    holder = root.hold(agent)
+    claimed = [done[1].id for entry in holder.look_at_queue() if (done := holder.claim(entry)) is not None]
+    holder.release()
+    return claimed
+
+
+def counted(root: Root, thread: str = "t") -> int:
+    return Thread(root.world.home.threads, thread).spent().turns
+
+
+def test_what_a_person_sends_is_not_counted_and_costs_no_file(root: Root) -> None:
+    root.put("worker")
+    assert len(claim(root)) == 1
+    assert list(root.world.home.threads.iterdir()) == []
+
+
+def test_a_message_that_is_claimed_again_after_its_holder_died_is_one_turn(root: Root) -> None:
+    message = root.put("worker", hops=1)
+    for _ in range(2):
+        assert claim(root) == [message.id]
+        assert counted(root) == 2
+
+
+def test_branches_of_a_thread_share_its_turns_and_the_rest_is_given_up(root: Root) -> None:
+    bounded(root, thread_turns=3)
+    sent = [root.put(agent, hops=1).id for agent in ("worker", "other", "worker", "other")]
+    assert claim(root, "worker") + claim(root, "other") == [sent[0], sent[2]]
+    dead = [event for event in root.events("other") if isinstance(event, events.MessageDead)]
+    assert [(event.message_id, event.reason, event.status) for event in dead] == [
+        (sent[1], "budget", Status.LIMIT),
+        (sent[3], "budget", Status.LIMIT),
+    ]
+    assert dead[0].detail == "the budget is used up: thread_turns is 3, and 3 were used"
+    elsewhere = root.put("other", hops=1, thread="another")
+    assert claim(root, "other") == [elsewhere.id]
+
+
+def test_who_counts_one_turn_too_late_does_not_get_it(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    bounded(root, thread_turns=2)
+    message = root.put("worker", hops=1)
+    monkeypatch.setattr(failure, "refusal", lambda *_: None)  # another holder claimed between the look and the count
+    Thread(root.world.home.threads, "t").begin("other-1", 1)
+    assert claim(root) == []
+    assert root.boxes("worker") == {"dead": [message.id]}
+
+
+def test_an_agent_that_sends_into_a_thread_without_budget_is_refused_and_a_person_is_not(root: Root) -> None:
+    bounded(root, thread_turns=2)
+    root.put("worker", hops=1)
+    claim(root)
+    place = root.place("other")
+    with pytest.raises(LimitError, match="budget of thread t is used up: thread_turns is 2, and 2 were used") as caught:
+        put(root.world, place, root.message("other", hops=2))
+    assert caught.value.exit_code == 7
+    assert "policy:" in caught.value.hint
+    assert root.boxes("other") == {}
+    assert put(root.world, place, root.message("other"))
+
+
+def test_what_all_branches_cost_is_one_sum_where_it_is_bounded(root: Root) -> None:
+    finished = events.TurnFinished(attempt=1, status=Status.COMPLETED, cost_usd=0.3)
+    failure.count_cost(root.world, root.message("worker"), finished)
+    assert not (root.world.home.threads / "t").exists()
+    bounded(root, thread_cost_usd=0.5)
+    for agent in ("worker", "other"):
+        message = root.message(agent, hops=1)
+        assert failure.budget_used_up(root.world, message) is None
+        failure.count_cost(root.world, message, finished)
+        failure.count_cost(root.world, message, finished)
+    used_up = failure.budget_used_up(root.world, root.message("worker", hops=1))
+    assert used_up == "thread_cost_usd is 0.5, and 0.6 were used"
+
+
+def test_a_reply_into_a_thread_without_budget_is_said_to_be_dead_at_once(root: Root) -> None:
+    from beam.broker import mailbox
+
+    bounded(root, thread_turns=2)
+    message = root.put("box", hops=1, sender="asker", reply="queue")
+    assert mailbox.recv(root.world, root.place("box"), None) is not None
+    mailbox.reply(root.world, root.place("box"), message.id, "yes", failed=False)
+    (closed,) = [event for event in root.events("box") if isinstance(event, events.TurnClosed)]
+    assert (closed.reply, closed.detail) == ("dead", "the budget is used up: thread_turns is 2, and 2 were used")
