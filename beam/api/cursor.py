@@ -1,16 +1,22 @@
 """A named place in the stream: a watcher that is started again with it goes on without a gap and without a repeat.
 
 Some of a stream comes late and is told again from other sources, so a time alone is no place: what was printed around
-it is remembered with it. One file a cursor, in beam's own state directory, replaced whole.
+it is remembered with it. One file a cursor, in beam's own state directory: what was known when it was opened, then a
+line for each write to the output. Into a file, that line comes before the write and says where it goes, so that even
+after `kill -9` in the middle of it is known what arrived; into a pipe it comes after, and what was on its way comes
+again.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TextIO
 
 import msgspec
 from msgspec import Struct
@@ -23,14 +29,28 @@ from beam.home import state_dir
 
 WINDOW_NS = 120_000_000_000  # how long before the latest time something may still be told
 SAME_NS = 5_000_000_000  # two sources tell of one happening within this
+_LINES = 5_000  # of one process: then the file is written anew
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _MOMENT = re.compile(r"/\d+$")
+
+_Printed = tuple[str, str]  # what happened, when
 
 
 class _Saved(Struct, frozen=True):
     at: str
-    seen: dict[str, list[str]] = {}
-    v: int = 1
+    seen: list[_Printed] = []
+    v: int = 2
+
+
+class _Written(Struct, frozen=True):
+    """One write to the output. `path`, `inode` and `size`: the file that it went to and its size before; `lines`: every
+    event is one line."""
+
+    out: list[_Printed]
+    path: str = ""
+    inode: int = 0
+    size: int = 0
+    lines: bool = False
 
 
 class Cursor:
@@ -39,19 +59,25 @@ class Cursor:
     def __init__(self, path: Path, *, now_ns: int) -> None:
         self._path = path
         self._seen: dict[str, list[str]] = {}
-        self._new: dict[str, list[str]] = {}
+        self._all: list[_Printed] = []
         self._at = rfc3339(now_ns)
-        self._is_saved = False
+        self._log: int | None = None
+        self._count = 0
+        self._last: _Written | None = None
         self.since = ""
         try:
-            saved = msgspec.json.decode(files.read(path, follow=True), type=_Saved)
-            self.since = rfc3339(parse_rfc3339(saved.at) - WINDOW_NS)
+            first, *rest = files.read(path, follow=True).split(b"\n")
+            saved = msgspec.json.decode(first, type=_Saved)
+            self._at = saved.at
+            self._all = [*saved.seen, *_after(rest)]
+            self._at = max([self._at, *(at for _, at in self._all)])
+            self.since = rfc3339(parse_rfc3339(self._at) - WINDOW_NS)
         except FileNotFoundError:
             return
         except (msgspec.MsgspecError, ValueError) as error:
             raise CorruptError(f"{path} is no cursor: {error}", "remove it to begin anew", subject=str(path)) from error
-        self._at, self._is_saved = saved.at, True
-        self._seen = {what: list(times) for what, times in saved.seen.items()}
+        for what, at in self._all:
+            self._seen.setdefault(what, []).append(at)
 
     def passes(self, event: Event) -> bool:
         """Whether the event is one that was not printed yet; from now on it was."""
@@ -62,28 +88,54 @@ class Cursor:
         old = next((at for at in times if _is_same(event, at)), None)
         if old is not None:
             times.remove(old)
-            self._new.setdefault(what, []).append(old)
             return False
         return True
 
-    def printed(self, event: Event) -> None:
-        """The event is out."""
-        self._at = max(self._at, event.ts)
-        self._new.setdefault(_what(event), []).append(event.ts)
-        self._is_saved = False
+    def before(self, events: Iterable[Event], output: TextIO, *, lines: bool) -> None:
+        """These go out next: with `lines` each as one line, else nobody knows how many."""
+        self._last = None
+        out = [(_what(event), event.ts) for event in events]
+        if not out:
+            return
+        found = os.fstat(output.fileno()) if _has_descriptor(output) else None
+        written = _Written(out)
+        if found is not None and stat.S_ISREG(found.st_mode) and Path("/proc/self/fd").is_dir():
+            name = Path(f"/proc/self/fd/{output.fileno()}")
+            written = _Written(out, str(name.readlink()), found.st_ino, found.st_size, lines)
+        if written.path:
+            self._append(written)
+        else:
+            self._last = written
+
+    def after(self) -> None:
+        """They are out."""
+        if self._last is not None:
+            self._append(self._last)
+            self._last = None
+        elif self._log is None:
+            self.save()
 
     def save(self) -> None:
-        """What was printed so far will not be printed again."""
-        if self._is_saved:
-            return
+        """Writes the file anew, what is too old to come again left out."""
         oldest = rfc3339(parse_rfc3339(self._at) - WINDOW_NS)
-        self._new = _since(self._new, oldest)
-        seen = {what: list(times) for what, times in _since(self._seen, oldest).items()}
-        for what, times in self._new.items():
-            seen.setdefault(what, []).extend(times)
+        self._all = [(what, at) for what, at in self._all if at >= oldest]
+        self._count = 0
         files.make_directory(self._path.parent)
-        files.replace(self._path, msgspec.json.encode(_Saved(self._at, seen)))
-        self._is_saved = True
+        files.replace(self._path, msgspec.json.encode(_Saved(self._at, self._all)) + b"\n")
+        if self._log is not None:
+            os.close(self._log)
+        with files.disk("write", self._path):
+            self._log = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
+
+    def _append(self, written: _Written) -> None:
+        if self._log is None or self._count >= _LINES:
+            self.save()
+        assert self._log is not None
+        with files.disk("write", self._path):
+            os.write(self._log, msgspec.json.encode(written) + b"\n")
+        self._count += 1
+        self._all += written.out
+        self._at = max(self._at, *(at for _, at in written.out))
 
 
 def open_cursor(name: str, environ: Mapping[str, str]) -> Cursor:
@@ -91,6 +143,42 @@ def open_cursor(name: str, environ: Mapping[str, str]) -> Cursor:
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name of a cursor", "small letters, digits, - and _", subject=name)
     return Cursor(state_dir(environ) / "cursors" / f"{name}.json", now_ns=time.time_ns())
+
+
+def _after(lines: list[bytes]) -> list[_Printed]:
+    """What the writes put out. Of the last one alone is not sure that it was; what half a line says never began."""
+    found: list[_Printed] = []
+    whole = [msgspec.json.decode(line, type=_Written) for line in lines[:-1] if line]
+    for number, written in enumerate(whole, start=1):
+        found += written.out if number < len(whole) or not written.path else written.out[: _arrived(written)]
+    return found
+
+
+def _arrived(written: _Written) -> int:
+    """How many of a write's events are in the file that they went to. Half a line there is ended."""
+    path = Path(written.path)
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_ino != written.inode:
+                return len(written.out)
+            file.seek(written.size)
+            data = file.read()
+        if not written.lines:
+            return len(written.out) if data else 0
+        if data and not data.endswith(b"\n"):
+            with path.open("ab") as file:
+                file.write(b"\n")
+    except OSError:
+        return len(written.out)
+    return data.count(b"\n")
+
+
+def _has_descriptor(output: TextIO) -> bool:
+    try:
+        output.fileno()
+    except OSError:
+        return False
+    return True
 
 
 def _what(event: Event) -> str:
@@ -110,11 +198,6 @@ def _what(event: Event) -> str:
 
 def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-
-
-def _since(known: dict[str, list[str]], oldest: str) -> dict[str, list[str]]:
-    kept = {what: [at for at in times if at >= oldest] for what, times in known.items()}
-    return {what: times for what, times in kept.items() if times}
 
 
 def _is_same(event: Event, at: str) -> bool:

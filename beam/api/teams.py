@@ -75,14 +75,41 @@ class TeamsHere:
         return found[0]
 
 
+def standing(live: Teams, *, now_ns: int, longer_than_s: float) -> list[TeamShown]:
+    """How the living teams that are in use stand, the newest first: who does what, and who waits longer than that.
+
+    Nothing is read of transcripts but their ends, and what was used is not summed up.
+    """
+    found = []
+    for team in live.diff.teams.values():
+        if not team.is_live or len(team.members.present) < 2:
+            continue
+        doing = dict[str, Doing]()
+        for member, line in live.ends(team):
+            doing[member] = _seen(doing.get(member, Doing()), line)
+        found.append(
+            TeamShown(
+                team=board.team_line(team),
+                members=tuple(board.member_lines(team, (), doing)),
+                waits=tuple(stuck(team, now_ns, longer_than_s=longer_than_s)),
+                usage=(),
+            )
+        )
+    return sorted(found, key=lambda shown: shown.team.created or "", reverse=True)
+
+
 def _seen(before: Doing, line: Line) -> Doing:
     doing, words = before.doing, before.last_words
+    state, since = before.state, before.since
+    if line.kind in ("user", "assistant") and line.at:
+        state = "idle" if line.ends_turn else "working"
+        since = since if state == before.state else line.at
     for body in line.bodies:
         if isinstance(body, ToolCalled):
             doing = f"{body.name} {bytes(body.input).decode()}"
         elif isinstance(body, Text):
             words = body.text
-    return Doing(doing, words)
+    return Doing(doing, words, state, since)
 
 
 def teams(
@@ -90,16 +117,19 @@ def teams(
     *,
     claude_homes: Sequence[str] = (),
     since: str = "",
+    with_gone: bool = False,
     also: Sequence[Path] = (),
     poll_only: bool = False,
 ) -> Teams:
-    """The user's teams as they live: from now on, or `since` a time (RFC 3339). Close it when done.
+    """The user's teams as they live: from now on, or `since` a time (RFC 3339), then `with_gone` also what transcripts
+    have of teams that are no more. Close it when done.
 
     They wake for changes of journals below `also` as well.
     """
     since_ns = parse_rfc3339(since) if since else None
     here = homes(environ, claude_homes)
-    return Teams(here, spool=spool_dir(environ), also=also, since_ns=since_ns, poll_only=poll_only)
+    spool = spool_dir(environ)
+    return Teams(here, spool=spool, also=also, since_ns=since_ns, with_gone=with_gone, poll_only=poll_only)
 
 
 def install_hooks(scope: str, *, environ: Mapping[str, str], project: Path, remove: bool = False) -> Done:

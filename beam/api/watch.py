@@ -22,10 +22,12 @@ _RESCAN_S = 1.0
 
 
 class Placed(Struct, frozen=True):
-    """An event, and the root whose journal has it; null for an event of a team."""
+    """An event, and the root whose journal has it; null for an event of a team. `lane` is the throw-away session whose
+    journal it is in; null for the agent's own."""
 
     event: AnyEvent
     home: Home | None
+    lane: str | None = None
 
 
 def watch(
@@ -35,9 +37,16 @@ def watch(
     a file changes, and once a second anyway; a batch may be empty. A damaged journal is left out, and raised
     (CorruptError) when the others are told.
     """
-    wakes = iter(()) if not follow else _changes(world) if teams is None else None
-    for batch in _watch(lambda: [world.home], world, agents, wakes, follow=follow, history=history, teams=teams):
+    for batch in watch_root(world, agents=agents, follow=follow, history=history, teams=teams):
         yield [placed.event for placed in batch]
+
+
+def watch_root(
+    world: World, *, agents: list[str], follow: bool, history: bool, teams: Teams | None = None
+) -> Iterator[list[Placed]]:
+    """The same, each event with where it is from."""
+    wakes = iter(()) if not follow else _changes(world) if teams is None else None
+    return _watch(lambda: [world.home], world, agents, wakes, follow=follow, history=history, teams=teams)
 
 
 def watch_roots(
@@ -75,7 +84,7 @@ def _watch(
                 try:
                     if name not in readers:
                         readers[name] = _reader(place, from_start=history or not first)
-                    batch += [Placed(event, home) for event in readers[name].poll()]
+                    batch += [Placed(event, home, place.lane) for event in readers[name].poll()]
                 except CorruptError as error:
                     damaged[name] = error
         batch.sort(key=lambda one: (one.event.ts, one.event.agent, one.event.seq))

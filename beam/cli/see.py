@@ -16,11 +16,14 @@ from beam.errors import ExitCode, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from beam.api import Beam
-    from beam.cli.render.stream import Line
+    from beam.api.wanted import Wanted
+    from beam.cli.render.stream import Line, Stream
     from beam.teams.watch import Teams
 
 app = App()
 
+_STUCK_S = 60.0  # who waits for longer when the watching begins is named,
+_TEAMS = 10  # in so many teams, the newest
 _EVER = "1970-01-01T00:00:00Z"
 
 
@@ -71,9 +74,12 @@ def watch(
     if not names:
         journals = call.beam.home.root / "agents"
         from_when = begin if begin or not now else _EVER
-        live = teams(os.environ, claude_homes=claude_home or (), since=from_when, also=[journals])
+        gone = event is not None or begin != ""
+        live = teams(os.environ, claude_homes=claude_home or (), since=from_when, with_gone=gone, also=[journals])
     if not now and not as_json:
         call.note(f"watching {'all roots' if every else call.beam.home.root} and your Claude teams; ^C ends it")
+    if live is not None and not now and not as_json and not begin and not types:
+        _standing(stream, live, wanted)
     try:
         for batch in _batches(call.beam, names, live, follow=not now, history=history, every=every):
             fitting = [one for one in batch if wanted.fits(one.event) and not (one.event.seq and one.event.ts < begin)]
@@ -81,14 +87,14 @@ def watch(
                 return stream.find(fitting, event)
             if cursor is not None:
                 fitting = [one for one in fitting if cursor.passes(one.told)]
+            if cursor is not None:
+                cursor.before([one.told for one in fitting], sys.stdout, lines=as_json)
             stream.batch(fitting)
             if not now:
                 stream.tick(since_time(0))
             stream.flush()
             if cursor is not None:
-                for one in fitting:
-                    cursor.printed(one.told)
-                cursor.save()
+                cursor.after()
         stream.end()
     finally:
         if live is not None:
@@ -96,17 +102,32 @@ def watch(
     return 0
 
 
+def _standing(stream: Stream, live: Teams, wanted: Wanted) -> None:
+    """How the teams stand now, those that have to be told of: without it nobody would know who is stuck."""
+    import time
+
+    from beam.api.teams import standing
+    from beam.clock import rfc3339
+
+    now_ns = time.time_ns()
+    for shown in standing(live, now_ns=now_ns, longer_than_s=_STUCK_S)[:_TEAMS]:
+        if not wanted.agents and (not wanted.teams or any(part in shown.team.team for part in wanted.teams)):
+            stream.standing(shown, rfc3339(now_ns))
+    stream.flush()
+
+
 def _batches(
     beam: Beam, names: list[str], teams: Teams | None, *, follow: bool, history: bool, every: bool
 ) -> Iterator[list[Line]]:
+    from beam.api.watch import watch_root
     from beam.cli.render.stream import Line
 
     if every and teams is not None:
         for placed in beam.stream_all(teams, follow=follow, history=history):
-            yield [Line(one.event, one.home.root if one.home is not None else None) for one in placed]
+            yield [Line(one.event, one.home.root if one.home is not None else None, one.lane) for one in placed]
         return
-    for batch in beam.stream(agents=names, follow=follow, history=history, teams=teams):
-        yield [Line(event) for event in batch]
+    for placed in watch_root(beam.world, agents=names, follow=follow, history=history, teams=teams):
+        yield [Line(one.event, None, one.lane) for one in placed]
 
 
 def _stuck(seconds: float, names: Sequence[str], claude_homes: Sequence[str], *, as_json: bool) -> None:
@@ -130,17 +151,18 @@ def log(
     turn: int | None = typer.Option(None, "--turn", metavar="N", help="Only this turn."),
     after: int = typer.Option(0, "--after", metavar="SEQ", min=0, help="Only events after this seq."),
     verify: bool = typer.Option(False, "--verify", help="Check every line of every segment; exit 13 on damage."),
+    once: bool = typer.Option(False, "--once", help="With the journals of its throw-away sessions (send --once)."),
 ) -> int:
     """Print an agent's journal."""
     from beam.cli.errors import complain
-    from beam.cli.render.stream import Stream
+    from beam.cli.render.stream import Line, Stream
     from beam.cli.render.text import safe, write, write_line
 
     call = context(ctx)
     if verify:
         damage = call.beam.verify(agent)
-        for line in damage:
-            write_line(safe(line, sys.stdout))
+        for place in damage:
+            write_line(safe(place, sys.stdout))
         if not damage:
             call.note(f"the journal of {agent} is whole")
             return 0
@@ -150,8 +172,9 @@ def log(
         raise UsageError("--json and --raw don't go together", "--json has the raw lines in `raw`")
     stream = Stream(sys.stdout, as_json=as_json)
     found = False
-    for event in call.beam.events(agent, after=after):
-        if turn is not None and event.turn != turn:
+    for line in _logged(call.beam, agent) if once else map(Line, call.beam.events(agent, after=after)):
+        event = line.event
+        if event.seq <= after or (turn is not None and event.turn != turn):
             continue
         found = True
         if raw:
@@ -159,11 +182,21 @@ def log(
             if isinstance(native, str):
                 write(sys.stdout, safe(native, sys.stdout) + "\n")
         else:
-            stream.event(event)
+            stream.batch((line,))
     stream.end()
+    lanes = call.beam.home.agent(agent).lanes()
+    if lanes and not once:
+        call.note(f"{len(lanes)} throw-away sessions have journals of their own: beam log {agent} --once")
     if turn is not None and not found:
         raise NotFoundError(f"{agent} has no turn {turn}", f"beam status {agent} says how many", subject=str(turn))
     return 0
+
+
+def _logged(beam: Beam, agent: str) -> Iterator[Line]:
+    """The journal of the agent and those of its throw-away sessions, in the order of time."""
+    beam.events(agent)
+    for batch in _batches(beam, [agent], None, follow=False, history=True, every=False):
+        yield from batch
 
 
 @app.verb()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 
 
 def prepare() -> None:
-    """Opens what the parent closed, so that no file of beam's gets a standard number, and makes a pipe's text UTF-8.
+    """Opens what the parent closed, so that no file of beam's gets a standard number. A pipe's text is UTF-8, whatever
+    the locale; a terminal's is ASCII where the locale says that it shows nothing else.
 
     A closed stdout becomes one that can't be written: the answer would be lost, and that is said.
     """
@@ -23,8 +25,19 @@ def prepare() -> None:
     if sys.stderr is None:
         sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
     reconfigure = getattr(sys.stdout, "reconfigure", None)
-    if reconfigure is not None and not sys.stdout.isatty():
+    if reconfigure is None:
+        return
+    if not sys.stdout.isatty():
         reconfigure(encoding="utf-8", errors="replace")
+    elif is_ascii(os.environ):
+        reconfigure(encoding="ascii", errors="backslashreplace")
+
+
+def is_ascii(environ: Mapping[str, str]) -> bool:
+    """Whether the locale's text is ASCII. Python itself takes the C locale for UTF-8, and says so in LC_CTYPE."""
+    coerced = environ.get("LC_CTYPE") == "C.UTF-8" and not environ.get("LC_ALL")
+    names = ("LC_ALL", "LANG") if coerced else ("LC_ALL", "LC_CTYPE", "LANG")
+    return next((environ[name] for name in names if environ.get(name)), "") in ("C", "POSIX")
 
 
 def drop_stdout() -> None:

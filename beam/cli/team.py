@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 
 import msgspec
@@ -10,7 +11,7 @@ import typer
 
 from beam.cli.context import context
 from beam.cli.group import App
-from beam.cli.render.text import write_json, write_line
+from beam.cli.render.text import write, write_json, write_line
 from beam.errors import UsageError
 
 app = App("Look at the agent teams of Claude Code.")
@@ -91,8 +92,9 @@ def hook(
     uninstall: bool = typer.Option(False, "--uninstall", help="Take it out again."),
     user: bool = typer.Option(False, "--user", help="In your own settings (the default)."),
     project: bool = typer.Option(False, "--project", help="In this project's settings."),
-) -> None:
-    """Write down the call of a Claude Code hook (on stdin) for `beam watch`; never a veto.
+    veto: str | None = typer.Option(None, "--veto", metavar="TEXT", help="Say TEXT to the agent and exit 2: a no."),
+) -> int:
+    """Write down the call of a Claude Code hook (on stdin) for `beam watch`; no veto unless --veto says so.
 
     With --install, Claude Code calls it by itself from its next start on.
     """
@@ -102,7 +104,11 @@ def hook(
         from beam.teams import hook as fast
 
         fast.main()
-        return
+        if veto is not None:
+            write(sys.stderr, veto + "\n")
+        return 0 if veto is None else 2
+    if veto is not None:
+        raise UsageError("--veto is for a hook's call", "write the command with it into Claude Code's settings")
     from beam.api.teams import install_hooks
 
     call = context(ctx)
@@ -110,6 +116,7 @@ def hook(
     done = install_hooks(scope, environ=os.environ, project=call.cwd, remove=uninstall)
     what = ", ".join(done.changed) if done.changed else "nothing to do"
     write_line(f"{done.action}: {what} ({done.path})")
+    return 0
 
 
 def _json(values: Sequence[msgspec.Struct]) -> None:

@@ -99,10 +99,12 @@ class TeamShown(Struct, frozen=True, kw_only=True):
 
 
 class Doing(Struct, frozen=True):
-    """What a member's transcript showed last."""
+    """What a member's transcript showed last. `state` and `since` (RFC 3339) are what its last line tells."""
 
     doing: str = ""
     last_words: str = ""
+    state: str = ""
+    since: str = ""
 
 
 def team_line(team: Team) -> TeamLine:
@@ -154,8 +156,8 @@ def member_lines(team: Team, used: Iterable[Used], doing: dict[str, Doing]) -> l
         found.append(
             MemberLine(
                 member=name,
-                state=state.word if state else "",
-                since=rfc3339(state.since_ns) if state and state.since_ns else None,
+                state=state.word if state and state.word else now.state,
+                since=rfc3339(state.since_ns) if state and state.since_ns else now.since or None,
                 kind=member.kind,
                 model=member.model or (mine[-1].model if mine else None),
                 colour=member.colour,

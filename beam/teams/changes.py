@@ -31,6 +31,8 @@ BURST = 2_000
 SLICE = 100  # files are looked at between two looks at what changed
 BUSY_S = 2.0  # so long after a change the next one is looked for every millisecond,
 IDLE_STEP_MS = 20  # and else so often: each look costs some CPU
+COPYING_S = 0.01  # so long, at most, copying goes on before what was copied is shown
+_SWITCH_S = 0.0005
 _SLEPT_S = 5.0
 _OTHERS_S = 0.5
 
@@ -43,6 +45,7 @@ class Changes:
         self, homes: Sequence[str], *, others: Sequence[str] = (), poll_only: bool = False, wake: threading.Event
     ) -> None:
         self._homes = tuple(homes)
+        self._small = frozenset(f"{home}/{folder}" for home in homes for folder in disk.SMALL)
         self._folders = tuple(f"{home}/{folder}" for home in homes for folder in disk.FOLDERS)
         self._wanted = (*self._folders, *others)
         self._poll_only = poll_only
@@ -62,6 +65,7 @@ class Changes:
 
     def start(self) -> None:
         """Begins; what is there already comes first, and only then anything that changes."""
+        sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_S))  # the copy must not wait for a busy reader
         notify = None if self._poll_only else self._notify()
         self.sweep()
         self._thread = threading.Thread(target=self._run, args=(notify,), name="teams", daemon=True)
@@ -91,6 +95,7 @@ class Changes:
     def again(self, place: Place) -> None:
         """Reads a file once more, whatever is known of it."""
         self._copy(place)
+        self._announce()
 
     def sweep(
         self, only: dict[str, frozenset[str]] | None = None, *, between: Callable[[], object] | None = None
@@ -115,24 +120,30 @@ class Changes:
             for place in known:
                 if place.path not in there:
                     self._copy(place)
+        self._announce()
 
     def _copy(self, place: Place) -> None:
-        seen, signature = disk.read(place, time.time_ns())
+        self._keep(*disk.read(place, time.time_ns()))
+
+    def _keep(self, seen: Seen, signature: Signature | None) -> None:
+        path = seen.place.path
         with self._lock:
             if signature is None:
-                self._signatures.pop(place.path, None)
-                if self._places.pop(place.path, None) is None:
+                self._signatures.pop(path, None)
+                if self._places.pop(path, None) is None:
                     return
             else:
-                self._signatures[place.path] = signature
-                self._places[place.path] = place
+                self._signatures[path] = signature
+                self._places[path] = seen.place
             self._seen.append(seen)
-        self._wake.set()
 
     def _mark(self, path: str) -> None:
         with self._lock:
             self._files[path] = None
-        self._wake.set()
+
+    def _announce(self) -> None:
+        if self._seen or self._files:
+            self._wake.set()
 
     # -- the thread ----------------------------------------------------------------------------------------------------
 
@@ -147,7 +158,9 @@ class Changes:
             if sys.platform == "linux":
                 from beam.teams.notify import Notify
 
-                self._listener = Notify(self._watching)
+                small = [path for path in self._watching if path in self._small]
+                grown = [path for path in self._watching if path not in self._small]
+                self._listener = Notify(small, grown=grown)
                 return self._listener
             from watchfiles._rust_notify import RustNotify
 
@@ -173,14 +186,14 @@ class Changes:
                     before, notify = notify, self._notify()
                     if before is not None:
                         before.close()
-                    self.sweep()
                     self._mark("*")
+                    self.sweep()
             burst = self._await(notify)
             slept = time.monotonic() - now > _SLEPT_S
             if burst or slept or now - full >= FULL_SWEEP_S:
                 full = time.monotonic()
-                self.sweep(between=partial(self._meanwhile, notify))
                 self._mark("*")
+                self.sweep(between=partial(self._meanwhile, notify))
                 hot = time.monotonic()
             elif now - hot >= rest:
                 began = time.monotonic()
@@ -208,6 +221,7 @@ class Changes:
         self._busy_until = time.monotonic() + BUSY_S
         for path in sorted({path for _, path in changes}, key=_natural):
             self._changed(path)
+        self._announce()
         return len(changes) > BURST
 
     def _meanwhile(self, notify: Any) -> None:
@@ -216,12 +230,29 @@ class Changes:
             self._listen(notify, 0)
 
     def _listen(self, notify: Notify, timeout_ms: int) -> bool:
+        """Copies what changes until nothing more comes, or for a moment; only then the reader is woken."""
         paths, lost = notify.wait(timeout_ms)
-        for path in paths:
-            if path in self._watching:  # it is gone: to be looked for again
-                self._watching = tuple(one for one in self._watching if one != path or Path(one).is_dir())
-            self._changed(path)
+        until = time.monotonic() + COPYING_S
+        while paths:
+            first = {path: read for path in paths if (read := self._first(path)) is not None}
+            for path in paths:
+                if path in self._watching:  # it is gone: to be looked for again
+                    self._watching = tuple(one for one in self._watching if one != path or Path(one).is_dir())
+                if path in first:
+                    self._keep(*first[path])
+                else:
+                    self._changed(path)
+            if lost or time.monotonic() >= until:
+                break
+            paths, lost = notify.wait(0)
+        self._announce()
         return lost
+
+    def _first(self, path: str) -> tuple[Seen, Signature | None] | None:
+        """A copy of an inbox: of all that changed, it is soonest as if it had not been there."""
+        home = next((one for one in self._homes if path.startswith(f"{one}/teams/")), None)
+        place = disk.place_of(home, path) if home is not None else None
+        return disk.read(place, time.time_ns()) if place is not None and place.kind == "inbox" else None
 
     def _changed(self, path: str) -> None:
         home = next((one for one in self._homes if path.startswith(one + "/")), None)
@@ -245,9 +276,9 @@ class Changes:
             self.sweep({home: frozenset({parts[1]})})
 
     def _poll(self, everything: bool) -> None:
-        self.sweep(None if everything else self.hot)
         if everything:
             self._mark("*")
+        self.sweep(None if everything else self.hot)
 
 
 def _natural(path: str) -> tuple[str, int, str]:

@@ -7,18 +7,22 @@ event has the time at which it happened, whenever it was seen. Must not know: pa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
 from beam import events as all_events
 from beam.agents.claude.history import Line
 from beam.agents.fields import string
 from beam.events import Event
+from beam.outcome import Usage
 from beam.teams.mail import Letter, Post
 from beam.teams.members import Ask, Members
 from beam.teams.model import LEAD, HookCall, Mail, Roster, Session, Task, digest, frame_of, when_ns
 from beam.teams.once import Once
+from beam.teams.prices import Tokens, cost_usd
 from beam.teams.records import Call, proof
 from beam.teams.tasks import Tasks
 from beam.teams.tell import Tell
+from beam.teams.usage import Turns
 
 CONFIG_GONE_NS = 2_000_000_000
 STARTING_NS = 10_000_000_000
@@ -39,6 +43,7 @@ class Team:
         self.post = Post(self.tell, once)
         self.tasks = Tasks(self.tell, once)
         self.members = Members(self.tell, once)
+        self.turns = Turns()
         self.roster: Roster | None = None
         self.session_id = ""
         self.lead_pid: int | None = None
@@ -223,6 +228,8 @@ class Diff:
         if line.session_id and line.member:
             self._speakers[team.home, line.session_id] = (team.name, line.member)
         events: list[Event] = [team.tell.body(body, at_ns, member) for body in line.bodies if at_ns]
+        if used := team.turns.add(member, line, is_member=is_member):
+            events.append(self._used(team, member, f"used/{line.reply_id}", at_ns, used))
         if not is_member:
             return events
         if line.kind in ("user", "assistant") and at_ns and member != LEAD:
@@ -257,6 +264,21 @@ class Diff:
             )
             events += self._heard(team, member, mail, at_ns)
         return events
+
+    def _used(self, team: Team, member: str, key: str, at_ns: int, used: Mapping[str, Tokens]) -> Event:
+        costs = {model: cost_usd(model, tokens) for model, tokens in used.items()}
+        tokens = reduce(Tokens.plus, used.values())
+        usage = Usage(
+            input_tokens=tokens.total - tokens.output,
+            output_tokens=tokens.output,
+            cached_tokens=tokens.cache_read,
+        )
+        told = {
+            "usage": usage,
+            "cost_usd": None if None in costs.values() else sum(filter(None, costs.values())),
+            "unpriced": tuple(model for model, cost in costs.items() if cost is None),
+        }
+        return team.tell(all_events.MemberUsed, at_ns, member, key, "transcript", member=member, **told)
 
     def _heard(self, team: Team, member: str, mail: Mail, at_ns: int) -> list[Event]:
         if mail.kind == "teammate_terminated":
@@ -294,9 +316,12 @@ class Diff:
         With `may_guess`, a call that only a team's member can have made gets the team that it must be.
         """
         name, speaker = self._speakers.get((home, call.session_id), ("", ""))
-        team = self.teams.get((home, call.team or name))
-        if team is None and may_guess and (call.team or call.response.get("msg_id")):
-            team = self.team(home, call.team or f"session-{call.session_id[:8]}")
+        named = call.team or string(call.response, "team_name")
+        team = self.teams.get((home, named or name))
+        if team is not None and team.is_ended and not named:
+            team = None  # a session that was resumed leads another team now; its calls say nothing of this one
+        if team is None and may_guess and (named or call.response.get("msg_id")):
+            team = self.team(home, named or f"session-{call.session_id[:8]}")
         if team is None:
             return None
         member = call.member or speaker or LEAD

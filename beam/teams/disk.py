@@ -14,7 +14,8 @@ from typing import Literal
 from msgspec import Struct
 
 Kind = Literal["config", "inbox", "task", "session"]
-FOLDERS = ("teams", "tasks", "sessions", "projects")
+SMALL = ("teams", "tasks", "sessions")  # files that are written whole, and read whole
+FOLDERS = (*SMALL, "projects")
 LARGEST = 64 * 1024 * 1024
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from beam.agents.claude.history import Line
 from beam.teams import disk, model
 from beam.teams.diff import Diff, Team
-from beam.teams.tails import Tails
+from beam.teams.tails import Tails, lines
 from beam.teams.watch import find_leads
 
 _RANK = {"session": 0, "config": 1, "task": 2, "inbox": 3}
@@ -36,16 +36,14 @@ class Look:
         return list(self._diff.teams.values())
 
     def lines(self, team: Team) -> Iterator[tuple[str, bool, Line]]:
-        """(member, whether it is the member itself and no subagent, line) of all transcripts of the team."""
+        """(member, whether it is the member itself and no subagent, line) of all transcripts of the team, in order."""
         tails = self._tails[team.home]
-        for tail in tails.find(since_ns=0, is_new=False, only=team):
-            for _, line in tails.lines(tail):
-                yield tail.member, tail.is_member, line
+        for tail, line in lines(tails.find(since_ns=0, is_new=False, only=team)):
+            yield tail.member, tail.is_member, line
 
     def remember(self, team: Team) -> None:
         """Takes in what the team's transcripts have of its mail."""
-        found = sorted(self.lines(team), key=lambda one: one[2].at)
-        for member, is_member, line in found:
+        for member, is_member, line in self.lines(team):
             self._diff.line(team, member, line, is_member=is_member)
 
     def _take(self, place: disk.Place, data: bytes, at_ns: int) -> None:

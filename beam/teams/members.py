@@ -149,7 +149,7 @@ class Members:
         if not name:
             return False
         state = self.states.setdefault(name, State())
-        if is_said and at_ns < state.said_ns:
+        if is_said and at_ns < max(state.said_ns, state.since_ns):
             return False
         if is_said:
             state.said_ns = at_ns

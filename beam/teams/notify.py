@@ -15,24 +15,27 @@ from inotify_simple import INotify, flags
 
 from beam.teams import disk
 
-_MASK = (
+_WRITTEN = int(
     flags.CREATE
     | flags.CLOSE_WRITE
-    | flags.MODIFY
     | flags.MOVED_TO
     | flags.MOVED_FROM
     | flags.DELETE
     | flags.DELETE_SELF
     | flags.ONLYDIR
 )
+_GROWN = _WRITTEN | int(flags.MODIFY)
+_CREATE, _DIRECTORY, _APPEARED = int(flags.CREATE), int(flags.ISDIR), int(flags.CREATE | flags.MOVED_TO)
+_OVERFLOW, _IGNORED = int(flags.Q_OVERFLOW), int(flags.IGNORED)
 
 
 class Notify:
-    """Watches the directories with all that is below them. Raises OSError where the kernel has no more to give."""
+    """Watches the directories with all that is below them. A file is told of when its writer closes it; below `grown`
+    while it is written, too. Raises OSError where the kernel has no more to give."""
 
-    def __init__(self, folders: Sequence[str]) -> None:
+    def __init__(self, folders: Sequence[str], *, grown: Sequence[str] = ()) -> None:
         self._inotify = INotify(nonblocking=True)
-        self._paths: dict[int, str] = {}
+        self._paths: dict[int, tuple[str, int]] = {}
         self._lock = threading.Lock()
         self._ended, self._end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._poller = select.poll()
@@ -40,7 +43,9 @@ class Notify:
         self._poller.register(self._ended, select.POLLIN)
         try:
             for folder in folders:
-                self._add(folder)
+                self._add(folder, _WRITTEN)
+            for folder in grown:
+                self._add(folder, _GROWN)
         except OSError:
             self.close()
             raise
@@ -51,20 +56,23 @@ class Notify:
         lost = False
         self._poller.poll(timeout_ms)
         for event in self._inotify.read(timeout=0):
-            if event.mask & flags.Q_OVERFLOW:
+            watch, mask, name = event.wd, event.mask, event.name
+            if mask & _OVERFLOW:
                 lost = True
                 continue
-            if event.mask & flags.IGNORED:
-                self._paths.pop(event.wd, None)
+            if mask & _IGNORED:
+                self._paths.pop(watch, None)
                 continue
-            folder = self._paths.get(event.wd)
-            if folder is None:
+            if watch not in self._paths or name.endswith(".lock"):
                 continue
-            path = f"{folder}/{event.name}" if event.name else folder
-            paths.pop(path, None)
-            paths[path] = None
-            if event.mask & flags.ISDIR and event.mask & (flags.CREATE | flags.MOVED_TO):
-                paths.update(dict.fromkeys(self._found(path)))
+            folder, wanted = self._paths[watch]
+            path = f"{folder}/{name}" if name else folder
+            if mask & _DIRECTORY and mask & _APPEARED:
+                paths[path] = None
+                paths.update(dict.fromkeys(self._found(path, wanted)))
+            elif not (mask & _CREATE and wanted == _WRITTEN):
+                paths.pop(path, None)
+                paths[path] = None
         return list(paths), lost
 
     def interrupt(self) -> None:
@@ -80,15 +88,15 @@ class Notify:
             os.close(self._ended)
             os.close(self._end)
 
-    def _found(self, folder: str) -> list[str]:
+    def _found(self, folder: str, mask: int) -> list[str]:
         """What is in a directory that appeared: it was there before anybody watched it."""
         with contextlib.suppress(OSError):
-            return self._add(folder)
+            return self._add(folder, mask)
         return []
 
-    def _add(self, folder: str) -> list[str]:
+    def _add(self, folder: str, mask: int) -> list[str]:
         try:
-            self._paths[self._inotify.add_watch(folder, _MASK)] = folder
+            self._paths[self._inotify.add_watch(folder, mask)] = (folder, mask)
         except (FileNotFoundError, NotADirectoryError):
             return []
         found = []
@@ -96,6 +104,6 @@ class Notify:
             path = os.path.join(folder, entry.name)  # noqa: PTH118 - thousands of them
             found.append(path)
             with contextlib.suppress(FileNotFoundError):
-                if entry.is_dir(follow_symlinks=False):
-                    found += self._add(path)
+                if entry.is_dir(follow_symlinks=False) and not entry.name.endswith(".lock"):
+                    found += self._add(path, mask)
         return found

@@ -53,6 +53,15 @@ class Tokens(Struct, frozen=True):
             self.cache_write + other.cache_write,
         )
 
+    def minus(self, other: Tokens) -> Tokens:
+        """What is left of it without the other, of nothing less than none."""
+        return Tokens(
+            max(0, self.fresh - other.fresh),
+            max(0, self.output - other.output),
+            max(0, self.cache_read - other.cache_read),
+            max(0, self.cache_write - other.cache_write),
+        )
+
     @property
     def total(self) -> int:
         """All of them."""

@@ -1,12 +1,16 @@
 """The transcripts of teams' members: which file is whose, and the lines that were added to it.
 
-A transcript may be hundreds of megabytes: it is read from its end. Must not know: what the lines mean.
+A transcript may be gigabytes: where to begin is found from its end without reading it, and what is read is read in
+pieces. Must not know: what the lines mean.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import heapq
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from msgspec import Struct
 
@@ -19,13 +23,16 @@ from beam.teams.diff import Diff, Team
 from beam.teams.model import LEAD, when_ns
 
 CHUNK = 1 << 20
+PIECE = 4 * CHUNK
 SNIFF = 64 * 1024
 EARLIER_NS = 5_000_000_000
-FURTHEST = 64 * CHUNK  # how far back one transcript is read at most
+_STARTING = ("Agent", "Task")  # the calls that start a subagent
 
 
 class Tail(Struct):
-    """One transcript: `offset` is where the next line begins, `rest` the beginning of one that is not whole yet."""
+    """One transcript: a member's own, or (not `is_member`) a subagent's that the member's call `parent` started; whose
+    calls are whose is in `callers`. `offset` is where the next line begins, `rest` the beginning of one that is not
+    whole yet."""
 
     path: str
     home: str
@@ -37,51 +44,80 @@ class Tail(Struct):
     rest: bytes = b""
     skips: bool = False
     since: str = ""
+    callers: dict[str, str] = {}
 
     def read(self) -> list[bytes]:
-        """The whole lines that were added."""
+        """Whole lines that were added, a few megabytes of them; none when there are no more."""
         try:
-            size = Path(self.path).stat().st_size
-            if size <= self.offset:
-                return []
             with Path(self.path).open("rb") as file:
+                if os.fstat(file.fileno()).st_size <= self.offset:
+                    return []
                 file.seek(self.offset)
-                data = file.read()
+                parts = [self.rest]
+                while data := file.read(PIECE):
+                    self.offset += len(data)
+                    parts.append(data)
+                    if b"\n" in data:
+                        break
         except OSError:
             return []
-        self.offset += len(data)
-        lines = (self.rest + data).split(b"\n")
+        lines = b"".join(parts).split(b"\n")
         self.rest = lines.pop()
         if self.skips and lines:
             self.skips = False
-            del lines[0]
+            return lines[1:] or self.read()
         return lines
 
     def begin(self, since_ns: int | None) -> None:
-        """Goes to the end, or as far back from it as lines are not older than `since_ns`."""
+        """Goes to the end, or as far back from it as lines are not older than `since_ns` (0: to the beginning)."""
+        self.rest, self.skips = b"", False
         try:
-            size = Path(self.path).stat().st_size
-            self.offset, self.skips = size, False
             with Path(self.path).open("rb") as file:
-                if since_ns is not None:
-                    while self.offset > 0 and size - self.offset < FURTHEST:
-                        self.offset = max(0, self.offset - CHUNK)
-                        file.seek(self.offset)
-                        if self._is_older(file.read(CHUNK), since_ns):
+                found = os.fstat(file.fileno())
+                self.offset, step = found.st_size, CHUNK
+                if since_ns is not None and found.st_mtime_ns >= since_ns:
+                    while self.offset > 0:
+                        self.offset = max(0, found.st_size - step) if since_ns else 0
+                        if self.offset and _is_older(file, self.offset, since_ns):
                             break
+                        step *= 2
                 if self.offset:
                     file.seek(self.offset - 1)
-                    self.skips = file.read(1) != b"\n"
+                    self.offset += len(rest := file.readline(CHUNK)) - 1
+                    self.skips = not rest.endswith(b"\n")
         except OSError:
             return
 
-    def _is_older(self, data: bytes, since_ns: int) -> bool:
-        for line in data.split(b"\n")[1:-1]:
-            read = read_line(line)
-            when = when_ns(read.at) if read is not None else 0
-            if when:
-                return when < since_ns
-        return False
+
+def lines(tails: Iterable[Tail]) -> Iterator[tuple[Tail, Line]]:
+    """The lines that were added to these, in the order of their times."""
+    for tail, line in heapq.merge(*map(_lines, tails), key=lambda one: one[1].at):
+        if tail.is_member:
+            tail.callers.update((call.call_id, tail.member) for call in line.called if call.name in _STARTING)
+        elif tail.parent is not None:
+            tail.member = tail.callers.get(tail.parent, tail.member)
+        yield tail, line
+
+
+def _lines(tail: Tail) -> Iterator[tuple[Tail, Line]]:
+    while added := tail.read():
+        for data in added:
+            line = read_line(data, parent=tail.parent)
+            if line is not None and (not line.at or line.at >= tail.since):
+                yield tail, line
+
+
+def _is_older(file: BinaryIO, offset: int, since_ns: int) -> bool:
+    """Whether the first line behind the offset that has a time is from before it."""
+    file.seek(offset)
+    file.readline(CHUNK)
+    while file.tell() < offset + CHUNK:
+        read = read_line(file.readline(CHUNK))
+        if read is None:
+            return False
+        if when := when_ns(read.at):
+            return when < since_ns
+    return False
 
 
 class Tails:
@@ -94,6 +130,7 @@ class Tails:
         self._tails: dict[str, Tail] = {}
         self._others: dict[str, int] = {}
         self._folders: dict[tuple[str, str], str] = {}
+        self._callers: dict[str, str] = {}
         self._before = frozenset(Path(path).stem for path in _transcripts(home, 0))
 
     def find(self, *, since_ns: int | None, is_new: bool, only: Team | None = None) -> list[Tail]:
@@ -102,6 +139,8 @@ class Tails:
         What `is_new` was made since the last look, and is read from its beginning.
         """
         found: list[Tail] = []
+        recent: dict[str, list[tuple[str, int]]] = {}
+        tried: set[str] = set()
         teams = [only] if only is not None else list(self._diff.teams.values())
         for team in [team for team in teams if team.home == self._home and team.roster is not None]:
             if team.is_stale and since_ns is None:
@@ -111,43 +150,64 @@ class Tails:
                 continue
             created_ns = team.roster.created_ns if team.roster else 0
             paths = [f"{folder}/{team.session_id}.jsonl"]
-            below = f"{folder}/{team.session_id}/subagents"
-            paths += [f"{below}/{name}" for name in disk.names(below) if name.endswith(".jsonl")]
+            paths += _subagents(paths[0])  # also of a lead whose transcript is not there yet
             if any(member.is_apart for member in (team.roster.members if team.roster else ())) or since_ns is not None:
-                paths += list(_recent(folder, created_ns))
+                if folder not in recent:
+                    recent[folder] = list(_written(folder))
+                paths += [path for path, written_ns in recent[folder] if written_ns >= created_ns]
             for path in paths:
-                tail = self._adopt(path)
+                if path in tried:
+                    continue
+                tried.add(path)
+                tail = self._adopt(path, is_new=is_new)
                 if tail is not None:
+                    paths += _subagents(path)
                     if not is_new:
                         tail.begin(since_ns)
-                        tail.since = ""
                     found.append(tail)
         return found
 
-    def changed(self, paths: list[str]) -> Iterator[tuple[Tail, Line]]:
-        """The lines that were added to these transcripts ("*": to any)."""
+    def gone(self, since_ns: int) -> list[Tail]:
+        """The transcripts of teams that are no more which were written to since then, and follows them."""
+        found = []
+        written = list(_transcripts(self._home, since_ns))
+        below = [path for one in written for path in _subagents(one)]
+        for path in (*below, *written, *written, *below):  # each may say of the others whose they are
+            tail = self._adopt(path, is_new=False)
+            if tail is not None:
+                tail.begin(since_ns)
+                found.append(tail)
+        return found
+
+    def ends(self, team: Team) -> list[Tail]:
+        """The ends of the team's transcripts, to be read beside what is followed."""
+        found = []
+        for tail in [tail for tail in self._tails.values() if tail.team == team.name and tail.is_member]:
+            try:
+                offset = max(0, Path(tail.path).stat().st_size - SNIFF)
+            except OSError:
+                continue
+            found.append(Tail(tail.path, tail.home, tail.team, tail.member, offset=offset, skips=offset > 0))
+        return found
+
+    def changed(self, paths: list[str]) -> list[Tail]:
+        """The transcripts of these ("*": of all) that are some member's; a new one is followed from here on."""
         if "*" in paths:
             self.find(since_ns=None, is_new=True)
             for path in _transcripts(self._home, self._began_ns):
                 if path not in self._tails and self._session_of(path) not in self._before:
                     self._adopt(path)
-                    below = Path(path.removesuffix(".jsonl"), "subagents")
-                    for name in [name for name in disk.names(str(below)) if name.endswith(".jsonl")]:
-                        self._adopt(f"{below}/{name}")
-            paths = list(self._tails)
+                    for below in _subagents(path):
+                        self._adopt(below)
+            return list(self._tails.values())
+        found = []
         for path in paths:
             tail = self._tails.get(path)
             if tail is None and path.endswith(".jsonl") and path.startswith(self._home + "/"):
                 tail = self._adopt(path)
             if tail is not None:
-                yield from self.lines(tail)
-
-    def lines(self, tail: Tail) -> Iterator[tuple[Tail, Line]]:
-        """The lines that were added to one."""
-        for data in tail.read():
-            line = read_line(data, parent=tail.parent)
-            if line is not None and (not line.at or line.at >= tail.since):
-                yield tail, line
+                found.append(tail)
+        return found
 
     def forget_others(self) -> None:
         """There are other teams now: looks at every unknown transcript again."""
@@ -177,13 +237,17 @@ class Tails:
         self._folders[key] = folder
         return folder
 
-    def _adopt(self, path: str) -> Tail | None:
-        """Follows a member's transcript from when its team began; None if it is none, or is followed already."""
+    def _adopt(self, path: str, *, is_new: bool = True) -> Tail | None:
+        """Follows a member's transcript, what `is_new` from when its team began; None if it is none, or is followed
+        already."""
         if path in self._tails:
             return None
         tail = self._below(path) if Path(path).parent.name == "subagents" else self._alone(path)
-        if tail is not None:
-            self._tails[path] = tail
+        if tail is None:
+            return None
+        self._tails[path] = tail
+        tail.callers = self._callers
+        if is_new:
             roster = self._diff.team(tail.home, tail.team).roster
             if roster is not None and roster.created_ns:
                 tail.begin(roster.created_ns - EARLIER_NS)
@@ -205,25 +269,28 @@ class Tails:
         if team is None and is_member and string(meta, "teamName"):
             team = self._diff.team(self._home, string(meta, "teamName"))
             team.session_id = team.session_id or session_id
+        whose = self._tails.get(str(Path(path).parent.parent) + ".jsonl")
+        if team is None and whose is not None and meta:
+            return self._subagent(path, whose.team, whose.member, meta)
         if team is None or not meta:
             return None
+        if is_member:
+            return Tail(path=path, home=self._home, team=team.name, member=name)
         lead = team.roster.lead if team.roster else None
-        return Tail(
-            path=path,
-            home=self._home,
-            team=team.name,
-            member=name if is_member else lead.name if lead else LEAD,
-            is_member=is_member,
-            parent=None if is_member else string(meta, "toolUseId") or string(meta, "description") or "subagent",
-        )
+        return self._subagent(path, team.name, lead.name if lead else LEAD, meta)
+
+    def _subagent(self, path: str, team: str, member: str, meta: Object) -> Tail:
+        call_id = string(meta, "toolUseId") or string(meta, "description") or "subagent"
+        return Tail(path=path, home=self._home, team=team, member=member, is_member=False, parent=call_id)
 
     def _team_of(self, session_id: str) -> Team | None:
         teams = [team for team in self._diff.teams.values() if team.home == self._home]
         return next((team for team in teams if team.session_id == session_id), None)
 
     def _alone(self, path: str) -> Tail | None:
-        team = self._team_of(Path(path).stem)
-        if team is not None:
+        session_id = Path(path).stem
+        team = self._team_of(session_id) or self._diff.teams.get((self._home, f"session-{session_id[:8]}"))
+        if team is not None and team.session_id in ("", session_id):
             lead = team.roster.lead if team.roster else None
             return Tail(path=path, home=self._home, team=team.name, member=lead.name if lead else LEAD)
         if self._others.get(path, -1) >= SNIFF:
@@ -249,18 +316,27 @@ class Tails:
 def _transcripts(home: str, since_ns: int) -> Iterator[str]:
     """The sessions' transcripts that were written to since."""
     for folder in disk.names(projects(home)):
-        yield from _recent(f"{projects(home)}/{folder}", since_ns)
+        for path, written_ns in _written(f"{projects(home)}/{folder}"):
+            if written_ns >= since_ns:
+                yield path
+
+
+def _subagents(path: str) -> list[str]:
+    """The transcripts of the subagents, in-process members among them, of a session."""
+    folder = f"{path.removesuffix('.jsonl')}/subagents"
+    return [f"{folder}/{name}" for name in disk.names(folder) if name.endswith(".jsonl")]
 
 
 def _is_spawn(record: Object) -> bool:
     return string(record, "status") == "teammate_spawned" and bool(string(record, "team_name"))
 
 
-def _recent(folder: str, since_ns: int) -> Iterator[str]:
+def _written(folder: str) -> Iterator[tuple[str, int]]:
+    """The transcripts of a folder, and when each was written to last."""
     for entry in disk.entries(folder):
         try:
-            if entry.name.endswith(".jsonl") and entry.stat().st_mtime_ns >= since_ns:
-                yield entry.path
+            if entry.name.endswith(".jsonl"):
+                yield entry.path, entry.stat().st_mtime_ns
         except OSError:
             continue
 

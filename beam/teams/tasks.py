@@ -48,6 +48,7 @@ class Tasks:
         self._from_files: set[str] = set()
         self._since_ns: dict[str, int] = {}
         self._created: set[str] = set()
+        self._owners: dict[str, str] = {}  # as records have it
         self.known: dict[str, Task] = {}
         self.baseline_ns = 0
 
@@ -68,6 +69,11 @@ class Tasks:
         """What a record of a call proves."""
         if change.task_id not in self._from_files and not self.baseline_ns:
             return self._follow(change)
+        if change.owner is not None:
+            before = self._owners.get(change.task_id)
+            self._owners[change.task_id] = change.owner
+            if change.owner == before:  # given to whom it was given before: the call says so, and nothing changed
+                change = msgspec.structs.replace(change, owner=None)
         known = self.known.get(change.task_id)
         if change.at_ns < self.baseline_ns + 3_000_000_000 and self._is_there(change, known):
             return []
@@ -123,6 +129,7 @@ class Tasks:
             wanted.append((all_events.TaskDeleted, "deleted"))
         elif change.status == PENDING:
             wanted.append((all_events.TaskReopened, "reopened"))
+        task = msgspec.structs.replace(task, owner=change.owner or task.owner)
         told = [self._once_told(cls, word, task, change.at_ns, change.source, change.by) for cls, word in wanted]
         return [event for event in told if event is not None]
 
@@ -135,6 +142,7 @@ class Tasks:
             return []
         self.known[new.id] = new
         found: list[Event | None] = []
+        is_past = old is None and source == "files" and not self.baseline_ns
 
         def say(cls: type[Event], word: str, **fields: Any) -> None:
             found.append(self._once_told(cls, word, new, at_ns, source, by, **fields))
@@ -153,6 +161,8 @@ class Tasks:
             if fields and is_whole:
                 say(all_events.TaskChanged, f"changed/{','.join(fields)}", fields=fields, blocked_by=new.blocked_by)
         lost_owner = old.owner is not None and new.owner is None
+        if lost_owner:
+            self._owners.pop(new.id, None)
         if new.status != old.status:
             self._since_ns[new.id] = at_ns
             if new.status == PENDING or old.status == COMPLETED:
@@ -165,9 +175,11 @@ class Tasks:
             say(all_events.TaskStarted, "started")
         elif new.status != old.status and new.status == COMPLETED:
             say(all_events.TaskCompleted, "completed")
-            found += self._unblocked(new.id, at_ns, source)
+            found += [] if is_past else self._unblocked(new.id, at_ns, source)
         elif new.status != old.status and new.status != PENDING:
             say(all_events.TaskChanged, f"changed/{new.status}", fields=("status",), blocked_by=new.blocked_by)
+        if is_past:  # a file that was there has the time of its last change alone
+            del found[:-1]
         return [event for event in found if event is not None]
 
     def _differences(self, old: Task, new: Task) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from beam.agents.claude.history import Line
 from beam.clock import rfc3339
 from beam.events import Event
 from beam.home import state_dir, user_home
@@ -23,7 +24,7 @@ from beam.teams.diff import STARTING_NS, Diff, Team
 from beam.teams.disk import Place, Seen
 from beam.teams.order import Order
 from beam.teams.spool import Spool
-from beam.teams.tails import Tails
+from beam.teams.tails import Tail, Tails, lines
 
 RETRY_NS = (40_000_000, 160_000_000, 1_000_000_000)
 LIVENESS_NS = 1_000_000_000
@@ -54,7 +55,8 @@ def spool_dir(environ: Mapping[str, str]) -> Path:
 
 class Teams:
     """The teams of these homes. `poll` gives what happened since the last time, and never waits; `wake` is set when it
-    is worth asking. Events of before `since_ns` (default: now) are left out. `spool` is the directory of hook calls.
+    is worth asking. Events of before `since_ns` (default: now) are left out; `with_gone`: those of teams that are gone
+    are in, too. `spool` is the directory of hook calls.
 
     Changes of .jsonl files below `also` set `wake`, too: then one thread waits for everything that a watcher shows.
     """
@@ -66,6 +68,7 @@ class Teams:
         spool: Path | None = None,
         also: Sequence[Path] = (),
         since_ns: int | None = None,
+        with_gone: bool = False,
         poll_only: bool = False,
         wake: threading.Event | None = None,
         now: Callable[[], int] = time.time_ns,
@@ -75,6 +78,7 @@ class Teams:
         self.diff = Diff()
         self._now = now
         self._since_ns = since_ns
+        self._with_gone = with_gone
         self._since = "~" if since_ns is None else rfc3339(since_ns)
         self._is_begun = False
         self._began_ns = now()
@@ -127,6 +131,10 @@ class Teams:
         """What is known now and was held back a moment for the sake of order."""
         return self._order.all()
 
+    def ends(self, team: Team) -> list[tuple[str, Line]]:
+        """(member, line): the last that the transcripts of the team's members have, in order."""
+        return [(tail.member, line) for tail, line in lines(self._tails[team.home].ends(team))]
+
     def wait(self, timeout: float) -> None:
         """Waits until `poll` is worth calling, at most that many seconds."""
         if self._order.is_holding:
@@ -153,12 +161,15 @@ class Teams:
 
     def _follow(self) -> None:
         """The transcripts that are there: what they say since the time asked for, in the order of their times."""
-        read = []
+        found: list[Tail] = []
         for tails in self._tails.values():
-            for tail in tails.find(since_ns=self._since_ns, is_new=False):
-                if self._since_ns is not None:
-                    read += list(tails.lines(tail))
-        for tail, line in sorted(read, key=lambda one: one[1].at):
+            found += tails.find(since_ns=self._since_ns, is_new=False)
+            if self._since_ns is not None and self._with_gone:
+                found += tails.gone(self._since_ns)
+        self._tell(found if self._since_ns is not None else [])
+
+    def _tell(self, changed: Iterable[Tail]) -> None:
+        for tail, line in lines(changed):
             team = self.diff.team(tail.home, tail.team)
             self._push(self.diff.line(team, tail.member, line, is_member=tail.is_member))
 
@@ -235,10 +246,7 @@ class Teams:
         if not files:
             return
         for home, tails in self._tails.items():
-            mine = [path for path in files if path == "*" or path.startswith(home + "/")]
-            for tail, line in sorted(tails.changed(mine), key=lambda one: one[1].at):
-                team = self.diff.team(tail.home, tail.team)
-                self._push(self.diff.line(team, tail.member, line, is_member=tail.is_member))
+            self._tell(tails.changed([path for path in files if path == "*" or path.startswith(home + "/")]))
 
     def _hooks(self, now_ns: int) -> None:
         """Calls of hooks. One that came before its team was seen waits a little for it."""
@@ -256,6 +264,9 @@ class Teams:
     def _liveness(self, now_ns: int) -> None:
         self._push(find_leads(self.diff, now_ns, every=self._is_session_new))
         self._is_session_new = False
+        for team in list(self.diff.teams.values()):  # its configuration went, and some time later all of it
+            if team.config_gone_ns and team.roster is not None and not Path(team.home, "teams", team.name).is_dir():
+                self._push(self.diff.team_gone(team.home, team.name, now_ns))
         hot: dict[str, set[str]] = {home: set() for home in self.homes}
         for team in self.diff.teams.values():
             if team.roster is not None and team.is_live:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,12 @@ def again(path: Path, now_ns: int = NOW) -> Cursor:
     return Cursor(path, now_ns=now_ns)
 
 
+def put(cursor: Cursor, *told: Event) -> None:
+    """Prints them into a pipe, as it were."""
+    cursor.before(told, io.StringIO(), lines=True)
+    cursor.after()
+
+
 def test_a_new_cursor_begins_now_and_an_old_one_a_little_before_it_stopped(tmp_path: Path) -> None:
     cursor = again(tmp_path / "c.json")
     assert cursor.since == ""
@@ -34,8 +41,7 @@ def test_a_new_cursor_begins_now_and_an_old_one_a_little_before_it_stopped(tmp_p
 def test_what_was_printed_is_not_printed_again_even_if_another_source_gives_it_another_time(tmp_path: Path) -> None:
     cursor = again(tmp_path / "c.json")
     assert cursor.passes(started(NOW))
-    cursor.printed(started(NOW))
-    cursor.save()
+    put(cursor, started(NOW))
     for late in (0, SAME_NS):
         assert not again(tmp_path / "c.json").passes(started(NOW + late))
     assert again(tmp_path / "c.json").passes(started(NOW + SAME_NS + S))
@@ -46,8 +52,7 @@ def test_the_same_happening_twice_is_printed_twice(tmp_path: Path) -> None:
     cursor = again(tmp_path / "c.json")
     for at_ns in (NOW, NOW + S):
         assert cursor.passes(started(at_ns))
-        cursor.printed(started(at_ns))
-    cursor.save()
+        put(cursor, started(at_ns))
     cursor = again(tmp_path / "c.json")
     assert [cursor.passes(started(NOW + n * S)) for n in range(3)] == [False, False, True]
 
@@ -55,13 +60,11 @@ def test_the_same_happening_twice_is_printed_twice(tmp_path: Path) -> None:
 def test_what_was_skipped_once_is_skipped_by_the_next_one_too(tmp_path: Path) -> None:
     cursor = again(tmp_path / "c.json")
     cursor.passes(started(NOW))
-    cursor.printed(started(NOW))
-    cursor.save()
+    put(cursor, started(NOW))
     for _ in range(3):
         cursor = again(tmp_path / "c.json")
         assert not cursor.passes(started(NOW))
-        cursor.printed(Text(text="x", ts=rfc3339(NOW + S), agent="a", seq=3))
-        cursor.save()
+        put(cursor, Text(text="x", ts=rfc3339(NOW + S), agent="a", seq=3))
 
 
 def test_mail_is_known_by_what_it_says_whatever_its_id(tmp_path: Path) -> None:
@@ -71,18 +74,51 @@ def test_mail_is_known_by_what_it_says_whatever_its_id(tmp_path: Path) -> None:
         )
 
     cursor = again(tmp_path / "c.json")
-    cursor.printed(mail("uuid"))
-    cursor.save()
+    put(cursor, mail("uuid"))
     assert not again(tmp_path / "c.json").passes(mail("~digest"))
 
 
 def test_events_of_a_journal_are_known_by_their_number(tmp_path: Path) -> None:
     cursor = again(tmp_path / "c.json")
-    cursor.printed(Text(text="x", ts=rfc3339(NOW), agent="a", seq=3))
-    cursor.save()
+    put(cursor, Text(text="x", ts=rfc3339(NOW), agent="a", seq=3))
     cursor = again(tmp_path / "c.json")
     assert not cursor.passes(Text(text="x", ts=rfc3339(NOW), agent="a", seq=3))
     assert cursor.passes(Text(text="x", ts=rfc3339(NOW), agent="a", seq=4))
+
+
+def test_of_a_write_into_a_file_that_was_killed_only_what_arrived_is_known(tmp_path: Path) -> None:
+    found = [started(NOW, str(number)) for number in range(4)]
+    for arrived, known in (("", 0), ("one\ntwo\n", 2), ("one\ntwo\nthr", 2), ("one\ntwo\nthree\nfour\n", 4)):
+        path, output = tmp_path / f"{known}{len(arrived)}.json", tmp_path / f"{known}{len(arrived)}.out"
+        with output.open("w") as file:
+            file.write("before\n")
+            file.flush()
+            cursor = again(path)
+            cursor.before(found, file, lines=True)
+            file.write(arrived)
+        cursor = again(path)
+        assert [cursor.passes(event) for event in found] == [number >= known for number in range(4)]
+        assert output.read_text() == "before\n" + arrived + ("\n" if arrived.endswith("thr") else "")
+
+
+def test_of_a_write_into_a_pipe_that_was_killed_nothing_is_known_and_it_comes_again(tmp_path: Path) -> None:
+    cursor = again(tmp_path / "c.json")
+    put(cursor, started(NOW))
+    cursor.before([started(NOW, "2")], io.StringIO(), lines=True)
+    cursor = again(tmp_path / "c.json")
+    assert [cursor.passes(started(NOW, task)) for task in "12"] == [False, True]
+
+
+def test_half_a_line_of_a_cursor_is_no_damage(tmp_path: Path) -> None:
+    cursor = again(tmp_path / "c.json")
+    put(cursor, started(NOW))
+    with (tmp_path / "c.json").open("ab") as file:
+        file.write(b'{"out": [')
+    cursor = again(tmp_path / "c.json")
+    assert not cursor.passes(started(NOW))
+    put(cursor, started(NOW, "2"))
+    cursor = again(tmp_path / "c.json")
+    assert [cursor.passes(started(NOW, task)) for task in "12"] == [False, False]
 
 
 def test_a_damaged_cursor_and_a_bad_name_are_said(tmp_path: Path) -> None:

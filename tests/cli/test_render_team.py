@@ -9,8 +9,10 @@ import pytest
 
 from beam import events
 from beam.cli.render.stream import Stream
-from beam.cli.render.team import ASCII, say
+from beam.cli.render.team import ASCII, mail, say
 from beam.events import Event
+from beam.outcome import Usage
+from beam.teams.board import MailLine
 
 OF_TEAM = [cls for tag, cls in events.types().items() if tag.partition(".")[0] in ("team", "member", "task", "mail")]
 FIELDS: dict[str, Any] = {
@@ -30,6 +32,8 @@ FIELDS: dict[str, Any] = {
     "prompt": "\x9b31m",
     "reason": "\x1b[2J",
     "waited_s": 90.0,
+    "usage": Usage(input_tokens=1),
+    "unpriced": ("\x1b[2Jmodel",),
 }
 
 
@@ -51,6 +55,24 @@ def test_every_event_of_a_team_is_one_line_in_which_no_escape_sequence_works(cls
 def test_plain_marks_are_ascii(cls: type[Event]) -> None:
     said = say(made(cls))
     assert said is not None and said[0].translate(ASCII).isascii()
+
+
+def test_mail_of_the_teams_own_protocol_is_said_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = {
+        "task_assignment": '{"taskId": "1", "subject": "Write parser", "type": "task_assignment"}',
+        "idle_notification": '{"idleReason": "available", "summary": "[to bob] ready"}',
+        "shutdown_approved": '{"type": "shutdown_approved"}',
+        "message": '{"reason": "x"}',
+    }
+    at = "2026-11-21T22:30:14.000000Z"
+    head = {"team": "t", "mail_id": "m", "at": at, "sender": "a", "to": "b", "summary": "", "state": "sent"}
+    mail([MailLine(**head, kind=kind, text=text, thread="a · b") for kind, text in texts.items()], by_thread=False)
+    assert [line.partition(" (sent) ")[2] for line in capsys.readouterr().out.splitlines()] == [
+        "[task_assignment] #1 Write parser",
+        "[idle_notification] [to bob] ready",
+        "[shutdown_approved] ",
+        '{"reason": "x"}',
+    ]
 
 
 def test_protocol_mail_and_quick_deliveries_are_not_for_people() -> None:

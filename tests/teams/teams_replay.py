@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from beam.events import Event
 from beam.process import tree
 from beam.teams.watch import Teams
 
+_TIME = re.compile(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|(?<="joinedAt": )\d{13}|(?<="createdAt": )\d{13}')
 RECORDINGS = Path(__file__).parent.parent / "recordings" / "claude-teams" / "2.1.197"
 ALL = ("i1", "p1", "e1", "in-process", "tmux")
 WITH_TRANSCRIPTS = ("in-process", "tmux")
@@ -34,6 +36,7 @@ class Proved:
     started: Counter[tuple[str, str]] = field(default_factory=Counter)
     deleted: Counter[tuple[str, str]] = field(default_factory=Counter)
     claims: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    spawned: set[str] = field(default_factory=set)  # who a hook saw made
 
 
 def lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -90,17 +93,22 @@ def proved(name: str) -> Proved:
     for _, payload in hooks(name):
         if payload.get("tool_name") == "SendMessage" and "msg_id" in payload.get("tool_response", ()):
             found.sent.add(payload["tool_response"]["msg_id"])
+        if payload.get("tool_name") == "Agent" and payload["hook_event_name"] == "PostToolUse":
+            found.spawned |= {payload["tool_response"]["name"]} if "team_name" in payload["tool_response"] else set()
     assert found.sent <= set(found.mails)
     return found
 
 
 @dataclass
 class Scratch:
-    """A home that a recording is replayed into, and who watches it."""
+    """A home that a recording is replayed into, and who watches it. `is_now`: its times are moved to those of the
+    replay, as if it happened."""
 
     base: Path
     name: str
+    is_now: bool = False
     seen: list[Event] = field(default_factory=list)
+    moved: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.home = self.base / "claude"
@@ -138,12 +146,12 @@ class Scratch:
                 time.sleep(min(at - last, pause) / speed)
             last = at
             if version is not None and not (skip and version["path"].startswith(skip)):
-                self.do(version)
+                self.do(version, at)
             elif payload is not None and with_hooks:
                 self.call(payload, at)
 
-    def do(self, version: dict[str, Any]) -> None:
-        name, op, content = version["path"], version["op"], self.here(version["content"])
+    def do(self, version: dict[str, Any], at: float) -> None:
+        name, op, content = version["path"], version["op"], self.here(version["content"], at)
         if name.startswith("sessions/"):
             name = f"sessions/{os.getpid()}.json"
         path = self.home / name
@@ -183,17 +191,29 @@ class Scratch:
         (self.home / "sessions" / f"{session_id}.json").write_text(json.dumps(line))
         (self.home / "sessions" / f"{os.getpid()}.json").write_text(json.dumps(line))
 
-    def here(self, content: str | None) -> str:
+    def here(self, content: str | None, at: float) -> str:
         text = (content or "").replace(f"/lab/runs/{self.name}/home/.claude", str(self.home))
+        if self.is_now:
+            text = _TIME.sub(lambda match: self.move(match[0], at), text)
         if '"procStart"' in text:
             text = re.sub(r'"pid":\d+', f'"pid":{os.getpid()}', text)
             text = re.sub(r'"procStart":"\d+"', f'"procStart":"{tree.start_ticks(os.getpid())}"', text)
         return text
 
     def call(self, payload: dict[str, Any], at: float) -> None:
-        text = json.dumps({"at_ns": int(at * 1e9), "payload": payload})
+        text = json.dumps({"at_ns": time.time_ns() if self.is_now else int(at * 1e9), "payload": payload})
         with (self.spool / "2026-11-21.jsonl").open("a") as file:
-            file.write(self.here(text) + "\n")
+            file.write(self.here(text, at) + "\n")
+
+    def move(self, when: str, at: float) -> str:
+        """A time of the recording as it is in this replay, whose present is `at`; the same whenever it comes again."""
+        if when not in self.moved:
+            if when.isdigit():
+                self.moved[when] = str(int(when) + int((time.time() - at) * 1000))
+            else:
+                then = datetime.fromisoformat(when) + timedelta(seconds=time.time() - at)
+                self.moved[when] = then.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return self.moved[when]
 
 
 def drain(teams: Teams, seen: list[Event], quiet: float = 0.3) -> None:

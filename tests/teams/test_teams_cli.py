@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import subprocess
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from beam.process import tree
-from tests.support.cli import Cli, eventually
+from tests.support.cli import BEAM, Cli, eventually
 from tests.teams.teams_replay import Scratch, proved
 
 pytestmark = pytest.mark.acceptance
@@ -104,6 +106,16 @@ def test_hooks_are_put_into_the_settings_and_taken_out(beam: Cli) -> None:
     assert list((beam.base / "home/.local/state/beam/hooks").iterdir())
 
 
+def test_a_hook_is_a_veto_only_where_it_is_told_to_be(beam: Cli) -> None:
+    call = '{"hook_event_name": "TaskCompleted", "task_id": "1"}'
+    assert (beam("team", "hook", stdin=call).code, beam("team", "hook", stdin="nonsense").code) == (0, 0)
+    no = beam("team", "hook", "--veto", "run the tests first", stdin=call)
+    assert (no.code, no.out, no.err) == (2, "", "run the tests first\n")
+    (spool,) = (beam.base / "home/.local/state/beam/hooks").iterdir()
+    assert len(spool.read_text().splitlines()) == 2
+    assert beam("team", "hook", "--install", "--veto", "x").code == 2
+
+
 def test_a_watcher_started_again_with_its_cursor_goes_on_without_gap_or_repeat(beam: Cli, tmp_path: Path) -> None:
     home = tmp_path / "claude"
     session = {"pid": os.getpid(), "procStart": str(tree.start_ticks(os.getpid())), "sessionId": "sid"}
@@ -176,3 +188,85 @@ def test_all_is_of_every_root_that_was_used(beam: Cli, tmp_path: Path) -> None:
     shown = beam("watch", "--all", "--now", "--type", "message.queued").out
     assert "shop/scripted ← human: one" in shown and "bank/scripted ← human: two" in shown
     assert beam("watch", "--all", "scripted").code == 2
+
+
+def test_an_event_of_a_team_that_is_gone_is_printed_whole_and_told_since(beam: Cli, tmp_path: Path) -> None:
+    recording = Scratch(tmp_path / "team", "in-process", is_now=True)
+    end = next(
+        at for at, one, _ in recording.steps() if one and one["op"] == "delete" and one["path"].startswith("sessions/")
+    )
+    recording.replay(None, until=end - 0.001)
+    home = ("--claude-home", str(recording.home))
+    before = beam("watch", "--now", *home).out.splitlines()
+    shutil.rmtree(recording.home / "teams")
+    cut = [line.split()[-1] for line in before if "… (" in line or line.split()[-2].endswith("…")]
+    assert cut
+    for event_id in cut:
+        assert beam("watch", "--event", event_id, *home).code == 0, event_id
+    sent = beam("watch", "--since", "1h", "--json", "--now", "--type", "mail.sent", *home).lines
+    assert len(sent) == len(proved("in-process").mails)
+    assert {event["agent"] for event in sent} >= {"alice@session-2a65d3be", "team-lead@session-2a65d3be"}
+
+
+def test_throw_away_sessions_have_names_of_their_own_and_log_says_where_they_are(beam: Cli) -> None:
+    for text in ("one", "two"):
+        assert beam("send", "scripted", "--once", text).code == 0
+    assert beam("send", "scripted", "three").code == 0
+    queued = beam("watch", "--now", "--json", "--type", "message.queued").lines
+    lanes = {event["text"]: event.get("lane") for event in queued}
+    assert lanes["three"] is None and len({lanes["one"], lanes["two"], None}) == 3
+    assert all(event["message_id"].endswith(event["lane"]) for event in queued if "lane" in event)
+    shown = beam("watch", "--now", "--type", "message.queued").out.splitlines()
+    assert {line.split()[1] for line in shown} == {
+        "scripted",
+        f"scripted:{lanes['one']}",
+        f"scripted:{lanes['two']}",
+    }
+    alone = beam("log", "scripted")
+    assert "one" not in alone.out and "beam log scripted --once" in alone.err
+    every = beam("log", "scripted", "--once")
+    assert f"scripted:{lanes['one']}" in every.out and "three" in every.out and "--once" not in every.err
+    assert {event.get("lane") for event in beam("log", "scripted", "--once", "--json").lines} == {None, *lanes.values()}
+
+
+def test_who_begins_to_watch_is_told_who_does_what_and_who_is_stuck(beam: Cli, tmp_path: Path) -> None:
+    home = tmp_path / "claude"
+    for folder in ("sessions", "teams/session-1/inboxes", "tasks/session-1", "projects/-p/sid/subagents"):
+        (home / folder).mkdir(parents=True)
+    session = {"pid": os.getpid(), "procStart": str(tree.start_ticks(os.getpid())), "sessionId": "sid"}
+    (home / "sessions" / "1.json").write_text(json.dumps(session))
+    long_ago = int((time.time() - 3600) * 1000)
+    members = [
+        {"name": name, "agentId": f"{name}@session-1", "joinedAt": long_ago, "cwd": "/p", "color": "green"}
+        for name in ("team-lead", "amy", "bob")
+    ]
+    config = {"name": "session-1", "createdAt": long_ago, "leadSessionId": "sid", "members": members}
+    (home / "teams/session-1/config.json").write_text(json.dumps(config))
+    at = datetime.fromtimestamp(time.time() - 600, UTC).isoformat(timespec="milliseconds")
+    asks = {"type": "permission_request", "request_id": "r", "tool_name": "Bash", "description": "rm -rf build"}
+    mail = [{"from": "bob", "msg_id": "m", "timestamp": at, "text": json.dumps(asks)}]
+    (home / "teams/session-1/inboxes/team-lead.json").write_text(json.dumps(mail))
+    (home / "tasks/session-1/1.json").write_text(
+        json.dumps({"id": "1", "subject": "Build", "status": "in_progress", "owner": "amy"})
+    )
+    call = {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "make test"}}
+    for name, content, stop in (("amy", [call], "tool_use"), ("bob", [{"type": "text", "text": "I ask"}], "end_turn")):
+        path = home / f"projects/-p/sid/subagents/agent-a{name}-1.jsonl"
+        message = {"id": name, "stop_reason": stop, "content": content}
+        path.write_text(json.dumps({"type": "assistant", "timestamp": at, "message": message}) + "\n")
+        meta = {"name": name, "taskKind": "in_process_teammate", "teamName": "session-1"}
+        path.with_suffix("").with_suffix(".meta.json").write_text(json.dumps(meta))
+    output = tmp_path / "output"
+    with output.open("wb") as file:
+        argv = [*BEAM, "watch", "--claude-home", str(home)]
+        process = subprocess.Popen(argv, cwd=beam.project, env=beam.env, stdout=file, stderr=subprocess.DEVNULL)
+    try:
+        eventually(lambda: output.read_text().count("\n") >= 5, 30)
+        told = output.read_text()
+        assert "3 members, " in told and "tasks: 1 in progress" in told
+        assert "amy@1       ▶ works for 10m: Bash make test" in told
+        assert "bob@1       ■ idle for 10m: I ask" in told
+        assert "bob@1       ? waits for team-lead 10m already: an answer: permission (Bash) rm -rf build" in told
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(20)

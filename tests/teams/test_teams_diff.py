@@ -8,6 +8,7 @@ from typing import Any
 from beam import events
 from beam.agents.claude.history import Line, read
 from beam.events import Event
+from beam.outcome import Usage
 from beam.teams import model
 from beam.teams.diff import CONFIG_GONE_NS, Diff
 from beam.teams.model import HookCall, Mail, Member, Roster, Session, Task
@@ -131,6 +132,17 @@ def test_a_tasks_life_is_told_step_by_step() -> None:
     assert step(subject="t", status="deleted") == ["task.deleted"]
 
 
+def test_of_a_task_that_was_there_only_its_last_change_has_a_time() -> None:
+    diff = Diff()
+    for number, fields in enumerate(({}, {"owner": "bob"}, {"owner": "bob", "status": "in_progress"})):
+        found = diff.task(H, T, Task(id=str(number), subject="s", **fields), 3 * S)  # type: ignore[arg-type]
+        assert tags(found) == [("task.created", "task.claimed", "task.started")[number]]
+    done = Task(id="9", subject="s", owner="bob", status="completed")
+    assert tags(diff.task(H, T, done, 3 * S)) == ["task.completed"]
+    diff.begin(4 * S)
+    assert tags(diff.task(H, T, Task(id="10", subject="s", owner="bob"), 5 * S)) == ["task.created", "task.claimed"]
+
+
 def test_states_that_nobody_saw_are_merged_into_what_came_of_them() -> None:
     diff = started(BOB)
     done = Task(id="1", owner="bob", status="completed")
@@ -175,6 +187,77 @@ def test_a_change_that_no_file_showed_is_told_by_its_record() -> None:
     assert diff.hook(H, update(1, "in_progress")) == []
 
 
+def test_what_is_older_than_the_state_that_is_known_changes_nothing() -> None:
+    diff = started(Member(name="bob", agent_id="bob@x", joined_ns=2 * S, backend="tmux", active=True))
+    idle = Member(name="bob", agent_id="bob@x", joined_ns=2 * S, backend="tmux", active=False)
+    assert tags(diff.config(H, T, roster(idle), 9 * S)) == ["member.idle"]
+    members = diff.teams[H, T].members
+    assert members.working("bob", 8 * S, "transcript", "a line that was written late") == []
+    assert tags(members.working("bob", 10 * S, "transcript", "another turn")) == ["member.working"]
+
+
+def test_the_end_of_a_turn_tells_what_it_used_and_which_model_has_no_price() -> None:
+    diff = started(BOB)
+    team = diff.teams[H, T]
+
+    def said(model: str, number: int) -> list[Event]:
+        usage = {"input_tokens": 1000, "output_tokens": 20, "cache_read_input_tokens": 10}
+        message = {"id": f"r{number}", "model": model, "usage": usage, "stop_reason": "end_turn", "content": []}
+        value = {"type": "assistant", "timestamp": "2026-11-21T00:00:00.000Z", "message": message}
+        line = read(json.dumps(value).encode())
+        assert line is not None
+        return [event for event in diff.line(team, "bob", line) if isinstance(event, events.MemberUsed)]
+
+    (used,) = said("claude-haiku-4-5", 1)
+    assert isinstance(used, events.MemberUsed) and (used.agent, used.unpriced) == (f"bob@{T}", ())
+    assert used.usage == Usage(input_tokens=1010, output_tokens=20, cached_tokens=10)
+    assert used.cost_usd is not None and round(used.cost_usd, 6) == 0.001101
+    (unknown,) = said("claude-next", 2)
+    assert isinstance(unknown, events.MemberUsed)
+    assert (unknown.cost_usd, unknown.unpriced) == (None, ("claude-next",))
+
+
+def test_a_claim_that_no_file_showed_names_its_owner() -> None:
+    diff = started(BOB)
+    diff.task(H, T, Task(id="1", subject="s"), 3 * S)
+    response = {"success": True, "taskId": "1", "updatedFields": ["owner"]}
+    given = {"taskId": "1", "owner": "bob"}
+    claimed = hook("PostToolUse", tool="TaskUpdate", call_id="c1", input=given, response=response)
+    (event,) = diff.hook(H, claimed) or []
+    assert isinstance(event, events.TaskClaimed) and event.owner == "bob"
+
+
+def test_a_task_given_to_whom_it_was_given_before_is_no_second_claim() -> None:
+    diff = started(BOB)
+    diff.task(H, T, Task(id="1", subject="s"), 3 * S)
+    diff.task(H, T, Task(id="1", subject="s", owner="bob"), 4 * S)
+    response = {"success": True, "taskId": "1", "updatedFields": ["owner"]}
+    calls = [
+        hook(
+            "PostToolUse", tool="TaskUpdate", call_id=f"c{n}", input={"taskId": "1", "owner": "bob"}, response=response
+        )
+        for n in range(3)
+    ]
+    assert [diff.hook(H, call) for call in calls[:2]] == [[], []]
+    assert tags(diff.task(H, T, Task(id="1", subject="s"), 5 * S)) == ["task.reopened"]
+    (claimed,) = diff.hook(H, calls[2]) or []
+    assert isinstance(claimed, events.TaskClaimed)
+    assert diff.task(H, T, Task(id="1", subject="s", owner="bob"), 6 * S) == []
+
+
+def test_a_member_of_a_team_that_no_file_showed_joined_as_the_call_that_made_it_says() -> None:
+    diff = started()
+    response = {"status": "teammate_spawned", "name": "eve", "team_name": "session-2"}
+    made = hook("PostToolUse", tool="Agent", call_id="c1", session_id="other", response=response)
+    assert diff.hook(H, made) is None
+    (event,) = diff.hook(H, made, may_guess=True) or []
+    assert isinstance(event, events.MemberJoined) and (event.team, event.member) == ("session-2", "eve")
+
+
+def hook(event: str, **given: Any) -> HookCall:
+    return HookCall(**{"at_ns": 9 * S, "event": event, "session_id": "sid", **given})
+
+
 def test_a_send_that_reached_no_inbox_is_lost_and_says_why() -> None:
     diff = started(BOB)
     routing = {"sender": "team-lead", "target": "@bob", "content": "hi"}
@@ -194,6 +277,13 @@ def test_a_permission_that_a_hook_saw_asked_is_answered_when_the_tool_runs() -> 
     assert tags(diff.hook(H, call("PostToolUseFailure", tool="Bash", member="bob", agent_id="abob")) or []) == [
         "member.answered"
     ]
+
+
+def test_a_lead_that_goes_on_after_its_team_ended_says_nothing_of_that_team() -> None:
+    diff = started(BOB)
+    diff.team_gone(H, T, 5 * S)
+    response = {"task": {"id": "1", "subject": "after resume"}}
+    assert diff.hook(H, hook("PostToolUse", tool="TaskCreate", call_id="c1", response=response)) is None
 
 
 def test_a_hook_of_no_known_team_belongs_to_nobody_yet() -> None:

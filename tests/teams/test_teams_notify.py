@@ -54,3 +54,28 @@ def test_a_wait_is_ended_from_another_thread_and_a_closed_one_takes_it(tmp_path:
 
 def test_a_directory_that_is_not_there_is_left_out(tmp_path: Path) -> None:
     Notify([str(tmp_path / "none")]).close()
+
+
+def test_a_file_is_told_when_it_is_closed_and_where_files_grow_while_it_is_written(tmp_path: Path) -> None:
+    small, grown = tmp_path / "small", tmp_path / "grown"
+    small.mkdir()
+    grown.mkdir()
+    notify = Notify([str(small)], grown=[str(grown)])
+    with (small / "a").open("w") as one, (grown / "b").open("w") as other:
+        for file in (one, other):
+            file.write("half")
+            file.flush()
+        assert notify.wait(2000) == ([str(grown / "b")], False)
+    assert sorted(notify.wait(2000)[0] + notify.wait(50)[0]) == [str(grown / "b"), str(small / "a")]
+    notify.close()
+
+
+def test_locks_are_neither_told_nor_watched(tmp_path: Path) -> None:
+    (tmp_path / "old.json.lock").mkdir()
+    notify = Notify([str(tmp_path)])
+    (tmp_path / "a.json.lock").mkdir()
+    (tmp_path / "a.json.lock" / "x").write_text("x")
+    (tmp_path / "old.json.lock" / "x").write_text("x")
+    (tmp_path / "b.json").write_text("x")
+    assert notify.wait(2000) == ([str(tmp_path / "b.json")], False)
+    notify.close()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from beam.teams import tails
 from beam.teams.diff import Diff
 from beam.teams.model import Member, Roster
-from beam.teams.tails import Tail, Tails
+from beam.teams.tails import Tail, Tails, lines
 
 S = 1_000_000_000
 
@@ -48,6 +49,48 @@ def test_a_long_transcript_is_read_back_to_the_time_asked_for(tmp_path: Path) ->
     assert len(one.read()) == 3500
 
 
+def read_bytes() -> int:
+    """How much this process has read so far."""
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
+def test_of_gigabytes_little_is_read_to_find_where_to_begin(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    with path.open("wb") as file:
+        file.truncate(4_000_000_000)
+        file.seek(0, 2)
+        file.write(b"\n" + b"".join(line(second) for second in range(3500)))
+    one = tail(path)
+    before = read_bytes()
+    one.begin(1_795_219_200 * S + 3400 * S)
+    assert read_bytes() - before < 4 * tails.CHUNK
+    assert one.read()[-1] == line(3499)[:-1]
+    one.begin(1_795_219_200 * S + 9999 * S)
+    assert one.read()[-1:] == [line(3499)[:-1]]  # it was written to after that time, whatever its lines say
+
+
+def test_what_was_not_written_since_the_time_asked_for_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(line(1))
+    os.utime(path, ns=(S, S))
+    one = tail(path)
+    one.begin(2 * S)
+    assert one.read() == []
+    one.begin(S)
+    assert one.read() == [line(1)[:-1]]
+
+
+def test_a_line_longer_than_a_piece_is_whole_and_half_of_it_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    long = line(1, text="x" * 3 * tails.PIECE)
+    path.write_bytes(long + line(2))
+    one = tail(path)
+    assert [*one.read(), *one.read()] == [long[:-1], line(2)[:-1]]
+    late = tail(path)
+    late.offset, late.skips = 100, True
+    assert [*late.read(), *late.read()] == [line(2)[:-1]]
+
+
 def test_a_transcript_belongs_to_its_team_by_session_by_place_or_by_what_it_says(tmp_path: Path) -> None:
     folder = tmp_path / "projects" / "-p"
     (folder / "sid" / "subagents").mkdir(parents=True)
@@ -55,6 +98,9 @@ def test_a_transcript_belongs_to_its_team_by_session_by_place_or_by_what_it_says
     (folder / "own.jsonl").write_bytes(b'{"type":"mode"}\n' + line(2, teamName="t", agentName="erry"))
     (folder / "other.jsonl").write_bytes(line(3))
     below = folder / "sid" / "subagents"
+    (folder / "own" / "subagents").mkdir(parents=True)
+    (folder / "own" / "subagents" / "agent-a3.jsonl").write_bytes(line(5))
+    (folder / "own" / "subagents" / "agent-a3.meta.json").write_text(json.dumps({"toolUseId": "call-3"}))
     for name, meta in (
         ("agent-abob-1", {"name": "bob", "taskKind": "in_process_teammate", "teamName": "t"}),
         ("agent-a2", {"agentType": "general-purpose", "toolUseId": "call-1"}),
@@ -71,4 +117,29 @@ def test_a_transcript_belongs_to_its_team_by_session_by_place_or_by_what_it_says
         ("own", "erry", True, None),
         ("agent-abob-1", "bob", True, None),
         ("agent-a2", "team-lead", False, "call-1"),
+        ("agent-a3", "erry", False, "call-3"),
     }
+
+
+def test_a_subagent_is_of_the_member_whose_call_started_it(tmp_path: Path) -> None:
+    folder = tmp_path / "projects" / "-p" / "sid" / "subagents"
+    folder.mkdir(parents=True)
+    call = {"type": "tool_use", "id": "call-1", "name": "Agent", "input": {}}
+    for name, meta, content in (
+        ("agent-abob-1", {"name": "bob", "taskKind": "in_process_teammate", "teamName": "t"}, [call]),
+        ("agent-a2", {"agentType": "general-purpose", "toolUseId": "call-1"}, []),
+    ):
+        said = {
+            "type": "assistant",
+            "timestamp": f"2026-11-21T00:00:0{len(meta)}.000Z",
+            "message": {"content": content},
+        }
+        (folder / f"{name}.jsonl").write_text(json.dumps(said) + "\n")
+        (folder / f"{name}.meta.json").write_text(json.dumps(meta))
+    (folder / "agent-a2.jsonl").write_bytes(line(50))
+    diff = Diff()
+    diff.config(
+        str(tmp_path), "t", Roster(name="t", session_id="sid", members=(Member(name="team-lead", cwd="/p"),)), S
+    )
+    found = list(lines(Tails(str(tmp_path), diff, began_ns=0).find(since_ns=0, is_new=False)))
+    assert [(tail.member, tail.is_member) for tail, _ in found] == [("bob", True), ("bob", False)]

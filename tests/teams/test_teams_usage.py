@@ -7,17 +7,18 @@ import json
 from beam.agents.claude.history import Line, read
 from beam.outcome import Usage as Tokens
 from beam.teams import prices
-from beam.teams.usage import Usage
+from beam.teams.usage import Turns, Usage
 
 
-def line(reply: str, model: str, output: int) -> Line:
+def line(reply: str, model: str, output: int, stop: str | None = None) -> Line:
     usage = {
         "input_tokens": 104,
         "output_tokens": output,
         "cache_read_input_tokens": 10,
         "cache_creation_input_tokens": 0,
     }
-    found = read(json.dumps({"type": "assistant", "message": {"id": reply, "model": model, "usage": usage}}).encode())
+    message = {"id": reply, "model": model, "usage": usage, "stop_reason": stop}
+    found = read(json.dumps({"type": "assistant", "message": message}).encode())
     assert found is not None and found.usage == Tokens(input_tokens=114, output_tokens=output, cached_tokens=10)
     return found
 
@@ -39,3 +40,19 @@ def test_a_model_without_a_price_has_no_cost() -> None:
     usage = Usage()
     usage.add("bob", line("r", "claude-next-9", 1))
     assert usage.used()[0].cost_usd is None
+
+
+def test_a_turns_figures_come_with_the_line_that_ends_it_and_each_reply_counts_once() -> None:
+    turns = Turns()
+    assert turns.add("bob", line("r1", "claude-opus-4-8", 1), is_member=True) == {}
+    assert turns.add("bob", line("r1", "claude-opus-4-8", 20, "tool_use"), is_member=True) == {}
+    assert turns.add("eve", line("r2", "claude-opus-4-8", 5), is_member=True) == {}
+    assert turns.add("bob", line("r3", "claude-haiku-4-5", 7, "end_turn"), is_member=False) == {}
+    assert turns.add("bob", line("r4", "claude-opus-4-8", 3, "end_turn"), is_member=True) == {
+        "claude-opus-4-8": prices.Tokens(fresh=208, output=23, cache_read=20),
+        "claude-haiku-4-5": prices.Tokens(fresh=104, output=7, cache_read=10),
+    }
+    assert turns.add("bob", line("r4", "claude-opus-4-8", 3, "end_turn"), is_member=True) == {}
+    assert turns.add("bob", line("r4", "claude-opus-4-8", 9, "end_turn"), is_member=True) == {
+        "claude-opus-4-8": prices.Tokens(output=6)
+    }

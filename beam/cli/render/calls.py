@@ -96,6 +96,12 @@ def what(call: ToolCalled) -> str:
     return f"{call.name} {_told(bytes(call.input))}".rstrip()
 
 
+def brief(doing: str) -> str:
+    """The same of a call as `beam team show --json` has it: its tool and its input."""
+    name, _, given = doing.partition(" ")
+    return f"{name} {_told(given.encode())}".rstrip() if given.startswith("{") else doing
+
+
 def _told(data: bytes) -> str:
     try:
         value = msgspec.json.decode(data)

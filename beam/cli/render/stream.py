@@ -6,7 +6,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import msgspec
 from msgspec import Struct
@@ -14,11 +14,14 @@ from msgspec.structs import replace
 
 from beam import durations, events
 from beam.cli.context import is_colourful, is_terminal
-from beam.cli.render import calls, team
+from beam.cli.render import asks, calls, team
 from beam.cli.render.calls import Calls
 from beam.cli.render.text import ascii_only, cells, cut, flat, safe_json, visible, write
 from beam.errors import NotFoundError
 from beam.events import AnyEvent
+
+if TYPE_CHECKING:
+    from beam.teams.board import TeamShown
 
 _COLOURS = (36, 33, 35, 32, 34, 96, 93, 95)
 _WIDTH_IN_A_PIPE = 200
@@ -38,27 +41,36 @@ class Said(Struct, frozen=True):
 
 
 class Line(Struct, frozen=True):
-    """An event to be printed. `root` is where its journal is, where several roots are shown; else null."""
+    """An event to be printed. `root` is where its journal is, where several roots are shown; else null. `lane` is the
+    throw-away session that it is of, if any."""
 
     event: AnyEvent
     root: Path | None = None
+    lane: str | None = None
 
     @property
     def told(self) -> AnyEvent:
         """The event under a name that no agent of another root has."""
-        return self.event if self.root is None else replace(self.event, agent=f"{self.root}/{self.event.agent}")
+        return self._as(f"{self.root}/")
 
     @property
     def shown(self) -> AnyEvent:
-        """The event under a name for people: `folder/agent`."""
-        if self.root is None:
+        """The event under a name for people: `folder/agent`, and `agent:lane` for a throw-away session."""
+        return self._as(f"{self.root.parent.name}/" if self.root is not None else "")
+
+    def _as(self, folder: str) -> AnyEvent:
+        lane = f":{self.lane}" if self.lane is not None else ""
+        if self.root is None and not lane:
             return self.event
-        return replace(self.event, agent=f"{self.root.parent.name}/{self.event.agent}")
+        return replace(self.event, agent=f"{folder if self.root is not None else ''}{self.event.agent}{lane}")
 
     def encoded(self) -> bytes:
-        """The event's JSON, with its `root` if it has one."""
+        """The event's JSON, with its `root` and its `lane` if it has them."""
         data = events.encode(self.event)
-        return data if self.root is None else data[:-1] + b',"root":' + msgspec.json.encode(str(self.root)) + b"}"
+        for name, value in (("root", self.root), ("lane", self.lane)):
+            if value is not None:
+                data = data[:-1] + b',"%s":%s}' % (name.encode(), msgspec.json.encode(str(value)))
+        return data
 
 
 class Stream:
@@ -73,6 +85,8 @@ class Stream:
         self._colourful = is_colourful(stream) and not plain
         self._colours: dict[str, int] = {}
         self._calls = Calls()
+        self._used: dict[tuple[str, str], events.MemberUsed] = {}
+        self._told_used: events.MemberUsed | None = None
         self._silent: set[str] = set()
         self._threads: dict[str, int] = {}
         self._working: dict[str, str] = {}
@@ -82,11 +96,26 @@ class Stream:
         """Prints events that came together, their names in one column."""
         if not self._json:
             self._widen(line.shown for line in batch)
+            told = [line.event for line in batch if isinstance(line.event, events.MemberUsed)]
+            self._used = {(event.agent, event.ts): event for event in told}
         for line in batch:
             if self._json:
                 write(self._stream, safe_json(line.encoded().decode(), self._stream) + "\n")
             else:
                 self.event(line.shown)
+
+    def standing(self, shown: TeamShown, now: str) -> None:
+        """Prints how a team stands at that time (RFC 3339): who does what, who is stuck."""
+        for member in shown.members:
+            if member.colour in team.COLOURS:
+                self._colours[f"{member.member}@{shown.team.team}"] = team.COLOURS[member.colour]
+        lines = [
+            (events.Notice(text=text, ts=now, agent=f"{who}@{shown.team.team}"), mark)
+            for who, mark, text in team.standing(shown)
+        ]
+        self._widen(event for event, _ in lines)
+        for event, mark in lines:
+            self._print(event, Said(mark, event.text))
 
     def find(self, batch: Sequence[Line], event_id: str) -> int:
         """Prints the event with that id whole; the exit code. Raises NotFoundError."""
@@ -186,7 +215,12 @@ class Stream:
             case events.MemberIdle():
                 seconds = calls.seconds_between(self._working.pop(event.agent, ""), event.ts)
                 said = team.say(event)
-                return said and Said(*said, f"{durations.show(seconds)}" if seconds is not None else "")
+                return said and Said(*said, durations.show(seconds) if seconds is not None else "")
+            case events.Text() if (used := self._used.pop((event.agent, event.ts), None)) is not None:
+                self._told_used = used
+                return Said("│", event.text, team.used(used))
+            case events.MemberUsed() if event is self._told_used:
+                return None
             case events.MailSent(kind="message"):
                 said = team.say(event)
                 return said and Said(said[0] + self._thread(" ".join(sorted((event.sender, event.to)))), said[1])
@@ -210,7 +244,10 @@ class Stream:
                 number = self._thread(event.thread) if event.thread and event.sender != "human" else ""
                 return ("←" if event.kind != "reply" else "↩") + number, f"{event.sender}: {event.text}"
             case events.SessionStarted():
-                return "·", f"new session {event.session_id[:8]}" + (f" ({event.model})" if event.model else "")
+                copy = f", a copy of {event.forked_from[:8]}" if event.forked_from else ""
+                return "·", f"new session {event.session_id[:8]}{copy}" + (f" ({event.model})" if event.model else "")
+            case events.SessionForked():
+                return "·", f"begins in a copy of session {event.session_id} of {event.of}"
             case events.SessionLost():
                 return "!", f"session {event.session_id} is gone: {event.reason}"
             case events.SessionArchived():
@@ -246,9 +283,13 @@ class Stream:
                 figures = f" {event.attempt}/{event.of}" if event.attempt is not None else ""
                 return "…", f"{event.state}{figures} {event.class_ or ''} {event.detail}".rstrip()
             case events.PermissionAsked():
-                return "?", f"asks for {event.tool} {bytes(event.input).decode()} [{event.ask_id}]"
+                about = asks.what(event.description, bytes(event.input))
+                return "?", f"asks for {event.tool}: {about} [{event.ask_id}]"
             case events.PermissionDecided():
-                return "·", f"{event.decision} by {event.by} [{event.ask_id}]"
+                word = "allowed" if event.decision == "allow" else "denied"
+                return "·", f"{word} by {event.by}{f': {event.why}' if event.why else ''} [{event.ask_id}]"
+            case events.PermissionCancelled():
+                return "·", f"asks no more: {event.why} [{event.ask_id}]"
             case events.TurnFinished():
                 return self._finished(event)
             case events.TurnClosed(reply="queued"):
@@ -291,11 +332,18 @@ def _cut(text: str, width: int, fit: Callable[[str], str]) -> str:
 
 def short_id(event: AnyEvent) -> str:
     """Five characters that name an event, the same whenever and from whichever source it is told."""
-    import base64
-    import hashlib
-
+    if isinstance(event, events.MailSent):
+        key = f"mail/{event.agent}/{event.to}/{event.text}"  # its id is not known to all who know of it
+        return _five(key)
     key = "" if event.seq else _MOMENT.sub("", getattr(event, "key", ""))
     if not key:
         tag = str(event.__struct_config__.tag)
         key = f"{tag}/{event.agent}/{event.ts}/{event.seq}/{getattr(event, 'call_id', '')}"
-    return base64.b32encode(hashlib.sha256(key.encode()).digest())[:5].decode().lower()
+    return _five(key)
+
+
+def _five(key: str) -> str:
+    import base64
+    import hashlib
+
+    return base64.b32encode(hashlib.sha256(key.encode("utf-8", "replace")).digest())[:5].decode().lower()

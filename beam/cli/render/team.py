@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from beam import durations, events
 from beam.cli.context import is_terminal
+from beam.cli.render.calls import brief
 from beam.cli.render.tables import ago, columns
 from beam.cli.render.text import one_line, safe, write
 from beam.events import AnyEvent
@@ -61,8 +64,27 @@ def _member(member: MemberLine) -> tuple[str, ...]:
         f"{member.tokens:,}" if member.tokens else "",
         cost,
         str(member.unread) if member.unread else "",
-        member.doing,
+        brief(member.doing) if member.state != "idle" else "",
     )
+
+
+def standing(shown: TeamShown) -> Iterator[tuple[str, str, str]]:
+    """Who does what in a team and who is stuck, a line each: (who, mark, words)."""
+    line = shown.team
+    counts = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in sorted(line.tasks.items()))
+    yield "", "●", f"{line.members} members, {line.working} at work; tasks: {counts or 'none'}; in {line.cwd}"
+    for member in shown.members:
+        since = f" for {ago(member.since)}" if member.since else ""
+        if member.state == "idle":
+            yield member.member, "■", f"idle{since}: {member.last_words}".rstrip(": ")
+        else:
+            word = f"works{since}" if member.state else "nothing was seen of it yet"
+            yield member.member, "▶", f"{word}: {brief(member.doing)}".rstrip(": ")
+    for wait in shown.waits:
+        who = "" if wait.who.startswith("#") else wait.who
+        subject = f"{wait.who} " if wait.who.startswith("#") else ""
+        on = f"for {wait.on} " if wait.on else ""
+        yield who, "?", f"{subject}waits {on}{ago(wait.since)} already: {wait.what}"
 
 
 def tasks(lines: Sequence[TaskLine]) -> None:
@@ -85,9 +107,24 @@ def mail(lines: Sequence[MailLine], *, by_thread: bool) -> None:
             thread = line.thread
             write(sys.stdout, safe(f"{gap}{thread}\n", sys.stdout))
         kind = "" if line.kind == "message" else f"[{line.kind}] "
-        text = line.summary if line.kind != "message" and line.summary else line.text
+        text = line.text if line.kind == "message" else line.summary or _frame(line.text)
         head = f"{line.at[11:19]} {line.sender} → {line.to} ({line.state}) "
         write(sys.stdout, safe(f"{'  ' if by_thread else ''}{head}{kind}{one_line(text, 400)}\n", sys.stdout))
+
+
+_TELLING = ("subject", "summary", "reason", "planContent", "description", "feedback", "message", "idleReason")
+
+
+def _frame(text: str) -> str:
+    """What a message of the team's own protocol says, for people."""
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.MsgspecError:
+        return text
+    if not isinstance(value, dict):
+        return text
+    said = next((value[key] for key in _TELLING if isinstance(value.get(key), str) and value[key]), "")
+    return f"#{value['taskId']} {said}" if isinstance(value.get("taskId"), str) else said
 
 
 def waits(lines: Sequence[Wait]) -> None:
@@ -113,6 +150,14 @@ COLOURS = {
 }
 
 
+def used(event: events.MemberUsed) -> str:
+    """What a turn used and cost: `3.4k tokens, $0.0123`. A model without a price is named."""
+    tokens = (event.usage.input_tokens or 0) + (event.usage.output_tokens or 0)
+    size, unit = next(((size, unit) for size, unit in ((1_000_000, "M"), (1_000, "k")) if tokens >= size), (0, ""))
+    cost = f"${event.cost_usd:.4f}" if event.cost_usd is not None else f"no price for {', '.join(event.unpriced)}"
+    return f"{tokens / size:.1f}{unit} tokens, {cost}" if size else f"{tokens} tokens, {cost}"
+
+
 def is_told_otherwise(event: events.ToolCalled) -> bool:
     """Whether a member's call is one that a mail or task event tells."""
     return "@" in event.agent and event.name in _TOLD_OTHERWISE
@@ -135,6 +180,8 @@ def say(event: AnyEvent) -> tuple[str, str] | None:
         case events.MemberIdle():
             reason = "" if event.reason == "available" else f" ({event.reason}) {event.failure}"
             return "■", f"idle{reason} {event.summary}".rstrip()
+        case events.MemberUsed():
+            return "·", f"used {used(event)}"
         case events.MemberLeft():
             return "-", f"left: {event.reason}" if event.reason else "left"
         case events.MemberOrphaned():
@@ -173,8 +220,10 @@ def _task(event: AnyEvent) -> tuple[str, str] | None:
         case events.TaskUnblocked():
             return "☐", f"#{event.task_id} can begin, #{event.blocker} is done: {event.subject}"
         case events.TaskChanged():
-            after = f" (after {' '.join(f'#{one}' for one in event.blocked_by)})" if "blockedBy" in event.fields else ""
-            return "☐", f"#{event.task_id} {', '.join(event.fields)} changed{after}: {event.subject}"
+            after = " ".join(f"#{one}" for one in event.blocked_by)
+            if event.fields == ("blockedBy",):
+                return "☐", f"#{event.task_id} comes after {after or 'nothing'}: {event.subject}"
+            return "☐", f"#{event.task_id} {', '.join(event.fields)} changed: {event.subject}"
     return None
 
 

@@ -13,7 +13,7 @@ from beam import events
 from beam.cli.render.stream import Line, Stream, short_id
 from beam.cli.render.text import cells
 from beam.errors import NotFoundError
-from beam.outcome import Status
+from beam.outcome import Status, Usage
 
 HEAD = {"seq": 1, "ts": "2026-01-02T03:04:05.000000Z", "agent": "a", "turn": 1, "message_id": "a-1"}
 
@@ -92,6 +92,24 @@ def test_a_turns_end_has_its_time_and_cost_and_a_members_idling_how_long_it_work
     stream.event(events.MemberWorking(team="t", member="a", agent="a@t", ts="2026-01-02T03:04:05.000000Z"))
     stream.event(events.MemberIdle(team="t", member="a", agent="a@t", ts="2026-01-02T03:04:08.000000Z"))
     assert out.getvalue().splitlines()[1].endswith("■ idle (3s)")
+
+
+def test_what_a_members_turn_used_is_told_with_its_last_words_or_alone() -> None:
+    def used(cost: float | None, tokens: int) -> events.AnyEvent:
+        usage = Usage(input_tokens=tokens, output_tokens=1)
+        unpriced = () if cost is not None else ("claude-next",)
+        fields = {"ts": "2026-01-02T03:04:05.000000Z", "agent": "a@t", "usage": usage, "cost_usd": cost}
+        return events.MemberUsed(team="t", member="a", unpriced=unpriced, **fields)  # type: ignore[arg-type]
+
+    said = events.Text(text="done", ts="2026-01-02T03:04:05.000000Z", agent="a@t")
+    out = io.StringIO()
+    stream = Stream(out, as_json=False)
+    stream.batch([Line(said), Line(used(0.25, 3400))])
+    stream.batch([Line(used(None, 99))])
+    assert out.getvalue().splitlines() == [
+        "03:04:05 a@t      │ done (3.4k tokens, $0.2500)",
+        "03:04:05 a@t      · used 100 tokens, no price for claude-next",
+    ]
 
 
 def test_an_event_is_found_by_its_id_and_printed_whole() -> None:
