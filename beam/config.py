@@ -118,7 +118,8 @@ class Config(Struct, frozen=True, kw_only=True):
         source = Source(places.get(origin.get("adapter", said_by), said_by))
         adapter = config_file.adapter_of(name, fields, self.adapters)
         if not adapter:
-            hint = f"write `adapter:` with one of {', '.join(self.adapters)}, or `command:` with a program"
+            some = ", ".join(self.adapters[:5]) + (", …" if len(self.adapters) > 5 else "")
+            hint = f"write `adapter:` with one of {some} (beam agent list --all), or `command:` with a program"
             raise source.error(("agents", name), "says no adapter", hint)
         config_file.check_adapter(name, {"adapter": adapter}, (name,), source=source, adapters=self.adapters)
         return {**fields, "adapter": adapter}
@@ -239,6 +240,8 @@ def wants_code(resolved: Resolved, *, vouched: Collection[str] = ()) -> str | No
         settings.script and not NAME.match(settings.script) and (who := says("script"))
     ):  # a bare name is a shipped script
         return f"{who} has {resolved.name} play {settings.script[:120]!r}"
+    if settings.screen and (who := says("screen")):
+        return f"{who} says which keys beam types into {resolved.name}"
     if settings.access == "full" and (who := says("access")):
         return f"{who} gives {resolved.name} full access"
     if settings.cwd and (who := says("cwd")) and not _is_inside(settings.cwd, resolved.base):

@@ -20,6 +20,7 @@ from beam.errors import ConfigError, DiskError, UsageError
 from beam.limits import Limits
 from beam.message import NAME
 from beam.policy import Policy
+from beam.profile import PATTERNS, Dialog, Profile, patterns_of
 from beam.settings import AgentSettings
 
 if TYPE_CHECKING:
@@ -28,10 +29,12 @@ if TYPE_CHECKING:
 Fields = Mapping[str, object]
 _KEYS = ("defaults", "agents", "limits", "policy", "allow_fs")
 _DURATIONS = frozenset(
-    {"timeout", "idle_timeout", "ask_timeout", "grace", "lease"}
+    {"timeout", "idle_timeout", "ask_timeout", "grace", "lease", "keep"}
     | {"backoff", "backoff_max", "circuit_window", "circuit_open"}
 )
-_MAY_BE_ZERO = frozenset({"ask_timeout", "grace", "hops", "retries", "known_ids_days", "jitter", "retry_unknown"})
+_MAY_BE_ZERO = frozenset(
+    {"ask_timeout", "grace", "keep", "hops", "retries", "known_ids_days", "jitter", "retry_unknown"}
+)
 _LARGEST_FILE = 1 << 20
 _MOST_NODES = 50_000
 _DEEPEST = 32
@@ -204,9 +207,49 @@ def _checked(key: str, value: object, type_: object, at: tuple[str, ...], source
                 at, f"{value} is out of range", "give a number above 0; leave the key out for the default"
             )
     _refuse_nul(checked, at, source)
+    if key == "screen":
+        return screen_fields(value, at, source)
     if key == "env" and isinstance(checked, dict) and any(not name or "=" in name for name in checked):
         raise source.error(at, "a variable's name is not empty and has no =")
     return checked
+
+
+def screen_fields(given: object, at: tuple[str, ...], source: Source) -> dict[str, object]:
+    """The checked fields of a profile; each pattern compiles, and can't keep beam busy."""
+    values = dict(_mapping(given, at, source))
+    given_dialogs = values.pop("dialogs", None)
+    if "name" in values:
+        raise source.error((*at, "name"), "a screen's name can't be set", "leave it out")
+    fields = _fields(values, Profile, at, source)
+    for name in fields:
+        _check_patterns(Profile, name, fields[name], (*at, name), source)
+    if given_dialogs is None:
+        return fields
+    if not isinstance(given_dialogs, list):
+        raise source.error((*at, "dialogs"), "expected a list of dialogs", "each has `name`, `match`, `allow`, `deny`")
+    dialogs = []
+    for number, item in enumerate(given_dialogs):
+        place = (*at, "dialogs", str(number))
+        dialog = _fields(item, Dialog, place, source)
+        for name in ("name", "match"):
+            if not dialog.get(name):
+                raise source.error(place, f"a dialog needs {name!r}")
+        for name in dialog:
+            _check_patterns(Dialog, name, dialog[name], (*place, name), source)
+        dialogs.append(dialog)
+    return {**fields, "dialogs": dialogs}
+
+
+def _check_patterns(kind: type[Struct], name: str, value: object, at: tuple[str, ...], source: Source) -> None:
+    from beam import patterns
+
+    for text in patterns_of(kind, name, value):
+        known = PATTERNS[kind][name]
+        wrong = patterns.problem(text, whole_screen=known.whole_screen)
+        if not wrong and known.group and text and patterns.groups(text) != 1:
+            wrong = "needs exactly one group ( ): what it is to find; (?: ) is none"
+        if wrong:
+            raise source.error(at, f"{text[:60]!r}: {wrong}", "see docs/terminals.md")
 
 
 def _choices(type_: object) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from beam.errors import CorruptError
-from beam.outcome import Class, Denial, Outcome, SessionNote, Status, Usage
+from beam.outcome import Class, Denial, Evidence, Outcome, SessionNote, Status, Usage
 
 VERSION = 1
 
@@ -93,8 +93,8 @@ class MessageRequeued(Event, frozen=True, kw_only=True, tag="message.requeued"):
 
 class MessageDead(Event, frozen=True, kw_only=True, tag="message.dead"):
     """The message was given up on and lies in `dead/`. `reason` is a word (dropped, expired, failed, unknown,
-    id_reused, corrupt, no_such_session, holder_died); `detail` says it in a sentence. `status` and `class` are its
-    outcome where no turn gave one; `tell`: an agent that counts on a reply is told so next."""
+    id_reused, corrupt, no_such_session, holder_died, hops, budget, gone); `detail` says it in a sentence. `status` and
+    `class` are its outcome where no turn gave one; `tell`: an agent that counts on a reply is told so next."""
 
     attempt: int = 1
     reason: str
@@ -132,7 +132,8 @@ class CircuitClosed(Event, frozen=True, kw_only=True, tag="circuit.closed"):
 
 
 class SessionStarted(_Native, frozen=True, kw_only=True, tag="session.started"):
-    """The agent CLI opened a new session; `session_id` is its own resume id."""
+    """The agent CLI opened a new session; `session_id` is its own resume id. `forked_from` is there where it is a
+    copy of that session."""
 
     session_id: str
     model: str | None = None
@@ -140,6 +141,7 @@ class SessionStarted(_Native, frozen=True, kw_only=True, tag="session.started"):
     access: str | None = None
     tools: tuple[str, ...] = ()
     version: str | None = None
+    forked_from: str | UnsetType = UNSET
 
 
 class SessionResumed(_Native, frozen=True, kw_only=True, tag="session.resumed"):
@@ -165,6 +167,16 @@ class SessionArchived(Event, frozen=True, kw_only=True, tag="session.archived"):
 
     session_id: str
     reason: str = ""
+    by: str | None = None
+
+
+class SessionForked(Event, frozen=True, kw_only=True, tag="session.forked"):
+    """The agent was made as a fork of the agent `of`: its first turn goes on in a copy of the session `session_id` of
+    that one's, as it is then, and leaves the session itself alone."""
+
+    session_id: str
+    of: str
+    adapter: str
     by: str | None = None
 
 
@@ -209,6 +221,7 @@ class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
     denials: tuple[Denial, ...] = ()
     structured: Raw | UnsetType = UNSET
     lossy: bool | UnsetType = UNSET
+    evidence: Evidence | None = None
     redacted: int = 0
 
 
@@ -228,7 +241,7 @@ class TurnClosed(Event, frozen=True, kw_only=True, tag="turn.closed"):
 
 class AgentStarted(Event, frozen=True, kw_only=True, tag="agent.started"):
     """The agent's process runs. `pid` is the agent's, `guard_pid` its guard's; `argv` has secrets and the prompt
-    blanked.
+    blanked. `since` is the turn that started it, where it was kept since then; null where it began with this turn.
     """
 
     pid: int
@@ -237,18 +250,27 @@ class AgentStarted(Event, frozen=True, kw_only=True, tag="agent.started"):
     guard_start_ticks: int
     argv: tuple[str, ...] = ()
     cwd: str = ""
+    since: int | None = None
+
+
+class AgentKept(Event, frozen=True, kw_only=True, tag="agent.kept"):
+    """The turn is over and the agent's process lives on, on its terminal, for the next one. Its `agent.exited` comes
+    later, and belongs to no turn if it ends between two."""
+
+    pid: int
 
 
 class AgentExited(Event, frozen=True, kw_only=True, tag="agent.exited"):
     """The agent's process and everything it started are gone. Exactly one of `code` and `signal` is set, or none where
     the guard was killed. `stopped_by`: beam's reason to end it, null where it ended by itself. `swept` counts processes
-    that the agent left behind and the guard ended."""
+    that the agent left behind and the guard ended. `pid` is the agent's; null where the CLI runs a process a turn."""
 
     code: int | None = None
     signal: str | None = None
     stopped_by: str | None = None
     stderr_tail: str = ""
     swept: int = 0
+    pid: int | None = None
 
 
 # -- what the agent says and does --------------------------------------------------------------------------------------
@@ -472,6 +494,16 @@ class MemberIdle(_OfTeam, frozen=True, kw_only=True, tag="member.idle"):
     task_id: str | None = None
 
 
+class MemberUsed(_OfTeam, frozen=True, kw_only=True, tag="member.used"):
+    """What the member's turn, which is at its end, used, its subagents' part included. `cost_usd` is null where a model
+    has no price here: `unpriced` names it."""
+
+    member: str
+    usage: Usage
+    cost_usd: float | None = None
+    unpriced: tuple[str, ...] = ()
+
+
 class MemberLeft(_OfTeam, frozen=True, kw_only=True, tag="member.left"):
     """The member is in the team no more."""
 
@@ -607,11 +639,13 @@ AnyEvent = (
     | SessionResumed
     | SessionLost
     | SessionArchived
+    | SessionForked
     | TurnStarted
     | PromptSent
     | TurnFinished
     | TurnClosed
     | AgentStarted
+    | AgentKept
     | AgentExited
     | TextDelta
     | Text
@@ -634,6 +668,7 @@ AnyEvent = (
     | MemberJoined
     | MemberWorking
     | MemberIdle
+    | MemberUsed
     | MemberLeft
     | MemberOrphaned
     | MemberAsked

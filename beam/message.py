@@ -15,7 +15,7 @@ from beam.errors import CorruptError, UsageError
 
 VERSION = 1
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
-_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,95}\Z")
+ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,95}\Z")
 _FILE = re.compile(r"(\d{20})-([a-z0-9][a-z0-9_-]{0,95})\.json\Z")
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: sorts like the number it writes
 
@@ -51,7 +51,8 @@ class Spent(Struct, frozen=True, kw_only=True):
 
 class Options(Struct, frozen=True, kw_only=True):
     """What the sender asks of the turn; null leaves it to the agent's settings. `timeout` is seconds; `schema` is the
-    JSON Schema itself, as text; `via` a face (exec, dialogue, terminal)."""
+    JSON Schema itself, as text; `via` a face (exec, dialogue, terminal). `require`: what may say that a turn on a
+    screen is over (structured: the agent's own word); left out: anything."""
 
     access: Access | None = None
     model: str | None = None
@@ -62,6 +63,7 @@ class Options(Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     max_turns: int | None = None
     budget_usd: float | None = None
+    require: Literal["structured"] | UnsetType = UNSET  # unset, it is not in the digest of older messages
 
 
 class Message(Struct, frozen=True, kw_only=True):
@@ -109,7 +111,7 @@ def decode(data: bytes) -> Message:
         raise CorruptError(f"not a message: {error}") from error
     if not NAME.match(message.to):
         raise CorruptError(f"not a message: `to` is not an agent's name: {message.to[:80]!r}")
-    if not _ID.match(message.id):
+    if not ID.match(message.id):
         raise CorruptError(f"not a message: bad id {message.id[:80]!r}")
     if message.attempt < 1 or message.revision < 0 or message.hops < 0:
         raise CorruptError("not a message: attempt counts from 1, revision and hops from 0")

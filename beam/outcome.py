@@ -104,6 +104,7 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SessionNote = Literal["new", "resumed", "lost"]
+Evidence = Literal["history", "osc", "title", "screen", "prompt"]
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +112,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     `turn` is null for a message that ended before any turn (dropped, expired). `reply` is what the agent said, never an
     error's text: that is `reason`. `exit_code` is beam's own. `redacted` counts secrets that were blanked in it.
-    `structured` is the JSON value that a schema asked for. Times are seconds.
+    `structured` is the JSON value that a schema asked for. `evidence` is what said that a turn on a screen was over:
+    the agent's transcript (`history`), what it told its terminal (`osc`), its `title`, its `screen`, or the `prompt`
+    that came back; null on other faces, and where nothing did. Times are seconds.
     """
 
     v: int = 1
@@ -134,4 +137,5 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     denials: tuple[Denial, ...] = ()
     structured: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     lossy: bool | msgspec.UnsetType = msgspec.UNSET
+    evidence: Evidence | None = None
     redacted: int = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -15,7 +15,9 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     `adapter` is a name of the registry. `executable` replaces the CLI's own name or path. `command`, `reply_path`,
     `session_path`, `cost_path`, `format` belong to `command` agents, `script` to `scripted`, `mailbox` and `lease` to
     mailboxes. A nested list in `command` is a group that is left out when a placeholder in it has no value. `cwd` is
-    relative to the folder that holds `.beam/`. `retries` caps the CLI's own API retries.
+    relative to the folder that holds `.beam/`. `retries` caps the CLI's own API retries. `keep` is how long a broker
+    keeps the agent's terminal between turns (0: not at all), `record` whether each turn on it is recorded,
+    `screen` what is different on it from what its adapter knows.
     """
 
     adapter: str = ""
@@ -39,4 +41,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     script: str | None = None
     mailbox: bool = False
     lease: float | None = None
+    keep: float | None = None
+    record: bool = False
+    screen: dict[str, Any] = {}
     description: str | None = None

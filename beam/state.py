@@ -28,7 +28,7 @@ QUEUED, CLAIMED, STARTED, SENT, FINISHED, CLOSED, DEAD = (
 )
 
 
-class Known(Struct, kw_only=True):
+class Known(Struct, kw_only=True, gc=False):
     """What the journal knows of a message. `phase` is the last durable step of its current `attempt`; `outcome_seq` is
     where its last outcome stands (turn.finished or message.dead), null before; `revision` counts edits; `deaths` counts
     holders that died before the prompt left; `at` is when it was last heard of."""
@@ -58,6 +58,14 @@ class Session(Struct, kw_only=True):
     carried: Usage | None = None
 
 
+class Fork(Struct, kw_only=True):
+    """The session that the agent's next session begins as a copy of; `of` is the agent that goes on in it itself."""
+
+    session_id: str
+    of: str
+    adapter: str
+
+
 class OpenTurn(Struct, kw_only=True):
     """The turn that is running, or was when its holder died. `processes` are those that the journal recorded;
     `cleared`: none of them is left, or a person said so."""
@@ -77,6 +85,18 @@ class OpenTurn(Struct, kw_only=True):
     processes: list[Owner] = []
     asks: dict[str, events.PermissionAsked] = {}
     tools: dict[str, str] = {}
+
+
+class Kept(Struct, kw_only=True):
+    """An agent's process that lives on between turns. `turn` is the one that started it, `turn_key` marks it and what
+    it started, `owner` keeps it, `at` is when it was kept first."""
+
+    pid: int
+    turn: int
+    turn_key: str
+    owner: Owner
+    processes: list[Owner] = []
+    at: str = ""
 
 
 class Sum(Struct, kw_only=True):
@@ -124,7 +144,9 @@ class State(Struct, kw_only=True):
     ts: str = ""
     turn: int = 0
     session: Session | None = None
+    fork: Fork | None = None
     open_turn: OpenTurn | None = None
+    kept: Kept | None = None
     blocked: str | None = None
     paused: bool = False
     failures: list[str] = []
@@ -232,6 +254,7 @@ def _session(state: State, event: events.SessionStarted | events.SessionResumed)
     adapter = state.open_turn.adapter if state.open_turn is not None else ""
     before = state.session
     same = before is not None and isinstance(event, events.SessionResumed)
+    state.fork = None
     state.session = Session(
         session_id=event.session_id,
         adapter=adapter or (before.adapter if before else ""),
@@ -254,6 +277,13 @@ def _session_gone(state: State, event: events.SessionLost | events.SessionArchiv
         state.archived = [*state.archived[-49:], event.session_id]
     if state.session is not None and state.session.session_id == event.session_id:
         state.session = None
+    if state.fork is not None and state.fork.session_id == event.session_id:
+        state.fork = None
+
+
+def _forked(state: State, event: events.SessionForked) -> None:
+    state.session = None
+    state.fork = Fork(session_id=event.session_id, of=event.of, adapter=event.adapter)
 
 
 def _turn_started(state: State, event: events.TurnStarted) -> None:
@@ -293,7 +323,22 @@ def _agent_started(state: State, event: events.AgentStarted) -> None:
             )
 
 
+def _agent_kept(state: State, event: events.AgentKept) -> None:
+    turn = state.open_turn
+    if turn is not None and (state.kept is None or state.kept.pid != event.pid):
+        state.kept = Kept(
+            pid=event.pid,
+            turn=turn.turn,
+            turn_key=turn.turn_key,
+            owner=turn.owner,
+            processes=list(turn.processes),
+            at=event.ts,
+        )
+
+
 def _agent_exited(state: State, event: events.AgentExited) -> None:
+    if state.kept is not None and state.kept.pid == event.pid:
+        state.kept = None
     if state.open_turn is not None:
         state.open_turn.processes.clear()
 
@@ -334,6 +379,7 @@ def _turn_finished(state: State, event: events.TurnFinished) -> None:
     )
     if state.open_turn is not None and state.open_turn.message_id == event.message_id:
         state.open_turn.finished = True
+        state.open_turn.asks = {}
 
 
 def _turn_closed(state: State, event: events.TurnClosed) -> None:
@@ -373,6 +419,7 @@ def _notice(state: State, event: events.Notice) -> None:
         state.blocked = event.text
     elif event.code == "unblocked":
         state.blocked = None
+        state.kept = None
         if state.open_turn is not None:
             state.open_turn.cleared = True
 
@@ -395,8 +442,10 @@ _STEPS: dict[type[events.Event], Callable[[State, Any], None]] = {
     events.SessionResumed: _session,
     events.SessionLost: _session_gone,
     events.SessionArchived: _session_gone,
+    events.SessionForked: _forked,
     events.TurnStarted: _turn_started,
     events.AgentStarted: _agent_started,
+    events.AgentKept: _agent_kept,
     events.AgentExited: _agent_exited,
     events.PromptSent: _prompt_sent,
     events.TurnFinished: _turn_finished,

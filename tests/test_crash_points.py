@@ -11,8 +11,9 @@ import time
 import pytest
 
 from beam.faults import POINTS
+from tests.support import asking
 from tests.support.cli import Cli
-from tests.support.crash import KILLED, Place
+from tests.support.crash import KILLED, Place, check_numbers
 
 pytestmark = pytest.mark.acceptance
 
@@ -37,13 +38,15 @@ REQUEUE = ("requeue.recorded", "requeue.moved")
 LEASE_OVER = ("offer.rewritten", "offer.recorded", "requeue.moved")
 CONTROL = ("control.published", "control.before", "retry.published", "control.done", "control.removed")
 EDIT = ("edit.rewritten",)
+ASKED = ("ask.recorded", "ask.shown")
+DECIDED = ("decision.recorded", "decision.shown")
 REPAIR = ("repair.ended", "repair.noted")
 SEGMENT = ("segment.written", "segment.renamed", "segment.published")
 
 
 def test_every_point_is_in_a_row_of_the_table() -> None:
     rows = (PUT_BEFORE, PUT_AFTER, NOT_SENT, SENT, FINISHED, ROUTED, CLOSED, GIVEN_UP, REQUEUE, LEASE_OVER)
-    covered = {point for row in (*rows, CONTROL, EDIT, REPAIR, SEGMENT) for point in row}
+    covered = {point for row in (*rows, CONTROL, EDIT, ASKED, DECIDED, REPAIR, SEGMENT) for point in row}
     assert covered == set(POINTS)
     assert len(set(POINTS)) == len(POINTS)
 
@@ -304,6 +307,33 @@ def test_an_edit_counts_even_if_who_asked_for_it_died(beam: Cli, point: str) -> 
     assert beam("recv", "box").out == "second\n"
     assert beam("reply", message_id, "yes").code == 0
     place.holds("box")
+
+
+@pytest.mark.parametrize("point", ASKED)
+def test_an_ask_whose_holder_died_is_cancelled_and_can_not_be_decided(beam: Cli, point: str) -> None:
+    asking.place(beam)
+    assert beam(*asking.SEND, "zz", env={"BEAM_CRASH_AT": point}).code == KILLED
+    (asked,) = [event for event in beam.journal("tui") if event["type"] == "permission.asked"]
+    assert beam("approve", asked["ask_id"]).code == 4
+    assert beam("wait", asked["message_id"]).code == 8
+    assert asking.kinds(beam) == ["asked", "cancelled"]
+    assert list((beam.root / "agents" / "tui" / "asks").iterdir()) == []
+    check_numbers(beam, "tui")
+
+
+@pytest.mark.parametrize("point", DECIDED)
+def test_a_decision_counts_once_whatever_happens_to_the_holder(beam: Cli, point: str) -> None:
+    asking.place(beam)
+    process = beam.start(*asking.SEND, "zz", env={"BEAM_CRASH_AT": point})
+    ask = asking.first_ask(beam)
+    decided = beam("approve", ask["id"])
+    assert process.communicate(timeout=30) is not None and process.returncode == -9
+    assert decided.code == 4, "the turn that asked is gone, and the decision is for no other"
+    assert beam("wait", ask["message_id"]).code == 8
+    assert asking.kinds(beam) == ["asked", "decided"]
+    assert list((beam.root / "agents" / "tui" / "asks").iterdir()) == []
+    assert list((beam.root / "agents" / "tui" / "control" / "new").iterdir()) == []
+    check_numbers(beam, "tui")
 
 
 @pytest.mark.parametrize("torn", [b'{"type":"text","seq":', b"\x00\x00\xff", b"{"])

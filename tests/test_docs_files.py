@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import asking
 from tests.support.cli import Cli, eventually
 from tests.support.markdown import rows
 
@@ -24,14 +25,19 @@ PLACEHOLDERS = {
     "pid": r"\d+",
     "key": r"[0-9a-f]{32}",
     "lane": r"[a-z0-9]+",
+    "cursor": r"[a-z0-9][a-z0-9_-]{0,63}",
+    "day": r"\d{4}-\d\d-\d\d",
+    "turn": r"\d+",
     "adapter": r"[a-z]+",
     "session": r"[A-Za-z0-9_-]+",
+    "thread": r"[a-z0-9][a-z0-9_-]*",
 }
 AGENTS = """
 agents:
   stuck: {adapter: scripted, script: stuck.yaml}
   failing: {command: ["false"]}
   fresh: {adapter: scripted}
+  shell: {adapter: bash, record: true}
 """
 
 
@@ -80,7 +86,8 @@ def test_every_file_of_real_runs_is_named_and_every_name_has_a_file(beam: Cli) -
         root.look()
         state.look()
 
-    beam.config(AGENTS)
+    asking.place(beam)
+    beam.config(AGENTS + (beam.project / "beam.yaml").read_text().partition("agents:\n")[2])
     (beam.project / "stuck.yaml").write_text("replies: [[{hang: true}]]\n")
     assert beam("trust").code == 0
     assert beam("agent", "add", "desk", "mailbox").code == 0
@@ -96,18 +103,28 @@ def test_every_file_of_real_runs_is_named_and_every_name_has_a_file(beam: Cli) -
     look()
     assert beam("reply", asked, "yes").code == 0
 
+    told = beam("send", "scripted", "tell the desk", "--from", "desk", "--no-wait").out.strip()
+    assert beam("wait", told).code == 0
+    assert beam("recv", "desk").code == 0
+
+    assert beam("send", "shell", "true").code == 0
     assert beam("send", "failing", "x").code == 1
     (dead,) = [line["id"] for line in beam("queue", "list", "failing", "--json").lines]
     assert beam("queue", "retry", dead).code == 0
     look()
 
     cut_short(beam, look)
+    asked_for(beam, look)
     assert beam("broker", "start").code == 0
     look()
     assert beam("broker", "stop").code == 0
     assert beam("send", "scripted", "five", "--no-wait", env={"BEAM_CRASH_AT": "put.written"}).code == 137
     look()
     assert beam("send", "fresh", "x", env={"BEAM_CRASH_AT": "segment.written"}).code == 137
+    look()
+
+    assert beam("watch", "--now", "--json", "--after", "mine", "--type", "none").code == 0
+    assert beam("team", "hook", stdin='{"hook_event_name": "Stop"}').code == 0
     look()
 
     root.check("root")
@@ -135,6 +152,15 @@ def cut_short(beam: Cli, look: Callable[[], None]) -> None:
         process.communicate()
     (other,) = [line["id"] for line in beam("queue", "list", "stuck", "--json").lines]
     assert beam("interrupt", other).code == 0
+
+
+def asked_for(beam: Cli, look: Callable[[], None]) -> None:
+    """A turn that waits for a decision."""
+    process, ask = asking.started(beam)
+    look()
+    assert beam("deny", ask["id"]).code == 0
+    process.communicate()
+    assert process.returncode == 0
 
 
 def test_the_page_says_where_the_root_and_the_settings_are(beam: Cli) -> None:

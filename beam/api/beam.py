@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,19 +12,23 @@ from typing import TYPE_CHECKING
 from beam import home as homes
 from beam.agents import registry
 from beam.api.both import Steps, coroutine_verb, waiting_verb
+from beam.api.caller import caller_now
 from beam.api.compose import HUMAN, caller_of, compose
 from beam.broker.world import World
 from beam.clock import Clock, SystemClock
 from beam.config import load
 from beam.errors import NotFoundError, UntrustedError, UsageError
 from beam.home import Place
-from beam.message import NAME, Message, Options, SessionContext
+from beam.message import NAME, Access, Message, Options, SessionContext
 
 if TYPE_CHECKING:
     from beam.api import look
+    from beam.api.asks import AskLine
+    from beam.api.attach import Attached
     from beam.api.broker import BrokerStatus
     from beam.api.doctor import Check
     from beam.api.gc import Collected
+    from beam.api.smoke import Smoked
     from beam.api.usage import UsageLine
     from beam.api.watch import Placed
     from beam.events import AnyEvent, Event
@@ -91,7 +95,7 @@ class Beam:
         if why is not None:
             raise UntrustedError(why, f"look at it, then: beam trust {world.base}", subject=str(world.base))
         find_executable(registry.adapter(resolved.settings.adapter), resolved.settings, self.environ, world.base)
-        caller = caller_of(self.environ)
+        caller = caller_now(self.environ)
         if options.once and key is not None:
             raise UsageError("--once and --key don't go together", "a throw-away session has no first outcome to give")
         return compose(
@@ -312,25 +316,47 @@ class Beam:
 
         return gc.collect(self.world, older_than=older_than, keep_bytes=keep_bytes, dead=dead, dry_run=dry_run)
 
-    def doctor(self) -> list[Check]:
-        """Checks of the root, its journals and its agents' CLIs."""
+    def doctor(self, *, all: bool = False) -> list[Check]:
+        """Checks of the root, its journals and its agents' CLIs; with `all` also of those never seen to run."""
         from beam.api.doctor import checks
 
-        return list(checks(self.world))
+        return list(checks(self.world, every=all))
+
+    def smoke(self, names: Sequence[str] = ()) -> Generator[Smoked, None, None]:
+        """A real turn of each installed CLI, or of those named, against a scripted model, in a scratch HOME: what each
+        did, as it ends. Raises NotFoundError for no such adapter, UnsupportedError for one without a model."""
+        from beam.api.smoke import smoke
+
+        return smoke(self.environ, names)
 
     def _existing(self, agent: str) -> Place:
         if agent not in self.home.agents():
             self.world.resolve(agent)
         return self.world.place(agent)
 
+    def attach(self, agent: str) -> Attached:
+        """One's end of the agent's terminal. Raises NotFoundError where it has none now, UnsupportedError where its
+        turn runs on another face."""
+        from beam.api.attach import attach
+
+        return attach(self.world, self._existing(agent))
+
+    def check_person(self, what: str) -> None:
+        """Raises UsageError where an agent calls: only a person does this. `what` says what, for the complaint."""
+        if caller_of(self.environ).is_agent:
+            raise UsageError(f"only a person {what}; this is a process of {self.me}", "use a shell of your own")
+
     # -- agents ----------------------------------------------------------------------------------------------------
 
     def agents(self, *, all: bool = False) -> list[look.AgentLine]:
-        """The agents that are declared or were used here; with `all`, every adapter too."""
+        """The agents that are declared or were used here; with `all`, every adapter too: those that can be used here
+        first, then those whose CLI is missing, then those that were never seen to run."""
         from beam.api import look
 
-        names = dict.fromkeys([*look.agent_names(self.world), *(registry.ADAPTERS if all else ())])
-        return [look.agent_line(self.world, name) for name in names]
+        declared = look.agent_names(self.world)
+        lines = [look.agent_line(self.world, name) for name in declared]
+        others = [look.agent_line(self.world, name) for name in registry.ADAPTERS if all and name not in declared]
+        return lines + sorted(others, key=lambda line: (line.face == "unverified", line.installed is None))
 
     def agent(self, name: str) -> look.AgentShown:
         """Everything about one agent."""
@@ -349,6 +375,13 @@ class Beam:
         from beam.api import manage
 
         return manage.change(self.world, name, changes)
+
+    def fork_agent(self, name: str, new: str) -> str:
+        """Declares an agent with the settings of `name` whose first turn goes on in a copy of that one's session. The
+        session's id. Raises NotFoundError (no session yet), UnsupportedError, UntrustedError, UsageError."""
+        from beam.api import manage
+
+        return manage.fork(self.world, name, new, by=self.me)
 
     def remove_agent(self, name: str, *, purge: bool = False) -> str:
         """Takes an agent's agent.json away; with `purge` its queue and journal too. What was done, in words."""
@@ -417,11 +450,57 @@ class Beam:
         """Ends the turn of exactly this message, or withdraws it."""
         return (yield from self._request("interrupt", message_id))
 
+    # -- decide ----------------------------------------------------------------------------------------------------
+
+    def asks(self, agents: Sequence[str] = ()) -> list[AskLine]:
+        """What these agents ask, or all, and nobody decided yet; oldest first."""
+        from beam.api import asks
+
+        return asks.open_asks(self.world, [self._existing(name).agent for name in agents] or None)
+
+    @waiting_verb
+    def approve(self, ask_id: str, *, always: bool = False) -> Steps[str]:
+        """Allows what that ask is about; `always`: and the like from now on, where the agent offers that.
+
+        Raises NotFoundError for one that is over, UnsupportedError for what the agent does not offer, UsageError inside
+        an agent's turn: an agent's rights are not for agents to widen.
+        """
+        from beam.api import asks
+
+        if self.is_agent:
+            raise UsageError(
+                f"{self.me} is an agent, and can't approve what another asks", "a person can: beam asks", subject=ask_id
+            )
+        return (yield from asks.decide(self.world, ask_id, "approve", by=self.me, always=always))
+
+    @waiting_verb
+    def deny(self, ask_id: str, *, message: str | None = None, stop: bool = False) -> Steps[str]:
+        """Denies what that ask is about. `message` is for the agent; `stop` ends its turn."""
+        from beam.api import asks
+
+        return (yield from asks.decide(self.world, ask_id, "deny", by=self.me, message=message, stop=stop))
+
+    def default_access(self, agent: str, via: str | None) -> Access | None:
+        """The access of a message from a person who sits at a terminal and says nothing of it: `ask`, where the face
+        that runs it can; null leaves it to the agent."""
+        from beam.turns.order import face_of
+
+        settings = self.world.resolve(agent).settings
+        if settings.access is not None or self.is_agent:
+            return None
+        adapter = registry.adapter(settings.adapter)
+        return "ask" if "ask" in adapter.card.faces[face_of(adapter, via)].access else None
+
     def _request(self, verb: Verb, message_id: str, text: str | None = None) -> Steps[str]:
         from beam.api.requests import request
 
         place, whole = self._find(message_id)
         return (yield from request(self.world, place, verb, whole, by=self.me, text=text))
+
+    @property
+    def is_agent(self) -> bool:
+        """Whether an agent calls, inside its turn."""
+        return caller_of(self.environ).is_agent
 
     @property
     def me(self) -> str:

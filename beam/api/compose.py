@@ -29,7 +29,8 @@ HUMAN = "human"
 class Caller(Struct, frozen=True, kw_only=True):
     """Who calls beam: a person, or an agent inside its turn (then from the variables that the turn gave it).
 
-    `chain` are the agents whose turns wait for what the caller does.
+    `chain` are the agents whose turns wait for what the caller does. `is_open`: its process lives longer than a turn,
+    and which turn it sends in is known to the agent's journal alone (`beam.api.caller`).
     """
 
     name: str = HUMAN
@@ -38,6 +39,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     chain: tuple[str, ...] = ()
     spent: Spent = Spent()
     root: str = ""
+    is_open: bool = False
 
     @property
     def is_agent(self) -> bool:
@@ -48,6 +50,9 @@ def caller_of(environ: Mapping[str, str]) -> Caller:
     """The caller, from BEAM_* variables. Damaged ones are errors: guessing would hide a ring."""
     if not environ.get("BEAM_AGENT"):
         return Caller()
+    if environ.get("BEAM_CALLER") == "journal":
+        name, root = check_name(environ["BEAM_AGENT"]), environ.get("BEAM_ROOT", "")
+        return Caller(name=name, hops=0, root=root, is_open=True)
     hops = environ.get("BEAM_HOPS", "0")
     if not hops.isdigit():
         raise UsageError(

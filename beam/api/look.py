@@ -23,6 +23,14 @@ from beam.store.journal import read_state
 from beam.store.queue import Entry, Queue
 
 
+class OpenAsk(Struct, frozen=True, kw_only=True):
+    """What a running turn waits for a decision on (`beam asks` says more); then it is denied (RFC 3339)."""
+
+    id: str
+    tool: str
+    expires: str | None = None
+
+
 class Running(Struct, frozen=True, kw_only=True):
     """The turn that runs now, until its reply is on its way. `alive`: whether its holder still lives (null: it is on
     another host). `processes` are the agent's, with its guard and all that it started, `rss_mb` their memory; null
@@ -38,6 +46,18 @@ class Running(Struct, frozen=True, kw_only=True):
     processes: int | None = None
     rss_mb: float | None = None
     lease_until: str | None = None
+    asks: tuple[OpenAsk, ...] = ()
+
+
+class KeptTerminal(Struct, frozen=True, kw_only=True):
+    """An agent's process that lives on between its turns. `turn` is the one that started it, `since` when it was kept
+    first; `processes` and `rss_mb` as in `Running`."""
+
+    pid: int
+    turn: int
+    since: str
+    processes: int | None = None
+    rss_mb: float | None = None
 
 
 class LastOutcome(Struct, frozen=True, kw_only=True):
@@ -72,6 +92,7 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
     circuit_until: str | None = None
     blocked: str | None = None
     error: str | None = None
+    kept: KeptTerminal | None = None
 
 
 class QueueItem(Struct, frozen=True, kw_only=True):
@@ -105,7 +126,7 @@ class AgentLine(Struct, frozen=True, kw_only=True):
 
 class AgentShown(Struct, frozen=True, kw_only=True):
     """`beam agent show`: every setting and who said it, what the adapter can do, where the agent stands. `environment`
-    says whose environment its turns run in."""
+    says whose environment its turns run in; `fork` which session its first one will be a copy of."""
 
     agent: str
     adapter: str
@@ -118,6 +139,7 @@ class AgentShown(Struct, frozen=True, kw_only=True):
     status: AgentStatus
     environment: str
     cwd: str
+    fork: str | None = None
 
 
 class Pending(Struct, frozen=True, kw_only=True):
@@ -272,6 +294,23 @@ def status_of(world: World, place: Place) -> AgentStatus:
         circuit_until=state.circuit_until,
         blocked=state.blocked,
         error=error,
+        kept=_kept(state),
+    )
+
+
+def _kept(state: State) -> KeptTerminal | None:
+    from beam.process import load
+
+    kept = state.kept
+    if kept is None:
+        return None
+    seen = load.of_trees(kept.processes)
+    return KeptTerminal(
+        pid=kept.pid,
+        turn=kept.turn,
+        since=kept.at,
+        processes=seen.processes if seen is not None else None,
+        rss_mb=round(seen.rss_bytes / 2**20, 1) if seen is not None else None,
     )
 
 
@@ -293,6 +332,7 @@ def _running(state: State) -> Running | None:
         processes=seen.processes if seen is not None else None,
         rss_mb=round(seen.rss_bytes / 2**20, 1) if seen is not None else None,
         lease_until=turn.lease_until,
+        asks=tuple(OpenAsk(id=ask.ask_id, tool=ask.tool, expires=ask.expires) for ask in turn.asks.values()),
     )
 
 
@@ -389,4 +429,13 @@ def agent_shown(world: World, name: str) -> AgentShown:
         status=status_of(world, world.place(name)),
         environment="that of the process that runs the turn, minus the deny list, plus env:",
         cwd=str((world.base / resolved.settings.cwd).resolve() if resolved.settings.cwd else world.base),
+        fork=_fork(world.place(name)),
     )
+
+
+def _fork(place: Place) -> str | None:
+    try:
+        fork = read_state(place.journal).fork
+    except CorruptError:
+        return None
+    return f"session {fork.session_id} of {fork.of}" if fork is not None else None

@@ -32,6 +32,8 @@ def request(
     *,
     by: str,
     text: str | None = None,
+    always: bool = False,
+    stop: bool = False,
     timeout: float = 10.0,
 ) -> Steps[str]:
     """What the holder did, in its words. Raises what it refused with, or UnfinishedError after `timeout` seconds."""
@@ -45,6 +47,8 @@ def request(
         expires=rfc3339(now + _EXPIRES_NS),
         target=target,
         text=text,
+        always=always,
+        stop=stop,
     )
     reader = Reader(place.journal, read_state(place.journal).seq)
     control.publish(place.control, wish)

@@ -57,7 +57,12 @@ class Requests:
             done = msgspec.structs.replace(done, message=result)
         except BeamError as error:
             done = msgspec.structs.replace(done, ok=False, code=error.kind, message=error.message)
-        self.holder.record(done, message_id=request.target, sync=True)
+        self.holder.record(done, message_id=self._message_of(request), sync=True)
+
+    def _message_of(self, request: Control) -> str | None:
+        if request.verb not in ("approve", "deny"):
+            return request.target
+        return self.holder.running[0] if self.holder.running is not None else None
 
     def _carry_out(self, request: Control) -> str:
         if request.verb == "serve":
@@ -67,12 +72,29 @@ class Requests:
         if request.verb == "reset":
             return self._reset(request)
         target = request.target or ""
+        if request.verb in ("approve", "deny"):
+            return self._decide(target, request)
         if request.verb == "interrupt":
             return self._interrupt(target, request.sender)
         entry = self.holder.queue.find(target)
         if entry is None:
             raise NotFoundError(f"no message {target} is in the queue of {self.holder.place.agent}", subject=target)
         return {"drop": self._drop, "retry": self._retry, "edit": self._edit}[request.verb](entry, request)
+
+    def _decide(self, ask_id: str, request: Control) -> str:
+        from beam.turns.asks import Decision
+
+        if self.holder.asks is None:
+            raise NotFoundError(f"nobody waits for a decision on {ask_id}", subject=ask_id)
+        decision = Decision(
+            decision="allow" if request.verb == "approve" else "deny",
+            by=request.sender,
+            message=request.text or "",
+            always=request.always,
+            stop=request.stop,
+        )
+        self.holder.asks.decide(ask_id, decision)
+        return "allowed" if request.verb == "approve" else "denied"
 
     def _interrupt(self, target: str, by: str) -> str:
         running = self.holder.running
@@ -150,7 +172,8 @@ class Requests:
         return f"revision {edited.revision}"
 
     def _reset(self, request: Control) -> str:
-        session = self.holder.state.session
+        self.holder.keeper.unwanted = "reset"
+        session = self.holder.state.session or self.holder.state.fork
         if session is None:
             return "no session"
         if self.holder.running is not None:

@@ -23,13 +23,16 @@ from beam.home import Place
 from beam.message import Message, decode, digest
 from beam.outcome import Class, Outcome, Status, exit_code
 from beam.state import CLOSED, DEAD, FINISHED, QUEUED, SENT, State
+from beam.store import asks as ask_files
 from beam.store import control
 from beam.store.journal import Journal
 from beam.store.lock import Lock, try_lock
 from beam.store.queue import Entry, Queue
 from beam.store.reserve import Reserve
+from beam.turns.keeper import Keeper
 
 if TYPE_CHECKING:
+    from beam.turns.asks import Asks
     from beam.turns.stop import Stop
 
 Watcher = Callable[[Event], None]
@@ -50,10 +53,14 @@ class Holder:
         self.queue = Queue(place.queue, place.put_lock)
         self.blocked: str | None = None
         self.running: tuple[str, Stop] | None = None
+        self.asks: Asks | None = None  # of the turn that runs here
+        self.keeper = Keeper(place.dir, self.record, world.clock)
         self.watcher: Watcher = _nobody
         self._lock = lock
         self._seen: set[tuple[str, int]] = set()
         self._deadlines: dict[tuple[str, int], str | None] = {}
+        self._driven: tuple[str, str] | None = None  # the vendor's session of the kept terminal
+        self._driving = contextlib.ExitStack()  # its lock
 
     @property
     def state(self) -> State:
@@ -96,7 +103,9 @@ class Holder:
         return waits
 
     def release(self) -> None:
-        """Closes the journal and gives the lock away."""
+        """Closes the journal and gives the lock away. A kept terminal is ended at once (`end_terminal` is politer)."""
+        self.keeper.drop()
+        self._driving.close()
         self.journal.close()
         self._lock.release()
 
@@ -151,6 +160,7 @@ class Holder:
     ) -> events.E:
         """Appends to the journal, and shows it to the watcher."""
         event = self.journal.append(body, turn=turn, message_id=message_id, sync=sync)
+        ask_files.follow(self.place.asks, event)
         self.watcher(event)
         return event
 
@@ -262,7 +272,9 @@ class Holder:
         return message.deadline if message is not None else None
 
     def _give_up_if_refused(self, entry: Entry, message: Message) -> bool:
-        verdict = failure.refusal(message, self.state, self.world)
+        return self._is_given_up(entry, message, failure.refusal(message, self.state, self.world))
+
+    def _is_given_up(self, entry: Entry, message: Message, verdict: failure.Refusal | None) -> bool:
         if verdict is None:
             return False
         closing.bury(self, entry, message, *verdict[:2], status=verdict[2], tell=verdict[0] == "expired")
@@ -310,6 +322,9 @@ class Holder:
         if message is None or not self._is_fresh(entry, message) or self._give_up_if_refused(entry, message):
             return None
         self.reserve.make()
+        used_up = failure.count_turn(self.world, message)
+        if used_up is not None and self._is_given_up(entry, message, failure.over(used_up)):
+            return None
         reached("claim.before")
         try:
             claimed = self.queue.move(entry, "cur")
@@ -332,18 +347,24 @@ class Holder:
             self.running = None
         failure.judge_circuit(self, finished)
         closing.close(self, entry, message, finished)
-        return events.outcome_of(finished) if self.state.known[message.id].phase != QUEUED else None
+        known = self.state.known.get(message.id)
+        return None if known is not None and known.phase == QUEUED else events.outcome_of(finished)
 
     async def _turn(self, message: Message, stop: Stop) -> TurnFinished:
         from beam.broker.control import Requests
         from beam.broker.order import order_of
+        from beam.turns.asks import Asks
         from beam.turns.run import run
 
         with contextlib.ExitStack() as held:
             try:
                 order = order_of(self, message)
+                if message.options.new:
+                    self.keeper.unwanted = "a new session was asked for"
                 scope = str(self.world.base) if order.adapter.card.runs_code else ""
-                held.enter_context(session_lock(self.world, order.adapter_name, order.session_id, scope=scope))
+                driven = None if order.fork else order.session_id  # a copy is made by reading
+                if driven is None or self._driven != (order.adapter_name, driven):  # the kept terminal has the lock
+                    held.enter_context(session_lock(self.world, order.adapter_name, driven, scope=scope))
             except BeamError as error:
                 return self._could_not_begin(message, error)
 
@@ -353,11 +374,53 @@ class Holder:
             def look() -> None:
                 Requests(self).look()
                 self.expire()
+                asks.expire()
 
+            self.asks = asks = Asks(self.place.agent, record, self.world.clock, self.world.limits.ask_timeout)
             try:
-                return await run(order, record, stop, self.world.clock, look)
+                finished = await run(order, record, stop, self.world.clock, look, asks, self.keeper)
+                await self._drive(order.adapter_name, scope, held, driven)
+                return finished
             except DiskError as error:
                 return self._cut_short(message, order.turn, error)
+            finally:
+                self.asks = None
+
+    async def _drive(self, adapter: str, scope: str, held: contextlib.ExitStack, driven: str | None) -> None:
+        """After a turn: the vendor's session stays locked as long as a kept terminal is in it."""
+        session = self.state.session
+        if self.keeper.living is None or session is None:
+            self._driven = None
+            self._driving.close()
+        elif self._driven != (adapter, session.session_id):
+            lock = contextlib.ExitStack()
+            try:
+                if driven == session.session_id:
+                    lock.push(held.pop_all())
+                else:
+                    lock.enter_context(session_lock(self.world, adapter, session.session_id, scope=scope))
+            except BeamError as error:
+                await self.keeper.end(error.message)
+            self._driving.close()
+            self._driven, self._driving = (adapter, session.session_id), lock
+
+    def why_terminal_ends(self) -> str:
+        """Why the kept terminal has to go now; "" while it may stay, or where there is none."""
+        if self.keeper.living is None:
+            return ""
+        if self.state.paused:
+            return "its queue was paused"
+        if not self.world.is_agent(self.place.agent):
+            return "the agent is not declared any more"
+        return self.keeper.over(self.state.session.session_id if self.state.session is not None else None)
+
+    async def end_terminal(self, why: str, *, hard: Callable[[], bool] = lambda: False) -> None:
+        """The kept terminal, if there is one, is asked to quit and gone."""
+        try:
+            await self.keeper.end(why, hard=hard)
+        finally:
+            self._driven = None
+            self._driving.close()
 
     def _cut_short(self, message: Message, turn: int, error: DiskError) -> TurnFinished:
         """The outcome of a turn that was ended because its events could not be written, if that can be. Raises the

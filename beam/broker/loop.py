@@ -7,6 +7,7 @@ for again. One agent's trouble stops that agent only.
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import os
 import sys
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from beam import home
+from beam import files, home
 from beam.agents import registry as adapters
 from beam.broker import worker
 from beam.broker.control import Requests
@@ -30,6 +31,7 @@ from beam.turns.stop import Stop
 
 _TRY_AGAIN_S = 1.0
 _TROUBLE_S = 5.0
+_GC_THRESHOLDS = 2_000, 10, 10  # those of a short command would let what is garbage here lie for days
 _SETTLED_NS = 1_000_000_000  # file systems tell times no finer than some milliseconds
 Say = Callable[[str], None]
 
@@ -59,6 +61,11 @@ class Served:
     def is_busy(self) -> bool:
         """Whether a turn of it runs."""
         return self.task is not None and not self.task.done()
+
+    def due(self) -> float:
+        """When time alone makes another look worth it (monotonic seconds)."""
+        kept = self.holder.keeper.due() if self.holder is not None else None
+        return self.look_at if kept is None else min(self.look_at, kept)
 
     def needs_look(self, now: float) -> bool:
         """Whether there may be something to do; `now` is monotonic seconds."""
@@ -119,6 +126,7 @@ class Broker:
         for served in self.served.values():
             if served.needs_look(now):
                 served.next = self._prepared(served)
+            self._tend(served)
             if served.next is not None and not served.is_busy:
                 ready.append((served.started, served.next, served))
         room = self.cap - sum(served.is_busy for served in self.served.values())
@@ -129,7 +137,7 @@ class Broker:
     def _pause_s(self) -> float:
         """Seconds until the next look, if nothing happens."""
         idle = (served for served in self.served.values() if not served.is_busy)
-        due = min((max(served.look_at, served.not_before) for served in idle), default=math.inf)
+        due = min((max(served.due(), served.not_before) for served in idle), default=math.inf)
         return max(0.0, min(self.poll, due - self.world.clock.monotonic()))
 
     def _see_what_changed(self) -> None:
@@ -178,10 +186,13 @@ class Broker:
         if served.holder is None:
             home.create(self.world.home, served.place)
             self._watch(served)
+            assert self._wake is not None
             served.holder = Holder.take(self.world, served.place)
             if served.holder is None:
                 served.not_before = self.world.clock.monotonic() + min(_TRY_AGAIN_S, self.poll)
                 return None
+            served.holder.keeper.keeps = not self.stopping
+            served.holder.keeper.on_exit = self._wake.now
         served.is_dirty = False
         served.look_at = math.inf
         holder = served.holder
@@ -225,6 +236,27 @@ class Broker:
         if served.holder is not None:
             served.holder.release()
             served.holder = None
+
+    def _tend(self, served: Served) -> None:
+        """Ends a kept terminal whose time is over."""
+        if served.holder is None or served.is_busy:
+            return
+        why = served.holder.why_terminal_ends()
+        if why:
+            served.task = asyncio.get_running_loop().create_task(self._end_terminal(served, why))
+
+    async def _end_terminal(self, served: Served, why: str) -> None:
+        assert served.holder is not None
+        try:
+            await served.holder.end_terminal(why, hard=lambda: self.forced)
+        except (BeamError, OSError) as error:
+            self._trouble(served, error)
+        except Exception as error:  # noqa: BLE001 - see `_turn`
+            self._bug(served, error)
+        finally:
+            served.is_dirty = True
+            if self._wake is not None:
+                self._wake.now()
 
     def _start(self, served: Served) -> None:
         served.stop = Stop()
@@ -278,6 +310,15 @@ class Broker:
     # -- the end ---------------------------------------------------------------------------------------------------
 
     async def _finish(self, grace: float) -> None:
+        for served in self.served.values():
+            if served.holder is not None:
+                served.holder.keeper.keeps = False
+        await self._finish_turns(grace)
+        await asyncio.gather(
+            *(self._end_terminal(served, "the broker stops") for served in self.served.values() if served.holder)
+        )
+
+    async def _finish_turns(self, grace: float) -> None:
         busy = [served.task for served in self.served.values() if served.task is not None and not served.task.done()]
         if not busy:
             return
@@ -342,6 +383,8 @@ async def run(world: World, *, cap: int, poll: float, poll_only: bool, grace: fl
     from beam.turns.signals import STOPPING
 
     home.create(world.home)
+    held = files.HELD_FILES * len(world.home.agents())
+    files.check_descriptors(files.TURN_FILES + files.MORE_TURN_FILES * (cap - 1) + held)
     told = registry.BrokerFile(
         owner=tree.this_process(),
         version=__version__,
@@ -354,6 +397,8 @@ async def run(world: World, *, cap: int, poll: float, poll_only: bool, grace: fl
     for number in STOPPING:
         loop.add_signal_handler(number, broker.ask_to_stop)
     tree.become_subreaper()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
     lock = None
     try:
         lock = registry.claim(world.home, told)  # who reads broker.json may send a signal at once

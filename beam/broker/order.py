@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING
 
 from beam import events, trust
 from beam.agents import registry
+from beam.broker.world import World
+from beam.errors import BeamError
 from beam.message import Message
+from beam.outcome import Usage
 from beam.process import tree
+from beam.state import Fork
+from beam.store.journal import read_state
 from beam.turns.order import Order
 
 if TYPE_CHECKING:
@@ -23,12 +28,14 @@ def order_of(holder: Holder, message: Message) -> Order:
     turn_key = world.clock.random(16).hex()
     session_id = _session(holder, message, settings.adapter)
     session = holder.state.session if session_id is not None else None
+    fork = holder.state.fork if session_id is not None else None
     return Order(
         message=message,
         turn=holder.state.turn + 1,
         turn_key=turn_key,
         session_id=session_id,
-        carried=session.carried if session is not None else None,
+        fork=fork is not None,
+        carried=_carried_by(world, fork) if fork is not None else session.carried if session is not None else None,
         fresh_session_id=str(uuid.uuid5(uuid.NAMESPACE_OID, f"{place.dir} {message.id} {message.attempt}")),
         adapter=registry.adapter(settings.adapter),
         adapter_name=settings.adapter,
@@ -39,6 +46,7 @@ def order_of(holder: Holder, message: Message) -> Order:
             "BEAM_ROOT": str(world.home.root),
             "BEAM_AGENT": message.to,
             "BEAM_LANE": place.lane or "",
+            "BEAM_CALLER": "",
             "BEAM_MESSAGE_ID": message.id,
             "BEAM_THREAD": message.thread,
             "BEAM_HOPS": str(message.hops),
@@ -55,7 +63,7 @@ def order_of(holder: Holder, message: Message) -> Order:
 
 
 def _session(holder: Holder, message: Message, adapter: str) -> str | None:
-    session = holder.state.session
+    session = holder.state.session or holder.state.fork
     if session is None:
         return None
     if message.options.new or session.adapter != adapter:
@@ -67,3 +75,14 @@ def _session(holder: Holder, message: Message, adapter: str) -> str | None:
         )
         return None
     return session.session_id
+
+
+def _carried_by(world: World, fork: Fork) -> Usage | None:
+    """What the CLI counted over the session that is copied, so far; null where that goes on now, or nobody knows."""
+    try:
+        state = read_state(world.place(fork.of).journal)
+    except BeamError:
+        return None
+    session = state.session
+    is_it = session is not None and session.session_id == fork.session_id and state.open_turn is None
+    return session.carried if session is not None and is_it else None

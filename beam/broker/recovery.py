@@ -21,7 +21,7 @@ from beam.message import Message
 from beam.outcome import Status, exit_code
 from beam.process import tree
 from beam.state import CLOSED, DEAD, FINISHED, SENT, Known
-from beam.store import control
+from beam.store import asks, control
 from beam.store.journal import read_event
 from beam.store.queue import Entry
 
@@ -33,12 +33,24 @@ _OLD_NS = 3600 * 1_000_000_000
 
 def recover(holder: Holder) -> None:
     """Ends what is left of the last holder's turn, and brings every message file to where the journal says."""
+    _recover(holder)
+    turn = holder.state.open_turn
+    asks.rebuild(holder.place.asks, turn.asks if turn is not None else {})
+
+
+def _recover(holder: Holder) -> None:
     if holder.is_leased():
+        return
+    if not _end_kept(holder):
         return
     turn = holder.state.open_turn
     has_processes = turn is not None and not (turn.finished or turn.cleared) and turn.lease_until is None
     if turn is not None and has_processes and not _clean(holder, turn.turn_key, turn.owner, turn.processes):
         return
+    if turn is not None:
+        for ask_id in list(turn.asks):
+            cancelled = events.PermissionCancelled(ask_id=ask_id, why="its holder died")
+            holder.record(cancelled, turn=turn.turn, message_id=turn.message_id, sync=True)
     shutil.rmtree(holder.place.dir / "scratch", ignore_errors=True)
     holder.queue.sweep()
     control.sweep(holder.place.control, holder.world.clock.now_ns() - _OLD_NS)
@@ -50,6 +62,19 @@ def recover(holder: Holder) -> None:
     if turn is not None and turn.message_id is None:
         holder.record(events.TurnClosed(attempt=turn.attempt), turn=turn.turn, sync=True)
     _account(holder)
+
+
+def _end_kept(holder: Holder) -> bool:
+    """Ends the terminal that the last holder kept, if it is still there; False if it can't be ended."""
+    kept = holder.state.kept
+    (holder.place.dir / "terminal.sock").unlink(missing_ok=True)
+    if kept is None:
+        return True
+    if not _end_processes(holder, kept.turn_key, kept.owner, kept.processes):
+        return False
+    if holder.state.kept is not None:
+        holder.record(events.AgentExited(pid=kept.pid, stopped_by="its holder went"), sync=True)
+    return True
 
 
 def _account(holder: Holder) -> None:
@@ -74,8 +99,10 @@ def _account(holder: Holder) -> None:
 
 
 def _clean(holder: Holder, turn_key: str, owner: events.Owner, processes: list[events.Owner]) -> bool:
-    if owner == tree.this_process():
-        return True
+    return owner == tree.this_process() or _end_processes(holder, turn_key, owner, processes)
+
+
+def _end_processes(holder: Holder, turn_key: str, owner: events.Owner, processes: list[events.Owner]) -> bool:
     if tree.is_alive(owner) is None:
         where = f"host {owner.host or '?'} (pid {owner.pid})"
         _block(holder, f"its last turn ran on {where}, whose processes can't be seen from here")

@@ -12,27 +12,38 @@ from beam.cli.group import App
 from beam.cli.render.text import write_json
 from beam.errors import UsageError
 
-app = App("List, show, add, change, reset and remove agents.")
+app = App("List, show, add, fork, change, reset and remove agents.")
 
 
 @app.verb("list")
 def list_(
     ctx: typer.Context,
     every: bool = typer.Option(False, "--all", help="Every adapter too, used or not."),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object an agent."),
+    matrix: bool = typer.Option(False, "--matrix", help="What each agent CLI was seen to do, in place of the agents."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object an agent, or a cell."),
 ) -> None:
     """List the agents of this root.
 
-    Where there are none, what could be one.
+    Where there are none, what could be one here.
     """
     from beam.cli.render.tables import columns
 
+    if matrix:
+        _matrix(as_json)
+        return
     call = context(ctx)
-    found = call.beam.agents(all=every) or call.beam.agents(all=True)
+    declared = call.beam.agents(all=every)
+    found = declared or call.beam.agents(all=True)
     if as_json:
         for line in found:
             write_json(line)
         return
+    if not declared:
+        missing = [line.agent for line in found if line.installed is None]
+        unverified = [line.agent for line in found if line.face == "unverified"]
+        call.note(f"none is declared here; what could be one. Not installed: {', '.join(missing) or 'none'}")
+        call.note(f"never seen to run, so beam agent list --all has them: {', '.join(unverified)}")
+        found = [line for line in found if line.agent not in (*missing, *unverified)]
     rows = []
     for line in found:
         where = {None: "not installed", "": "-"}.get(line.installed, line.installed or "")
@@ -50,6 +61,20 @@ def list_(
     columns(
         ("AGENT", "ADAPTER", "FACE", "MODEL", "ACCESS", "INSTALLED", "DECLARED IN"), rows, wide=is_terminal(sys.stdout)
     )
+
+
+def _matrix(as_json: bool) -> None:
+    from beam.api.matrix import lines, matrix
+    from beam.cli.render.matrix import as_table, as_tabs
+
+    table = matrix()
+    if as_json:
+        for line in lines(table):
+            write_json(line)
+    elif is_terminal(sys.stdout):
+        as_table(table)
+    else:
+        as_tabs(table)
 
 
 @app.verb()
@@ -91,6 +116,8 @@ def show(
     rows += [("state", f"{status.state}, {status.waiting} waiting, {status.dead} dead, {status.totals.turns} turns")]
     if status.session_id:
         rows.append(("session", status.session_id))
+    elif shown.fork:
+        rows.append(("session", f"none yet; its first turn goes on in a copy of {shown.fork}"))
     pairs(rows)
 
 
@@ -134,6 +161,22 @@ def _pairs(given: list[str]) -> list[tuple[str, str]]:
         if "=" not in pair:
             raise UsageError(f"{pair!r} is not KEY=VALUE", "for example: model=opus", subject=pair)
     return [(key, value) for key, _, value in (pair.partition("=") for pair in given)]
+
+
+@app.verb()
+def fork(
+    ctx: typer.Context,
+    agent: str = typer.Argument(..., metavar="AGENT", help="One that has a session."),
+    new: str = typer.Argument(..., metavar="NEW", help="A new name."),
+) -> None:
+    """Declare an agent that goes on in a copy of another's session, for this root only.
+
+    It has the other's settings. Its first turn makes the copy, of the session as it is then; the other's own session
+    stays as it is. Exits 10 where the agent's CLI can't copy a session.
+    """
+    call = context(ctx)
+    session_id = call.beam.fork_agent(agent, new)
+    call.note(f"{new} goes on in a copy of session {session_id} of {agent}, at its first turn: beam send {new} …")
 
 
 @app.verb()

@@ -135,11 +135,26 @@ def decode(
         typer.Option(metavar="FILE", exists=True, dir_okay=False, readable=True, help="What it wrote to stderr."),
     ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Keep the CLI's own lines on the events.")] = False,
+    profile: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of `terminal`: the adapter whose screen it is.")
+    ] = None,
+    size: Annotated[
+        str, typer.Option(metavar="CxR", help="Of `terminal`: columns and rows, where FILE does not say them.")
+    ] = "100x40",
+    enter: Annotated[
+        list[float] | None,
+        typer.Option(metavar="S", help="Of `terminal`: Enter was pressed after S seconds, where FILE does not say it."),
+    ] = None,
 ) -> None:
     """Print a recorded output's events as JSON Lines.
 
     The last one is `turn.finished`.
+    With `terminal` as ADAPTER, FILE is an asciicast (or raw bytes, with FILE's .timeline.jsonl beside it), and what is
+    printed is what the machine sees in it that finds the end of a turn on a screen: states, dialogs, signals.
     """
+    if adapter == "terminal":
+        _decode_terminal(file, profile, size, enter or [])
+        return
     import sys
 
     from beam.agents.base import Exit
@@ -152,6 +167,31 @@ def decode(
     with file.open("rb") if file else sys.stdin.buffer as lines:
         for event in replay(adapter, lines, session_id=session, exit=ended):
             write_line(safe_json(encode(event if raw else without_raw(event)).decode(), sys.stdout))
+
+
+def _decode_terminal(file: Path | None, profile: str | None, size: str, enters: list[float]) -> None:
+    import re
+    import sys
+
+    from beam.cli.render.text import write_json
+    from beam.errors import UsageError
+    from beam.pty_adapter import replay
+    from beam.pty_adapter.cast import NoCastError
+
+    dimensions = re.fullmatch(r"(\d{1,3})x(\d{1,3})", size)
+    if dimensions is None or "0" in dimensions.groups():
+        raise UsageError(f"--size {size}: not a size", "columns and rows, like 100x40", subject=size)
+    screen = replay.profile_of(profile)
+    data = file.read_bytes() if file else sys.stdin.buffer.read()
+    beside = file.with_suffix(".timeline.jsonl") if file else None
+    timeline = beside.read_bytes() if beside is not None and beside.is_file() else None
+    try:
+        recording = replay.read(data, timeline, columns=int(dimensions[1]), rows=int(dimensions[2]), enters=enters)
+    except NoCastError as error:
+        hint = "an asciicast of version 2, or raw bytes"
+        raise UsageError(f"{file or 'stdin'} is no recording of a terminal: {error}", hint) from error
+    for noted in replay.replay(recording, screen):
+        write_json(noted)
 
 
 @app.verb()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from typing import BinaryIO, cast, get_args
+from typing import BinaryIO, Literal, cast, get_args
+
+from msgspec import UNSET, UnsetType
 
 from beam.cli.context import Context, is_terminal
 from beam.errors import LimitError, NotFoundError, UsageError
@@ -93,6 +95,15 @@ def access(word: str | None) -> Access | None:
     if word is None or word in get_args(Access):
         return cast("Access | None", word)
     raise UsageError(f"--access {word}: there is no such access", f"one of {', '.join(get_args(Access))}", subject=word)
+
+
+def require(word: str | None) -> Literal["structured"] | UnsetType:
+    """The evidence that a flag asks for."""
+    if word is None:
+        return UNSET
+    if word == "structured":
+        return "structured"
+    raise UsageError(f"--require {word}: there is no such evidence", "--require structured", subject=word)
 
 
 def schema(path: str | None, call: Context) -> str | None:

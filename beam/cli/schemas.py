@@ -1,4 +1,5 @@
-"""The JSON Schemas of what beam reads and writes, made from the types: events, outcome, error, message, beam.yaml."""
+"""The JSON Schemas of what beam reads and writes, made from the types: events, outcome, error, ask, message,
+beam.yaml."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from beam import events
+from beam.api.asks import AskLine
 from beam.cli.errors import ErrorObject
 from beam.errors import UsageError
 from beam.limits import Limits
@@ -21,7 +23,7 @@ from beam.policy import Policy
 from beam.settings import AgentSettings
 
 DURATIONS = frozenset(
-    {"timeout", "idle_timeout", "ask_timeout", "grace", "lease"}
+    {"timeout", "idle_timeout", "ask_timeout", "grace", "lease", "keep"}
     | {"backoff", "backoff_max", "circuit_window", "circuit_open"}
 )
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -75,6 +77,7 @@ def _beam_yaml() -> dict[str, Any]:
 _VALUES: dict[str, Callable[[], dict[str, Any]]] = {
     "outcome": lambda: _made(Outcome),
     "error": lambda: _made(ErrorObject),
+    "ask": lambda: _made(AskLine),
     "message": _message,
     "beam.yaml": _beam_yaml,
     "event": lambda: _made(events.AnyEvent),

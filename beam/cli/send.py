@@ -34,6 +34,9 @@ def send(
     via: str | None = typer.Option(
         None, "--via", metavar="FACE", help="exec, dialogue or terminal; default: the best."
     ),
+    require: str | None = typer.Option(
+        None, "--require", metavar="WORD", help="`structured`: fail where only a screen says that the turn is over."
+    ),
     new: bool = typer.Option(False, "--new", help="Put the session aside and start another."),
     once: bool = typer.Option(False, "--once", help="A throw-away session, beside everything else."),
     key: str | None = typer.Option(
@@ -71,8 +74,12 @@ def send(
     if no_wait and as_events:
         raise UsageError("--no-wait and --events don't go together", "beam wait ID --events")
     prompt_text = prompt.read(text or [], file, call)
+    beam = call.beam
+    asked = prompt.access(access)
+    if asked is None and not no_wait and key is None and is_interactive(sys.stdin, sys.stderr):
+        asked = beam.default_access(agent, via)
     options = Options(
-        access=prompt.access(access),
+        access=asked,
         model=model,
         new=new,
         once=once,
@@ -81,8 +88,8 @@ def send(
         timeout=parse(timeout) if timeout is not None else None,
         max_turns=max_turns,
         budget_usd=budget,
+        require=prompt.require(require),
     )
-    beam = call.beam
 
     def compose() -> Message:
         return beam.message(

@@ -43,6 +43,11 @@ def trust(
 @app.verb()
 def doctor(
     ctx: typer.Context,
+    clis: str | None = typer.Argument(None, metavar="[CLI,...]", help="With --smoke: only these."),
+    smoke: bool = typer.Option(
+        False, "--smoke", help="Run a real turn of each installed CLI against a scripted model, instead of checking."
+    ),
+    every: bool = typer.Option(False, "--all", help="Every CLI that beam knows of, those never seen to run too."),
     gc: bool = typer.Option(False, "--gc", help="Remove what is over instead of checking."),
     older_than: str | None = typer.Option(None, metavar="DURATION", help="With --gc: what is older. Default: 30d."),
     keep_bytes: str | None = typer.Option(
@@ -54,10 +59,17 @@ def doctor(
 ) -> int:
     """Check the root, its journals and the agents' CLIs.
 
-    Exits 13 if a check failed. With --gc: removes finished --once lanes, old journal segments, logs and what crashes
+    Exits 13 if a check failed. With --smoke each CLI runs in a scratch HOME with a dummy key: no account is used, and
+    nothing stays. With --gc: removes finished --once lanes, old journal segments, logs and what crashes
     left behind; nothing that waits, runs or was given up on, and nothing of an agent that is held.
     """
     call = context(ctx)
+    if clis is not None and not smoke:
+        raise UsageError(f"{clis[:80]!r} belongs to --smoke", f"beam doctor --smoke {clis[:80]}", subject=clis[:80])
+    if smoke and gc:
+        raise UsageError("--smoke and --gc don't go together", "beam doctor --smoke")
+    if smoke:
+        return _smoke(call, [] if clis is None else clis.split(","), as_json=as_json)
     if gc:
         _collect(call, older_than, keep_bytes, dead=dead, dry_run=dry_run, as_json=as_json)
         return 0
@@ -65,14 +77,14 @@ def doctor(
         raise UsageError(
             "--older-than, --keep-bytes, --dead and --dry-run belong to --gc", "beam doctor --gc --dry-run"
         )
-    return _check(call, as_json=as_json)
+    return _check(call, every=every, as_json=as_json)
 
 
-def _check(call: Context, *, as_json: bool) -> int:
+def _check(call: Context, *, every: bool, as_json: bool) -> int:
     from beam.cli.errors import complain
     from beam.cli.render.tables import columns
 
-    checks = call.beam.doctor()
+    checks = call.beam.doctor(all=every)
     if as_json:
         for check in checks:
             write_json(check)
@@ -83,6 +95,33 @@ def _check(call: Context, *, as_json: bool) -> int:
     if bad:
         complain(f"{len(bad)} check(s) failed: {', '.join(bad)}; see above, and beam log AGENT --verify for a journal")
     return int(ExitCode.CHECK_FAILED) if bad else 0
+
+
+def _smoke(call: Context, names: list[str], *, as_json: bool) -> int:
+    from contextlib import closing
+
+    from beam.cli.errors import complain
+    from beam.cli.render.tables import columns
+
+    rows, failed = [], []
+    with closing(call.beam.smoke(names)) as each:
+        for one in each:
+            if one.result == "failed":
+                failed.append(one.agent)
+            if as_json:
+                write_json(one)
+                continue
+            call.detail(f"{one.agent}: {one.result}")
+            seconds = "" if one.seconds is None else f"{one.seconds:g}"
+            said = one.reason or one.hint or ("" if one.got is None else f"the model got: {one.got}")
+            exit_code = f" (exit {one.exit_code})" if one.result == "failed" else ""
+            outcome = one.result if one.result != "failed" else f"failed: {one.status or 'no outcome'}{exit_code}"
+            rows.append((one.agent, one.version or "", one.face or "", outcome, seconds, said))
+    if rows:
+        columns(("CLI", "VERSION", "FACE", "OUTCOME", "SECONDS", "SAID"), rows, wide=is_terminal(sys.stdout))
+    if failed:
+        complain(f"{len(failed)} CLI(s) failed: {', '.join(failed)}; see above")
+    return int(ExitCode.CHECK_FAILED) if failed else 0
 
 
 def _collect(

@@ -1,4 +1,4 @@
-"""`wait`, `show`, `recv`, `reply`, `interrupt`: what is said about messages that were sent already."""
+"""`wait`, `show`, `recv`, `reply`: what is said about messages that were sent already."""
 
 from __future__ import annotations
 
@@ -117,19 +117,4 @@ def reply(
     answer = prompt.read(text or [], [], call)
     outcome = call.beam.reply(message, answer, failed=failed)
     call.detail(f"{outcome.message_id}: {outcome.status}")
-    return 0
-
-
-@app.verb()
-def interrupt(
-    ctx: typer.Context,
-    target: str = typer.Argument(..., metavar="AGENT|ID", help="An agent (its running turn) or a message's id."),
-) -> int:
-    """End the turn of a message, or withdraw it.
-
-    What is over is refused, never applied to another turn.
-    """
-    call = context(ctx)
-    message = call.beam.running(target) if target in call.beam.home.agents() else target
-    call.note(f"{message}: {call.beam.interrupt(message)}")
     return 0

@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from beam.agents.profile import Profile
+from beam.profile import Profile
 from beam.pty_adapter.grid import Line
-from beam.pty_adapter.profile import pattern, squeezed
+from beam.pty_adapter.profile import is_echo, pattern, squeezed, unframed
 
 _ITEM = re.compile(r"\s*(?:[-*•◦▪+]|\d+[.)])\s")
 _FRAME = re.compile(r"^[\s─━═╌┄_╭╮╰╯┌┐└┘│┃]*$")
@@ -49,13 +49,15 @@ def _after_echo(profile: Profile, rows: Sequence[str], text: str) -> int | None:
     """The row after the last echo of the text, all its rows skipped."""
     wanted = squeezed(text)
     for row in range(len(rows) - 1, -1, -1):
-        found = pattern(profile.echo_rows).search(rows[row]) if profile.echo_rows else None
-        shown = squeezed(found[1] or "") if found else ""
-        if not shown or not (wanted.startswith(shown) or shown.startswith(wanted)):
+        shown = is_echo(profile, rows[row], wanted) if profile.echo_rows else ""
+        if not shown:
             continue
         after = row + 1
-        while len(shown) < len(wanted) and after < len(rows) and wanted.startswith(shown + squeezed(rows[after])):
-            shown += squeezed(rows[after])
+        while len(shown) < len(wanted) and after < len(rows):
+            more = squeezed(unframed(profile, rows[after]))
+            if not wanted.startswith(shown + more):
+                break
+            shown += more
             after += 1
         return after
     return None

@@ -6,13 +6,13 @@ Pure: a view goes in, a reading comes out. Must not know time, what was on the s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from msgspec import Struct, structs
 from wcwidth import wcwidth
 
-from beam.agents.profile import Dialog, Profile
+from beam.profile import Dialog, Profile
 from beam.pty_adapter.screen import View
 
 _QUESTION = re.compile(
@@ -60,7 +60,7 @@ def read(profile: Profile, view: View) -> Reading:
     near = (*view.rows[max(0, row - profile.zone) : row], *view.rows[end:])
     return Reading(
         prompt=view.scrolled + row,
-        typed="".join(typed.split()),
+        typed=squeezed(typed),
         busy=_matches(profile.busy_rows, near),
         dialog=dialog,
         ready=not profile.ready_rows or _matches(profile.ready_rows, view.rows[end:]),
@@ -81,12 +81,7 @@ def echoes(profile: Profile, view: View, text: str) -> int:
     if place is None or not profile.echo_rows:
         return 0
     wanted = squeezed(text)
-    count = 0
-    for row in view.rows[: place[0]]:
-        found = pattern(profile.echo_rows).search(row)
-        shown = squeezed(found[1] or "") if found else ""
-        count += bool(shown) and (wanted.startswith(shown) or shown.startswith(wanted))
-    return count
+    return sum(bool(is_echo(profile, row, wanted)) for row in view.rows[: place[0]])
 
 
 def shows(profile: Profile, view: View, reading: Reading, text: str) -> bool:
@@ -106,18 +101,62 @@ def shows(profile: Profile, view: View, reading: Reading, text: str) -> bool:
 
 
 def squeezed(text: str) -> str:
-    """The text without white space: a terminal breaks and pads lines as it likes."""
-    return "".join(text.split())
+    """The text without white space: a terminal breaks and pads lines as it likes, and some composers end it with a
+    space of no width.
+    """
+    return "".join(text.split()).replace("\u200b", "")
 
 
-def has_error(profile: Profile, rows: Iterable[str]) -> str | None:
-    """The row that says that the turn failed."""
+def unframed(profile: Profile, text: str) -> str:
+    """The text without what is drawn around it."""
+    return pattern(profile.frame).sub("", text) if profile.frame else text
+
+
+def error_in(profile: Profile, rows: Sequence[str]) -> str | None:
+    """Why the turn failed, as these rows say; None where they don't."""
+    if profile.failed and (found := pattern(profile.failed).search("\n".join(rows))):
+        return found[1].strip()
     return next((row.strip() for row in rows if _matches(profile.error_rows, (row,))), None)
+
+
+def session_in(profile: Profile, rows: Sequence[str]) -> str | None:
+    """The id that resumes the session, as the agent wrote it when it quit; None where it did not."""
+    if not profile.session:
+        return None
+    return next((found[1] for row in reversed(rows) if (found := pattern(profile.session).search(row))), None)
+
+
+def has_resumed(profile: Profile, view: View) -> bool:
+    """Whether the screen shows that the agent has loaded, or loads, the session that it resumes."""
+    return _matches(profile.resumed_rows, view.rows)
+
+
+def has_finished(profile: Profile, rows: Sequence[str]) -> bool:
+    """Whether a row says that a turn is over."""
+    return _matches(profile.done_rows, rows)
+
+
+def answer_rows(profile: Profile, view: View, text: str) -> tuple[str, ...]:
+    """The rows from the last echo of the text down to the prompt; where no echo is seen any more, all above it."""
+    place = None if profile.at_cursor else _composer(profile, view)
+    end = len(view.rows) if place is None else place[0]
+    if profile.echo_rows:
+        for row in range(end - 1, -1, -1):
+            if is_echo(profile, view.rows[row], squeezed(text)):
+                return view.rows[row + 1 : end]
+    return view.rows[:end]
+
+
+def is_echo(profile: Profile, row: str, wanted: str) -> str:
+    """What the row shows of a prompt that the agent took (both squeezed); "" where it is none of this text's."""
+    found = pattern(profile.echo_rows).search(row)
+    shown = squeezed(found[1] or "") if found else ""
+    return shown if wanted.startswith(shown) or shown.startswith(wanted) else ""
 
 
 def _at_cursor(profile: Profile, view: View) -> tuple[int, int, str] | None:
     """The prompt's row, if the cursor stands in it or in what follows from it, at the end of the screen."""
-    if _last_row(view) > view.row or not profile.prompt:
+    if _last_row(view) > view.row or not profile.prompt or (profile.bracketed and not view.takes_pastes):
         return None
     for row in range(view.row, max(-1, view.row - 400), -1):
         found = pattern(profile.prompt).search(_row(view, row))
@@ -147,7 +186,7 @@ def _composer(profile: Profile, view: View) -> tuple[int, int, str] | None:
             while end < len(view.rows) and view.rows[end].strip():
                 typed.append(view.rows[end])
                 end += 1
-        return row, end, "\n".join(typed).strip()
+        return row, end, unframed(profile, "\n".join(typed)).strip()
     return None
 
 

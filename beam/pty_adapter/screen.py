@@ -11,7 +11,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from beam.pty_adapter.grid import Grid, Line
+from beam.pty_adapter.grid import Grid, Line, Row
 from beam.pty_adapter.tokenizer import Sequence, Tokenizer, controls, read
 
 SCROLLBACK = 10_000  # lines
@@ -20,6 +20,8 @@ _REPLY_BYTES = 16 * 1024  # unread answers: more are not given
 _SIGNALS = 1000
 _TITLE_CHARACTERS = 1000
 _MOST = 9999
+_HALF, _FULL = ("0000", "cccc"), ("5555", "ffff")
+_PALETTE = ["/".join(tone[n >> bit & 1] for bit in range(3)) for tone in (_HALF, _FULL) for n in range(8)]  # as xterm's
 
 Action = Callable[[], object]
 
@@ -46,12 +48,21 @@ class View(Struct, frozen=True):
     title: str = ""
     alternate: bool = False
     cursor_shown: bool = True
+    takes_pastes: bool = False
     pastes_ended: int = 0  # how often bracketed paste was switched off: line editors do that when they take a line
 
     @property
     def text(self) -> str:
         """All rows down to the last one that is not blank."""
         return "\n".join(self.rows).rstrip("\n")
+
+
+class Cursor(Struct, frozen=True):
+    """Where the cursor is, from 0, and whether one sees it."""
+
+    row: int
+    column: int
+    shown: bool
 
 
 class Screen:
@@ -97,6 +108,7 @@ class Screen:
             title=self.title,
             alternate=grid is self._alternate,
             cursor_shown=not grid.cursor.hidden,
+            takes_pastes=self.bracketed_paste,
             pastes_ended=self._pastes_ended,
         )
 
@@ -106,6 +118,15 @@ class Screen:
         """
         forgotten = self._main.scrolled - len(self._main.history)
         return [*self._main.history, *self._grid.read()][max(0, first - forgotten) :]
+
+    def grid(self) -> list[Row]:
+        """The rows of cells as they are now; whoever looks at them leaves them alone."""
+        return self._grid.grid
+
+    def cursor(self) -> Cursor:
+        """Where the cursor is now."""
+        cursor = self._grid.cursor
+        return Cursor(cursor.y, cursor.x, not cursor.hidden)
 
     def take_signals(self) -> list[Signal]:
         """The signals since the last time."""
@@ -262,6 +283,8 @@ class Screen:
         if text == "?" and number in (10, 11, 12):
             colour = "ffff/ffff/ffff" if number != 11 else "0000/0000/0000"
             self.reply(f"\x1b]{number};rgb:{colour}\x1b\\")
+        elif number == 4 and (asked := text.removesuffix(";?")) != text and asked.isascii() and asked.isdigit():
+            self.reply(f"\x1b]4;{asked[:3]};rgb:{_PALETTE[int(asked[:3]) % 16]}\x1b\\")
         elif len(self._signals) < _SIGNALS:
             cursor = self._grid.cursor
             line = self._main.scrolled + cursor.y

@@ -30,12 +30,18 @@ def typable(text: str) -> str:
     return _CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
+def _nobody(data: bytes) -> None:
+    """Looks at nothing."""
+
+
 class Terminal:
     """A running agent and its screen. Made by `open_terminal`."""
 
     def __init__(self, screen: Screen, on_output: Callable[[], None]) -> None:
         self.screen = screen
         self.child: spawn.Child
+        self.on_data: Callable[[bytes], None] = _nobody  # gets what the agent writes, as it comes
+        self.on_keys: Callable[[bytes], None] = _nobody  # gets what beam types; no answers to queries
         self._on_output = on_output
         self._waiting: list[bytes] = []
         self._more = asyncio.Event()
@@ -45,6 +51,7 @@ class Terminal:
 
     def fed(self, data: bytes) -> None:
         """What the agent wrote."""
+        self.on_data(data)
         self.screen.feed(data)
         if replies := self.screen.take_replies():
             self._put(replies)
@@ -52,7 +59,13 @@ class Terminal:
 
     async def press(self, keys: str) -> None:
         """Types keys; returns when they have left."""
-        self._put(keys.encode("utf-8", "replace"))
+        data = keys.encode("utf-8", "replace")
+        self.on_keys(data)
+        await self.type(data)
+
+    async def type(self, data: bytes) -> None:
+        """The same of somebody else's keys, of which nobody is told."""
+        self._put(data)
         await self._empty.wait()
 
     async def paste(self, text: str) -> None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from beam.agents.profile import Profile
+from beam.profile import Profile
 from beam.pty_adapter import profile as profiles
 from beam.pty_adapter.profile import Reading
 from beam.pty_adapter.screen import Signal, View
@@ -67,15 +67,17 @@ class IllegalMoveError(Exception):
 
 
 class TurnEnd:
-    """One turn. `told` words: `working`, `done`, `asking`. `has_history`: a transcript will say when the turn ends."""
+    """One turn. `told` words: `working`, `done`, `asking`. `has_history`: a transcript will say when the turn ends.
+    `resumes`: the agent was started to go on in a session."""
 
-    def __init__(self, profile: Profile, *, now: float, has_history: bool = False) -> None:
+    def __init__(self, profile: Profile, *, now: float, has_history: bool = False, resumes: bool = False) -> None:
         self.profile = profile
         self.state = State.STARTING
         self.via = ""  # what decided the state
         self.reading = Reading()
         self.reason = ""
         self._patience = PATIENCE_S if has_history else 0.0
+        self._loaded = not (resumes and profile.resumed_rows)
         self._since = now
         self._changed = now
         self._idle_since: float | None = None
@@ -201,6 +203,7 @@ class TurnEnd:
             self._idle_since = now if self._idle_since is None else self._idle_since
         else:
             self._idle_since = None
+        self._loaded = self._loaded or profiles.has_resumed(self.profile, view)
         self._notice_work(view)
         self._step(now, whole=whole)
         return self.state
@@ -215,7 +218,7 @@ class TurnEnd:
             self._worked.add("screen")
         if profile.at_cursor and view.pastes_ended > self._pastes_ended:
             self._worked.add("screen")
-        if profile.titles_busy and profiles.pattern(profile.titles_busy).search(view.title):
+        if self._title_says(profile.titles_busy):
             self._worked.add("title")
 
     def _step(self, now: float, *, whole: bool) -> None:
@@ -236,14 +239,27 @@ class TurnEnd:
     def _start(self, now: float, quiet: float, *, whole: bool) -> None:
         reading = self.reading
         known = bool(self.profile.prompt)
-        if whole and reading.ready and self._idle_since is not None and now - self._idle_since >= READY_S:
+        if (
+            whole
+            and reading.ready
+            and self._loaded
+            and self._idle_since is not None
+            and now - self._idle_since >= READY_S
+        ):
             self._move(State.READY, now, "screen")
-        elif not known and self._view.text and quiet >= 1.0 and not reading.question:
+        elif not known and self._may_be_prompt() and quiet >= 1.0 and not reading.question:
             self._move(State.READY, now, "quiet")
         elif reading.question and quiet >= UNKNOWN_S:
             self._unknown(now)
+        elif not known and quiet > self.profile.stall_seconds:
+            self._stall(now, "it shows no prompt: nothing would tell when such a program is done")
         elif now - self._since > self.profile.start_seconds:
             self._stall(now, f"it was not ready after {self.profile.start_seconds:.0f} s")
+
+    def _may_be_prompt(self) -> bool:
+        """Whether what an unknown program shows may be the place where one types. One whose lines the system edits
+        shows its prompt before the cursor, or has none."""
+        return bool(self._view.text) and (self._keys or profiles.learned(self.profile, self._view) is not None)
 
     def _run(self, now: float, quiet: float, *, whole: bool) -> None:
         reading = self.reading
@@ -254,13 +270,13 @@ class TurnEnd:
             self._move(State.ACCEPTED, now, "screen")
         if self.state in (State.ACCEPTED, State.BUSY):
             if whole and (via := self._over(now)):
-                error = profiles.has_error(self.profile, self._view.rows)
+                error = self._error()
                 self.reason = error or ""
                 self._move(State.ERROR if error else State.DONE, now, via)
                 return
             if reading.busy and self.state is not State.BUSY:
                 self._move(State.BUSY, now, "screen")
-        composes = bool(self.profile.prompt) and not self.profile.at_cursor
+        composes = bool(self.profile.prompt and self._view.text.strip()) and not self.profile.at_cursor
         if reading.prompt is None and not reading.busy and quiet >= UNKNOWN_S and (reading.question or composes):
             self._unknown(now)
         elif self.state is State.SENT and now - self._sent_at > ACCEPT_S and not self.profile.at_cursor:
@@ -278,8 +294,7 @@ class TurnEnd:
             return ""
         idle = now - self._idle_since - self._patience
         profile = self.profile
-        title_idle = profile.titles_idle and profiles.pattern(profile.titles_idle).search(self._view.title)
-        if title_idle and "title" in self._worked and idle >= TITLE_S:
+        if self._title_says(profile.titles_idle) and "title" in self._worked and idle >= TITLE_S:
             return "title"
         if idle < SCREEN_S:
             return ""
@@ -293,14 +308,18 @@ class TurnEnd:
     def _says_working(self) -> bool:
         """Whether stronger evidence than the screen's says that it still works: that is believed."""
         if self._signal is None and self._worked & set(STRUCTURED) - {"history"}:
-            return profiles.has_error(self.profile, self._view.rows) is None  # some forget to say it when they fail
-        profile = self.profile
-        return bool(profile.titles_busy and profiles.pattern(profile.titles_busy).search(self._view.title))
+            return self._error() is None  # some forget to say it when they fail
+        return self._title_says(self.profile.titles_busy) or self._title_says(self.profile.titles_asking)
+
+    def _title_says(self, text: str) -> bool:
+        return bool(text and profiles.pattern(text).search(self._view.title))
+
+    def _error(self) -> str | None:
+        """Why this turn failed, as the screen says: a turn before it may have failed there too."""
+        return profiles.error_in(self.profile, profiles.answer_rows(self.profile, self._view, self._text))
 
     def _finished_line(self) -> bool:
-        return any(
-            profiles.pattern(text).search(row) for text in self.profile.done_rows for row in self._view.rows[-40:]
-        )
+        return profiles.has_finished(self.profile, profiles.answer_rows(self.profile, self._view, self._text))
 
     def _echoed(self) -> bool:
         if self.profile.at_cursor:

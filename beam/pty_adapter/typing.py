@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from beam.agents.profile import Profile
+from beam.errors import UnsupportedError
+from beam.profile import Profile
 from beam.pty_adapter import profile as profiles
 from beam.pty_adapter.profile import Reading
 from beam.pty_adapter.screen import View
@@ -49,6 +50,16 @@ class Segment:
     def __init__(self, start: int) -> None:
         self.start = start
         self.end: int | None = None
+
+
+def check(profile: Profile, text: str, *, command: bool = False) -> None:
+    """Raises UnsupportedError for a message that the agent would take for a command whatever stands before it."""
+    if not command and profile.never and profiles.pattern(profile.never).match(text):
+        raise UnsupportedError(
+            f"{profile.name} would take {text.strip()[:40]!r} on its screen for a command, and not for a message",
+            "begin it with another word, or send it by another face",
+            subject=profile.name,
+        )
 
 
 async def say(hands: Hands, end: TurnEnd, text: str, *, command: bool = False) -> list[Segment]:

@@ -14,7 +14,7 @@ from beam.clock import parse_rfc3339
 from beam.errors import CorruptError
 from beam.faults import reached
 
-Verb = Literal["interrupt", "drop", "retry", "edit", "reset", "pause", "resume", "serve"]
+Verb = Literal["interrupt", "approve", "deny", "drop", "retry", "edit", "reset", "pause", "resume", "serve"]
 
 
 class Serve(Struct, frozen=True, kw_only=True):
@@ -26,9 +26,9 @@ class Serve(Struct, frozen=True, kw_only=True):
 
 
 class Control(Struct, frozen=True, kw_only=True):
-    """One request. `target` is the message id it is for (reset: none); over or unknown, it is refused, never applied to
-    another. `expires` is RFC 3339 UTC; `text` is an edit's new text; `serve`
-    belongs to its verb."""
+    """One request. `target` is the message id it is for (approve, deny: the ask's; reset: none); over or unknown, it is
+    refused, never applied to another. `expires` is RFC 3339 UTC; `text` is an edit's new text, or what a denied agent
+    is told; `always` belongs to approve, `stop` to deny, `serve` to its verb."""
 
     v: int = 1
     id: str
@@ -38,6 +38,8 @@ class Control(Struct, frozen=True, kw_only=True):
     expires: str
     target: str | None = None
     text: str | None = None
+    always: bool = False
+    stop: bool = False
     serve: Serve | None = None
 
 

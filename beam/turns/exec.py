@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from beam import events
@@ -183,6 +184,8 @@ class _Process:
             self._body(body)
 
     def _body(self, body: Event) -> None:
+        if self.turn.fork and isinstance(body, events.SessionStarted):
+            body = msgspec.structs.replace(body, forked_from=self.turn.session_id)
         self.retrying = isinstance(body, events.StatusChanged) and body.state == "retrying"
         if isinstance(body, events.TextDelta):
             self.deltas.add(body)

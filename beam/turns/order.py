@@ -33,7 +33,8 @@ class Order(Struct, frozen=True, kw_only=True):
     """Everything that one turn needs. `environ` is the environment of the process that runs the turn; `child_env` what
     beam itself tells the child (BEAM_*); `base` the folder that holds the root; `scratch` where a private directory for
     the turn may be made; `untrusted` says why the folder must be trusted first; `folder_trusted` whether it was;
-    `carried` is the CLI's own running total of tokens before the turn, where it keeps one."""
+    `fork`: the turn goes on in a copy of the session; `carried` is the CLI's own running total of tokens before the
+    turn, where it keeps one."""
 
     message: Message
     turn: int
@@ -52,6 +53,7 @@ class Order(Struct, frozen=True, kw_only=True):
     untrusted: str | None = None
     folder_trusted: bool = False
     from_agent: bool = False
+    fork: bool = False
     carried: Usage | None = None
 
     @property
@@ -65,6 +67,14 @@ class Order(Struct, frozen=True, kw_only=True):
         return self.settings.idle_timeout or self.limits.idle_timeout
 
 
+def lasting(child_env: Mapping[str, str]) -> dict[str, str]:
+    """What beam tells a process that lives longer than its turn: who sends for which message is looked up in the
+    agent's journal at the time (`BEAM_CALLER`)."""
+    of_the_agent = {name: child_env[name] for name in child_env if name in _OF_THE_AGENT}
+    return {**dict.fromkeys(child_env, ""), **of_the_agent, "BEAM_CALLER": "journal"}
+
+
+_OF_THE_AGENT = ("BEAM_ROOT", "BEAM_AGENT", "BEAM_LANE")
 _RANK: dict[Access, int] = {"read": 0, "ask": 1, "edit": 2, "full": 3}
 
 
@@ -139,6 +149,12 @@ def turn_of(order: Order, face: Face, scratch: str) -> Turn:
         raise UnsupportedError(
             f"{name} has no way to do {', '.join(lacking)}", "leave it out, or send to another agent"
         )
+    if order.fork and not capabilities.fork:
+        raise UnsupportedError(
+            f"{name} can't go on in a copy of a session by its {face} face",
+            f"let it begin an empty one: beam agent reset {order.message.to}",
+            subject=name,
+        )
     cwd = (order.base / settings.cwd).resolve() if settings.cwd else order.base
     if not cwd.is_dir():
         raise NotFoundError(f"{cwd} is no directory", f"`cwd` of agent {order.message.to} names it", subject=str(cwd))
@@ -150,6 +166,7 @@ def turn_of(order: Order, face: Face, scratch: str) -> Turn:
         attempt=order.message.attempt,
         session_id=order.session_id,
         fresh_session_id=order.fresh_session_id,
+        fork=order.fork,
         model=options.model or settings.model,
         access=access_of(order, capabilities),
         cwd=str(cwd),
@@ -208,4 +225,4 @@ def write_scratch(scratch: Path, contents: Mapping[str, bytes]) -> None:
 
 def replace_session(turn: Turn, fresh_session_id: str) -> Turn:
     """The same turn in a new session."""
-    return msgspec.structs.replace(turn, session_id=None, fresh_session_id=fresh_session_id, carried=None)
+    return msgspec.structs.replace(turn, session_id=None, fresh_session_id=fresh_session_id, fork=False, carried=None)

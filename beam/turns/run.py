@@ -19,17 +19,31 @@ from beam.errors import BeamError, DiskError, LimitError, NotFoundError, Unsuppo
 from beam.events import TurnFinished
 from beam.faults import reached
 from beam.outcome import Class, SessionNote, Status, exit_code
+from beam.policy import is_answer
 from beam.redact import redact_event
 from beam.turns import exec as exec_face
-from beam.turns.order import Order, Record, face_of, host_of, turn_of, why_not_better
+from beam.turns.asks import Asks
+from beam.turns.keeper import Keeper
+from beam.turns.order import Order, Record, face_of, host_of, lasting, turn_of, why_not_better
 from beam.turns.stop import Stop
 
+STRUCTURED = frozenset({"history", "osc"})  # the agent's own word on where its turn stands
 
-async def run(order: Order, record: Record, stop: Stop, clock: Clock, look: Callable[[], None]) -> TurnFinished:
+
+async def run(
+    order: Order,
+    record: Record,
+    stop: Stop,
+    clock: Clock,
+    look: Callable[[], None],
+    asks: Asks,
+    keeper: Keeper | None = None,
+) -> TurnFinished:
     """Runs the turn and returns its outcome as it stands in the journal, on disk.
 
-    `look` is called ten times a second while the turn runs (control requests). Raises DiskError if the journal can't be
-    written; then everything that was started is gone, and the next holder says what is known.
+    `look` is called ten times a second while the turn runs (control requests); there `asks` are decided. `keeper` has
+    the agent's terminal between turns. Raises DiskError if the journal can't be written; then everything that was
+    started is gone, and the next holder says what is known.
     """
     began = clock.monotonic()
     face = None
@@ -58,14 +72,23 @@ async def run(order: Order, record: Record, stop: Stop, clock: Clock, look: Call
     reached("turn.started")
     files.make_directory(order.scratch)
     try:
-        verdict = await _verdict(order, face, record, stop, clock, look, began)
+        verdict = await _verdict(order, face, record, stop, clock, look, asks, keeper)
+        asks.close("the turn is over")
     finally:
-        shutil.rmtree(order.scratch, ignore_errors=True)
+        if keeper is None or not keeper.needs(order.scratch):
+            shutil.rmtree(order.scratch, ignore_errors=True)
     return _finish(order, record, verdict, stop, face, clock.monotonic() - began)
 
 
 async def _verdict(
-    order: Order, face: Face, record: Record, stop: Stop, clock: Clock, look: Callable[[], None], began: float
+    order: Order,
+    face: Face,
+    record: Record,
+    stop: Stop,
+    clock: Clock,
+    look: Callable[[], None],
+    asks: Asks,
+    keeper: Keeper | None,
 ) -> Verdict:
     try:
         if order.untrusted is not None:
@@ -73,7 +96,9 @@ async def _verdict(
         turn = turn_of(order, face, str(order.scratch))
         host = host_of(order)
         if face == "terminal" and isinstance(order.adapter, HasTerminal):
-            return await _on_terminal(order, order.adapter, turn, host, record, stop, clock, look)
+            return await _on_terminal(order, order.adapter, turn, host, record, stop, clock, look, asks, keeper)
+        if keeper is not None:
+            await keeper.end(f"the next turn runs on the {face} face")
         if order.adapter.exec is None or face != "exec":
             raise UnsupportedError(f"{order.adapter_name} agents run no turns; a person or a script answers them")
         return await exec_face.play(
@@ -108,8 +133,14 @@ async def _on_terminal(
     stop: Stop,
     clock: Clock,
     look: Callable[[], None],
+    asks: Asks,
+    keeper: Keeper | None,
 ) -> Verdict:
     from beam.turns import terminal as terminal_face
+
+    keep = order.limits.keep if order.settings.keep is None else order.settings.keep
+    keeps = keeper is not None and keeper.keeps and keep > 0
+    child_env = lasting(order.child_env) if keeps else order.child_env
 
     return await terminal_face.play(
         terminal_face.Play(
@@ -120,15 +151,19 @@ async def _on_terminal(
             turn_key=order.turn_key,
             limits=order.limits,
             environ=order.environ,
-            child_env={**order.settings.env, **order.child_env},
+            child_env={**order.settings.env, **child_env},
             timeout=order.timeout,
             idle_timeout=order.idle_timeout,
             commands=order.message.options.via == "terminal" and not order.from_agent,
+            asks=asks,
+            number=order.turn,
+            keep=keep,
         ),
         record,
         stop,
         clock,
         look,
+        keeper,
     )
 
 
@@ -143,9 +178,26 @@ def refusal(error: BeamError) -> Verdict:
     return Verdict(status=Status.FAILED, class_=class_, reason=str(error))
 
 
+def held_to_structured(verdict: Verdict) -> Verdict:
+    """The verdict of a turn on a screen whose sender takes the agent's own word only: what stood on its screen is no
+    answer then."""
+    if not is_answer(verdict.status) or verdict.evidence in STRUCTURED:
+        return verdict
+    known = f"only its {verdict.evidence} said" if verdict.evidence is not None else "nothing said"
+    return msgspec.structs.replace(
+        verdict,
+        status=Status.FAILED,
+        class_=Class.UNSUPPORTED,
+        reason=f"{known} that the turn was over, and structured evidence was required; `beam log` has what it wrote",
+        reply=None,
+    )
+
+
 def _finish(
     order: Order, record: Record, verdict: Verdict, stop: Stop, face: Face | None, duration_s: float
 ) -> TurnFinished:
+    if order.message.options.require == "structured" and face == "terminal":
+        verdict = held_to_structured(verdict)
     finished, blanked = redact_event(finished_of(order, verdict, stop, face, duration_s))
     finished = msgspec.structs.replace(finished, redacted=blanked)
     reached("finish.before")
@@ -170,7 +222,7 @@ def finished_of(order: Order, verdict: Verdict, stop: Stop, face: Face | None, d
         }[stop.reason]
     session: SessionNote | None = verdict.session
     if session is None and verdict.session_id is not None:
-        session = "resumed" if order.session_id is not None else "new"
+        session = "resumed" if order.session_id is not None and not order.fork else "new"
     return TurnFinished(
         attempt=order.message.attempt,
         status=status,
@@ -188,4 +240,5 @@ def finished_of(order: Order, verdict: Verdict, stop: Stop, face: Face | None, d
         denials=verdict.denials,
         structured=verdict.structured,
         lossy=verdict.lossy,
+        evidence=verdict.evidence,
     )

@@ -103,3 +103,58 @@ def test_an_interrupted_turn_of_claudes_is_over_and_no_answer() -> None:
         b'{"type":"text","text":"[Request interrupted by user]"}]}}'
     )
     assert (conversation.word, conversation.verdict().status) == ("done", Status.CANCELLED)
+
+
+RESUMED = {
+    "claude": (UUID, ("--resume", UUID)),
+    "codex": (UUID, ("resume",)),
+    "gemini": ("1111111_1-2222", ("--resume", "1111111_1-2222")),
+    "opencode": ("ses_1", ("--session", "ses_1")),
+    "qwen": (UUID, ("--resume", UUID)),
+    "copilot": (UUID, (f"--resume={UUID}",)),
+    "aider": (UUID, ("--restore-chat-history",)),
+}
+
+
+@pytest.mark.parametrize("name", RESUMED)
+def test_a_screen_goes_on_in_the_session_and_refuses_what_can_be_none(name: str) -> None:
+    adapter = registry.adapter(name)
+    assert isinstance(adapter, HasTerminal) and adapter.card.faces["terminal"].resume
+    session_id, words = RESUMED[name]
+    argv = adapter.terminal.launch(turn(session_id=session_id), Host()).argv
+    assert any(argv[at : at + len(words)] == words for at in range(len(argv)))
+    if name != "claude":
+        with pytest.raises(UnsupportedError):
+            adapter.terminal.launch(turn(session_id="--x; rm"), Host())
+
+
+@pytest.mark.parametrize("name", [name for name in RESUMED if name != "claude"])
+def test_each_access_of_a_screen_is_another_launch_and_only_full_is_dangerous(name: str) -> None:
+    adapter = registry.adapter(name)
+    assert isinstance(adapter, HasTerminal)
+    words = adapter.card.faces["terminal"].access
+    launches = {word: adapter.terminal.launch(turn(access=word), Host()) for word in words}
+    assert len({(launch.argv, tuple(launch.files.items())) for launch in launches.values()}) == len(words)
+    dangerous = {
+        "--yolo",
+        "yolo",
+        "--allow-all",
+        "--auto",
+        "--yes-always",
+        "--dangerously-bypass-approvals-and-sandbox",
+    }
+    assert [word for word, launch in launches.items() if dangerous.intersection(launch.argv)] == ["full"]
+    with pytest.raises(UnsupportedError):
+        adapter.terminal.launch(turn(access="nothing"), Host())
+
+
+def test_the_session_is_found_in_what_the_cli_writes_when_it_quits() -> None:
+    for name, text, found in (
+        ("opencode", "  Continue  opencode -s ses_dff2f6a0affeD5t777Is9yWCsT", "ses_dff2f6a0affeD5t777Is9yWCsT"),
+        ("codex", f"  codex resume {UUID}", UUID),
+        ("copilot", f"   ▔▔▔▔    Resume     copilot --resume={UUID}", UUID),
+    ):
+        adapter = registry.adapter(name)
+        assert isinstance(adapter, HasTerminal)
+        match = re.search(adapter.terminal.profile.session, f"x\n{text}\n", re.MULTILINE)
+        assert match is not None and match[1] == found

@@ -15,9 +15,11 @@ from beam.clock import rfc3339
 from beam.errors import NotFoundError
 from beam.message import decode
 from beam.outcome import Status
+from beam.process import tree
 from beam.state import DEAD, QUEUED
 from beam.store import control
 from beam.store.control import Control
+from beam.turns.asks import Ask, Asks, Decision, Takes
 from beam.turns.stop import Stop
 from tests.support.world import SECOND_NS, Root
 
@@ -177,6 +179,16 @@ def test_what_is_too_late_unknown_or_in_the_wrong_box_is_refused(root: Root) -> 
     assert root.boxes("worker") == {"dead": [message_id]}
 
 
+def test_a_reset_of_a_fork_that_has_not_begun_lets_it_begin_with_an_empty_session(root: Root) -> None:
+    holder = root.hold("worker")
+    holder.record(events.SessionForked(session_id="s1", of="other", adapter="command"))
+    holder.release()
+    ask(root, "worker", "reset")
+    look(root)
+    assert answers(root) == [(True, "", "s1")]
+    assert root.hold("worker").state.fork is None
+
+
 @pytest.mark.parametrize("data", [b"", b"{}", b"\xff"])
 def test_a_damaged_request_is_said_and_removed_and_the_rest_is_carried_out(root: Root, data: bytes) -> None:
     message = root.put("worker")
@@ -185,6 +197,48 @@ def test_a_damaged_request_is_said_and_removed_and_the_rest_is_carried_out(root:
     look(root)
     assert answers(root) == [(True, "", "dropped")]
     assert [event.code for event in root.events("worker") if isinstance(event, events.Notice)] == ["bad_request"]
+
+
+def asking(root: Root, holder: Holder) -> tuple[Asks, Ask]:
+    """A turn of the worker that waits for a decision."""
+
+    def record(body: events.Event, *, sync: bool = False) -> events.Event:
+        return holder.record(body, turn=1, message_id="worker-m", sync=sync)
+
+    started = events.TurnStarted(owner=tree.this_process(), turn_key="k", adapter="command", via="exec")
+    record(started)
+    holder.running = ("worker-m", Stop())
+    holder.asks = Asks("worker", record, root.clock, 600.0)
+    return holder.asks, holder.asks.ask("Bash", takes=Takes(message=True))
+
+
+def test_an_ask_is_decided_once_by_the_first_request_that_names_it(root: Root) -> None:
+    holder = root.hold("worker")
+    asks, open_ask = asking(root, holder)
+    file = root.place("worker").asks / f"{open_ask.id}.json"
+    assert file.exists() and holder.state.word == "waiting"
+    ask(root, "worker", "deny", open_ask.id, sender="ann", text="no")
+    ask(root, "worker", "approve", open_ask.id, sender="bob")
+    Requests(holder).look()
+    assert open_ask.decision == Decision(decision="deny", by="ann", message="no")
+    assert [answer[:2] for answer in answers(root)] == [(True, ""), (False, "not_found")]
+    assert not file.exists() and holder.state.word == "running" and [denial.by for denial in asks.denials] == ["ann"]
+    done = [event for event in root.events("worker") if isinstance(event, events.ControlDone)]
+    assert {event.message_id for event in done} == {"worker-m"}
+    holder.release()
+
+
+def test_a_decision_on_another_turns_ask_is_refused(root: Root) -> None:
+    ask(root, "worker", "approve", "worker-over")
+    look(root)
+    assert [answer[:2] for answer in answers(root)] == [(False, "not_found")]
+    holder = root.hold("worker")
+    _, open_ask = asking(root, holder)
+    ask(root, "worker", "approve", "worker-over")
+    ask(root, "worker", "approve", open_ask.id, always=True)
+    Requests(holder).look()
+    assert [answer[1] for answer in answers(root)[1:]] == ["not_found", "unsupported"] and not open_ask.is_settled
+    holder.release()
 
 
 def test_a_reset_puts_the_session_aside_and_refuses_during_a_turn(root: Root) -> None:

@@ -52,8 +52,38 @@ def died_at(root: Root, step: str, owner: Owner | None = None, **fields: object)
             holder.record(body, turn=1, message_id=message.id, sync=True)
             if name == step:
                 break
+            if step == "asking" or (step == "asking_sent" and name == "sent"):
+                asked = events.PermissionAsked(ask_id="worker-ask", tool="Bash")
+                holder.record(asked, turn=1, message_id=message.id, sync=True)
+                break
     holder.release()
     return message, claimed[0]
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_an_open_ask_of_a_dead_holder_is_cancelled_before_anything_else_and_its_file_goes(
+    root: Root, sent: bool
+) -> None:
+    message, _ = died_at(root, "asking_sent" if sent else "asking")
+    (file,) = (root.place("worker").asks).iterdir()
+    stale = file.with_name("worker-stale.json")
+    stale.write_text("{}")
+    holder = root.hold("worker")
+    cancelled = last(root, events.PermissionCancelled)
+    assert isinstance(cancelled, events.PermissionCancelled)
+    assert (cancelled.ask_id, cancelled.message_id, cancelled.turn) == ("worker-ask", message.id, 1)
+    assert cancelled.why == "its holder died" and not file.exists() and not stale.exists()
+    assert ("TurnFinished" in kinds(root)[-4:]) == sent
+    holder.release()
+
+
+def test_the_file_of_an_open_ask_is_made_again_where_the_turn_is_on_another_host(root: Root) -> None:
+    died_at(root, "asking", owner=ELSEWHERE)
+    (file,) = (root.place("worker").asks).iterdir()
+    file.unlink()
+    holder = root.hold("worker")
+    assert holder.blocked is not None and file.exists()
+    holder.release()
 
 
 @pytest.mark.parametrize("step", ["claimed", "started"])
@@ -160,3 +190,43 @@ def test_leftovers_of_dead_writers_and_turns_are_swept(root: Root) -> None:
     root.hold("worker").release()
     assert files.names(place.queue / "tmp") == []
     assert not (place.dir / "scratch").exists()
+
+
+def test_a_terminal_that_was_kept_elsewhere_blocks_the_agent_until_a_person_says_it_is_gone(root: Root) -> None:
+    root.put("worker")
+    holder = root.hold("worker")
+    begun = events.AgentStarted(pid=1, start_ticks=1, guard_pid=2, guard_start_ticks=2)
+    for body in (
+        events.TurnStarted(owner=ELSEWHERE, turn_key="k" * 32, adapter="command", via="terminal"),
+        begun,
+        events.AgentKept(pid=1),
+        events.TurnClosed(),
+    ):
+        holder.record(body, turn=1, sync=True)
+    holder.release()
+    blocked = root.hold("worker")
+    assert blocked.blocked is not None and "another.host" in blocked.blocked
+    blocked.record(events.Notice(code="unblocked", text="a person said so"), sync=True)
+    blocked.release()
+    again = root.hold("worker")
+    assert again.blocked is None and again.state.kept is None
+
+
+def test_a_terminal_that_a_dead_holder_kept_is_ended_and_said(root: Root) -> None:
+    holder = root.hold("worker")
+    begun = events.AgentStarted(pid=2**22 + 1, start_ticks=1, guard_pid=2**22 + 2, guard_start_ticks=2)
+    owner = tree.this_process()
+    for body in (
+        events.TurnStarted(owner=owner, turn_key="k" * 32, adapter="command", via="terminal"),
+        begun,
+        events.AgentKept(pid=begun.pid),
+        events.TurnClosed(),
+    ):
+        holder.record(body, turn=1, sync=True)
+    (holder.place.dir / "terminal.sock").touch()
+    holder.release()
+    again = root.hold("worker")
+    gone = last(root, events.AgentExited)
+    assert isinstance(gone, events.AgentExited)
+    assert (gone.pid, gone.turn, gone.stopped_by) == (begun.pid, None, "its holder went")
+    assert again.state.kept is None and not (again.place.dir / "terminal.sock").exists()

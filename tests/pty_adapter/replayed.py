@@ -6,7 +6,7 @@ import json
 import random
 from pathlib import Path
 
-from beam.agents.profile import Profile
+from beam.profile import Profile
 from beam.pty_adapter.screen import Screen
 from beam.pty_adapter.turn_end import State, TurnEnd
 
@@ -29,10 +29,18 @@ def chunks(name: str) -> list[tuple[float, bytes]]:
 
 class Replay:
     """The states of one recording. Enter is pressed at `enter` seconds, `text` being what was typed. With a `seed` the
-    bytes come in other pieces."""
+    bytes come in other pieces. It ends `after` the last byte, or at `last`."""
 
     def __init__(
-        self, name: str, profile: Profile, *, text: str, enter: float, after: float = 5.0, seed: int | None = None
+        self,
+        name: str,
+        profile: Profile,
+        *,
+        text: str,
+        enter: float,
+        after: float = 5.0,
+        seed: int | None = None,
+        last: float | None = None,
     ) -> None:
         self.states: list[tuple[float, State, str]] = []
         self.screen = Screen(100, 40)
@@ -41,7 +49,7 @@ class Replay:
         pieces = chunks(name)
         chance = random.Random(seed)
         now = framed = 0.0
-        last = pieces[-1][0] + after
+        last = pieces[-1][0] + after if last is None else last
         while now < last:
             while pieces and pieces[0][0] <= now:
                 self._feed(pieces.pop(0)[1], chance if seed is not None else None)

@@ -8,8 +8,9 @@ import pytest
 
 from beam.agents.claude.screen import profile as CLAUDE
 from beam.agents.codex.screen import profile as CODEX
-from beam.agents.profile import GENERIC, Profile
+from beam.agents.opencode.screen import profile as OPENCODE
 from beam.agents.python import profile as PYTHON
+from beam.profile import GENERIC, Profile
 from beam.pty_adapter import profile as profiles
 from beam.pty_adapter.profile import Reading
 from beam.pty_adapter.screen import View
@@ -84,3 +85,10 @@ def test_a_prompt_is_learned_only_from_what_stands_before_the_cursor_at_the_end(
     assert known is not None and profiles.read(known, view).idle
     assert profiles.learned(GENERIC, View(rows=("", "x"), columns=40, row=0, column=0)) is None
     assert profiles.learned(GENERIC, View(rows=("> ",), columns=40, row=0, column=2, alternate=True)) is None
+
+
+def test_the_session_is_the_last_one_that_the_agent_wrote_when_it_quit() -> None:
+    rows = ("  Continue  opencode -s ses_1", "", "  Continue  opencode -s ses_2", "^C")
+    assert profiles.session_in(OPENCODE, rows) == "ses_2"
+    assert profiles.session_in(OPENCODE, ("opencode -s", "")) is None
+    assert profiles.session_in(PYTHON, rows) is None

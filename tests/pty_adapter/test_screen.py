@@ -143,6 +143,11 @@ def test_queries_that_agents_wait_for_are_answered() -> None:
     assert shown(b"\x1b[?u").take_replies() == b""
 
 
+def test_the_palette_is_told_a_colour_at_a_time() -> None:
+    screen = shown(b"\x1b]4;1;?\x07\x1b]4;9;?\x1b\\\x1b]4;x;?\x07")
+    assert screen.take_replies() == b"\x1b]4;1;rgb:cccc/0000/0000\x1b\\\x1b]4;9;rgb:ffff/5555/5555\x1b\\"
+
+
 def test_titles_signals_and_modes_are_known() -> None:
     screen = shown(b"\x1b]0;work\x07\x1b]7501;state=working\x1b\\\x1b[?2004h\x1b[?2026h")
     assert screen.title == "work" and screen.bracketed_paste and screen.drawing

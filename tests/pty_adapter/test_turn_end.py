@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
+from beam.agents.aider.screen import profile as AIDER
 from beam.agents.bash import profile as BASH
 from beam.agents.claude.screen import profile as CLAUDE
 from beam.agents.codex.screen import profile as CODEX
-from beam.agents.profile import GENERIC, Profile
+from beam.agents.gemini.screen import profile as GEMINI
+from beam.profile import GENERIC, Profile
 from beam.pty_adapter.screen import Signal, View
 from beam.pty_adapter.turn_end import MOVES, IllegalMoveError, State, TurnEnd
 from tests.pty_adapter.replayed import Replay
@@ -173,6 +176,47 @@ def test_an_error_row_makes_it_an_error() -> None:
     after(end, claude("❯ hello", footer=BUSY[1]), 10.1, 1.0)
     assert after(end, claude("❯ hello", "  ⎿  API Error: 500"), 11.2, 2.0) is State.ERROR
     assert "500" in end.reason
+
+
+def test_an_error_and_a_done_line_of_an_earlier_turn_say_nothing_of_this_one() -> None:
+    before = ("❯ before", "  ⎿  API Error: 500", "✻ Baked for 3s", "")
+    end = ready(view=claude(*before))
+    assert after(end, claude(*before, "❯ hello", title=""), 10.1, 5.0) is State.ACCEPTED
+    after(end, claude(*before, "❯ hello", footer=BUSY[1]), 15.2, 1.0)
+    assert after(end, claude(*before, "❯ hello", "● hi"), 16.3, 2.0) is State.DONE
+
+
+def test_a_screen_with_nothing_on_it_is_no_question() -> None:
+    end = ready()
+    after(end, claude("❯ hello", footer=BUSY[1]), 10.1, 1.0)
+    assert after(end, View(rows=("",) * 40, columns=100, title="✳ Claude Code"), 11.2, 60.0) is State.BUSY
+
+
+def test_an_agent_that_resumes_is_not_ready_before_it_shows_its_session() -> None:
+    ready_row = ("", "", " workspace (/directory)", " /project")
+    empty = View(rows=("─" * 60, "", " >   Type your message or @path/to/file", *ready_row), columns=100)
+    loaded = structs.replace(empty, rows=(" > before", "✦ answer", *empty.rows))
+    end = TurnEnd(GEMINI, now=0.0, resumes=True)
+    assert after(end, empty, 0.0, 20.0) is State.STARTING
+    assert after(end, loaded, 20.1, 1.0) is State.READY
+    assert after(TurnEnd(GEMINI, now=0.0), empty, 0.0, 1.0) is State.READY
+
+
+def test_a_title_that_says_that_it_asks_is_no_end() -> None:
+    rows = ("─" * 60, "", " >   Type your message or @path/to/file", "", " workspace (/directory)", " /project")
+    idle = View(rows=rows, columns=100, title="◇  Ready (project)")
+    end = ready(GEMINI, idle)
+    end.look(structs.replace(idle, rows=(" > hello", *rows), title="✦  Working… (project)"), 10.1)
+    asking = structs.replace(idle, rows=(" > hello", *rows), title="✋  Action Required")
+    assert after(end, asking, 10.2, 60.0) is State.ACCEPTED
+
+
+def test_what_looks_like_a_prompt_is_none_while_the_line_editor_is_away() -> None:
+    quoting = View(rows=("ask> hello", "", "> "), columns=80, row=2, column=2)
+    editing = View(rows=("ask> hello", "", "so it is", "", "ask>"), columns=80, row=4, column=5, takes_pastes=True)
+    end = ready(AIDER, View(rows=("ask>",), columns=80, row=0, column=5, takes_pastes=True))
+    assert after(end, quoting, 10.1, 60.0) is State.ACCEPTED
+    assert after(end, editing, 70.2, 2.0) is State.DONE
 
 
 def test_an_agent_that_ends_is_exited_whatever_its_screen_says() -> None:

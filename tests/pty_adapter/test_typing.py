@@ -6,9 +6,12 @@ import asyncio
 
 import pytest
 
+from beam.agents import registry
+from beam.agents.base import HasTerminal
 from beam.agents.claude.screen import profile as CLAUDE
-from beam.agents.profile import Profile
 from beam.agents.python import profile as PYTHON
+from beam.errors import UnsupportedError
+from beam.profile import Profile
 from beam.pty_adapter import typing
 from beam.pty_adapter.screen import View
 from beam.pty_adapter.turn_end import State, TurnEnd
@@ -130,3 +133,23 @@ def test_lines_are_typed_one_after_another_where_the_agent_reads_lines() -> None
     segments = said(hands, "a = 1\n\tb\n")
     assert hands.pressed == ["a = 1", "\r", "\x16\tb", "\r"]
     assert [(segment.start, segment.end) for segment in segments] == [(1, 1), (2, None)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("gemini", "/quit"),
+        ("gemini", " ?"),
+        ("qwen", "/x"),
+        ("copilot", "!rm -rf x"),
+        ("copilot", " !x"),
+        ("opencode", "exit"),
+    ],
+)
+def test_a_text_that_would_be_a_command_whatever_stands_before_it_is_refused(name: str, text: str) -> None:
+    adapter = registry.adapter(name)
+    assert isinstance(adapter, HasTerminal)
+    with pytest.raises(UnsupportedError, match="command"):
+        typing.check(adapter.terminal.profile, text)
+    typing.check(adapter.terminal.profile, text, command=True)
+    typing.check(adapter.terminal.profile, f"say {text}")

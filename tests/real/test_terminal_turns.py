@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from beam.testing.fake_model import FakeModel
-from tests.support.cli import Cli, processes_with
+from tests.support.cli import Cli, eventually, is_held, processes_with
+from tests.support.terminal import Terminal
 
 pytestmark = [pytest.mark.real, pytest.mark.acceptance]
 SEND = ("--via", "terminal", "--json")
@@ -62,7 +64,8 @@ def test_claude_gets_fifty_lines_and_200_kb_verbatim(claude: Cli) -> None:
     assert (done["status"], done["reply"]) == ("completed", "taken")
 
 
-def test_claudes_question_is_denied_where_nobody_can_be_asked(claude: Cli) -> None:
+def test_claudes_question_is_denied_where_nobody_decides(claude: Cli) -> None:
+    claude.config("limits: {ask_timeout: 2s}\n")
     prompt = f"!tool Bash {json.dumps({'command': 'touch made', 'description': 'Make a file'})}"
     ended = claude("send", "claude", *SEND, "--access", "ask", prompt)
     assert (ended.code, ended.json["status"]) == (5, "denied")
@@ -110,3 +113,42 @@ def test_codex_tells_its_end_itself_and_leaves_no_server(codex: Cli, tmp_path: P
     ended = codex("send", "codex", *SEND, "!error 400")
     assert (ended.code, ended.json["status"]) == (1, "failed")
     assert processes_with(str(tmp_path)) == []
+
+
+@pytest.fixture
+def kept(claude: Cli) -> Iterator[Cli]:
+    """`claude` in a broker, which has it already."""
+    assert claude("queue", "pause", "claude").code == claude("queue", "resume", "claude").code == 0
+    assert claude("broker", "start").code == 0
+    eventually(lambda: is_held(claude, "claude"))
+    yield claude
+    claude("broker", "stop", "--grace", "0s")
+
+
+def test_a_kept_claude_goes_on_in_its_process_and_no_other_root_drives_its_session(claude: Cli) -> None:
+    first = claude("send", "claude", *SEND, "hello").json
+    shutil.copytree(claude.root / "agents", claude.project / "other" / "agents")
+    assert claude("broker", "start").code == 0
+    eventually(lambda: is_held(claude, "claude"))
+    for number in (2, 3):
+        again = claude("send", "claude", *SEND, f"turn {number}").json
+        assert (again["reply"], again["session_id"]) == (f"ECHO[turn {number}] turns={number}", first["session_id"])
+    started = [event for event in claude.journal("claude") if event["type"] == "agent.started"]
+    assert [event["since"] for event in started] == [None, None, 2] and started[1]["pid"] == started[2]["pid"]
+    refused = claude("--root", "other", "send", "claude", *SEND, "mine")
+    assert refused.code == 7 and "another root" in refused.json["reason"]
+    assert claude("broker", "stop").code == 0
+    assert claude("--root", "other", "send", "claude", *SEND, "mine").json["reply"] == "ECHO[mine] turns=4"
+
+
+def test_a_person_attached_to_claude_sees_it_work_and_leaves_it_working(kept: Cli) -> None:
+    kept("send", "claude", *SEND, "hello")
+    mine = Terminal(kept, "attach", "claude", columns=140)
+    mine.until("detaches")
+    sending = kept.start("send", "claude", *SEND, "!slow 6 a slow one")
+    mine.until("a slow one", timeout=60)
+    mine.type("\x1c\x1c")
+    mine.until("detached; claude goes on")
+    assert mine.end() == 0
+    out, _ = sending.communicate(timeout=90)
+    assert json.loads(out)["reply"] == "ECHO[ !slow 6 a slow one] turns=2"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -155,6 +156,16 @@ def eventually(claim: Callable[[], bool], timeout: float = 20, what: str = "") -
     while not claim():
         assert time.monotonic() < deadline, what or "it did not happen in time"
         time.sleep(0.01)
+
+
+def is_held(beam: Cli, agent: str) -> bool:
+    """Whether somebody holds the agent."""
+    with (beam.root / "locks" / agent).open("rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
 
 
 def watching(process: subprocess.Popen[bytes]) -> None:

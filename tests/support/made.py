@@ -19,12 +19,14 @@ from beam.config import VARIABLES
 from beam.errors import BeamError, ExitCode
 from beam.limits import Limits
 from beam.outcome import Class, Denial, Outcome, Status, Usage, exit_code
+from beam.policy import Policy
 from beam.secret_kinds import KINDS, ROWS
 from beam.settings import AgentSettings
 
 HEADER = ("v", "seq", "ts", "agent", "turn", "message_id")
 _SIZES = {"text_bytes", "argv_text_bytes", "line_bytes", "segment_bytes"}
-_TIMES = {"timeout", "idle_timeout", "ask_timeout", "grace", "lease"}
+_PAUSES = {"backoff", "backoff_max", "circuit_window", "circuit_open"}
+_TIMES = {"timeout", "idle_timeout", "ask_timeout", "grace", "lease", "keep"}
 
 
 def table(head: Sequence[str], lines: Sequence[tuple[str, ...]]) -> str:
@@ -44,6 +46,8 @@ def words(thing: object) -> str:
 
 def kind(type_: Any) -> str:
     """A field's type as JSON has it."""
+    if type_ is Any:
+        return "any"
     origin, args = get_origin(type_), get_args(type_)
     if origin in (Union, types.UnionType):
         return " | ".join(dict.fromkeys(kind(arg) for arg in args if arg is not UnsetType))
@@ -183,6 +187,22 @@ def limits() -> str:
     return table(("key", "default"), lines)
 
 
+def policy() -> str:
+    """What the policy of failure says, and its defaults."""
+    lines = [(f"`{f.encode_name}`", _rule(f.name, f.default)) for f in msgspec.structs.fields(Policy)]
+    return f"{words(Policy).removeprefix('`policy:` of beam.yaml. ')}\n\n{table(('key', 'default'), lines)}"
+
+
+def _rule(name: str, value: Any) -> str:
+    from beam import durations
+
+    if isinstance(value, tuple):
+        return f"[{', '.join(value)}]"
+    if value is None:
+        return "no bound"
+    return durations.show(value) if name in _PAUSES else str(value)
+
+
 def _setting(name: str, shown: str) -> str:
     return (shown.replace("number", "duration") if name in _TIMES else shown).removesuffix(" | null")
 
@@ -291,6 +311,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "errors": error_kinds,
     "settings": settings,
     "limits": limits,
+    "policy": policy,
     "secrets": secrets,
     "access": access,
     "environment": denied_variables,

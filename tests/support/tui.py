@@ -1,6 +1,11 @@
 """A terminal agent with Claude Code's look and bad manners, for tests: `python tui.py MANNER`.
 
-echo · exit · hang · flood · garbage · ask · permission · drop (the first Enter) · late (it shows typed text late)
+deaf (it reads nothing) · echo · exit · hang · flood · garbage · ask · permission · drop (the first Enter) · late
+(it shows typed text late) · pause (its spinner stands still for 6 s) · quiet (no spinner and no word for 6 s, and
+its composer stays) · lookalike (an answer full of prompts, spinners and boxes) · alternate (screen) · repaint (all
+of it, each 20 ms) · blank (nothing for 4 s) · crawl (the answer comes in pieces, 2 s apart) · shed (it asks what
+nobody described, and takes any key for an answer) · plain (it asks for yes or no) · fickle (it asks, and goes on by
+itself)
 """
 
 from __future__ import annotations
@@ -13,6 +18,17 @@ import time
 import tty
 
 RULE = "─" * 60
+LOOKALIKE = (
+    "✻ Booping… (esc to interrupt)",
+    RULE,
+    "❯",
+    RULE,
+    "  ? for shortcuts",
+    "❯ hello",
+    " ❯ 1. Yes",
+    "$",
+    ">>>",
+)
 
 
 class Tui:
@@ -23,6 +39,7 @@ class Tui:
         self.footer = "  ? for shortcuts"
         self.enters = 0
         self.drawn = 0
+        self.told = ""
 
     def draw(self, *dialog: str) -> None:
         composer = ["❯ " + self.typed.replace("\n", "\n  ") if self.typed else "❯"]
@@ -37,8 +54,12 @@ class Tui:
         return os.read(0, 65536).decode()
 
     def run(self) -> None:
+        if self.manner == "alternate":
+            os.write(1, b"\x1b[?1049h")
         os.write(1, b"\x1b[?2004h\x1b]0;\xe2\x9c\xb3 Claude Code\x07")
         self.draw()
+        if self.manner == "deaf":
+            time.sleep(600)
         pending = ""
         while True:
             pending += self.read()
@@ -74,6 +95,43 @@ class Tui:
     def echo(self, text: str) -> None:
         self.log += ["● ECHO[" + text.replace("\n", "\n  ") + "]", ""]
 
+    def pause(self, text: str) -> None:
+        self.log.append("✻ Booping…")
+        self.draw()
+        time.sleep(6)
+        self.log.pop()
+        self.echo(text)
+
+    def quiet(self, text: str) -> None:
+        self.draw()
+        time.sleep(6)
+        self.echo(text)
+
+    def lookalike(self, text: str) -> None:
+        self.log += [f"● {LOOKALIKE[0]}", *(f"  {row}" for row in LOOKALIKE[1:])]
+        self.draw()
+        time.sleep(3)
+        self.log.append("  the end")
+
+    def repaint(self, text: str) -> None:
+        until = time.monotonic() + 3
+        while time.monotonic() < until:
+            self.draw()
+            time.sleep(0.02)
+        self.echo(text)
+
+    def blank(self, text: str) -> None:
+        os.write(1, b"\x1b[H\x1b[2J")
+        time.sleep(4)
+        self.echo(text)
+
+    def crawl(self, text: str) -> None:
+        self.log.append("● one")
+        for word in ("two", "three"):
+            self.draw()
+            time.sleep(2)
+            self.log[-1] += f" {word}"
+
     def exit(self, text: str) -> None:
         os.write(1, b"\r\nfatal: no such model\r\n")
         os._exit(3)
@@ -104,9 +162,42 @@ class Tui:
         os._exit(0)
 
     def permission(self, text: str) -> None:
-        self.draw(RULE, " Bash command", "", "   touch zz", "", " Do you want to proceed?", " ❯ 1. Yes", "   2. No")
+        """It asks for each word of the text, until one of them is allowed always."""
+        always = False
+        for word in text.split():
+            if not always:
+                key = self.request(word)
+                always = key == "2"
+            self.log += [f"● ran {word}" if always or key == "1" else f"● did not run {word}{self.told}", ""]
+
+    def request(self, word: str) -> str:
+        """The key that answers; after one that amends, what was typed is in `told`."""
+        options = [" ❯ 1. Yes", f"   2. Yes, and don't ask again for {word}", "   3. No"]
+        self.draw(RULE, " Bash command", "", f"   touch {word}", "", " Do you want to proceed?", *options)
+        key, self.told = self.read(), ""
+        if key == "\x1b[A":
+            self.draw(RULE, " Bash command", "", f"   touch {word}", "", " Do you want to proceed?", " ❯ 3. No")
+            assert self.read() == "\t"
+            self.draw(RULE, " Bash command", "", f"   touch {word}", "", " Do you want to proceed?", " ❯ 3. No, and")
+            while not self.told.endswith("\r"):
+                self.told += self.read()
+                self.draw(RULE, "", " Do you want to proceed?", f" ❯ 3. No, {self.told.strip()}")
+            self.told = f": {self.told.strip()}"
+        return key
+
+    def shed(self, text: str) -> None:
+        self.draw("What colour shall the shed be?", "", "❯ 1. red", "  2. green")
         key = self.read()
-        self.log += ["● ran it" if key == "1" else "● did not run it", ""]
+        self.echo(f"{text} {key}")
+
+    def plain(self, text: str) -> None:
+        self.draw(RULE, " Bash command", "", "   touch zz", "", " Do you want to proceed?", " ❯ 1. Yes", "   2. No")
+        self.echo(self.read())
+
+    def fickle(self, text: str) -> None:
+        self.draw(RULE, " Bash command", "", "   touch zz", "", " Do you want to proceed?", " ❯ 1. Yes", "   2. No")
+        time.sleep(4)
+        self.echo("it went on")
 
 
 if __name__ == "__main__":

@@ -15,10 +15,11 @@ from beam.broker.order import order_of
 from beam.errors import BeamError, ConfigError, DiskError, LimitError, NotFoundError, UnsupportedError, UntrustedError
 from beam.events import TurnFinished
 from beam.message import Options
-from beam.outcome import Class, Status
+from beam.outcome import Class, Evidence, Status
 from beam.process import tree
+from beam.turns.asks import Asks
 from beam.turns.order import Order
-from beam.turns.run import finished_of, refusal, run
+from beam.turns.run import finished_of, held_to_structured, refusal, run
 from beam.turns.stop import Reason, Stop
 from tests.support.world import Root
 
@@ -42,7 +43,8 @@ def play(root: Root, holder: Holder, order: Order) -> TurnFinished:
         return holder.record(body, turn=order.turn, message_id=order.message.id, sync=sync)
 
     async def turn() -> TurnFinished:
-        return await run(order, record, Stop(), root.clock, lambda: None)
+        asks = Asks(holder.place.agent, record, root.clock, 600.0)
+        return await run(order, record, Stop(), root.clock, lambda: None, asks)
 
     return asyncio.run(turn())
 
@@ -78,7 +80,7 @@ def test_a_journal_that_can_not_be_written_ends_the_turn_and_its_processes(
         return holder.record(event, turn=order.turn, message_id=order.message.id, sync=sync)
 
     async def turn() -> None:
-        await run(order, record, Stop(), root.clock, lambda: None)
+        await run(order, record, Stop(), root.clock, lambda: None, Asks(holder.place.agent, record, root.clock, 600.0))
 
     with pytest.raises(DiskError):
         asyncio.run(turn())
@@ -153,3 +155,19 @@ def test_a_session_is_new_resumed_or_what_the_adapter_says(root: Root) -> None:
     lost = Verdict(status=Status.COMPLETED, session_id="s1", session="lost")
     assert finished_of(order, lost, Stop(), "exec", 1.0).session == "lost"
     assert finished_of(order, Verdict(status=Status.COMPLETED), Stop(), "exec", 1.0).session is None
+
+
+@pytest.mark.parametrize("evidence", ["history", "osc"])
+@pytest.mark.parametrize("status", list(Status))
+def test_the_agents_own_word_is_structured_evidence(evidence: Evidence, status: Status) -> None:
+    verdict = Verdict(status=status, reply="yes", evidence=evidence)
+    assert held_to_structured(verdict) is verdict
+
+
+@pytest.mark.parametrize("evidence", ["title", "screen", "prompt", None])
+def test_what_only_a_screen_said_is_no_answer_where_structured_evidence_is_required(evidence: Evidence | None) -> None:
+    held = held_to_structured(Verdict(status=Status.COMPLETED, reply="yes", evidence=evidence))
+    assert (held.status, held.class_, held.reply) == (Status.FAILED, Class.UNSUPPORTED, None)
+    assert (evidence or "nothing") in (held.reason or "") and held.evidence == evidence
+    failed = Verdict(status=Status.FAILED, class_=Class.CRASHED, reason="why", evidence=evidence)
+    assert held_to_structured(failed) is failed

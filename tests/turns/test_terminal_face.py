@@ -17,12 +17,13 @@ from msgspec import structs
 from beam import events
 from beam.agents.base import Host, Launch, Turn, Verdict
 from beam.agents.claude.screen import profile as CLAUDE
-from beam.agents.profile import Profile
 from beam.clock import SystemClock
 from beam.events import Event
 from beam.limits import DEFAULT
 from beam.outcome import Class, Status
+from beam.profile import Profile
 from beam.turns import terminal
+from beam.turns.asks import Asks
 from beam.turns.stop import Stop
 from tests.support import tui
 
@@ -40,6 +41,11 @@ class Face:
         return Launch(argv=(sys.executable, tui.__file__, self.manner))
 
 
+def resident() -> int:
+    """Bytes of memory that this process has now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
 class Played:
     """One turn, played."""
 
@@ -48,6 +54,7 @@ class Played:
     ) -> None:
         self.events: list[Event] = []
         self.longest_gap = 0.0
+        self.memory = self.most_memory = resident()
         self.seconds = 0.0
         (tmp_path / "scratch").mkdir()
         turn = Turn(text=text, message_id="x-1", agent="x", cwd=str(tmp_path), scratch=str(tmp_path / "scratch"))
@@ -63,6 +70,7 @@ class Played:
             timeout=fields.pop("timeout", 60.0),
             idle_timeout=60.0,
             commands=False,
+            asks=Asks("x", self._record, SystemClock(), 60.0),
         )
         self.verdict: Verdict = asyncio.run(self._run(play, stop_after))
 
@@ -83,6 +91,7 @@ class Played:
             before = time.monotonic()
             await asyncio.sleep(0.01)
             self.longest_gap = max(self.longest_gap, time.monotonic() - before)
+            self.most_memory = max(self.most_memory, resident())
 
     def _record(self, body: Event, *, sync: bool = False) -> Event:
         self.events.append(body)
@@ -127,6 +136,7 @@ def test_a_flood_neither_blocks_nor_fills_the_memory(tmp_path: Path) -> None:
     assert played.verdict.reply == "ECHO[hello]"
     assert played.longest_gap < 1.0
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
+    assert played.most_memory - played.memory < 64 * 2**20
 
 
 def test_invalid_bytes_do_no_harm(tmp_path: Path) -> None:
@@ -142,7 +152,7 @@ def test_an_unknown_question_ends_the_turn_with_its_screen_and_no_answer(tmp_pat
 def test_a_permission_is_denied_where_nobody_can_be_asked(tmp_path: Path) -> None:
     played = Played(Face("permission"), tmp_path)
     assert played.verdict.status is Status.DENIED
-    assert played.verdict.reply == "did not run it"
+    assert played.verdict.reply == "did not run hello"
     assert [denial.by for denial in played.verdict.denials] == ["default"]
     assert played.has(events.PermissionAsked) and played.has(events.PermissionDecided)
 
@@ -151,6 +161,12 @@ def test_a_stop_interrupts_and_leaves_nothing(tmp_path: Path) -> None:
     played = Played(Face("hang"), tmp_path, stop_after=2.0)
     assert played.verdict.status is not Status.COMPLETED
     assert played.seconds < 12
+
+
+def test_an_agent_that_reads_no_keys_holds_up_no_stop(tmp_path: Path) -> None:
+    played = Played(Face("deaf"), tmp_path, "x" * 200_000, stop_after=2.0)
+    assert played.verdict.status is Status.CANCELLED
+    assert played.has(events.AgentExited)
 
 
 def test_a_long_prompt_arrives_verbatim(tmp_path: Path) -> None:

@@ -71,7 +71,8 @@ class Heard(Struct, frozen=True, kw_only=True):
 
 class Line(Struct, frozen=True, kw_only=True):
     """One line of a transcript. `at` is its time (RFC 3339), `reply_id` the API message that an assistant line is part
-    of: its usage counts once, the last line's. `team` and `member` are said by teammates with their own process."""
+    of: its usage counts once, the last line's; `stop`: why that message ended (tool_use: its turn goes on). `team` and
+    `member` are said by teammates with their own process."""
 
     kind: str
     at: str = ""
@@ -80,6 +81,7 @@ class Line(Struct, frozen=True, kw_only=True):
     team: str = ""
     member: str = ""
     reply_id: str = ""
+    stop: str = ""
     model: str = ""
     usage: Usage | None = None
     cache_write_tokens: int = 0
@@ -88,6 +90,14 @@ class Line(Struct, frozen=True, kw_only=True):
     returned: tuple[Returned, ...] = ()
     heard: tuple[Heard, ...] = ()
     error: str = ""
+
+    @property
+    def ends_turn(self) -> bool:
+        """Whether nothing more comes of the turn."""
+        return self.kind == "assistant" and self.stop not in _GOES_ON
+
+
+_GOES_ON = ("", "tool_use", "pause_turn")
 
 
 def projects(home: str) -> str:
@@ -150,6 +160,7 @@ def read(line: bytes, *, parent: str | None = None) -> Line | None:
         team=string(value, "teamName"),
         member=string(value, "agentName"),
         reply_id=string(message, "id"),
+        stop=string(message, "stop_reason"),
         model=model,
         usage=_usage(message) if kind == "assistant" and model != _SYNTHETIC else None,
         cache_write_tokens=integer(obj(message, "usage"), "cache_creation_input_tokens") or 0,

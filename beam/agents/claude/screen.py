@@ -14,11 +14,12 @@ from beam.agents.base import Host, Launch, Transcript, Turn, Verdict
 from beam.agents.claude import history
 from beam.agents.claude.exec import ACCESS, RETRIES
 from beam.agents.failures import class_of
-from beam.agents.profile import Dialog, Profile
 from beam.errors import UnsupportedError
 from beam.events import Event
 from beam.outcome import Status, Usage
+from beam.profile import Dialog, Profile
 
+tells_end = True
 _INTERRUPTED = "[Request interrupted by user"
 _SYNTHETIC = "<synthetic>"
 _RULE = r"^[─━]{20,}"
@@ -52,10 +53,10 @@ profile = Profile(
         ),
         Dialog(
             name="bypass permissions",
-            kind="permission",
-            match=r"Bypass Permissions mode[\s\S]*^ ?[❯ ] 1\. No, exit",
-            allow=("2",),
-            deny=("1",),
+            kind="full",
+            match=r"Bypass Permissions mode[\s\S]*^ *[❯ ] 1\. No, exit",
+            allow=("\x1b[B", "\r"),
+            deny=("\r",),
         ),
         Dialog(
             name="permission",
@@ -63,6 +64,11 @@ profile = Profile(
             allow=("1",),
             deny=("\x1b",),
             subject=r"^─{20,}\n\s*(\S[^\n]*)",
+            detail=r"^─{20,}\n[^\n]*\n((?:(?!─{20})[^\n]*\n)*?) ?Do you want to [^\n]*\?\n",
+            always=("2",),
+            always_row=r"^ *2\. (Yes, (?:[^\n]|\n {6,}(?=\S))*)",
+            amend=("\x1b[A", "\t"),
+            amend_row=r"^ *❯ \d\. No, ",
         ),
     ),
     echo_rows=r"^[❯>][ \u00a0]+(.*)$",

@@ -1,6 +1,7 @@
 """Codex's terminal face: its full screen. It tells the terminal its state itself (OSC 7501), which decides a turn's
 end.
 
+A thread's rollout has the answer verbatim, and its screen goes on in the same thread as the headless face.
 It answers inline, so that a long answer stays in the scrollback. A background server that it starts is ended with it.
 """
 
@@ -9,10 +10,10 @@ from __future__ import annotations
 import json
 
 from beam.agents.base import Host, Launch, Turn
-from beam.agents.codex.exec import ACCESS
+from beam.agents.codex.exec import ACCESS, uuid_of
 from beam.agents.oneshot import argument, scrubbed
-from beam.agents.profile import Dialog, Profile
 from beam.errors import UnsupportedError
+from beam.profile import Dialog, Profile
 
 profile = Profile(
     name="codex",
@@ -46,15 +47,19 @@ profile = Profile(
             allow=("y",),
             deny=("\x1b",),
             subject=r"^\s*\$ ([^\n]*)",
+            detail=r"^\s*Would you like to [^\n]*\?\n([\s\S]*?)^\S? *1\. Yes",
+            always=("p",),
+            always_row=r"^\s*2\. (Yes, and don't ask again (?:[^\n]|\n {5,}(?=\S))*)",
         ),
     ),
-    echo_rows="^\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} (.*)$",
+    echo_rows="^(?:\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} |(?=/\\w))(.*)$",
     noise_rows=(r"^\s*[•◦] .*\besc to interrupt\)", r"^\s*Worked for <?\d", r"^\s*─+( Worked for .*)?$"),
     bullet=r"^• ",
     indent=2,
     bracketed=True,
     special=r"^[!/]",
     interrupt="\x1b",
+    session=r"^\s*codex resume ([0-9a-f-]{36})\s*$",
     quit=("\x03", "\x03"),
 )
 
@@ -68,6 +73,9 @@ def launch(turn: Turn, host: Host) -> Launch:
     if turn.access != "full":
         access = (*access, "--ask-for-approval", "on-request" if turn.access == "ask" else "never")
     argv = [host.executable or "codex", "--no-alt-screen", *access]
+    if turn.session_id is not None:
+        argv[1:1] = ["resume"]
+        argv.append(uuid_of(turn.session_id))
     if turn.model is not None:
         argv += ("--model", argument("codex", "model", turn.model))
     if turn.settings.system is not None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from beam import events
 from beam.cli import streams
@@ -12,6 +15,9 @@ from beam.cli.render.text import one_line, safe, safe_json, visible, write, writ
 from beam.errors import DiskError
 from beam.events import Event
 from beam.outcome import Outcome, Status
+
+if TYPE_CHECKING:
+    from beam.cli.asking import Asking
 
 _ANSWERS = frozenset({Status.COMPLETED, Status.TRUNCATED, Status.REFUSED, Status.DENIED})
 _HINTS = {
@@ -42,9 +48,11 @@ class Printer:
         self._last: str | None = None
         self._final = False
         self._trouble: OSError | None = None
+        self._asking = _asking(call, self._tell)
 
     def event(self, event: Event) -> None:
         """Shows one event."""
+        self._asked(event)
         if self._trouble is not None:
             return
         try:
@@ -54,6 +62,21 @@ class Printer:
                 self._stream(event)
         except OSError as error:
             self._trouble = error
+
+    def _asked(self, event: Event) -> None:
+        """What the agent asks is asked here, else said with the way to answer."""
+        if self._asking is not None:
+            self._asking.event(event)
+        elif isinstance(event, events.PermissionAsked):
+            from beam.cli.render.asks import line
+
+            self._call.note(line(event))
+
+    def _tell(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self._end_line()
+            write(sys.stderr, visible(text))
+            sys.stderr.flush()
 
     def _line(self, event: Event) -> None:
         if isinstance(event, events.TurnClosed) or (self._final and isinstance(event, events.MessageDead)):
@@ -149,6 +172,15 @@ class Printer:
         if outcome.redacted:
             self._call.note(f"{outcome.redacted} secret(s) were blanked in the journal and in this answer")
         self._call.detail(summary(outcome))
+
+
+def _asking(call: Context, say: Callable[[str], None]) -> Asking | None:
+    """Who asks a person right here; None where nobody can be."""
+    if call.beam.is_agent or not is_interactive(sys.stdin, sys.stderr):
+        return None
+    from beam.cli.asking import Asking, may_read
+
+    return Asking(call.beam, say) if may_read() else None
 
 
 def diagnosis(outcome: Outcome) -> str:

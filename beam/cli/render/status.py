@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from beam.cli.context import is_terminal
+from beam.cli.render.asks import short_id, time_left
 from beam.cli.render.tables import ago, columns
 from beam.cli.render.text import write
 from beam.clock import parse_rfc3339
@@ -46,8 +47,12 @@ def _what(line: AgentStatus) -> Iterator[str]:
         turn = line.running
         memory = f"{turn.rss_mb:.0f} MB" if turn.rss_mb else ""
         count = f"{turn.processes} process{'es' if turn.processes != 1 else ''}" if turn.processes else ""
+        for ask in turn.asks:
+            yield f"asks for {ask.tool} (beam approve {short_id(ask.id)}, {time_left(ask.expires)} left)"
         yield ", ".join(filter(None, (f"turn {turn.turn} for {ago(turn.since)}", *turn.tools, count, memory)))
     elif line.last is not None:
+        if line.kept is not None:
+            yield "terminal kept" + (f" ({line.kept.rss_mb:.0f} MB)" if line.kept.rss_mb else "")
         yield f"{line.last.status} {ago(line.last.at)} ago" + (f": {line.last.reason}" if line.last.reason else "")
 
 

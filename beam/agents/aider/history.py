@@ -1,0 +1,74 @@
+"""aider's chat history: where it is, and what a line of one says of a turn.
+
+It is Markdown, appended to: the person's lines begin with `#### `, what aider itself says begins with `> ` and ends
+with two blanks, the rest is the answer as the model wrote it. An answer with such lines in its middle is not known
+verbatim. No line says that a turn is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import UNSET
+
+from beam import events
+from beam.agents.base import Host, Transcript, Turn, Verdict
+from beam.events import Event
+from beam.outcome import Status
+
+_ASKED, _SAID, _BREAK = "#### ", "> ", "  "
+tells_end = False
+
+
+def where(turn: Turn, host: Host) -> str:
+    """The session's file, in the agent's folder."""
+    session_id = turn.session_id or turn.fresh_session_id
+    return f"{turn.cwd}/.aider.chat.history.{session_id}.md" if session_id else ""
+
+
+def transcript(turn: Turn) -> Transcript:
+    """A reader of the lines that this turn adds."""
+    return _Chat(turn)
+
+
+class _Chat:
+    """One turn in a chat history: from the person's text on."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.word = ""
+        self.error: str | None = None
+        self._turn = turn
+        self._asked: list[str] = []
+        self._said: list[str] = []
+        self._noted = False  # aider said something after the last line of the answer
+        self._lossy = False
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        """Bodies of what this line says. Never raises."""
+        text = line.decode("utf-8", "replace")
+        if self.word == "":
+            return self._before(text)
+        if text.startswith(_SAID) and text.endswith(_BREAK):
+            self._noted = bool(self._said)
+        else:
+            self._lossy = self._lossy or (self._noted and bool(text.strip()))
+            self._said.append(text)
+        return ()
+
+    def verdict(self) -> Verdict:
+        """The answer."""
+        session_id = self._turn.session_id or self._turn.fresh_session_id or None
+        reply = "\n".join(self._said).strip("\n")
+        return Verdict(status=Status.COMPLETED, reply=reply, session_id=session_id, lossy=self._lossy or UNSET)
+
+    def _before(self, text: str) -> Sequence[Event]:
+        """The person's text, a line at a time, each with two blanks at its end."""
+        if not text.startswith(_ASKED):
+            self._asked = []
+            return ()
+        self._asked.append(text[len(_ASKED) :])
+        if "".join("".join(self._asked).split()) != "".join(self._turn.text.split()):
+            return ()
+        self.word = "working"
+        opened = events.SessionResumed if self._turn.session_id else events.SessionStarted
+        return (opened(session_id=self._turn.session_id or self._turn.fresh_session_id, cwd=self._turn.cwd),)

@@ -1,0 +1,59 @@
+"""aider's terminal face: its line editor. It says when it reads a line (bracketed paste), and its chat history file has
+the answer verbatim.
+
+It goes on in the same session as the headless face. Without colours and Markdown drawn, its screen shows what it wrote.
+"""
+
+from __future__ import annotations
+
+from beam.agents.aider.exec import ACCESS, QUIET, history_flags
+from beam.agents.base import Capabilities, Host, Launch, Turn
+from beam.agents.oneshot import argument
+from beam.errors import UnsupportedError
+from beam.profile import Dialog, Profile
+
+FACE = Capabilities(resume=True, model=True, interrupt=True, access=("read", "ask", "full"))
+
+profile = Profile(
+    name="aider",
+    columns=140,
+    rows=60,
+    prompt=r"^(?:[a-z]+(?:-[a-z]+)*)?(?: multi)?> ?(.*)$",
+    at_cursor=True,
+    bracketed=True,
+    dialogs=(
+        Dialog(
+            name="git",
+            kind="setup",
+            match=r"^No git repo found[^\n]*\(Y\)es/\(N\)o[^\n]*\]: *\Z",
+            allow=("n", "\r"),
+        ),
+        Dialog(
+            name="permission",
+            match=r"^([^\n]*)\? \(Y\)es/\(N\)o[^\n]*\[(?:Yes|No)\]: *\Z",
+            allow=("y", "\r"),
+            deny=("n", "\r"),
+            subject=r"^([^\n]*)\? \(Y\)es/\(N\)o[^\n]*\]: *\Z",
+        ),
+    ),
+    special=r"^[/!]",
+    interrupt="\x03",
+    quit=("\x04",),
+    start_seconds=120.0,
+)
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """aider at its prompt, in the session of this turn. Raises UnsupportedError for what its screen can't do."""
+    if turn.settings.system is not None:
+        raise UnsupportedError("aider can't be given a system prompt", subject="system")
+    if turn.access not in FACE.access:
+        raise UnsupportedError(
+            f"aider can't enforce access {turn.access!r}", f"use one of: {', '.join(FACE.access)}", subject=turn.access
+        )
+    access = {"ask": (), "full": ("--yes-always",)}.get(turn.access, ACCESS["read"])
+    argv = [host.executable or "aider", *QUIET, *access, *history_flags(turn)]
+    argv.append(f"--input-history-file={turn.scratch}/input")
+    if turn.model is not None:
+        argv += ("--model", argument("aider", "model", turn.model))
+    return Launch(argv=tuple(argv))

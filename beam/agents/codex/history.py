@@ -1,0 +1,172 @@
+"""Codex's rollout files: where they are, and what a line of one says of a turn.
+
+A rollout is append-only JSON Lines, one file a thread, written by the screen and by `codex exec` alike. Codex chooses
+the thread's id, so the file of a new one is known only by what is in it.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Callable, Sequence
+
+from beam import events
+from beam.agents.base import Host, Transcript, Turn, Verdict, json_object, raw_json
+from beam.agents.codex.decode import failure_class, plain
+from beam.agents.fields import Object, integer, obj, objects, string, strings
+from beam.events import Event
+from beam.outcome import Class, Status, Usage
+
+tells_end = True
+
+
+def where(turn: Turn, host: Host) -> str:
+    """A pattern of the thread's file; of a new thread's, one of all."""
+    thread = f"-{turn.session_id}" if turn.session_id else ""
+    return f"{glob.escape(host.home)}/.codex/sessions/*/*/*/rollout-*{thread}.jsonl"
+
+
+def transcript(turn: Turn) -> Transcript:
+    """A reader of the lines that this turn adds."""
+    return _Rollout(turn)
+
+
+class _Rollout:
+    """One turn in a rollout: from the person's text to the line that says that the task is complete."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.word = ""
+        self.error: str | None = None
+        self._turn = turn
+        self._thread_id = turn.session_id or ""
+        self._cwd = turn.cwd
+        self._turn_id = ""
+        self._model: str | None = None
+        self._said: list[str] = []
+        self._usage = Usage()
+        self._class = Class.UNKNOWN
+        self._interrupted = False
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        """Bodies of what this line says. Never raises."""
+        value = json_object(line)
+        if value is None:
+            return ()
+        payload = obj(value, "payload")
+        match string(value, "type"):
+            case "session_meta":
+                self._thread_id = string(payload, "id") or self._thread_id
+                self._cwd = string(payload, "cwd")
+            case "turn_context":
+                self._model = string(payload, "model") or self._model
+            case "token_usage_record" if self._is_ours(payload):
+                self._usage = _usage(obj(payload, "turn_token_usage"))
+                total = _usage(obj(payload, "thread_token_usage"))
+                return (events.UsageSeen(usage=self._usage, total=total),)
+            case "event_msg":
+                return self._event(payload)
+        return ()
+
+    def verdict(self) -> Verdict:
+        """The answer and its tokens, or why there is none."""
+        verdict = Verdict(
+            status=Status.COMPLETED,
+            reply="\n\n".join(self._said),
+            session_id=self._thread_id or None,
+            model=self._model,
+            usage=self._usage,
+        )
+        if self.error:
+            why = {"status": Status.FAILED, "class_": self._class, "reason": self.error}
+        elif self._interrupted:
+            why = {"status": Status.CANCELLED, "reason": "it was interrupted"}
+        else:
+            return verdict
+        from msgspec import structs
+
+        return structs.replace(verdict, reply=None, **why)
+
+    def _is_ours(self, payload: Object) -> bool:
+        return bool(self.word) and string(payload, "turn_id") == self._turn_id
+
+    def _event(self, payload: Object) -> Sequence[Event]:
+        kind = string(payload, "type")
+        if kind == "item_completed" and self.word == "":
+            return self._asked(payload)
+        if self.word == "":
+            return ()
+        if not self._is_ours(payload):
+            return ()
+        if kind == "item_completed":
+            item = obj(payload, "item")
+            read = _ITEMS.get(string(item, "type"))
+            return () if read is None else read(self, item)
+        if kind in ("task_complete", "turn_aborted"):
+            self.word = "done"
+            self._interrupted = kind == "turn_aborted"
+            last = string(payload, "last_agent_message")
+            self._said = [last] if last else self._said
+            if failure := obj(payload, "error"):
+                said = string(failure, "message") or string(failure, "codex_error_info") or "it failed"
+                self.error, self._class = plain(said), failure_class(said)
+                return (events.Notice(text=self.error, code="api_error"),)
+        return ()
+
+    def _asked(self, payload: Object) -> Sequence[Event]:
+        """The person's text, from which on the turn is this one's: not in another folder, and not with another text."""
+        item = obj(payload, "item")
+        text = "".join(string(part, "text") for part in objects(item, "content"))
+        if (
+            string(item, "type") != "UserMessage"
+            or self._cwd != self._turn.cwd
+            or text.strip() != self._turn.text.strip()
+        ):
+            return ()
+        self.word = "working"
+        self._turn_id = string(payload, "turn_id")
+        opened = events.SessionResumed if self._turn.session_id else events.SessionStarted
+        return (opened(session_id=self._thread_id, cwd=self._cwd, model=self._model),)
+
+    def _answered(self, item: Object) -> Sequence[Event]:
+        text = "".join(string(part, "text") for part in objects(item, "content"))
+        self._said.append(text)
+        return (events.Text(text=text),) if text else ()
+
+    def _thought(self, item: Object) -> Sequence[Event]:
+        text = "\n\n".join(strings(item, "summary_text"))
+        return (events.Thinking(text=text),) if text else ()
+
+    def _ran(self, item: Object) -> Sequence[Event]:
+        self._said = []
+        call_id, code = string(item, "id"), integer(item, "exit_code")
+        output = string(item, "aggregated_output")
+        return (
+            events.ToolCalled(call_id=call_id, name="shell", input=raw_json({"command": item.get("command")})),
+            events.ToolReturned(
+                call_id=call_id,
+                output=f"{output}[exit code {code}]" if code else output,
+                is_error=string(item, "status") in ("failed", "declined"),
+            ),
+        )
+
+    def _changed(self, item: Object) -> Sequence[Event]:
+        self._said = []
+        if string(item, "status") in ("failed", "declined"):
+            return ()
+        return tuple(events.FileChanged(path=path, kind="update") for path in obj(item, "changes"))
+
+
+_ITEMS: dict[str, Callable[[_Rollout, Object], Sequence[Event]]] = {
+    "AgentMessage": _Rollout._answered,
+    "Reasoning": _Rollout._thought,
+    "CommandExecution": _Rollout._ran,
+    "FileChange": _Rollout._changed,
+}
+
+
+def _usage(used: Object) -> Usage:
+    return Usage(
+        input_tokens=integer(used, "input_tokens"),
+        output_tokens=integer(used, "output_tokens"),
+        cached_tokens=integer(used, "cached_input_tokens"),
+        reasoning_tokens=integer(used, "reasoning_output_tokens"),
+    )

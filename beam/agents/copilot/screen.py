@@ -1,0 +1,74 @@
+"""GitHub Copilot CLI's terminal face: its full screen, which has no scrollback: an answer longer than it is not seen
+whole. It goes on in the same session as the headless face.
+"""
+
+from __future__ import annotations
+
+from beam.agents.base import Capabilities, Host, Launch, Turn
+from beam.agents.copilot.exec import ACCESS, session_flags
+from beam.agents.oneshot import argument
+from beam.errors import UnsupportedError
+from beam.profile import Dialog, Profile
+
+FACE = Capabilities(resume=True, model=True, interrupt=True, access=("read", "edit", "full"))
+_RULE = r"^─{20,}"
+
+profile = Profile(
+    name="copilot",
+    columns=120,
+    rows=150,
+    prompt=r"^[❯!](?: (.*))?$",
+    above=_RULE,
+    below=_RULE,
+    pasted=r"\[Paste",
+    busy_rows=(r"^ \S Working\b", r"\besc esc (?:interrupt|edit prompt)"),
+    error_rows=(r"^ ✗ (?!Shell )",),
+    ready_rows=(r" / commands\b",),
+    resumed_rows=(r"^ ❯ \S",),
+    dialogs=(
+        Dialog(
+            name="trust",
+            kind="trust",
+            match=r"^│ Do you trust the files in this folder\?[\s\S]*^│ [ ❯] 1\. Yes",
+            allow=("1",),
+        ),
+        Dialog(
+            name="login",
+            kind="login",
+            match=r"Please use /login to sign in|What account do you want to log into\?",
+        ),
+        Dialog(
+            name="permission",
+            match=r"^│ Do you want to [^\n]*\?[\s\S]*^│ [ ❯] 1\. Yes",
+            allow=("1",),
+            deny=("\x1b",),
+            subject=r"^╭[^\n]*\n│ (\S[^\n]*?) *│",
+        ),
+    ),
+    echo_rows=r"^ ❯ (.*?)(?: {2,}\d\d:\d\d)?$",
+    noise_rows=(r"^ [/~]\S*$", r"^─{20,}$"),
+    bullet=r"^ ● ",
+    indent=3,
+    session=r"^\s*\S*.*Resume +copilot --resume=([0-9a-f-]{36})\s*$",
+    bracketed=True,
+    never=r"^\s*[!/?]",
+    interrupt="\x1b",
+    quit=("\x03", "\x03"),
+    start_seconds=180.0,
+)
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """Copilot on its screen, in the session of this turn. Raises UnsupportedError for what its screen can't do."""
+    if turn.settings.system is not None:
+        raise UnsupportedError("copilot can't be given a system prompt", subject="system")
+    if turn.access not in FACE.access:
+        raise UnsupportedError(
+            f"copilot can't enforce access {turn.access!r}",
+            f"use one of: {', '.join(FACE.access)}",
+            subject=turn.access,
+        )
+    argv = [host.executable or "copilot", "--no-auto-update", *session_flags(turn), *ACCESS[turn.access]]
+    if turn.model is not None:
+        argv += ("--model", argument("copilot", "model", turn.model))
+    return Launch(argv=tuple(argv))

@@ -1,0 +1,125 @@
+"""Gemini's chat files: where they are, and what a line of one says of a turn.
+
+A file is append-only JSON Lines: a header, messages, and `$set` records that write messages again. A message may come
+twice under one id, the second time with its tool calls: so no line says that a turn is over.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+from collections.abc import Sequence
+
+from beam import events
+from beam.agents.base import Host, Transcript, Turn, Verdict, json_object, raw_json
+from beam.agents.fields import Object, integer, obj, objects, string
+from beam.events import Event
+from beam.outcome import Status, Usage
+
+tells_end = False
+
+
+def where(turn: Turn, host: Host) -> str:
+    """A pattern of the session's file: its name has the minute when it began, and its folder a name of its own."""
+    session_id = _session_id(turn)
+    return f"{glob.escape(host.home)}/.gemini/tmp/*/chats/session-*-{session_id[:8]}.jsonl" if session_id else ""
+
+
+def transcript(turn: Turn) -> Transcript:
+    """A reader of the lines that this turn adds."""
+    return _Chat(turn)
+
+
+def _session_id(turn: Turn) -> str:
+    from beam.agents.gemini.session import own_id
+
+    return turn.session_id or (own_id(turn.fresh_session_id) if turn.fresh_session_id else "")
+
+
+class _Chat:
+    """One turn in a chat file: from the person's text on."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.word = ""
+        self.error: str | None = None
+        self._turn = turn
+        self._said: dict[str, str] = {}
+        self._usage: dict[str, Usage] = {}
+        self._told: set[str] = set()
+        self._model: str | None = None
+        self._is_over = False
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        """Bodies of what this line says. Never raises."""
+        value = json_object(line)
+        if value is None:
+            return ()
+        match string(value, "type"):
+            case "user" if self.word == "" and _text(value).strip() == self._turn.text.strip():
+                self.word = "working"
+                session_id = _session_id(self._turn)
+                opened = events.SessionResumed if self._turn.session_id else events.SessionStarted
+                return (opened(session_id=session_id, cwd=self._turn.cwd),)
+            case "user" if self.word:  # what an interrupt left: the conversation so far, written again
+                self._is_over = True
+            case "gemini" if self.word and not self._is_over:
+                return self._answered(value)
+        return ()
+
+    def verdict(self) -> Verdict:
+        """The answer and its tokens."""
+        usage = Usage()
+        for used in self._usage.values():
+            usage = usage.plus(used) if usage != Usage() else used
+        return Verdict(
+            status=Status.COMPLETED,
+            reply="\n\n".join(text for text in self._said.values() if text),
+            session_id=_session_id(self._turn),
+            model=self._model,
+            usage=usage,
+        )
+
+    def _answered(self, value: Object) -> list[Event]:
+        message_id, text = string(value, "id"), _text(value)
+        self._model = string(value, "model") or self._model
+        tokens = obj(value, "tokens")
+        if tokens:
+            self._usage[message_id] = Usage(
+                input_tokens=integer(tokens, "input"),
+                output_tokens=integer(tokens, "output"),
+                cached_tokens=integer(tokens, "cached"),
+                reasoning_tokens=integer(tokens, "thoughts"),
+            )
+        bodies: list[Event] = []
+        calls = objects(value, "toolCalls")
+        if calls:
+            self._said = {}
+        elif text:
+            self._said[message_id] = text
+        if text and message_id not in self._told:
+            self._told.add(message_id)
+            bodies.append(events.Text(text=text))
+        for call in calls:
+            bodies += self._called(call)
+        return bodies
+
+    def _called(self, call: Object) -> list[Event]:
+        call_id, status = string(call, "id"), string(call, "status")
+        bodies: list[Event] = []
+        if f"called {call_id}" not in self._told:
+            self._told.add(f"called {call_id}")
+            bodies.append(
+                events.ToolCalled(call_id=call_id, name=string(call, "name"), input=raw_json(obj(call, "args")))
+            )
+        if status in ("success", "error", "cancelled") and f"returned {call_id}" not in self._told:
+            self._told.add(f"returned {call_id}")
+            output = json.dumps(call.get("result"), ensure_ascii=False)
+            bodies.append(events.ToolReturned(call_id=call_id, output=output, is_error=status != "success"))
+        return bodies
+
+
+def _text(value: Object) -> str:
+    content = value.get("content")
+    if isinstance(content, str):
+        return content
+    return "".join(string(part, "text") for part in objects(value, "content"))

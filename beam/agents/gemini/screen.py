@@ -1,0 +1,89 @@
+"""Gemini's terminal face: its full screen. The window's title says its state; its chat file has the answer verbatim.
+
+It goes on in the same session as the headless face. What `read` allows is a policy that the person's own rules can't
+widen.
+"""
+
+from __future__ import annotations
+
+from beam.agents.base import Host, Launch, Turn
+from beam.agents.gemini.exec import ACCESS, ALONE, LOOK_ONLY, POLICY, TRUSTED, session_flags
+from beam.agents.oneshot import argument
+from beam.errors import UnsupportedError
+from beam.profile import Dialog, Profile
+
+profile = Profile(
+    name="gemini",
+    columns=140,
+    rows=120,
+    prompt=r"^ [>*!](?: {1,3}(.*))?$",
+    above=r"^\s*$",
+    below=r"^\s*$",
+    placeholders=(r"Type your message or @path/to/file",),
+    pasted=r"\[PastedText:\d+",
+    busy_rows=(r"^\s*[⠁-⣿] .*\(esc to cancel\b", r"^[⠁-⣿] "),
+    zone=10,
+    error_rows=(r"^✕ ",),
+    ready_rows=(r"^ workspace \(/directory\)", r"^ \S*[/~]"),
+    resumed_rows=(r"^ > \S", r"^[⠁-⣿] Resuming session"),
+    titles_busy=r"^✦ ",
+    titles_idle=r"^◇ ",
+    titles_asking=r"^✋ ",
+    dialogs=(
+        Dialog(
+            name="trust",
+            kind="trust",
+            match=r"Do you trust (?:the files in )?this folder\?[\s\S]*1\. (?:Yes|Trust)",
+            allow=("1",),
+        ),
+        Dialog(
+            name="login",
+            kind="login",
+            match=r"How would you like to authenticate for this project\?|Enter Gemini API Key",
+        ),
+        Dialog(
+            name="permission",
+            match=r"^│ (?:Allow execution|Apply this change|Do you want to|Allow )[^\n]*\?[\s\S]*^│[ ●]*1\. Allow once",
+            allow=("1",),
+            deny=("\x1b",),
+            subject=r"^│ \? {1,2}(\S+)",
+            detail=r"^│ \? {1,2}\S+ +([^\n]*?) *│",
+        ),
+    ),
+    echo_rows=r"^ > (.*)$",
+    noise_rows=(
+        r"^\s*[⠁-⣿] .*\(esc to cancel\b",
+        r"^─{20,}$",
+        r"^▄{20,}$|^▀{20,}$",
+        r"^ (?:Shift\+Tab to accept edits|auto-accept edits|YOLO |plan )",
+        r"^\s{40,}\? for shortcuts$",
+    ),
+    bullet=r"^✦ ",
+    indent=2,
+    bracketed=True,
+    special=r"^!",
+    never=r"^\s*[/?]",
+    interrupt="\x1b",
+    quit=("\x03", "\x03"),
+    start_seconds=180.0,
+)
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """Gemini on its screen, in the session of this turn. Raises UnsupportedError for what its screen can't do."""
+    if turn.settings.system is not None:
+        raise UnsupportedError(
+            "gemini can't be given a system prompt beside its own", "put it into GEMINI.md", subject="system"
+        )
+    if turn.access not in ("read", "ask", "edit", "full"):
+        raise UnsupportedError(f"gemini has no access {turn.access!r}", subject=turn.access)
+    access = ("--approval-mode", "default") if turn.access == "ask" else ACCESS[turn.access]
+    argv = [host.executable or "gemini", *session_flags(turn), *access]
+    files = {}
+    if turn.access == "read":
+        files[POLICY] = LOOK_ONLY.encode()
+        argv += ("--admin-policy", f"{turn.scratch}/{POLICY}")
+    if turn.model is not None:
+        argv += ("--model", argument("gemini", "model", turn.model))
+    env = ALONE | (TRUSTED if turn.access == "full" or turn.folder_trusted else {})
+    return Launch(argv=tuple(argv), env=env, files=files)

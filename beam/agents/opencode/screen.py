@@ -1,0 +1,75 @@
+"""OpenCode's terminal face: its full screen, which has no scrollback: an answer longer than it is not seen whole.
+
+It goes on in the same session as the headless face, whose id it says when it quits. Rights are an agent profile of
+beam's own, as there.
+"""
+
+from __future__ import annotations
+
+from beam.agents.base import Capabilities, Host, Launch, Turn
+from beam.agents.oneshot import argument
+from beam.agents.opencode.run import checked_session, rights
+from beam.errors import UnsupportedError
+from beam.profile import Dialog, Profile
+
+FACE = Capabilities(resume=True, model=True, interrupt=True, ask=True, access=("read", "ask", "edit", "full"))
+
+profile = Profile(
+    name="opencode",
+    columns=118,  # wider, and it shows a bar beside the conversation
+    rows=150,
+    prompt=r"^\s*┃(?:  (.*))?$",
+    above=r"^(?!\s*┃)",
+    below=r"^\s*╹▀{20,}",
+    frame=r"\n *┃  [^\n]* · [^\n]*\s*\Z|^ *┃ {0,2}",
+    placeholders=(r'Ask anything… ".*"',),
+    pasted=r"\[Pasted~?\d+lines",
+    busy_rows=(r"^\s+[⬝■]{4,}\s+esc ", r"\besc (?:again to )?interrupt\b"),
+    zone=1,
+    done_rows=(r"^\s+▣\s+\S.* · \d[\d.]*m?s\b",),
+    failed=(r"^ *┃\n *┃  (\S[^\n]*)\n(?: *┃  [^\n]*\n)* *┃\n\n? +▣ +[^·\n]* · [^·\n]*$"),
+    dialogs=(
+        Dialog(
+            name="permission",
+            match=r"^ *┃ +△ Permission required\n[\s\S]*^ *┃ +Allow once +Allow always +Reject",
+            allow=("\r",),
+            deny=("\x1b",),
+            subject=r"△ Permission required\n *┃ +(?:# )?(\S[^\n]*)",
+            detail=r"△ Permission required\n(?: *┃ +#[^\n]*\n)?(?: *┃ *\n)* *┃ +(?:\$ )?(\S[^\n]*)",
+        ),
+        Dialog(
+            name="provider",
+            kind="login",
+            match=r"^ *┃? *Connect a provider\b",
+        ),
+    ),
+    echo_rows=r"^\s*┃  (\S.*)$",
+    noise_rows=(r"^\s*┃", r"^\s+▣\s+\S+ · ", r"^\s+[⬝■]{4,}"),
+    indent=5,
+    session=r"^\s*Continue\s+opencode -s (ses_[A-Za-z0-9]+)",
+    bracketed=True,
+    special=r"^[!/]",
+    never=r"^\s*(?:exit|quit|:q)\s*$",
+    interrupt="\x1b",
+    quit=("\x03", "\x03"),
+    start_seconds=300.0,
+)
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """OpenCode on its screen, in the session of this turn. Raises UnsupportedError for what its screen can't do."""
+    if turn.settings.system is not None:
+        raise UnsupportedError("opencode can't be given a system prompt", subject="system")
+    if turn.access not in ("read", "ask", "edit", "full"):
+        raise UnsupportedError(f"opencode has no access {turn.access!r}", subject=turn.access)
+    argv = [host.executable or "opencode"]
+    if turn.session_id is not None:
+        argv += ("--session", checked_session(turn.session_id, "opencode"))
+    if turn.model is not None:
+        if "/" not in turn.model:
+            raise UnsupportedError(f"opencode names models PROVIDER/MODEL, not {turn.model!r}", subject=turn.model)
+        argv += ("--model", argument("opencode", "model", turn.model))
+    if turn.access == "full":
+        return Launch(argv=(*argv, "--auto"))
+    name, env, files = rights(turn, "OPENCODE")
+    return Launch(argv=(*argv, "--pure", "--agent", name), env=env, files=files)

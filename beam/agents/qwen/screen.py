@@ -1,0 +1,75 @@
+"""Qwen Code's terminal face: its full screen. It goes on in the same session as the headless face.
+
+A message that comes while it starts is put aside, so it must be ready first.
+"""
+
+from __future__ import annotations
+
+from beam.agents.base import Capabilities, Host, Launch, Turn
+from beam.agents.oneshot import argument
+from beam.agents.qwen.exec import ACCESS, session_flags
+from beam.errors import UnsupportedError
+from beam.profile import Dialog, Profile
+
+FACE = Capabilities(resume=True, model=True, interrupt=True, access=("read", "full"))
+_RULE = r"^─{20,}"
+
+profile = Profile(
+    name="qwen",
+    columns=140,
+    rows=120,
+    prompt=r"^[>*!](?: {1,3}(.*))?$",
+    above=_RULE,
+    below=_RULE,
+    placeholders=(r"Type your message or @path/to/file",),
+    pasted=r"\[PastedContent\d+",
+    busy_rows=(r"^\s*[⠁-⣿] ", r"^\s+Press ↑ to edit queued messages"),
+    zone=8,
+    error_rows=(r"^\s*✕ ",),
+    ready_rows=(r"^\s+\? for shortcuts",),
+    resumed_rows=(r"^  > \S", r"^\s*[⠁-⣿] Resuming session"),
+    dialogs=(
+        Dialog(
+            name="login",
+            kind="login",
+            match=r"(?:Get started|Select Authentication Method|How would you like to authenticate)[\s\S]*1\. ",
+        ),
+        Dialog(
+            name="trust",
+            kind="trust",
+            match=r"Do you trust (?:the files in )?this folder\?[\s\S]*1\. ",
+            allow=("1",),
+        ),
+        Dialog(
+            name="permission",
+            match=r"^ *│[^\n]*(?:Allow execution|Apply this change|Do you want to|Allow )[^\n]*\?[\s\S]*1\. Yes",
+            allow=("1",),
+            deny=("\x1b",),
+            subject=r"^ *│ *\? +(\S+)",
+            detail=r"^ *│ *\? +\S+ +([^\n]*?) *│",
+        ),
+    ),
+    echo_rows=r"^  > (.*)$",
+    noise_rows=(r"^\s*[⠁-⣿] ", r"^\s+\? for shortcuts$"),
+    bullet=r"^  ✦ ",
+    indent=4,
+    bracketed=True,
+    special=r"^!",
+    never=r"^\s*[/?]",
+    interrupt="\x1b",
+    quit=("\x03", "\x03"),
+    start_seconds=180.0,
+)
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """Qwen Code on its screen, in the session of this turn. Raises UnsupportedError for what its screen can't do."""
+    if turn.access not in FACE.access:
+        raise UnsupportedError(
+            f"qwen can't enforce access {turn.access!r}", f"use one of: {', '.join(FACE.access)}", subject=turn.access
+        )
+    argv = [host.executable or "qwen", *session_flags(turn), *ACCESS[turn.access]]
+    for flag, value in (("--model", turn.model), ("--append-system-prompt", turn.settings.system)):
+        if value is not None:
+            argv += (flag, argument("qwen", flag, value))
+    return Launch(argv=tuple(argv))

@@ -1,0 +1,116 @@
+"""What agents ask and nobody decided yet: looked at in their journals, and decided by requests to who holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Raw, Struct
+
+from beam.api.both import Steps
+from beam.api.look import places
+from beam.api.requests import request
+from beam.broker.world import World
+from beam.errors import BeamError, NotFoundError, UsageError
+from beam.events import PermissionAsked
+from beam.home import Place
+from beam.state import State
+from beam.store.journal import read_state
+
+SHORTEST = 4  # characters of an id's end that may name it
+
+
+class AskLine(Struct, frozen=True, kw_only=True):
+    """One open ask: a line of `beam asks`. `input` is the JSON value that the tool would get (null: not known),
+    `description` what the agent shows of it; `suggestions` what else could be answered, in the agent's words. `asked`
+    and `expires` are RFC 3339; then it is denied."""
+
+    v: int = 1
+    id: str
+    agent: str
+    tool: str
+    input: Raw = Raw(b"null")
+    description: str = ""
+    suggestions: Raw = Raw(b"[]")
+    call_id: str | None = None
+    message_id: str | None = None
+    turn: int | None = None
+    asked: str = ""
+    expires: str | None = None
+
+
+def open_asks(world: World, agents: list[str] | None = None) -> list[AskLine]:
+    """What these agents ask, or all, oldest first."""
+    return sorted((line for _, line in _open(world, agents)), key=lambda line: (line.asked, line.id))
+
+
+def of_state(state: State) -> list[AskLine]:
+    """What the agent in this state asks; nothing where its holder died: then nobody waits for a decision."""
+    from beam.process import tree
+
+    turn = state.open_turn
+    if turn is None or not turn.asks or turn.finished or tree.is_alive(turn.owner) is False:
+        return []
+    return [_line(asked) for asked in turn.asks.values()]
+
+
+def _line(asked: PermissionAsked) -> AskLine:
+    return AskLine(
+        id=asked.ask_id,
+        agent=asked.agent,
+        tool=asked.tool,
+        input=asked.input,
+        description=asked.description,
+        suggestions=asked.suggestions,
+        call_id=asked.call_id,
+        message_id=asked.message_id,
+        turn=asked.turn,
+        asked=asked.ts,
+        expires=asked.expires,
+    )
+
+
+def _open(world: World, agents: list[str] | None) -> Iterator[tuple[Place, AskLine]]:
+    for place in places(world, agents):
+        try:
+            lines = of_state(read_state(place.journal))
+        except BeamError:
+            continue  # a damaged journal is for `beam doctor`; the others' asks can still be decided
+        for line in lines:
+            yield place, line
+
+
+def find(world: World, ask_id: str) -> tuple[Place, str]:
+    """Where the open ask is, by its id or any unique ending of at least four characters; and its whole id.
+
+    Raises NotFoundError for one that is over or never was, UsageError for an ambiguous ending.
+    """
+    if len(ask_id) < SHORTEST:
+        raise UsageError(
+            f"{ask_id!r} is too short to name an ask", f"give at least {SHORTEST} characters of its end", subject=ask_id
+        )
+    found = [(place, line.id) for place, line in _open(world, None) if line.id.endswith(ask_id)]
+    exact = [pair for pair in found if pair[1] == ask_id]
+    if not found:
+        raise NotFoundError(
+            f"nobody waits for a decision on {ask_id}: it is over, or never was", "beam asks", subject=ask_id
+        )
+    if len(found) > 1 and not exact:
+        names = ", ".join(sorted(known for _, known in found)[:4])
+        raise UsageError(f"{ask_id} names {len(found)} asks: {names}", "give more of its end", subject=ask_id)
+    return (exact or found)[0]
+
+
+def decide(
+    world: World,
+    ask_id: str,
+    verb: Literal["approve", "deny"],
+    *,
+    by: str,
+    message: str | None = None,
+    always: bool = False,
+    stop: bool = False,
+) -> Steps[str]:
+    """What the holder did, in its words. Raises what `find` raises, and what the holder refused with."""
+    place, whole = find(world, ask_id)
+    return (yield from request(world, place, verb, whole, by=by, text=message, always=always, stop=stop))

@@ -1,0 +1,170 @@
+"""Looking at an agent's terminal from another process, and typing into it. The holder of the agent serves it."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import time
+from pathlib import Path
+
+import msgspec
+
+from beam.broker.world import World
+from beam.errors import BeamError, LimitError, NotFoundError, UnsupportedError
+from beam.home import Place
+from beam.pty_adapter.picture import Picture, Runs
+from beam.store.journal import read_state
+from beam.turns.terminal.nearby import near
+from beam.turns.terminal.viewers import Bye, Frame, Keys, Told
+
+_PIECE_BYTES = 8 * 1024  # of keys in one line
+_MOST_KEYS = 256 * 1024  # that wait for an agent which takes none now
+_APPEARS_S = 3.0  # until a turn that has begun has its terminal
+_FRAME_BYTES = 64 * 1024 * 1024
+_decoder: msgspec.json.Decoder[Told] = msgspec.json.Decoder(Told)
+
+
+class Attached:
+    """One's end of an agent's terminal. `picture` is the newest; `why` is set once the terminal is gone."""
+
+    def __init__(self, agent: str, line: socket.socket) -> None:
+        self.agent = agent
+        self.picture: Picture | None = None
+        self.why: str | None = None
+        self._line = line
+        self._line.setblocking(False)
+        self._rest = b""
+        self._keys = b""
+        self._rows: list[Runs] = []
+
+    def fileno(self) -> int:
+        """For `select`: readable when there is something to `look` at."""
+        return self._line.fileno()
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether keys wait to be sent: `send` them when it is writable."""
+        return bool(self._keys)
+
+    def look(self) -> None:
+        """Takes what the holder says; does not wait. Raises BeamError where that can't be understood."""
+        while self.why is None:
+            try:
+                data = self._line.recv(1 << 18)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self.why = "its holder went away"
+                return
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            if len(self._rest) > _FRAME_BYTES:
+                raise BeamError(f"the holder of {self.agent} sends no pictures", "beam broker status")
+            for line in lines:
+                self._told(line)
+
+    def _told(self, line: bytes) -> None:
+        try:
+            told = _decoder.decode(line)
+        except msgspec.MsgspecError as error:
+            hint = "its broker may be of another version: beam broker status"
+            raise BeamError(f"the holder of {self.agent} sends what this beam does not know", hint) from error
+        if isinstance(told, Bye):
+            self.why = self.why or told.why
+        elif 0 <= told.height <= 10_000:
+            self._show(told)
+
+    def _show(self, frame: Frame) -> None:
+        self._rows = [*self._rows[: frame.height], *[()] * (frame.height - len(self._rows))]
+        for row, runs in frame.changed.items():
+            if 0 <= row < frame.height:
+                self._rows[row] = runs
+        self.picture = msgspec.structs.replace(frame.picture, rows=tuple(self._rows))
+
+    def press(self, keys: bytes) -> bool:
+        """Types the keys; False where too many wait already, and these are left out."""
+        if len(self._keys) + len(keys) > _MOST_KEYS:
+            return False
+        for at in range(0, len(keys), _PIECE_BYTES):
+            self._keys += msgspec.json.encode(Keys(data=keys[at : at + _PIECE_BYTES])) + b"\n"
+        self.send()
+        return True
+
+    def send(self) -> None:
+        """Sends what waits, as far as that goes now."""
+        try:
+            while self._keys:
+                self._keys = self._keys[self._line.send(self._keys) :]
+        except BlockingIOError:
+            return
+        except OSError:  # what it said last is still there to be read
+            self._keys = b""
+
+    def close(self) -> None:
+        """Detaches."""
+        self._line.close()
+
+
+def attach(world: World, place: Place) -> Attached:
+    """The terminal of the agent, or of its throw-away session that runs now.
+
+    Raises NotFoundError where it has none now, UnsupportedError where its turn runs on another face, LimitError for
+    another user's.
+    """
+    deadline = time.monotonic() + _APPEARS_S
+    while True:
+        here = [place, *place.lanes()]
+        for each in here:
+            line = _connected(each.dir)
+            if line is not None:
+                return Attached(place.agent, line)
+        turns = [
+            turn for each in here if (turn := read_state(each.journal).open_turn) is not None and not turn.finished
+        ]
+        if not any(turn.via == "terminal" for turn in turns) or time.monotonic() > deadline:
+            break
+        time.sleep(0.05)
+    if turns and turns[0].via != "terminal":
+        raise UnsupportedError(
+            f"the turn of {place.agent} runs on its {turns[0].via} face, which has no screen",
+            f"beam watch {place.agent} shows what it does; the next one: beam send {place.agent} --via terminal …",
+            subject=place.agent,
+        )
+    raise NotFoundError(
+        f"{place.agent} has no terminal now",
+        f"beam send {place.agent} --via terminal …; a broker keeps it after the turn",
+        subject=place.agent,
+    )
+
+
+def _connected(directory: Path) -> socket.socket | None:
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with near(directory) as short:
+            line.connect(str(short / "terminal.sock"))
+    except PermissionError as error:
+        line.close()
+        raise LimitError(
+            f"the terminal in {directory} is another user's", "ask them", subject=str(directory)
+        ) from error
+    except OSError:
+        line.close()
+        return None
+    return line
+
+
+def picture_of(attached: Attached, *, seconds: float = 5.0) -> Picture:
+    """The screen as it is now. Raises NotFoundError where it is gone before one came."""
+    deadline = time.monotonic() + seconds
+    with contextlib.closing(attached):
+        while attached.picture is None and attached.why is None and (left := deadline - time.monotonic()) > 0:
+            select.select([attached], [], [], left)
+            attached.look()
+    if attached.picture is None:
+        why = attached.why or f"its holder did not answer within {seconds:g} s"
+        raise NotFoundError(
+            f"the terminal of {attached.agent} can't be seen: {why}", "beam status", subject=attached.agent
+        )
+    return attached.picture

@@ -1,0 +1,108 @@
+"""Asking right there: a person who waits for a turn at a terminal is asked what its agent asks.
+
+The answer goes to the holder as `beam approve` and `beam deny` would send it, whoever runs the turn. Must not know: how
+an event is printed.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import termios
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from beam.errors import BeamError
+
+if TYPE_CHECKING:
+    from beam.api import Beam
+    from beam.events import Event
+
+_TICK_S = 0.1
+_YES, _NO = ("y", "yes"), ("n", "no")
+
+
+def may_read() -> bool:
+    """Whether this process is the one that its terminal's keys go to."""
+    try:
+        return os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:
+        return False
+
+
+class Asking:
+    """Asks one question after the other, beside the turn. `say` writes to the person."""
+
+    def __init__(self, beam: Beam, say: Callable[[str], None]) -> None:
+        self._beam = beam
+        self._say = say
+        self._over: dict[str, threading.Event] = {}
+        self._turn = threading.Lock()
+
+    def event(self, event: Event) -> None:
+        """An ask that came, or one that is over."""
+        from beam import events
+
+        match event:
+            case events.PermissionAsked():
+                self._over[event.ask_id] = threading.Event()
+                threading.Thread(target=self._ask, args=(event,), daemon=True).start()
+            case events.PermissionDecided() | events.PermissionCancelled():
+                self._end(event.ask_id)
+            case events.TurnFinished() | events.MessageDead():
+                for ask_id in list(self._over):
+                    self._end(ask_id)
+
+    def _end(self, ask_id: str) -> None:
+        over = self._over.pop(ask_id, None)
+        if over is not None:
+            over.set()
+
+    def _ask(self, asked: object) -> None:
+        from beam.cli.render.asks import question
+        from beam.events import PermissionAsked
+
+        assert isinstance(asked, PermissionAsked)
+        over = self._over.get(asked.ask_id)
+        if over is None:
+            return
+        offers = len(bytes(asked.suggestions)) > len(b"[]")
+        choices = "y)es, n)o, " + ("a)lways, " if offers else "") + "s)top"
+        with self._turn:
+            if over.is_set():
+                return
+            self._say(f"beam: {question(asked)}\n")
+            termios.tcflush(0, termios.TCIFLUSH)  # what was typed before the question is no answer to it
+            while not over.is_set():
+                self._say(f"Allow it? [{choices}] ")
+                answer = _line(over)
+                if answer is None:
+                    self._say(
+                        "\n" if over.is_set() else f"\nbeam: {asked.ask_id} stays open; beam approve or deny it\n"
+                    )
+                    return
+                if self._decide(asked.ask_id, answer.strip().lower(), offers=offers):
+                    return
+
+    def _decide(self, ask_id: str, answer: str, *, offers: bool) -> bool:
+        """Whether that was an answer, and is on its way."""
+        try:
+            if answer in _YES or (answer in ("a", "always") and offers):
+                self._beam.approve(ask_id, always=answer in ("a", "always"))
+            elif answer in _NO or answer in ("s", "stop"):
+                self._beam.deny(ask_id, stop=answer in ("s", "stop"))
+            else:
+                return False
+        except BeamError as error:
+            self._say(f"beam: {error.message}\n")
+        return True
+
+
+def _line(over: threading.Event) -> str | None:
+    """The next line from stdin; None at its end, or once it is over."""
+    while not over.is_set():
+        if select.select([0], [], [], _TICK_S)[0]:
+            data = os.read(0, 4096)
+            return data.decode(errors="replace") if data else None
+    return None

@@ -1,0 +1,49 @@
+"""The conformance table as people and programs read it."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+
+from beam.api.matrix import Matrix, Word, lines, short_names
+from beam.cli.render.text import visible, write
+
+MARKS: dict[Word, str] = {"works": "✓", "unsupported": "-", "fails": "✗"}
+MEANING = "✓ works   - unsupported, and beam says so   ✗ fails"
+_WIDTH = 79
+
+
+def as_table(table: Matrix) -> None:
+    """For a person: a row a case, a narrow column a CLI; then what the marks and columns mean, and why cells fail."""
+    names = short_names([column.adapter for column in table.adapters])
+    title = max((len(case.title) for case in table.cases), default=0)
+    _row("", title, names)
+    for case in table.cases:
+        cells = [column.cells.get(case.name) for column in table.adapters]
+        marks = [" " if cell is None else MARKS[cell.status] for cell in cells]
+        _row(case.title, title, [mark.center(len(name)) for mark, name in zip(marks, names, strict=True)])
+    columns = zip(names, table.adapters, strict=True)
+    versions = (f"{name} {column.adapter} {column.version}" for name, column in columns)
+    write(sys.stdout, f"\n{MEANING}\n")
+    _paragraph(", ".join(word.replace(" ", "\xa0") for word in versions))
+    for line in lines(table):
+        if line.status == "fails":
+            _paragraph(f"✗ {line.adapter}, {line.title}: {line.evidence}")
+
+
+def as_tabs(table: Matrix) -> None:
+    """For a program: the same with tabs, names and words whole; a cell that was not run is empty."""
+    write(sys.stdout, "\t".join(["CASE", *(column.adapter for column in table.adapters)]) + "\n")
+    for case in table.cases:
+        cells = (column.cells.get(case.name) for column in table.adapters)
+        words = ("" if cell is None else cell.status for cell in cells)
+        write(sys.stdout, "\t".join([case.title, *words]) + "\n")
+
+
+def _row(title: str, width: int, cells: list[str]) -> None:
+    write(sys.stdout, " ".join([title.ljust(width), *cells]).rstrip() + "\n")
+
+
+def _paragraph(text: str) -> None:
+    for line in textwrap.wrap(visible(text), _WIDTH, subsequent_indent="  ", break_on_hyphens=False):
+        write(sys.stdout, line.replace("\xa0", " ") + "\n")

@@ -1,0 +1,49 @@
+"""Whether a person's pattern can be used: that it compiles, and that no screen can keep it busy for long.
+
+Python's regular expressions have no time limit. So a pattern is tried on rows that are made to be hard for it, longer
+and longer ones, until it has proven itself or taken too long.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+
+MOST_SECONDS = 0.05  # of CPU, for one search in one hard text
+LONGEST = 1000
+_ROW, _SCREEN = 240, 8000  # characters
+_LITERALS = 12
+_GROWTH = 4
+
+
+def problem(text: str, *, whole_screen: bool) -> str:
+    """What is wrong with the pattern; "" if nothing is. `whole_screen`: it is searched in many rows at once."""
+    if len(text) > LONGEST:
+        return f"longer than {LONGEST} characters"
+    try:
+        compiled = re.compile(text, re.MULTILINE)
+    except (re.error, RecursionError, OverflowError) as error:
+        return f"not a regular expression: {error}"
+    sizes = [*range(8, 40, _GROWTH), *range(40, _ROW, 40), _ROW]
+    if whole_screen:
+        sizes += [1000, 2000, 4000, _SCREEN]
+    for seed in _seeds(text):
+        for size in sizes:
+            hard = (seed * size)[:size]
+            began = time.process_time()
+            compiled.search("\n".join(hard[at : at + _ROW] for at in range(0, size, _ROW)) + "\0")
+            if time.process_time() - began > MOST_SECONDS:
+                return f"it takes too long on {size} characters that nearly match; repeat less within what is repeated"
+    return ""
+
+
+def groups(text: str) -> int:
+    """How many groups a pattern has that compiles."""
+    return re.compile(text).groups
+
+
+def _seeds(text: str) -> list[str]:
+    """What a text is repeated from that this pattern may find hard: its own characters, and common ones."""
+    plain = re.sub(r"\(\?(?:[:=!]|<[=!]|P?<\w+>)|\\.|\[[^\]]*\]|[(){}|^$.*+?\\]", "", text)
+    literals = list(dict.fromkeys(plain))[:_LITERALS]
+    return [seed for seed in dict.fromkeys((" ", "a", "1", "─", plain, plain[:-1], *literals)) if seed]

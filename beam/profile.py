@@ -1,0 +1,145 @@
+"""A profile: what the screen of one agent looks like, and which keys it takes. A value, so that a person can change it.
+
+Patterns are regular expressions. Those that end in `rows` are searched in one row each, without trailing blanks.
+Must not know how a screen is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import Struct, convert, to_builtins
+
+Kind = Literal["permission", "trust", "full", "setup", "login"]
+
+
+class Dialog(Struct, frozen=True, kw_only=True):
+    """A question that takes the whole attention of the agent. `match` is searched in the screen's text (several rows).
+
+    `allow` and `deny` are the keys of the two answers, each typed by itself; empty: there is no such answer. A `setup`
+    dialog has only a harmless way on, which beam takes (`allow`); `trust` asks whether the folder may run code, `full`
+    whether the access of that name is meant: beam says yes where it was given; `login` is for the person alone.
+
+    `subject` is a pattern whose group 1 says what is asked for, as far as the screen tells; `detail` one whose group 1
+    is the request itself. `always` are the keys that allow the like for good, offered where `always_row` is found (its
+    group 1 is the offer); `amend` those after which a denial takes a text for the agent, and `amend_row` what the
+    screen shows then.
+    """
+
+    name: str
+    match: str
+    kind: Kind = "permission"
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    subject: str = ""
+    detail: str = ""
+    always: tuple[str, ...] = ()
+    always_row: str = ""
+    amend: tuple[str, ...] = ()
+    amend_row: str = ""
+
+
+class Profile(Struct, frozen=True, kw_only=True):
+    """One agent's screen.
+
+    `prompt` is the row where one types; its group 1 is what was typed ("": learned from the screen). `at_cursor`: it is
+    the cursor's own row, the last one, and it is gone while the agent works (shells). Otherwise it is the lowest such
+    row whose neighbours match `above` and `below`, and stays. `placeholders` are texts there that mean "nothing typed",
+    `pasted` is what stands for a long paste. `more` is the prompt of an unfinished input (`...`). `frame` is what is
+    drawn around what was typed, there and in its echo, and no part of it.
+
+    `busy_rows` are looked for in the `zone` rows above the prompt and in all below it; `done_rows` between the echoed
+    prompt and the prompt; `error_rows` there as well: then the turn failed. `failed` is searched there in all rows
+    together: its group 1 is why it did. `titles_busy`, `titles_idle`, `titles_asking` are patterns of the window's
+    title.
+    `ready_rows` stand below the prompt once the agent takes a message: some show a prompt long before. `resumed_rows`
+    are seen before it does in a session that it resumes: some take a message before they have loaded it.
+
+    `echo_rows` is how the agent shows a prompt that it took (group 1: its first row). Of what follows, `noise_rows` are
+    no answer, `bullet` is cut off at the beginning of a row, and `indent` blanks at the beginning of the others.
+    `session` finds in what it wrote when it quit the id that resumes the conversation (group 1).
+
+    `by_line`: text is typed line by line, each after the next prompt. `bracketed`: it announces that it takes pastes.
+    `special`: a text that begins so would be a command to the agent and no message (a blank in front makes it one);
+    `never`: one that would be a command all the same, and can't be sent as a message.
+    `quit` are keys, each typed by itself. `start_seconds` until it must be ready; after `stall_seconds` without any
+    change nobody knows what it waits for.
+    """
+
+    name: str
+    columns: int = 140
+    rows: int = 60
+    prompt: str = ""
+    at_cursor: bool = False
+    above: str = ""
+    below: str = ""
+    placeholders: tuple[str, ...] = ()
+    pasted: str = ""
+    more: str = ""
+    frame: str = ""
+    busy_rows: tuple[str, ...] = ()
+    zone: int = 4
+    done_rows: tuple[str, ...] = ()
+    error_rows: tuple[str, ...] = ()
+    failed: str = ""
+    ready_rows: tuple[str, ...] = ()
+    resumed_rows: tuple[str, ...] = ()
+    titles_busy: str = ""
+    titles_idle: str = ""
+    titles_asking: str = ""
+    dialogs: tuple[Dialog, ...] = ()
+    echo_rows: str = ""
+    noise_rows: tuple[str, ...] = ()
+    bullet: str = ""
+    indent: int = 0
+    session: str = ""
+    bracketed: bool = False
+    special: str = ""
+    never: str = ""
+    by_line: bool = False
+    submit: str = "\r"
+    interrupt: str = "\x03"
+    quit: tuple[str, ...] = ("\x04",)
+    start_seconds: float = 60.0
+    stall_seconds: float = 600.0
+
+
+GENERIC = Profile(name="generic", stall_seconds=20.0)
+
+
+class Pattern(Struct, frozen=True):
+    """What a field's patterns are: `whole_screen`: searched in many rows at once; `group`: one group is the finding."""
+
+    whole_screen: bool = False
+    group: bool = False
+
+
+_ROW, _FOUND, _SCREEN, _FOUND_ON_SCREEN = Pattern(), Pattern(group=True), Pattern(True), Pattern(True, group=True)
+PATTERNS: dict[type[Struct], dict[str, Pattern]] = {
+    Profile: {
+        **dict.fromkeys(("above", "below", "placeholders", "pasted", "more", "busy_rows", "done_rows"), _ROW),
+        **dict.fromkeys(
+            ("error_rows", "ready_rows", "resumed_rows", "titles_busy", "titles_idle", "titles_asking"), _ROW
+        ),
+        **dict.fromkeys(("noise_rows", "bullet", "special", "never"), _ROW),
+        **dict.fromkeys(("prompt", "echo_rows", "session"), _FOUND),
+        "frame": _SCREEN,
+        "failed": _FOUND_ON_SCREEN,
+    },
+    Dialog: {"match": _SCREEN, **dict.fromkeys(("subject", "detail", "always_row"), _SCREEN)},
+}
+
+
+def patterns_of(kind: type[Struct], name: str, value: object) -> tuple[str, ...]:
+    """The patterns in this field's value; none in one that has others."""
+    if name not in PATTERNS[kind]:
+        return ()
+    return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, tuple) else ()
+
+
+def overridden(profile: Profile, fields: Mapping[str, Any]) -> Profile:
+    """The profile with these fields, as settings have them."""
+    if not fields:
+        return profile
+    return convert({**to_builtins(profile), **fields}, Profile)

@@ -1,0 +1,188 @@
+"""A picture of a screen: rows of text with colours and attributes, as a value that other processes and other terminals
+can show. Pure; nothing in it can be an escape sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from unicodedata import category
+
+from msgspec import Struct
+from pyte.screens import Char
+from wcwidth import wcwidth
+
+from beam.pty_adapter.grid import Line, Row
+from beam.pty_adapter.screen import Screen
+
+_WORDS = ("bold", "italics", "underscore", "strikethrough", "reverse", "blink")
+_SGR = dict(zip(_WORDS, ("1", "3", "4", "9", "7", "5"), strict=True))
+_COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+_NAMES = {
+    **{name: name for name in _COLOURS},
+    **{f"bright{name}": f"bright {name}" for name in _COLOURS},
+    "brown": "yellow",  # as pyte spells it, and its bright ones
+    "brightbrown": "bright yellow",
+    "bfightmagenta": "bright magenta",
+}
+_OBEYED = frozenset(("Cc", "Cs", "Zl", "Zp"))
+_JOINER = "\u200d"  # of emoji; the other format characters turn the direction of text around, or are not seen
+_BRIGHT = 60  # from a colour's number to its bright one's
+_LEVELS = (0, 95, 135, 175, 215, 255)  # of the 6 x 6 x 6 cube of the 256 colours
+
+
+class Run(Struct, frozen=True, array_like=True):
+    """Characters next to each other that look alike. Colours are "" (the terminal's own), a name (`red`, `bright red`)
+    or `#rrggbb`; `looks` are words of `bold italics underscore strikethrough reverse blink`."""
+
+    text: str
+    colour: str = ""
+    ground: str = ""
+    looks: tuple[str, ...] = ()
+
+
+Runs = tuple[Run, ...]
+
+
+class Picture(Struct, frozen=True, kw_only=True):
+    """A screen at one moment. `row` and `column` are the cursor's, from 0. `pastes`: it takes a paste as one;
+    `keypad`: it wants the cursor keys in their application form."""
+
+    columns: int
+    rows: tuple[Runs, ...]
+    row: int = 0
+    column: int = 0
+    cursor: bool = True
+    title: str = ""
+    pastes: bool = False
+    keypad: bool = False
+
+    @property
+    def text(self) -> str:
+        """The rows without trailing blanks, down to the last one that is not blank."""
+        rows = ["".join(run.text for run in runs).rstrip() for runs in self.rows]
+        return "\n".join(rows).rstrip("\n")
+
+
+class Painter:
+    """Makes pictures of one screen; rows that did not change are not looked at again."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._known: list[tuple[Line, Runs]] = []
+
+    def picture(self) -> Picture:
+        """The screen as it is now."""
+        screen = self._screen
+        before = {id(line): runs for line, runs in self._known}
+        self._known = []
+        for row in screen.grid():
+            line = row.read()  # a new object after every change
+            self._known.append((line, before.get(id(line)) or _runs(row, screen.columns)))
+        view = screen.cursor()
+        return Picture(
+            columns=screen.columns,
+            rows=tuple(runs for _, runs in self._known),
+            row=view.row,
+            column=min(view.column, screen.columns - 1),
+            cursor=view.shown,
+            title="".join(char for char in screen.title if char.isprintable()),
+            pastes=screen.bracketed_paste,
+            keypad=1 in screen.modes,
+        )
+
+
+def _runs(row: Row, columns: int) -> Runs:
+    width = min(max(row, default=-1) + 1, columns)
+    cells = [row[x] for x in range(width)]
+    found = [Run("".join(cell.data for cell in alike), *look) for look, alike in groupby(cells, key=_look)]
+    while found and not (found[-1].text.strip() or found[-1].ground or found[-1].looks):
+        found.pop()
+    return tuple(found)
+
+
+def _look(cell: Char) -> tuple[str, str, tuple[str, ...]]:
+    return _colour(cell.fg), _colour(cell.bg), tuple(word for word in _WORDS if getattr(cell, word))
+
+
+def _colour(name: str) -> str:
+    if name == "default":
+        return ""
+    return _NAMES.get(name) or f"#{name}"
+
+
+# -- for a terminal ----------------------------------------------------------------------------------------------------
+
+
+def cut(runs: Sequence[Run], first: int, width: int) -> Runs:
+    """What stands in the cells from `first` on, as many as `width`; a wide character that is cut in half is a blank."""
+    found: list[Run] = []
+    at = 0
+    for run in runs:
+        text = ""
+        for char in run.text:
+            cells = max(0, wcwidth(char))
+            if at + cells <= first or (cells == 0 and at <= first):
+                at += cells
+                continue
+            if at + cells > first + width:
+                text += " " * max(0, first + width - max(at, first)) if at < first + width else ""
+                at += cells
+                break
+            text += " " * (at + cells - first) if at < first else char
+            at += cells
+        if text:
+            found.append(Run(text, run.colour, run.ground, run.looks))
+        if at >= first + width:
+            break
+    return tuple(found)
+
+
+def painted(runs: Sequence[Run], *, true_colour: bool = True) -> str:
+    """The runs with their escape sequences, and plain again after each."""
+    return "".join(
+        f"\x1b[{codes}m{_safe(run.text)}\x1b[m" if (codes := _codes(run, true_colour)) else _safe(run.text)
+        for run in runs
+    )
+
+
+def repaint(picture: Picture) -> str:
+    """What draws the whole picture on an empty terminal of its size, the cursor in its place."""
+    rows = [f"\x1b[{number};1H{painted(runs)}" for number, runs in enumerate(picture.rows, 1) if runs]
+    shown = "\x1b[?25h" if picture.cursor else "\x1b[?25l"
+    return f"\x1b[H\x1b[2J{''.join(rows)}\x1b[{picture.row + 1};{picture.column + 1}H{shown}"
+
+
+def _safe(text: str) -> str:
+    """The text with nothing in it that a terminal obeys, and every kind of blank as one."""
+    return text if text.isascii() and text.isprintable() else "".join(map(_safe_character, text))
+
+
+def _safe_character(char: str) -> str:
+    kind = category(char)
+    if kind == "Zs":
+        return " " * max(0, wcwidth(char))
+    if kind == "Cf":
+        return char if char == _JOINER else ""
+    return "\ufffd" if kind in _OBEYED else char
+
+
+def _codes(run: Run, true_colour: bool) -> str:
+    codes = [_SGR[word] for word in run.looks if word in _SGR]
+    for colour, base in ((run.colour, 30), (run.ground, 40)):
+        if colour.startswith("#"):
+            red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+            kind = f"2;{red};{green};{blue}" if true_colour else f"5;{_of_256(red, green, blue)}"
+            codes.append(f"{base + 8};{kind}")
+        elif colour:
+            bright, _, name = colour.rpartition(" ")
+            codes.append(str(base + _COLOURS.index(name) + (_BRIGHT if bright else 0)))
+    return ";".join(codes)
+
+
+def _of_256(*parts: int) -> int:
+    """The number of the colour of the cube that is nearest."""
+    number = 16
+    for part, weight in zip(parts, (36, 6, 1), strict=True):
+        number += weight * min(range(6), key=lambda level: abs(_LEVELS[level] - part))
+    return number

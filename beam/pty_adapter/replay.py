@@ -1,0 +1,194 @@
+"""A recorded terminal, played to the machine that finds the end of a turn, on the recording's own clock.
+
+Reads asciicasts, and raw bytes with the times at which they came (`NAME.raw`, `NAME.timeline.jsonl`). Pure.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+
+from msgspec import Struct, structs
+
+from beam.agents import registry
+from beam.agents.base import HasTerminal
+from beam.errors import UnsupportedError
+from beam.profile import GENERIC, Profile
+from beam.pty_adapter import cast
+from beam.pty_adapter.cast import Cast, Moment, NoCastError
+from beam.pty_adapter.screen import Screen, Signal, View
+from beam.pty_adapter.turn_end import State, TurnEnd
+
+TICK_S = 0.05
+FRAME_S = 0.25
+AFTER_S = 5.0  # after the last moment: silence may decide something
+_PASTE = re.compile(r"\x1b\[20[01]~")
+_TITLES = (0, 1, 2)
+
+
+class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the machine saw at `t` seconds: a new `state` with what decided it (`via`, `reason`), a `dialog` on the
+    screen, a `signal` (the number of an OSC) or `title` with its text, a `mark` of the recording, or that a `key`
+    (Enter) was pressed."""
+
+    t: float
+    state: str | None = None
+    via: str | None = None
+    reason: str | None = None
+    dialog: str | None = None
+    signal: int | None = None
+    text: str | None = None
+    title: str | None = None
+    mark: str | None = None
+    key: str | None = None
+
+
+def read(
+    data: bytes, timeline: bytes | None = None, *, columns: int = 100, rows: int = 40, enters: Sequence[float] = ()
+) -> Cast:
+    """The recording. With a `timeline` (or what is no asciicast) `data` are the raw bytes of a terminal of that size.
+
+    `enters` are seconds at which Enter was pressed, where the recording does not say it. Raises NoCastError.
+    """
+    recording = cast.read(data) if timeline is None and data[:1] == b"{" else _raw(data, timeline, columns, rows)
+    if not enters:
+        return recording
+    moments = [*recording.moments, *(Moment(seconds, "i", "\r") for seconds in enters)]
+    return structs.replace(recording, moments=tuple(sorted(moments, key=lambda moment: moment.seconds)))
+
+
+def _raw(data: bytes, timeline: bytes | None, columns: int, rows: int) -> Cast:
+    moments, at, now = [], 0, 0.0
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    for number, line in enumerate((timeline or b"").splitlines(), 1):
+        try:
+            entry = json.loads(line)
+            now = float(entry["t"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise NoCastError(f"line {number} of the timeline names no time") from error
+        size = entry.get("n")
+        if isinstance(size, int):
+            moments.append(Moment(now, "o", decoder.decode(data[at : at + size])))
+            at += size
+    moments.append(Moment(now, "o", decoder.decode(data[at:])))
+    return Cast(columns=columns, rows=rows, title="", moments=tuple(moments))
+
+
+def replay(recording: Cast, profile: Profile) -> Iterator[Noted]:
+    """What the machine saw, in order."""
+    return _Replay(recording, profile).run()
+
+
+def profile_of(adapter: str | None) -> Profile:
+    """What the screen of this adapter's CLI looks like; without one, what is known of any. Raises NotFoundError for no
+    adapter, UnsupportedError for one whose screen nobody described."""
+    if adapter is None:
+        return GENERIC
+    found = registry.adapter(adapter)
+    if not isinstance(found, HasTerminal):
+        raise UnsupportedError(f"{adapter} has no terminal face", "beam agent list --all", subject=adapter)
+    return found.terminal.profile
+
+
+class _Replay:
+    def __init__(self, recording: Cast, profile: Profile) -> None:
+        self.recording = recording
+        self.profile = profile
+        self.screen = Screen(recording.columns, recording.rows)
+        self.end = TurnEnd(profile, now=0.0)
+        self.view = View(())
+        self.fed = -1
+        self.framed = 0.0
+        self.is_sending = False
+        self.state: tuple[State, str] = (State.STARTING, "")
+        self.dialog: str | None = None
+        self.last = _last_enters(recording, profile)
+
+    def run(self) -> Iterator[Noted]:
+        yield Noted(t=0.0, state=self.state[0])
+        now, number = 0.0, 0
+        moments = self.recording.moments
+        until = (moments[-1].seconds if moments else 0.0) + AFTER_S
+        while now <= until and not self.end.ended:
+            while number < len(moments) and moments[number].seconds <= now:
+                yield from self._moment(number, moments[number])
+                number += 1
+            yield from self._look(now)
+            now = round(now + TICK_S, 3)
+
+    def _moment(self, number: int, moment: Moment) -> Iterator[Noted]:
+        if moment.kind == "o":
+            self.screen.feed(moment.text.encode("utf-8", "replace"))
+        elif moment.kind == "m":
+            yield Noted(t=moment.seconds, mark=moment.text)
+        elif moment.text == self.profile.submit:
+            yield from self._enter(number, moment.seconds)
+        elif self.end.state is State.READY and not self.is_sending:
+            self._begin(number)
+
+    def _enter(self, number: int, now: float) -> Iterator[Noted]:
+        yield Noted(t=now, key="enter")
+        if self.end.state is State.STARTING:  # whoever recorded it did not wait
+            self.end.state = State.READY
+        if self.end.state is State.READY and not self.is_sending:
+            self._begin(number)
+        if self.is_sending:
+            self.end.entered(now, last=number in self.last)
+            self.is_sending = number not in self.last
+        yield from self._state(now)
+
+    def _begin(self, number: int) -> None:
+        """A message is typed from here on."""
+        typed = [moment for moment in self.recording.moments[number:] if moment.kind == "i"]
+        text = "".join(moment.text for moment in takewhile(lambda each: each.text != self.profile.submit, typed))
+        self.end.sending(_PASTE.sub("", text))
+        self.is_sending = True
+
+    def _look(self, now: float) -> Iterator[Noted]:
+        signals = self.screen.take_signals()
+        for signal in signals:
+            yield _noted(signal, now)
+        if not self.screen.drawing:
+            self.framed = now
+        if self.fed != self.screen.bytes:
+            self.view, self.fed = self.screen.view(), self.screen.bytes
+        self.end.hear(signals, now)
+        self.end.look(self.view, now, whole=now - self.framed < TICK_S or now - self.framed > FRAME_S)
+        dialog = self.end.reading.dialog.name if self.end.reading.dialog is not None else None
+        if dialog != self.dialog:
+            self.dialog = dialog
+            if dialog is not None:
+                yield Noted(t=now, dialog=dialog)
+        yield from self._state(now)
+
+    def _state(self, now: float) -> Iterator[Noted]:
+        if (self.end.state, self.end.via) != self.state:
+            self.state = (self.end.state, self.end.via)
+            yield Noted(t=now, state=self.end.state, via=self.end.via or None, reason=self.end.reason or None)
+
+
+def _last_enters(recording: Cast, profile: Profile) -> set[int]:
+    """The Enters after which nothing more was typed for that message: each one, but between beam's own marks."""
+    found: set[int] = set()
+    inside = False
+    for number, moment in enumerate(recording.moments):
+        if moment.kind == "m":
+            inside = moment.text == "typing"
+        elif moment.kind == "i" and moment.text == profile.submit:
+            if inside:
+                found = {other for other in found if not _same_message(recording, other, number)}
+            found.add(number)
+    return found
+
+
+def _same_message(recording: Cast, first: int, second: int) -> bool:
+    return not any(moment.kind == "m" for moment in recording.moments[first:second])
+
+
+def _noted(signal: Signal, now: float) -> Noted:
+    if signal.number in _TITLES:
+        return Noted(t=now, title=signal.text)
+    return Noted(t=now, signal=signal.number, text=signal.text)

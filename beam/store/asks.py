@@ -1,0 +1,50 @@
+"""Open asks as files: `asks/<id>.json`, a cache for people. The truth about them is the journal."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from beam import events, files
+from beam.errors import DiskError
+from beam.events import Event, PermissionAsked
+from beam.faults import reached
+from beam.message import ID
+
+
+def follow(directory: Path, event: Event) -> None:
+    """The files say what the journal says after this event."""
+    match event:
+        case events.PermissionAsked():
+            reached("ask.recorded")
+            _write(directory, event)
+            reached("ask.shown")
+        case events.PermissionDecided() | events.PermissionCancelled():
+            reached("decision.recorded")
+            _remove(directory, f"{event.ask_id}.json")
+            reached("decision.shown")
+
+
+def rebuild(directory: Path, open_asks: Mapping[str, PermissionAsked]) -> None:
+    """The files are those of these asks, and no other."""
+    wanted = {f"{ask_id}.json" for ask_id in open_asks}
+    found = set(files.names(directory))
+    for name in found - wanted:
+        _remove(directory, name)
+    for ask in open_asks.values():
+        if f"{ask.ask_id}.json" not in found:
+            _write(directory, ask)
+
+
+def _write(directory: Path, asked: PermissionAsked) -> None:
+    if ID.match(asked.ask_id):
+        with contextlib.suppress(DiskError):  # the turn goes on without its file: `beam asks` reads the journal
+            files.replace(directory / f"{asked.ask_id}.json", msgspec.json.encode(asked) + b"\n")
+
+
+def _remove(directory: Path, name: str) -> None:
+    with contextlib.suppress(DiskError):
+        files.remove(directory / name)

@@ -1,0 +1,183 @@
+"""The asks of one turn: each raised once, open until one decision or none is needed any more, whatever face runs it.
+
+Owns their ids, their time and their events. A face raises an ask, waits until it is settled, and acts on the decision;
+the holder brings the decisions and looks after the time. Must not know: what the agent is told, or who may decide.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Raw, Struct, structs
+
+from beam import durations, events
+from beam.agents.base import Verdict
+from beam.clock import Clock, rfc3339
+from beam.errors import NotFoundError, UnsupportedError
+from beam.message import new_id
+from beam.outcome import Denial, Status
+from beam.turns.order import Record
+
+NOTHING, NONE = Raw(b"null"), Raw(b"[]")
+DEFAULT = "default"  # who decides where no person and no rule does
+_NS = 1_000_000_000
+
+
+class Decision(Struct, frozen=True, kw_only=True):
+    """The one answer to an ask. `message` is for the agent, "" for nothing; `always`: it need not ask for the like
+    again in this session; `stop`: the turn ends with it."""
+
+    decision: Literal["allow", "deny"]
+    by: str
+    message: str = ""
+    always: bool = False
+    stop: bool = False
+
+
+class Takes(Struct, frozen=True, kw_only=True):
+    """Which answers an ask can be given: `allow` (not where nobody knows how to say yes), `always`, and a `message`
+    with a denial."""
+
+    allow: bool = True
+    always: bool = False
+    message: bool = False
+
+
+class Ask:
+    """One ask. It is settled once `decision` or `cancelled` (why) is there."""
+
+    def __init__(self, asked: events.PermissionAsked, takes: Takes, until_ns: int) -> None:
+        self.asked = asked
+        self.takes = takes
+        self.until_ns = until_ns
+        self.decision: Decision | None = None
+        self.cancelled: str | None = None
+        self._settled = asyncio.Event()
+
+    @property
+    def id(self) -> str:
+        return self.asked.ask_id
+
+    @property
+    def is_settled(self) -> bool:
+        return self._settled.is_set()
+
+    async def wait(self) -> Decision | None:
+        """The decision; None once nobody needs it any more."""
+        await self._settled.wait()
+        return self.decision
+
+    def settle(self, decision: Decision | None, cancelled: str | None = None) -> None:
+        """It is over."""
+        self.decision, self.cancelled = decision, cancelled
+        self._settled.set()
+
+
+class Asks:
+    """The asks of one turn. `limit` is how long one may stay open (seconds); then it is denied by default."""
+
+    def __init__(self, agent: str, record: Record, clock: Clock, limit: float) -> None:
+        self.denials: list[Denial] = []
+        self._agent = agent
+        self._record = record
+        self._clock = clock
+        self._limit = limit
+        self._open: dict[str, Ask] = {}
+
+    @property
+    def are_open(self) -> bool:
+        """Whether the turn waits for a decision: its idle clock stands still."""
+        return bool(self._open)
+
+    def ask(
+        self,
+        tool: str,
+        *,
+        input: Raw = NOTHING,
+        description: str = "",
+        call_id: str | None = None,
+        suggestions: Raw = NONE,
+        takes: Takes = Takes(),
+    ) -> Ask:
+        """A new ask, on disk."""
+        now = self._clock.now_ns()
+        until = now + int(self._limit * _NS)
+        body = events.PermissionAsked(
+            ask_id=new_id(self._agent, now, self._clock.random(4)),
+            tool=tool,
+            input=input,
+            description=description,
+            call_id=call_id,
+            suggestions=suggestions,
+            expires=rfc3339(until),
+        )
+        ask = Ask(body, takes, until)
+        self._open[ask.id] = ask
+        self._record(body, sync=True)
+        return ask
+
+    def decide(self, ask_id: str, decision: Decision) -> None:
+        """The decision is on disk, and whoever waits for it goes on.
+
+        Raises NotFoundError for an ask that is over or of another turn, UnsupportedError for an answer that the agent
+        does not take.
+        """
+        ask = self._open.get(ask_id)
+        if ask is None:
+            raise NotFoundError(f"nobody waits for a decision on {ask_id}", "beam asks", subject=ask_id)
+        if decision.decision == "allow" and not ask.takes.allow:
+            raise UnsupportedError(f"{ask_id} can only be answered on the agent's own screen", subject=ask_id)
+        if decision.always and not ask.takes.always:
+            raise UnsupportedError(f"{self._agent} does not offer to allow this always", subject=ask_id)
+        if decision.message and not ask.takes.message:
+            raise UnsupportedError(f"{self._agent} can't be told why: deny it without a message", subject=ask_id)
+        self._decide(ask, decision, decision.message)
+
+    def deny_by_default(self, ask: Ask, why: str) -> None:
+        """Nobody will decide this one."""
+        self._decide(ask, Decision(decision="deny", by=DEFAULT), why)
+
+    def _decide(self, ask: Ask, decision: Decision, why: str) -> None:
+        del self._open[ask.id]
+        self._record(
+            events.PermissionDecided(ask_id=ask.id, decision=decision.decision, by=decision.by, why=why), sync=True
+        )
+        if decision.decision == "deny":
+            asked = ask.asked
+            denial = Denial(tool=asked.tool, call_id=asked.call_id or "", input=asked.input, by=decision.by)
+            self.denials.append(denial)
+        ask.settle(decision)
+
+    def cancel(self, ask: Ask, why: str) -> None:
+        """Nobody needs the decision any more."""
+        if self._open.pop(ask.id, None) is not None:
+            self._record(events.PermissionCancelled(ask_id=ask.id, why=why), sync=True)
+            ask.settle(None, why)
+
+    def close(self, why: str) -> None:
+        """The turn is over, and so are its asks."""
+        for ask in list(self._open.values()):
+            self.cancel(ask, why)
+
+    def expire(self) -> None:
+        """Denies what was open for too long."""
+        now = self._clock.now_ns()
+        for ask in list(self._open.values()):
+            if now >= ask.until_ns:
+                self.deny_by_default(ask, f"nobody decided within {durations.show(self._limit)}")
+
+
+def judged(verdict: Verdict, denials: Sequence[Denial]) -> Verdict:
+    """The verdict on a turn in which these requests were denied: a denial by default is its outcome, one by a person or
+    a rule an ordinary answer, even if the agent ended its turn at it."""
+    if not denials:
+        return verdict
+    verdict = structs.replace(verdict, denials=(*verdict.denials, *denials))
+    if verdict.status not in (Status.COMPLETED, Status.CANCELLED):
+        return verdict
+    first = next((denial for denial in denials if denial.by == DEFAULT), None)
+    if first is not None:
+        return structs.replace(verdict, status=Status.DENIED, reason=f"{first.tool} was denied: nobody decided")
+    return structs.replace(verdict, status=Status.COMPLETED, reason=None)

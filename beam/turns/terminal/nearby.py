@@ -1,0 +1,20 @@
+"""A short name for a directory: the name of a socket may have 107 bytes, and a root may lie deep."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_OWN = Path("/proc/self/fd")
+
+
+@contextlib.contextmanager
+def near(directory: Path) -> Iterator[Path]:
+    """Inside, a name of the directory that is short where the system has such names, else the directory's own."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield _OWN / str(handle) if _OWN.is_dir() else directory
+    finally:
+        os.close(handle)

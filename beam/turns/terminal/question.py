@@ -1,0 +1,92 @@
+"""What an agent's dialog asks for, as far as its screen and its transcript tell. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from beam.agents.base import raw_json
+from beam.events import ToolCalled
+from beam.profile import Dialog
+from beam.pty_adapter import profile as profiles
+from beam.pty_adapter.screen import View
+from beam.turns.terminal.verdict import shown
+
+_TELLING = 3  # characters: shorter values of an input stand anywhere
+_BLANK = " \t\u00a0─━╌╍┄┅┈┉═"  # what a row between two parts of a dialog is made of
+_MOST = 60  # characters: a dialog may cut a long one
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """One dialog as it stands on the screen. `input` and `call_id` are those of the tool call that it is about (null:
+    not known); `always` is what the agent says of allowing it for good, "" where it does not offer that."""
+
+    dialog: Dialog
+    tool: str
+    description: str
+    input: Raw = Raw(b"null")
+    call_id: str | None = None
+    always: str = ""
+
+    @property
+    def mark(self) -> tuple[str, str]:
+        """Two looks at one dialog have the same mark."""
+        return self.dialog.name, profiles.squeezed(self.description)
+
+
+def question_of(dialog: Dialog, view: View, calls: Iterable[ToolCalled] = ()) -> Question:
+    """What stands there. `calls` are the tool calls that did not return yet and were not asked for, oldest first."""
+    subject = _group(dialog.subject, view)
+    description = _dedented(_group(dialog.detail, view)) or shown(view)
+    call = next((call for call in calls if _is_about(description, call)), None)
+    always = " ".join(_group(dialog.always_row, view).split()) if dialog.always else ""
+    if call is None:
+        return Question(dialog=dialog, tool=subject or dialog.name, description=description, always=always)
+    return Question(
+        dialog=dialog,
+        tool=call.name,
+        description=description,
+        input=call.input,
+        call_id=call.call_id,
+        always=always,
+    )
+
+
+def suggestions(question: Question) -> Raw:
+    """What else could be answered, in the agent's own words."""
+    return raw_json([question.always] if question.always else [])
+
+
+def _group(pattern: str, view: View) -> str:
+    found = profiles.pattern(pattern).search(view.text) if pattern else None
+    return (found[1] or "").strip("\n") if found else ""
+
+
+def _dedented(text: str) -> str:
+    rows = [row.rstrip() for row in text.split("\n") if row.strip(_BLANK)]
+    margin = min((len(row) - len(row.lstrip()) for row in rows), default=0)
+    return "\n".join(row[margin:] for row in rows)
+
+
+def _is_about(description: str, call: ToolCalled) -> bool:
+    """Whether something of the call's input stands in the request. A screen shows more than that: what was sent, and
+    other calls that run meanwhile."""
+    shown_there = profiles.squeezed(description)
+    return any(text in shown_there for text in _texts(msgspec.json.decode(call.input)))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """What tells of the strings of a JSON value, without white space: their beginnings, and the names that paths end
+    with."""
+    if isinstance(value, str):
+        row = profiles.squeezed(value.strip().split("\n", 1)[0])
+        yield from (text for text in {row[:_MOST], row.rpartition("/")[2][:_MOST]} if len(text) >= _TELLING)
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)

@@ -1,0 +1,131 @@
+"""What a turn on a screen is read from: the agent's transcript, which becomes events and evidence, and the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+
+from beam.agents.base import History, Host, Transcript, Turn, Verdict
+from beam.events import Event
+from beam.pty_adapter import answer
+from beam.pty_adapter.screen import Screen, Signal
+from beam.pty_adapter.turn_end import TurnEnd
+from beam.pty_adapter.typing import Segment
+from beam.turns.order import Record
+
+_LOOKS = 5  # a directory is listed once in so many reads
+
+
+class _File:
+    """One file that may be the turn's transcript, read from `read_to` on."""
+
+    def __init__(self, path: Path, transcript: Transcript, read_to: int) -> None:
+        self.path = path
+        self.transcript = transcript
+        self.read_to = read_to
+        self.rest = b""
+
+    def read(self) -> list[Event]:
+        """The events in what was added to it."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.read_to)
+                data = file.read()
+        except OSError:
+            return []
+        self.read_to += len(data)
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        return [body for line in lines for body in self.transcript.line(line)]
+
+
+class Reader:
+    """The agent's transcript, from where it stands now: its new lines become events. Where the CLI chooses its name, it
+    is the first of the files that fit, and grew meanwhile, that says anything of the turn."""
+
+    def __init__(self, history: History, turn: Turn, host: Host, record: Record) -> None:
+        self._record = record
+        self._transcript_of = partial(history.transcript, turn)
+        self._transcript = self._transcript_of()
+        self._where = history.where(turn, host)
+        self._file: _File | None = None
+        self._files: dict[Path, _File] = {}
+        self._reads = 0
+        if "*" in self._where:
+            self._before = {path: _size(path) for path in self._fitting()}
+        else:
+            path = Path(self._where)
+            self._file = _File(path, self._transcript, _size(path))
+
+    @property
+    def word(self) -> str:
+        """What it says of the turn so far: "" (nothing), working, done."""
+        return self._transcript.word
+
+    @property
+    def error(self) -> str | None:
+        """Why the turn failed; null if it did not."""
+        return self._transcript.error
+
+    def verdict(self) -> Verdict:
+        """What it says of the turn."""
+        return self._transcript.verdict()
+
+    def read(self) -> None:
+        """Takes what was added to the file."""
+        if self._file is None:
+            self._look_for_it()
+            return
+        for body in self._file.read():
+            self._record(body)
+
+    def _fitting(self) -> Iterable[Path]:
+        return Path("/").glob(self._where.lstrip("/"))
+
+    def _look_for_it(self) -> None:
+        """Reads every file that fits, until one of them says anything of this turn."""
+        if self._reads % _LOOKS == 0:
+            for path in self._fitting():
+                if path not in self._files and _size(path) != self._before.get(path):
+                    self._files[path] = _File(path, self._transcript_of(), self._before.get(path, 0))
+        self._reads += 1
+        for file in self._files.values():
+            bodies = file.read()
+            if file.transcript.word:
+                self._file, self._transcript = file, file.transcript
+                for body in bodies:
+                    self._record(body)
+                return
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def reply_on_screen(
+    end: TurnEnd, screen: Screen, text: str, segments: Sequence[Segment], prompt_mark: Signal | None
+) -> str:
+    """The answer to `text` as the screen shows it; "" where none is found. `segments` answer one Enter each;
+    `prompt_mark` is where the agent itself said that its last prompt begins (OSC 133)."""
+    profile, columns = end.profile, screen.columns
+    if not profile.at_cursor:
+        return answer.of_conversation(profile, screen.lines(), text, columns=columns)
+    parts = []
+    for segment in segments:
+        last = segment.end
+        column = 0
+        if last is None:
+            mark = prompt_mark if end.via == "osc133" else None
+            reading = end.reading.prompt
+            last = mark.line if mark else reading if reading is not None else end.position
+            column = mark.column if mark else 0
+        lines = screen.lines(segment.start)
+        shown = lines[: max(0, last - segment.start)]
+        part = answer.of_lines(shown, columns=columns)
+        if column and len(lines) > len(shown):
+            part = f"{part}\n{lines[len(shown)].text[:column]}".lstrip("\n")
+        parts.append(part)
+    return "\n".join(part for part in parts if part)

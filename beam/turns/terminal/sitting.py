@@ -1,0 +1,434 @@
+"""One turn of an agent on its terminal: its clocks, and the hands that type to it.
+
+The agent itself is a `Living`, new or kept from the turn before. What it says of itself is read in `reading`, its
+dialogs are answered in `dialogs`, and what came of it is said in `verdict`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import structs
+
+from beam import events
+from beam.agents.base import Verdict
+from beam.clock import Clock
+from beam.errors import DiskError
+from beam.faults import reached
+from beam.process import spawn
+from beam.process.environment import environment
+from beam.profile import Profile
+from beam.pty_adapter import profile as profiles
+from beam.pty_adapter import typing
+from beam.pty_adapter.screen import Signal, View
+from beam.pty_adapter.turn_end import State, TurnEnd
+from beam.turns.keeper import Keeper, Likeness
+from beam.turns.order import Record, write_scratch
+from beam.turns.stop import Stop
+from beam.turns.terminal.dialogs import Dialogs
+from beam.turns.terminal.living import Living
+from beam.turns.terminal.play import Play
+from beam.turns.terminal.reading import Reader, reply_on_screen
+from beam.turns.terminal.verdict import Seen, stalled, verdict_of
+
+TICK_S = 0.05
+FRAME_S = 0.25  # the longest that an unfinished frame is left out
+LATE_S = 1.0  # the last paint may come after everything says that the turn is over
+LOOK_S = 0.1
+DEAF_S = 2.0  # after a stop: a program that reads no keys holds up whoever types
+KEPT_S = 10.0  # until a kept agent shows that it takes a message; else a new one is started
+TYPED_S = 0.3  # after a viewer's key, until its echo is seen
+_FOR_EVER_S = 1e9
+
+
+async def play(
+    play: Play,
+    record: Record,
+    stop: Stop,
+    clock: Clock,
+    look: Callable[[], None],
+    keeper: Keeper | None = None,
+) -> Verdict:
+    """The verdict on the turn. The agent is gone when it is there, unless the keeper has it then.
+
+    Raises UnsupportedError for a text that can't be sent on this screen.
+    """
+    text = play.turn.text
+    typing.check(play.profile, text, command=play.commands and _is_command(play.profile, text))
+    kept = await keeper.take(_likeness(play, play.turn.session_id)) if keeper is not None else None
+    if kept is not None:
+        turn = structs.replace(play.turn, fresh_session_id=kept.fresh_session_id)
+        again = _Sitting(structs.replace(play, turn=turn), record, stop, clock, look, keeper, kept, is_kept=True)
+        verdict = await again.run()
+        if verdict is not None:
+            return verdict
+    living = await _begin(play)
+    verdict = await _Sitting(play, record, stop, clock, look, keeper, living).run()
+    assert verdict is not None
+    return verdict
+
+
+async def _begin(play: Play) -> Living:
+    turn = play.turn
+    launch = play.terminal.launch(turn, play.host)
+    write_scratch(Path(turn.scratch), launch.files)
+    living = await Living.open(
+        launch,
+        play.profile,
+        env=environment(play.environ, {**play.child_env, **launch.env}),
+        cwd=turn.cwd,
+        turn=play.number,
+        turn_key=play.turn_key,
+        fresh_session_id=turn.fresh_session_id,
+        scratch=Path(turn.scratch),
+    )
+    reached("agent.spawned")
+    return living
+
+
+def _likeness(play: Play, session_id: str | None) -> Likeness:
+    turn = play.turn
+    return Likeness(
+        adapter=turn.settings.adapter,
+        executable=play.host.executable,
+        session_id=session_id,
+        model=turn.model,
+        access=turn.access,
+        cwd=turn.cwd,
+        settings=turn.settings,
+        folder_trusted=turn.folder_trusted,
+    )
+
+
+def _is_command(profile: Profile, text: str) -> bool:
+    return bool(profile.special) and text.startswith("/") and "\n" not in text
+
+
+class _Sitting:
+    """One turn of an agent on its terminal. It is the `Hands` of whoever types."""
+
+    def __init__(
+        self,
+        play: Play,
+        record: Record,
+        stop: Stop,
+        clock: Clock,
+        look: Callable[[], None],
+        keeper: Keeper | None,
+        living: Living,
+        *,
+        is_kept: bool = False,
+    ) -> None:
+        self.play = play
+        self.record = record
+        self.stop = stop
+        self.clock = clock
+        self.look = look
+        self.keeper = keeper
+        self.living = living
+        self.is_kept = is_kept
+        self.profile: Profile = play.profile
+        self.screen = living.screen
+        machine = structs.replace(self.profile, start_seconds=_FOR_EVER_S) if is_kept else self.profile
+        self.end = TurnEnd(
+            machine,
+            now=clock.monotonic(),
+            has_history=play.history is not None and play.history.tells_end,
+            resumes=play.turn.session_id is not None and not is_kept,
+        )
+        self.dialogs = Dialogs(play.turn, record, self, self.end, play.asks, stop, has_history=play.history is not None)
+        self.reader: Reader | None = None
+        self.seen = View(())
+        self.seen_bytes = -1
+        self.framed_at = clock.monotonic()
+        self.looked_at = 0.0
+        self.began = clock.monotonic()
+        self.quiet_since = self.began
+        self.stopped_at: float | None = None
+        self.segments: list[typing.Segment] = []
+        self.prompt_mark: Signal | None = None
+        self.command = False
+        self.reply = ""
+        self.failed: Verdict | None = None
+        self.not_ready = False
+
+    async def run(self) -> Verdict | None:
+        """The verdict; None where a kept agent did not take the message: nothing was typed, and it is gone."""
+        play, turn, living = self.play, self.play.turn, self.living
+        living.notice = lambda text: self._say(text)
+        living.viewers.new_turn()
+        self.screen.take_signals()
+        if play.history is not None:
+            self.reader = Reader(play.history, turn, play.host, self.dialogs.record)
+        why = "the turn is over"
+        try:
+            self.record(living.started(since=living.turn if self.is_kept else None), sync=True)
+            reached("agent.started")
+            if self.keeper is not None:
+                await living.show(self.keeper.socket)
+                self._film(self.keeper)
+            ended = await self._accompany()
+            living.stop_recording()
+            self._read()
+            if self.end.state in (State.DONE, State.ERROR):
+                self.record(events.StatusChanged(state="idle", detail=f"by {self.end.via}"))
+            verdict = None if self.not_ready else self._verdict(ended)
+            if verdict is not None and ended is not None and verdict.session_id is None:
+                verdict = structs.replace(verdict, session_id=self._session_said())
+            if verdict is not None and verdict.lossy is True and verdict.reply:
+                self.record(events.Text(text=verdict.reply))
+            if ended is None and verdict is not None and self.keeper is not None:
+                self.record(events.AgentKept(pid=living.window.child.pid), sync=True)
+                session_id = verdict.session_id or turn.session_id
+                self.keeper.park(living, _likeness(play, session_id), play.keep)
+                return verdict
+            assert ended is not None
+            stopped_by = "it took no message any more" if self.not_ready else self.stop.reason or "quit"
+            self.record(living.exited(ended, stopped_by))
+            reached("agent.exited")
+        except BaseException:
+            why = "its turn broke off"
+            raise
+        finally:
+            if self.keeper is None or self.keeper.living is not living:
+                await living.close(why)
+        return verdict
+
+    def _session_said(self) -> str | None:
+        """The id of its session, if the agent wrote it when it quit."""
+        found = profiles.session_in(self.profile, [line.text for line in self.screen.lines()[-self.screen.rows :]])
+        if found is None:
+            return None
+        opened = events.SessionResumed if self.play.turn.session_id == found else events.SessionStarted
+        self.record(opened(session_id=found, cwd=self.play.turn.cwd))
+        return found
+
+    def _say(self, text: str) -> None:
+        self.record(events.Notice(code="terminal", text=text))
+
+    def _film(self, keeper: Keeper) -> None:
+        """Begins the recording, where one is wanted. One that can't be written is said, and no reason to fail."""
+        if not self.play.turn.settings.record:
+            return
+        agent, number = self.play.turn.agent, self.play.number
+        try:
+            self.living.record(keeper.cast(number), title=f"{agent}, turn {number}", clock=self.clock)
+        except DiskError as error:
+            self._say(f"no recording of this turn: {error.message}")
+
+    # -- the turn ------------------------------------------------------------------------------------------------------
+
+    async def _accompany(self) -> spawn.Ended | None:
+        """Until the agent's process and all that it started are gone, or (None) the turn is over and it may stay."""
+        waiting = self.living.ended
+        talking = asyncio.create_task(self._talk())
+        try:
+            while not waiting.done() and not talking.done() and not self._is_deaf():
+                await asyncio.wait({waiting, talking}, timeout=TICK_S)
+                self._tick()
+            if waiting.done() and not talking.done():
+                self.end.exited(self.clock.monotonic())
+                await asyncio.wait({talking}, timeout=1.0)
+            elif talking.done():
+                talking.result()
+        finally:
+            talking.cancel()
+            await asyncio.wait({talking})
+        return None if self._may_stay() else await self._leave()
+
+    def _is_deaf(self) -> bool:
+        """Whether the turn was stopped, and whoever types is held up all the same."""
+        if self._stopped() and self.stopped_at is None:
+            self.stopped_at = self.clock.monotonic()
+        return self.stopped_at is not None and self.clock.monotonic() - self.stopped_at > DEAF_S
+
+    async def _talk(self) -> None:
+        """The conversation, from the start-up dialogs to the end of the turn."""
+        if self.is_kept and not await self._is_ready_again():
+            self.not_ready = not self._stopped()
+            return
+        if not await self._reach(State.READY):
+            return
+        await self._composer_free()
+        with self.living.viewers.held():
+            if self._over() or not await self._type():
+                return
+        reached("prompt.written")
+        if await self._reach(State.DONE):
+            self.reply = self._reply()  # some wipe their screen when they quit
+            if not self.reply and not self.end.profile.at_cursor:
+                await self._watch(lambda: bool(self._reply()), LATE_S)
+                self.reply = self._reply()
+
+    async def _type(self) -> bool:
+        """Types the message and sends it off; whether the agent took it."""
+        reached("prompt.before")
+        self.record(events.PromptSent(bytes=len(self.play.turn.text.encode("utf-8", "replace"))), sync=True)
+        reached("prompt.sent")
+        self.living.mark("typing")
+        try:
+            self.command = self.play.commands and _is_command(self.profile, self.play.turn.text)
+            self.segments = await typing.say(self, self.end, self.play.turn.text, command=self.command)
+        except typing.NotTakenError as error:
+            if not self.end.ended and not self._stopped():
+                self.failed = stalled(str(error), self.seen)
+            return False
+        self.living.mark("sent")
+        return True
+
+    async def _is_ready_again(self) -> bool:
+        """Whether a kept agent takes a message. Whoever looks at it may be using it: then it is waited for."""
+        wanted = (State.READY, State.WAITING)
+        while not await self.until(lambda: self.end.state in wanted, KEPT_S):
+            if self._over() or not (self.end.reading.busy or self.living.viewers.count):
+                return False
+        return self.end.state is State.READY or self.end.reading.dialog is not None
+
+    async def _composer_free(self) -> None:
+        """Until no viewer is typing or has left half a message there."""
+        viewers, loop = self.living.viewers, asyncio.get_running_loop()
+
+        def is_free() -> bool:
+            if viewers.typed_at is None:
+                return True
+            is_empty = self.end.reading.idle or not self.end.profile.prompt
+            return is_empty and loop.time() - viewers.typed_at > TYPED_S
+
+        await self.until(is_free, _FOR_EVER_S)
+
+    async def _reach(self, wanted: State) -> bool:
+        """Goes on, answering dialogs, until the agent is there; False if the turn is over otherwise."""
+        while True:
+            await self.until(lambda: self.end.state in (wanted, State.WAITING) or self._over(), 3600.0)
+            if self.end.state is wanted:
+                return True
+            if self._over() or not await self.dialogs.answer():
+                return False
+
+    def _over(self) -> bool:
+        return self.end.ended or self.stop.reason is not None
+
+    def _stopped(self) -> bool:
+        return self.stop.reason is not None
+
+    def _may_stay(self) -> bool:
+        """Whether the agent waits for the next message where it is. After a command of its own (`/clear`) nobody knows
+        which session that is."""
+        if self.keeper is None or not self.keeper.keeps or self.play.keep <= 0:
+            return False
+        is_well = self.end.state in (State.DONE, State.ERROR) and not self._stopped()
+        failed = self.failed or self.dialogs.failed
+        return is_well and failed is None and not (self.command or self.living.gone)
+
+    async def _leave(self) -> spawn.Ended:
+        """Asks the agent to quit; then it is ended with everything that it started."""
+        if self._stopped() and not self.end.ended and not self.stop.hard:
+            await self.living.press(self.profile.interrupt)
+            await self._watch(lambda: self.end.ended or self.end.reading.idle or self.stop.hard, self.play.limits.grace)
+        return await self.living.quit(hard=lambda: self.stop.hard)
+
+    # -- the hands -----------------------------------------------------------------------------------------------------
+
+    async def press(self, keys: str) -> None:
+        with self.living.viewers.held():
+            await self.living.window.press(keys)
+
+    async def paste(self, text: str) -> None:
+        await self.living.window.paste(text)
+
+    def reads_keys(self) -> bool:
+        return self.living.window.reads_keys()
+
+    def takes_pastes(self) -> bool:
+        return self.screen.bracketed_paste
+
+    def view(self) -> View:
+        return self.seen
+
+    def now(self) -> float:
+        return self.clock.monotonic()
+
+    async def until(self, claim: typing.Claim, seconds: float) -> bool:
+        return await self._watch(lambda: claim() or self._over(), seconds) and claim()
+
+    async def _watch(self, claim: typing.Claim, seconds: float) -> bool:
+        """As `until`, whether or not the turn is over."""
+        deadline = self.clock.monotonic() + seconds
+        while not claim():
+            left = deadline - self.clock.monotonic()
+            if left <= 0:
+                return False
+            try:
+                async with asyncio.timeout(min(left, TICK_S)):
+                    await self.living.fed.wait()
+                await asyncio.sleep(min(left, 0.01))
+            except TimeoutError:
+                pass
+            self._tick()
+        return True
+
+    # -- what is seen --------------------------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        """Looks at everything that may have changed."""
+        self.living.fed.clear()
+        now = self.clock.monotonic()
+        signals = self.screen.take_signals()
+        for signal in signals:
+            if signal.number == 133 and signal.text[:1] == "A":
+                self.prompt_mark = signal
+        whole = not self.screen.drawing or now - self.framed_at > FRAME_S
+        if not self.screen.drawing:
+            self.framed_at = now
+        if self.seen_bytes != self.screen.bytes:
+            self.seen, self.seen_bytes = self.screen.view(), self.screen.bytes
+            self.quiet_since = now
+        self.end.hear(signals, now)
+        self.end.look(self.seen, now, whole=whole, reads_keys=self.living.window.reads_keys())
+        if now - self.looked_at >= LOOK_S:
+            self.looked_at = now
+            self._read()
+            self.look()
+            self._check_clocks(now)
+
+    def _check_clocks(self, now: float) -> None:
+        if self.play.asks.are_open:
+            self.quiet_since = now
+        if self.stop.reason is None:
+            if now - self.began > self.play.timeout:
+                self.stop.ask("timeout")
+            elif now - self.quiet_since > self.play.idle_timeout:
+                self.stop.ask("idle")
+
+    # -- what comes of it ----------------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        """The transcript's new lines become events, and evidence."""
+        if self.reader is None:
+            return
+        self.reader.read()
+        if self.reader.word:
+            self.end.told(self.reader.word, self.clock.monotonic(), error=self.reader.error)
+
+    def _reply(self) -> str:
+        """The answer as the screen shows it."""
+        return reply_on_screen(self.end, self.screen, self.play.turn.text, self.segments, self.prompt_mark)
+
+    def _verdict(self, ended: spawn.Ended | None) -> Verdict:
+        told = self.reader.verdict() if self.reader is not None else None
+        return verdict_of(
+            Seen(
+                end=self.end,
+                view=self.seen,
+                reply=self.reply,
+                told=told if self.reader is not None and self.reader.word else None,
+                failed=self.failed or self.dialogs.failed,
+                stopped=self._stopped(),
+                session_id=told.session_id if told is not None else None,
+                command=self.command,
+                denials=tuple(self.play.asks.denials),
+                ended=ended,
+            )
+        )

@@ -1,0 +1,94 @@
+"""The verdict on a turn on a screen: from the agent's own transcript, else from what its screen showed. Pure."""
+
+from __future__ import annotations
+
+from msgspec import Struct, structs
+
+from beam.agents.base import Verdict
+from beam.outcome import Class, Denial, Evidence, Status
+from beam.process.spawn import Ended
+from beam.pty_adapter.screen import View
+from beam.pty_adapter.turn_end import State, TurnEnd
+from beam.turns.asks import judged
+
+_SHOWN_ROWS = 20
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    """A turn that is over. `told` is what the transcript says of it (null: there is none, or it says nothing), `reply`
+    what the screen shows, `failed` why beam gave up, `session_id` what is known of it even so; `ended` how the process
+    ended (null: it goes on). A `command` may have no answer."""
+
+    end: TurnEnd
+    view: View
+    reply: str = ""
+    told: Verdict | None = None
+    failed: Verdict | None = None
+    stopped: bool = False
+    session_id: str | None = None
+    command: bool = False
+    denials: tuple[Denial, ...] = ()
+    ended: Ended | None = None
+
+
+def verdict_of(seen: Seen) -> Verdict:
+    """What is to be said of the turn. Never an answer where nobody knows whether it is one."""
+    state = seen.end.state
+    if seen.failed is not None and not seen.stopped:
+        return seen.failed
+    if state in (State.DONE, State.ERROR):
+        verdict = structs.replace(_answered(seen), evidence=evidence(seen.end))
+        if seen.stopped and verdict.status is Status.CANCELLED:  # that was the stop and not the denial
+            return structs.replace(verdict, denials=(*verdict.denials, *seen.denials))
+        return judged(verdict, seen.denials)
+    if seen.stopped:
+        return Verdict(status=Status.CANCELLED, reason="stopped", session_id=seen.session_id, denials=seen.denials)
+    if state is State.EXITED and seen.ended is not None:
+        how = f"was ended by {seen.ended.signal}" if seen.ended.signal else f"exited with {seen.ended.code}"
+        name = seen.end.profile.name
+        reason = f"{name} {how} before its turn was over; its screen:\n{shown(seen.view)}"
+        return Verdict(status=Status.FAILED, class_=Class.CRASHED, reason=reason)
+    return stalled(seen.end.reason or "nobody knows what it waits for", seen.view)
+
+
+def _answered(seen: Seen) -> Verdict:
+    verdict = seen.told
+    if verdict is None or (verdict.status is Status.COMPLETED and not verdict.reply):
+        known = verdict or Verdict(status=Status.COMPLETED)
+        verdict = structs.replace(known, reply=seen.reply, lossy=True)
+        if seen.end.state is State.ERROR:
+            verdict = structs.replace(
+                verdict, status=Status.FAILED, class_=Class.UNKNOWN, reason=seen.end.reason, reply=None
+            )
+        elif not seen.reply and not seen.end.profile.at_cursor and not seen.command:
+            verdict = structs.replace(
+                verdict,
+                status=Status.FAILED,
+                class_=Class.UNKNOWN,
+                reason=f"it is idle again, and no answer was found on its screen:\n{shown(seen.view)}",
+                reply=None,
+            )
+    return verdict
+
+
+def evidence(end: TurnEnd) -> Evidence | None:
+    """What said that the turn was over; null where nothing did."""
+    match end.via:
+        case "history" | "title":
+            return end.via
+        case "osc7501" | "osc133":
+            return "osc"
+        case "screen":
+            return "prompt" if end.profile.at_cursor else "screen"
+    return None
+
+
+def stalled(why: str, view: View) -> Verdict:
+    """Nobody knows what the agent waits for; a person may see it on its screen."""
+    return Verdict(status=Status.FAILED, class_=Class.STALLED, reason=f"{why}; its screen:\n{shown(view)}")
+
+
+def shown(view: View) -> str:
+    """The screen for a person: its last rows that are not blank."""
+    rows = [row for row in view.rows if row.strip()]
+    return "\n".join(rows[-_SHOWN_ROWS:])

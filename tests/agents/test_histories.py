@@ -1,0 +1,125 @@
+"""What the CLIs' own transcripts say of a turn that was on their screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from beam import events
+from beam.agents.aider import history as aider
+from beam.agents.base import History, Host, Transcript, Turn
+from beam.agents.codex import history as codex
+from beam.agents.gemini import history as gemini
+from beam.outcome import Class, Status
+
+PLACE = Path(__file__).parents[1] / "recordings"
+ROLLOUT = PLACE / "codex" / "0.169.0" / "rollout-screen.jsonl"
+CHAT = PLACE / "gemini" / "0.61.0" / "chat-screen.jsonl"
+HISTORY = PLACE / "aider" / "0.86.2" / "history-screen.md"
+CODEX_CWD = "/tmp/proft-kpfs_irl/project"
+THREAD = "01a200e3-58ec-7ca0-a937-ca868a2044c0"
+UUID = "11111111-2222-4333-8444-555555555555"
+
+
+def turn(text: str, **fields: Any) -> Turn:
+    return Turn(text=text, message_id="x-1", agent="x", **fields)
+
+
+def read(history: History, path: Path, asked: Turn) -> tuple[Transcript, list[events.Event]]:
+    """The transcript after these lines, up to where it says that the turn is over."""
+    transcript, bodies = history.transcript(asked), []
+    for line in path.read_bytes().split(b"\n"):
+        bodies += transcript.line(line)
+        if transcript.word == "done":
+            break
+    return transcript, bodies
+
+
+def test_codexs_rollout_says_answer_tokens_model_and_thread() -> None:
+    transcript, bodies = read(codex, ROLLOUT, turn("again", cwd=CODEX_CWD, session_id=THREAD))
+    verdict = transcript.verdict()
+    assert (transcript.word, verdict.status, verdict.reply) == ("done", Status.COMPLETED, "ECHO[again] turns=2")
+    assert (verdict.session_id, verdict.model) == (THREAD, "gpt-5.5")
+    assert (verdict.usage.input_tokens, verdict.usage.output_tokens) == (10423, 4)
+    assert [type(body) for body in bodies] == [events.SessionResumed, events.Text, events.UsageSeen]
+
+
+def test_codexs_rollout_says_why_a_turn_failed() -> None:
+    transcript, _ = read(codex, ROLLOUT, turn("!error 400", cwd=CODEX_CWD))
+    verdict = transcript.verdict()
+    assert (verdict.status, verdict.class_, verdict.reply) == (Status.FAILED, Class.BAD_REQUEST, None)
+    assert transcript.error == verdict.reason == "scripted error 400"
+
+
+def test_codexs_rollout_of_another_folder_or_text_says_nothing() -> None:
+    for asked in (turn("again", cwd="/elsewhere"), turn("agai", cwd=CODEX_CWD), turn("ECHO[again]", cwd=CODEX_CWD)):
+        transcript, bodies = read(codex, ROLLOUT, asked)
+        assert (transcript.word, bodies) == ("", [])
+
+
+def test_codexs_interrupted_turn_is_over_and_no_answer() -> None:
+    lines = ROLLOUT.read_bytes().split(b"\n")
+    over = next(line for line in lines if b'"task_complete"' in line)
+    transcript = codex.transcript(turn("hello", cwd=CODEX_CWD))
+    for line in lines[: lines.index(over)]:
+        transcript.line(line)
+    assert transcript.word == "working"
+    transcript.line(over.replace(b"task_complete", b"turn_aborted").replace(b'"ECHO[hello] turns=1"', b"null"))
+    assert (transcript.word, transcript.verdict().status) == ("done", Status.CANCELLED)
+
+
+def test_the_file_of_a_known_thread_is_named_and_a_folders_name_is_no_pattern() -> None:
+    host = Host(home="/h[1]")
+    assert codex.where(turn("x"), host) == "/h[[]1]/.codex/sessions/*/*/*/rollout-*.jsonl"
+    assert codex.where(turn("x", session_id=THREAD), host).endswith(f"/rollout-*-{THREAD}.jsonl")
+    assert (
+        gemini.where(turn("x", session_id="abcdefg_h"), host) == "/h[[]1]/.gemini/tmp/*/chats/session-*-abcdefg_.jsonl"
+    )
+    assert gemini.where(turn("x"), host) == ""
+
+
+def test_geminis_chat_says_answer_and_tokens_and_never_that_it_is_over() -> None:
+    transcript, bodies = read(gemini, CHAT, turn("SLOW hello\nsecond line !slow 8", session_id="s-1"))
+    assert (transcript.word, gemini.tells_end) == ("working", False)
+    first = [body for body in bodies if isinstance(body, events.Text)]
+    assert [body.text for body in first] == ["ECHO[SLOW hello\nsecond line !slow 8] turns=1"]
+    assert isinstance(bodies[0], events.SessionResumed)
+
+
+def test_geminis_calls_are_events_once_and_leave_no_answer_before_them() -> None:
+    text = '!tool run_shell_command {"command":"touch zz","description":"make a file"}'
+    transcript, bodies = read(gemini, CHAT, turn(text, session_id="s-1"))
+    called = [body for body in bodies if isinstance(body, events.ToolCalled)]
+    returned = [body for body in bodies if isinstance(body, events.ToolReturned)]
+    assert ([body.name for body in called], [body.is_error for body in returned]) == (["run_shell_command"], [True])
+    assert "denied" in returned[0].output
+    assert (transcript.verdict().session_id, transcript.verdict().reply) == ("s-1", "")
+
+
+def test_aiders_history_has_the_answer_verbatim_and_not_what_aider_says() -> None:
+    transcript, _ = read(aider, HISTORY, turn("SLOW hello\nsecond line !slow 8", fresh_session_id=UUID))
+    verdict = transcript.verdict()
+    assert verdict.reply is not None and verdict.reply.startswith("ECHO[SLOW hello\nsecond line !slow 8\n\nTo suggest")
+    assert transcript.word == "working" and "Tokens:" not in verdict.reply and verdict.session_id == UUID
+
+
+def test_an_answer_in_which_lines_look_like_aiders_own_is_not_called_verbatim() -> None:
+    transcript = aider.transcript(turn("hi", fresh_session_id=UUID))
+    for line in (b"#### hi  ", b"", b"one", b"> quoted", b"> Tokens: 3 sent.  ", b"two", b""):
+        transcript.line(line)
+    assert (transcript.verdict().reply, transcript.verdict().lossy) == ("one\n> quoted\ntwo", True)
+
+
+def test_no_line_makes_a_transcript_fail() -> None:
+    for history in (codex, gemini, aider):
+        transcript = history.transcript(turn("hi", fresh_session_id=UUID))
+        for line in (
+            b"",
+            b"\xff\xfe",
+            b"[]",
+            b"{}",
+            b'{"type":"event_msg","payload":[]}',
+            b'{"type":"gemini","content":7}',
+        ):
+            assert list(transcript.line(line)) == []
+        assert transcript.word == ""

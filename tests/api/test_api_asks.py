@@ -1,0 +1,66 @@
+"""Open asks as people see them: whose they are, what names them, and whom a decision reaches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from beam import events
+from beam.api.asks import find, open_asks
+from beam.api.look import status_of
+from beam.errors import NotFoundError, UsageError
+from beam.process import tree
+from tests.support.world import Root
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    return Root(tmp_path)
+
+
+def asking(root: Root, agent: str, *ask_ids: str, decided: str = "", owner: events.Owner | None = None) -> None:
+    """The agent is in a turn that waits for these decisions."""
+    holder = root.hold(agent)
+    started = events.TurnStarted(owner=owner or tree.this_process(), turn_key="k", adapter="command", via="exec")
+    holder.record(started, turn=1, message_id=f"{agent}-m")
+    for ask_id in ask_ids:
+        asked = events.PermissionAsked(ask_id=ask_id, tool="Bash", description="ls", expires="2030-01-01T00:00:00Z")
+        holder.record(asked, turn=1, message_id=f"{agent}-m")
+    if decided:
+        holder.record(events.PermissionDecided(ask_id=decided, decision="deny"), turn=1, message_id=f"{agent}-m")
+    holder.release()
+
+
+def test_open_asks_are_listed_oldest_first_with_whose_they_are(root: Root) -> None:
+    asking(root, "worker", "worker-bbbb")
+    root.clock.sleep(1)
+    asking(root, "other", "other-aaaa")
+    found = open_asks(root.world)
+    assert [(line.id, line.agent, line.message_id, line.turn) for line in found] == [
+        ("worker-bbbb", "worker", "worker-m", 1),
+        ("other-aaaa", "other", "other-m", 1),
+    ]
+    assert [line.id for line in open_asks(root.world, ["other"])] == ["other-aaaa"]
+    running = status_of(root.world, root.world.place("worker")).running
+    assert running is not None and [ask.id for ask in running.asks] == ["worker-bbbb"]
+
+
+def test_an_ask_is_named_by_any_unique_end_of_four_characters(root: Root) -> None:
+    asking(root, "worker", "worker-0abcdef", "worker-1abcdef", "worker-cdef")
+    assert find(root.world, "1abcdef")[1] == "worker-1abcdef"
+    assert find(root.world, "worker-cdef")[1] == "worker-cdef"
+    with pytest.raises(UsageError, match="names 3 asks"):
+        find(root.world, "cdef")
+    with pytest.raises(UsageError, match="too short"):
+        find(root.world, "def")
+    with pytest.raises(NotFoundError, match="nobody waits for a decision on none"):
+        find(root.world, "none")
+
+
+def test_what_was_decided_or_belongs_to_a_dead_holder_is_open_no_more(root: Root) -> None:
+    asking(root, "worker", "worker-aaaa", "worker-bbbb", decided="worker-aaaa")
+    assert [line.id for line in open_asks(root.world)] == ["worker-bbbb"]
+    asking(root, "other", "other-aaaa", owner=replace(tree.this_process(), start_ticks=1))
+    assert [line.id for line in open_asks(root.world)] == ["worker-bbbb"]

@@ -1,0 +1,44 @@
+"""Open asks for people: one line each, whatever an agent shows."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import Raw
+
+from beam.api.asks import AskLine
+from beam.cli.render import asks
+from beam.events import PermissionAsked
+
+FAR = "2999-01-01T00:00:00Z"
+
+
+def test_the_line_says_who_asks_for_what_and_how_to_answer() -> None:
+    asked = PermissionAsked(agent="planner", ask_id="planner-0abc4k2xyz", tool="Bash", description="ls\nList it")
+    assert asks.line(asked) == "planner asks for Bash: ls List it; beam approve 4k2xyz, or beam deny 4k2xyz"
+
+
+@pytest.mark.parametrize(
+    ("description", "input", "shown"),
+    [
+        ("ls -l\n  List", b'{"a":1}', "ls -l List"),
+        ("", b'{"command":"ls"}', '{"command":"ls"}'),
+        ("", b"null", ""),
+        ("\x1b[2Jls", b"null", "␛[2Jls"),
+    ],
+)
+def test_what_is_asked_for_is_what_the_agent_shows_else_what_the_tool_would_get(
+    description: str, input: bytes, shown: str
+) -> None:
+    assert asks.what(description, input) == shown
+
+
+def test_the_time_left_is_never_negative() -> None:
+    assert asks.time_left("2000-01-01T00:00:00Z") == "0ms"
+    assert asks.time_left(None) == "" and asks.time_left(FAR).endswith("h")
+
+
+def test_a_table_has_one_line_an_ask(capsys: pytest.CaptureFixture[str]) -> None:
+    line = AskLine(id="a-1", agent="a", tool="Bash", input=Raw(b'"x\\ny"'), asked="2000-01-01T00:00:00Z", expires=FAR)
+    asks.table([line, line])
+    rows = capsys.readouterr().out.splitlines()
+    assert len(rows) == 3 and rows[1].split("\t")[0::4] == ["a-1", "Bash"]

@@ -1,0 +1,77 @@
+"""A recording, decoded: what the machine sees in it that finds the end of a turn."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from beam.errors import NotFoundError, UnsupportedError
+from beam.profile import GENERIC
+from beam.pty_adapter.cast import NoCastError, Recorder
+from beam.pty_adapter.replay import Noted, profile_of, read, replay
+
+PLACE = Path(__file__).parents[1] / "recordings" / "pty"
+
+
+def noted(name: str, adapter: str, *enters: float) -> list[Noted]:
+    timeline = (PLACE / f"{name}.timeline.jsonl").read_bytes()
+    return list(replay(read((PLACE / f"{name}.raw").read_bytes(), timeline, enters=enters), profile_of(adapter)))
+
+
+def states(found: list[Noted]) -> list[str]:
+    return [each.state for each in found if each.state is not None]
+
+
+def test_a_recorded_turn_shows_its_states_and_what_decided_them() -> None:
+    found = noted("codex-vt100-noalt", "codex", 4.2)
+    assert states(found)[:1] == ["starting"] and states(found)[-3:] == ["accepted", "busy", "done"]
+    assert (found[-1].via, found[-1].t) == ("osc7501", pytest.approx(12.8, abs=0.2))
+    assert {"state=working:app=codex", "state=done:app=codex"} <= {each.text for each in found if each.signal == 7501}
+
+
+def test_a_dialog_is_named_when_it_comes() -> None:
+    found = noted("claude-perm", "claude", 8.5)
+    assert [each.dialog for each in found if each.dialog is not None] == ["permission"]
+    assert states(found)[-1] == "waiting"
+
+
+def test_without_an_enter_no_turn_is_seen() -> None:
+    assert "sent" not in states(noted("claude", "claude"))
+
+
+def test_an_asciicast_of_beams_own_tells_when_enter_was_pressed() -> None:
+    file, now = io.BytesIO(), [0.0]
+    film = Recorder(file, columns=80, rows=24, title="", timestamp=0, now=lambda: now[0])
+    film.wrote(b"\x1b]133;A\x07>>> ")
+    for seconds, typed, wrote in ((1.0, b"1 + 1", b"1 + 1"), (0.2, b"\r", b"\r\n2\r\n\x1b]133;A\x07>>> ")):
+        now[0] += seconds
+        film.typed(typed)
+        film.wrote(wrote)
+    film.end()
+    found = list(replay(read(file.getvalue()), profile_of("python")))
+    assert states(found) == ["starting", "ready", "sent", "accepted", "done"]
+    assert [each.key for each in found if each.key] == ["enter"]
+
+
+def test_what_is_no_recording_is_refused() -> None:
+    with pytest.raises(NoCastError):
+        read(b'{"version": 1}')
+    with pytest.raises(NoCastError):
+        read(b"x", b"no timeline\n")
+
+
+def test_a_profile_is_an_adapters() -> None:
+    assert profile_of(None) is GENERIC
+    with pytest.raises(UnsupportedError):
+        profile_of("mailbox")
+    with pytest.raises(NotFoundError):
+        profile_of("nobody")
+
+
+def test_what_is_printed_leaves_out_what_is_not_there() -> None:
+    import msgspec
+
+    assert json.loads(msgspec.json.encode(Noted(t=1.0, title="x"))) == {"t": 1.0, "title": "x"}

@@ -1,0 +1,131 @@
+"""Real agents ask on their screens, and the real `beam` decides from another process, against the scripted model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from beam.testing.fake_model import FakeModel
+from tests.support.asking import first_ask
+from tests.support.cli import Cli
+
+pytestmark = [pytest.mark.real, pytest.mark.acceptance]
+TOUCH = {"command": "touch made", "description": "Make a file"}
+ESCALATED = {"cmd": "touch made", "sandbox_permissions": "require_escalated", "justification": "May I?"}
+
+
+@pytest.fixture
+def model() -> Iterator[FakeModel]:
+    with FakeModel() as model:
+        yield model
+
+
+@pytest.fixture
+def claude(beam: Cli, agents_path: str, model: FakeModel) -> Cli:
+    """beam in a trusted place where the pinned `claude` was set up once, and talks to the scripted model only."""
+    known = {"hasCompletedOnboarding": True, "theme": "dark"}
+    (beam.base / "home" / ".claude.json").write_text(json.dumps(known))
+    return beam.with_env({"PATH": agents_path, "BEAM_TRUST": "1", **model.env("claude")})
+
+
+@pytest.fixture
+def codex(beam: Cli, agents_path: str, model: FakeModel) -> Cli:
+    """The same with the pinned `codex`."""
+    env = model.env("codex", beam.base / "home")
+    return beam.with_env({"PATH": agents_path, "BEAM_TRUST": "1", **env})
+
+
+def asked(beam: Cli, agent: str, prompt: str, *answer: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The ask of that prompt's turn, and the outcome after the answer (`approve` or `deny`, and its options)."""
+    process = beam.start("send", agent, "--via", "terminal", "--json", "--access", "ask", prompt)
+    ask = first_ask(beam)
+    decided = beam(answer[0], ask["id"], *answer[1:])
+    assert decided.code == 0, decided
+    out, _ = process.communicate(timeout=120)
+    return ask, json.loads(out)
+
+
+def bash(**more: str) -> str:
+    return f"!tool Bash {json.dumps({**TOUCH, **more})}"
+
+
+def test_what_claude_asks_for_runs_once_it_is_approved(claude: Cli) -> None:
+    ask, outcome = asked(claude, "claude", bash(), "approve")
+    assert (ask["tool"], ask["input"]) == ("Bash", TOUCH) and ask["call_id"].startswith("toolu_")
+    assert ask["description"] == "touch made\nMake a file" and ask["suggestions"][0].startswith("Yes, ")
+    assert (outcome["status"], outcome["exit_code"], outcome["denials"]) == ("completed", 0, [])
+    assert outcome["reply"].startswith("RESULT[") and outcome["evidence"] == "history"
+    assert (claude.project / "made").exists()
+
+
+def test_what_claude_asks_for_does_not_run_once_it_is_denied(claude: Cli) -> None:
+    ask, outcome = asked(claude, "claude", bash(), "deny")
+    assert (outcome["status"], outcome["exit_code"]) == ("completed", 0)
+    assert outcome["denials"] == [{"tool": "Bash", "call_id": ask["call_id"], "input": TOUCH, "by": "human"}]
+    assert not (claude.project / "made").exists()
+    assert claude("send", "claude", "--via", "terminal", "--access", "read", "again").out == "ECHO[again] turns=2\n"
+
+
+def test_claude_is_told_why_it_was_denied_and_answers_to_that(claude: Cli) -> None:
+    _, outcome = asked(claude, "claude", bash(), "deny", "--message", "use the scratch folder ─ 日本")
+    assert outcome["status"] == "completed" and "use the scratch folder ─ 日本" in outcome["reply"]
+    assert [denial["by"] for denial in outcome["denials"]] == ["human"] and not (claude.project / "made").exists()
+
+
+def test_what_nobody_decides_for_claude_is_denied(claude: Cli) -> None:
+    claude.config("limits: {ask_timeout: 2s}\n")
+    ended = claude("send", "claude", "--via", "terminal", "--json", "--access", "ask", bash(), timeout=120)
+    assert (ended.code, ended.json["status"]) == (5, "denied")
+    assert [denial["by"] for denial in ended.json["denials"]] == ["default"]
+    assert not (claude.project / "made").exists()
+
+
+def test_claude_can_be_told_to_allow_the_like_always(claude: Cli) -> None:
+    ask, outcome = asked(claude, "claude", bash(), "approve", "--always")
+    assert ask["suggestions"] and outcome["status"] == "completed"
+    assert (claude.project / "made").exists()
+
+
+def test_claude_asks_for_an_edit_with_the_file_that_it_is_about(claude: Cli) -> None:
+    target = claude.project / "note.txt"
+    write = {"file_path": str(target), "content": "hi"}
+    ask, outcome = asked(claude, "claude", f"!tool Write {json.dumps(write)}", "approve")
+    assert (ask["tool"], ask["input"]) == ("Write", write)
+    assert outcome["status"] == "completed" and target.read_text() == "hi"
+
+
+def test_claude_with_full_access_asks_nobody(claude: Cli) -> None:
+    sandbox = {"IS_SANDBOX": "1"}  # it refuses this to root anywhere else
+    done = claude("send", "claude", "--via", "terminal", "--json", "--access", "full", bash(), env=sandbox, timeout=120)
+    assert (done.code, done.json["status"], done.json["denials"]) == (0, "completed", []), done
+    assert (claude.project / "made").exists()
+
+
+def test_what_codex_asks_for_runs_once_it_is_approved(codex: Cli) -> None:
+    ask, outcome = asked(codex, "codex", f"!tool exec_command {json.dumps(ESCALATED)}", "approve")
+    assert "$ touch made" in ask["description"] and "Reason: May I?" in ask["description"]
+    assert (outcome["status"], outcome["denials"]) == ("completed", [])
+    assert (codex.project / "made").exists()
+
+
+def test_what_codex_asks_for_does_not_run_once_it_is_denied(codex: Cli) -> None:
+    _, outcome = asked(codex, "codex", f"!tool exec_command {json.dumps(ESCALATED)}", "deny")
+    assert (outcome["status"], outcome["exit_code"]) == ("completed", 0)
+    assert [denial["by"] for denial in outcome["denials"]] == ["human"]
+    assert not (codex.project / "made").exists()
+
+
+def test_what_nobody_decides_for_codex_is_denied(codex: Cli) -> None:
+    codex.config("limits: {ask_timeout: 2s}\n")
+    prompt = f"!tool exec_command {json.dumps(ESCALATED)}"
+    ended = codex("send", "codex", "--via", "terminal", "--json", "--access", "ask", prompt, timeout=120)
+    assert (ended.code, ended.json["status"]) == (5, "denied") and not (codex.project / "made").exists()
+
+
+def test_structured_evidence_is_what_claude_and_codex_give(claude: Cli, codex: Cli) -> None:
+    for beam, agent in ((claude, "claude"), (codex, "codex")):
+        done = beam("send", agent, "--via", "terminal", "--require", "structured", "--json", "hello", timeout=120)
+        assert done.code == 0 and done.json["evidence"] in ("history", "osc"), done

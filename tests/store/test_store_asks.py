@@ -1,0 +1,57 @@
+"""Open asks as files: what the journal says, for people, and never in the way of a turn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from beam import events, files
+from beam.errors import DiskError
+from beam.store import asks
+
+ASKED = events.PermissionAsked(seq=7, agent="a", ask_id="a-1", tool="Bash", description="ls")
+
+
+def test_an_ask_has_its_file_until_it_is_decided_or_cancelled(tmp_path: Path) -> None:
+    for over in (
+        events.PermissionDecided(ask_id="a-1", decision="allow"),
+        events.PermissionCancelled(ask_id="a-1"),
+    ):
+        asks.follow(tmp_path, ASKED)
+        assert msgspec.json.decode((tmp_path / "a-1.json").read_bytes(), type=events.PermissionAsked) == ASKED
+        asks.follow(tmp_path, over)
+        asks.follow(tmp_path, over)
+        assert files.names(tmp_path) == []
+
+
+def test_other_events_touch_nothing(tmp_path: Path) -> None:
+    asks.follow(tmp_path, ASKED)
+    asks.follow(tmp_path, events.Text(text="hi"))
+    assert files.names(tmp_path) == ["a-1.json"]
+
+
+def test_the_files_are_made_again_from_what_is_open(tmp_path: Path) -> None:
+    for name in ("a-over.json", ".a-1.json.99.tmp"):
+        (tmp_path / name).touch()
+    asks.rebuild(tmp_path, {"a-1": ASKED})
+    assert files.names(tmp_path) == ["a-1.json"]
+    asks.rebuild(tmp_path, {})
+    assert files.names(tmp_path) == []
+
+
+@pytest.mark.parametrize("ask_id", ["../out", "", "A/b", "x" * 200])
+def test_an_id_that_is_no_name_gets_no_file(tmp_path: Path, ask_id: str) -> None:
+    inner = tmp_path / "asks"
+    inner.mkdir()
+    asks.follow(inner, msgspec.structs.replace(ASKED, ask_id=ask_id))
+    assert (files.names(inner), files.names(tmp_path)) == ([], ["asks"])
+
+
+def test_a_file_that_can_not_be_written_does_not_end_the_turn(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    with pytest.raises(DiskError):
+        files.replace(gone / "x", b"")
+    asks.follow(gone, ASKED)
+    asks.follow(gone, events.PermissionCancelled(ask_id="a-1"))

@@ -1,0 +1,43 @@
+"""A place with an agent that asks: `tui`, a terminal agent with Claude Code's look, asks for each word it is sent."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+from tests.support import tui
+from tests.support.cli import Cli, eventually
+
+SEND = ("send", "tui", "--via", "terminal")
+
+
+def place(beam: Cli, manner: str = "permission", *, limits: str = "{}") -> None:
+    """Declares the agent; its access is `ask` unless a message says otherwise."""
+    script = beam.base / "tui.sh"
+    script.write_text(f"#!/bin/sh\nexec {sys.executable} {tui.__file__} {manner}\n")
+    script.chmod(0o700)
+    beam.config(f"agents:\n  tui: {{adapter: claude, executable: {script}, access: ask}}\nlimits: {limits}\n")
+
+
+def first_ask(beam: Cli, but: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The ask that is open, once there is one that is none of those."""
+    found: list[dict[str, Any]] = []
+
+    def is_there() -> bool:
+        found[:] = [line for line in beam("asks", "--json").lines if line["id"] not in but]
+        return bool(found)
+
+    eventually(is_there, 120, "the agent did not ask")
+    return found[0]
+
+
+def started(beam: Cli, *words: str, text: str = "zz") -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
+    """A `beam send` that waits for a decision, and the ask."""
+    process = beam.start(*SEND, *words, text)
+    return process, first_ask(beam)
+
+
+def kinds(beam: Cli) -> list[str]:
+    """What the journal says of asks, in order."""
+    return [event["type"].partition(".")[2] for event in beam.journal("tui") if event["type"].startswith("permission.")]

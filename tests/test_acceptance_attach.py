@@ -1,0 +1,156 @@
+"""`beam attach`: a person's terminal on an agent's, through the real beam on a real terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import termios
+from collections.abc import Iterator
+
+import pytest
+
+from beam.pty_adapter.screen import Screen
+from tests.support.cli import Cli, eventually
+from tests.support.terminal import Terminal
+
+pytestmark = pytest.mark.acceptance
+DETACH = "\x1c\x1c"
+
+
+@pytest.fixture
+def working(beam: Cli) -> Iterator[tuple[Cli, subprocess.Popen[bytes]]]:
+    """A `bash` in a turn of a foreground `beam send`, which goes on until there is a file `go`."""
+    beam.env["BEAM_TRUST"] = "1"
+    said = "\\033[31mred\\033[0m \\033]52;c;Zm9v\\007\\033[21t日本\\n"
+    script = f"printf '{said}'; until [ -e go ]; do read -t 0.05 x && echo got $x; done; echo over"
+    sending = beam.start("send", "bash", "--via", "terminal", script)
+    eventually(lambda: "\nred 日本" in beam("attach", "bash", "--print").out)
+    yield beam, sending
+    (beam.project / "go").touch()
+    sending.communicate(timeout=60)
+
+
+def shown(terminal: Terminal, columns: int = 80) -> str:
+    """What the person sees: the output of `attach` on a screen like theirs."""
+    screen = Screen(columns, 24)
+    screen.feed(terminal.seen.replace("\n", "\r\n").encode())
+    return screen.view().text
+
+
+def test_it_shows_the_screen_types_and_detaches_and_the_agent_goes_on(
+    working: tuple[Cli, subprocess.Popen[bytes]],
+) -> None:
+    beam, sending = working
+    mine = Terminal(beam, "attach", "bash")
+    before = termios.tcgetattr(mine.process.stdin or mine._master)
+    mine.until("detaches")
+    eventually(lambda: mine._read(0.05) and "red 日本" in shown(mine))
+    mine.type("hello\r")
+    eventually(lambda: mine._read(0.05) and "got hello" in shown(mine))
+    mine.type(DETACH)
+    code = mine.end()
+    assert (code, mine.seen.rstrip().endswith("beam: detached; bash goes on")) == (0, True)
+    assert sending.poll() is None
+    (beam.project / "go").touch()
+    assert sending.wait(60) == 0
+    assert before is not None
+    typed = [event for event in beam.journal("bash") if event["type"] == "notice"]
+    assert [("types into its terminal" in event["text"], event["turn"]) for event in typed] == [(True, 1)]
+    assert "hello" not in typed[0]["text"]
+
+
+def test_what_the_agent_writes_to_a_terminal_itself_never_reaches_this_one(
+    working: tuple[Cli, subprocess.Popen[bytes]],
+) -> None:
+    mine = Terminal(working[0], "attach", "bash")
+    mine.until("detaches")
+    eventually(lambda: mine._read(0.05) and "日本" in shown(mine))
+    mine.type(DETACH)
+    assert mine.end() == 0
+    kinds = set(re.findall(r"\x1b(?:\[[?>=]?[\d;]*[@-~]|.)", mine.seen))
+    assert not re.search(r"\x1b[\]P^_X]", mine.seen)
+    assert not [kind for kind in kinds if kind[-1] in "ntc"], kinds
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_the_terminal_is_as_it_was_after_a_signal(
+    working: tuple[Cli, subprocess.Popen[bytes]], how: signal.Signals
+) -> None:
+    mine = Terminal(working[0], "attach", "bash")
+    before = termios.tcgetattr(mine._master)
+    mine.until("detaches")
+    assert termios.tcgetattr(mine._master)[3] != before[3]
+    os.kill(mine.process.pid, how)
+    eventually(lambda: not mine._read(0.05) or termios.tcgetattr(mine._master) == before)
+    mine.until(f"\x1b[?1049lbeam: ended by signal {int(how)}")
+    assert mine.end() == 128 + how
+
+
+def test_the_terminal_is_as_it_was_after_the_death_of_the_agents_holder(
+    working: tuple[Cli, subprocess.Popen[bytes]],
+) -> None:
+    beam, sending = working
+    mine = Terminal(beam, "attach", "bash")
+    mine.until("detaches")
+    os.kill(sending.pid, signal.SIGKILL)
+    mine.until("the terminal of bash is gone: its holder went away")
+    assert mine.end() == 0
+    assert "\x1b[?1049l" in mine.seen
+    assert beam("attach", "bash", "--print").code == 4
+
+
+def test_the_end_of_the_turn_is_said(working: tuple[Cli, subprocess.Popen[bytes]]) -> None:
+    beam, _ = working
+    mine = Terminal(beam, "attach", "bash")
+    mine.until("detaches")
+    (beam.project / "go").touch()
+    mine.until("the terminal of bash is gone: the turn is over")
+    assert mine.end() == 0
+
+
+def test_several_look_at_once(working: tuple[Cli, subprocess.Popen[bytes]]) -> None:
+    beam, _ = working
+    mine = [Terminal(beam, "attach", "bash", columns=columns) for columns in (80, 140)]
+    for each in mine:
+        each.until("detaches")
+    mine[0].type("both\r")
+    for each, columns in zip(mine, (80, 140), strict=True):
+        eventually(lambda each=each, columns=columns: each._read(0.05) and "got both" in shown(each, columns))
+        each.type(DETACH)
+        assert each.end() == 0
+
+
+def test_the_screen_is_printed_as_text_and_as_a_picture(working: tuple[Cli, subprocess.Popen[bytes]]) -> None:
+    beam, _ = working
+    text = beam("attach", "bash", "--print")
+    assert (text.code, text.err) == (0, "") and "\nred 日本" in text.out and "\x1b" not in text.out
+    picture = beam("attach", "bash", "--svg", "-").out
+    assert picture.startswith("<svg") and ">red</text>" in picture and "http" not in picture.split("\n", 1)[1]
+    assert beam("attach", "bash", "--svg", "screen.svg").out == ""
+    assert (beam.project / "screen.svg").read_text() == picture
+
+
+def test_where_no_terminal_is_it_says_so(beam: Cli) -> None:
+    ended = beam("attach", "bash", "--print")
+    assert ended.code == 4 and "no terminal now" in ended.err and "--via terminal" in ended.err
+    assert beam("attach", "nobody", "--print").code == 4
+
+
+def test_a_turn_on_another_face_has_no_terminal(beam: Cli) -> None:
+    beam.config("agents:\n  slow: {command: [sh, -c, 'until [ -e go ]; do sleep 0.05; done']}\n")
+    sending = beam.start("send", "slow", "hello")
+    eventually(lambda: "prompt.sent" in beam.types("slow"))
+    ended = beam("attach", "slow", "--print")
+    (beam.project / "go").touch()
+    sending.communicate(timeout=60)
+    assert ended.code == 10 and "exec face" in ended.err
+
+
+def test_it_needs_a_terminal_and_a_person(beam: Cli) -> None:
+    ended = beam("attach", "bash")
+    assert ended.code == 2 and "--print" in ended.err
+    mine = Terminal(beam, "attach", "bash", env={"BEAM_AGENT": "claude", "BEAM_HOPS": "0"})
+    assert mine.end() == 2 and "only a person" in mine.seen
+    assert beam("attach", "bash", "--print", "--svg", "-").code == 2

@@ -1,0 +1,251 @@
+"""Answers to dialogs: which keys, when the next one is pressed, and on which screen none is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from beam import events
+from beam.agents.base import Turn
+from beam.agents.claude.screen import profile as CLAUDE
+from beam.events import Event
+from beam.message import Access
+from beam.outcome import Class, Status
+from beam.pty_adapter.screen import View
+from beam.pty_adapter.turn_end import TurnEnd
+from beam.turns.asks import Asks, Decision
+from beam.turns.stop import Stop
+from beam.turns.terminal.dialogs import Dialogs
+from tests.support.world import FakeClock
+
+RULE = "─" * 40
+REQUEST = (RULE, " Bash command", "", "   touch zz", "", " Do you want to proceed?")
+YES_OR_NO = (*REQUEST, " ❯ 1. Yes", "   2. Yes, and don't ask again for zz", "   3. No")
+KEY = ("  Do you want to use this API key?", "    1. Yes", "  ❯ 2. No (recommended)")
+FULL = ("  WARNING: Claude Code running in Bypass Permissions mode", "  ❯ 1. No, exit", "    2. Yes, I accept")
+TRUST = (" ❯ 1. Yes, I trust this folder", "   2. No, exit")
+DONE = ("● done", RULE, "❯ ", RULE)
+
+
+class Desk:
+    """An agent's screen and whoever types there; `on_key` says which screen follows a key, after `late` looks."""
+
+    def __init__(self, rows: tuple[str, ...], access: Access = "ask", *, late: int = 1, trusted: bool = True) -> None:
+        self.clock = FakeClock()
+        self.keys: list[str] = []
+        self.written: list[Event] = []
+        self.late = late
+        self.on_key: Callable[[str], tuple[str, ...] | None] = lambda key: DONE
+        self.on_look: Callable[[], None] = lambda: None
+        self.stop = Stop()
+        self.end = TurnEnd(CLAUDE, now=0.0)
+        self.asks = Asks("x", self._record, self.clock, 600.0)
+        turn = Turn(text="hi", message_id="x-1", agent="x", access=access, folder_trusted=trusted)
+        self.dialogs = Dialogs(turn, self._record, self, self.end, self.asks, self.stop, has_history=False)
+        self.pending: list[tuple[int, tuple[str, ...]]] = []
+        self.show(rows)
+
+    def _record(self, body: Event, *, sync: bool = False) -> Event:
+        self.written.append(body)
+        return body
+
+    def show(self, rows: tuple[str, ...]) -> None:
+        self.seen = View(rows=rows, columns=100)
+        self.end.look(self.seen, self.clock.monotonic())
+
+    async def press(self, keys: str) -> None:
+        self.keys.append(keys)
+        after = self.on_key(keys)
+        if after is not None:
+            self.pending.append((self.late, after))
+
+    async def paste(self, text: str) -> None:
+        raise AssertionError("an answer is typed")
+
+    def reads_keys(self) -> bool:
+        return True
+
+    def takes_pastes(self) -> bool:
+        return True
+
+    def view(self) -> View:
+        return self.seen
+
+    def now(self) -> float:
+        return self.clock.monotonic()
+
+    async def until(self, claim: Any, seconds: float) -> bool:
+        deadline = self.now() + seconds
+        while not claim() and self.stop.reason is None:
+            if self.now() >= deadline:
+                return False
+            self.clock.sleep(0.05)
+            self.on_look()
+            self.pending = [(left - 1, rows) for left, rows in self.pending]
+            for left, rows in self.pending:
+                if left == 0:
+                    self.show(rows)
+            self.end.look(self.seen, self.now())
+        return bool(claim())
+
+    def decide(self, **fields: Any) -> None:
+        """Somebody decides at the next look."""
+
+        def now() -> None:
+            self.on_look = lambda: None
+            (asked,) = [body for body in self.written if isinstance(body, events.PermissionAsked)]
+            self.asks.decide(asked.ask_id, Decision(by="ann", **fields))
+
+        self.on_look = now
+
+    def answer(self) -> bool:
+        return asyncio.run(self.dialogs.answer())
+
+
+@pytest.mark.parametrize(
+    ("decision", "keys"),
+    [
+        ({"decision": "allow"}, ["1"]),
+        ({"decision": "allow", "always": True}, ["2"]),
+        ({"decision": "deny"}, ["\x1b"]),
+    ],
+)
+def test_a_decision_is_the_keys_of_that_answer(decision: dict[str, Any], keys: list[str]) -> None:
+    desk = Desk(YES_OR_NO)
+    desk.decide(**decision)
+    assert desk.answer() and desk.keys == keys
+
+
+def test_without_a_decision_nothing_is_pressed() -> None:
+    desk = Desk(YES_OR_NO)
+    looks = 0
+
+    def stop_later() -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 1000:
+            desk.stop.ask("cancelled", by="ann")
+
+    desk.on_look = stop_later
+    assert desk.answer() and desk.keys == []
+    assert [type(body) for body in desk.written] == [events.PermissionAsked, events.PermissionCancelled]
+
+
+def test_the_next_key_waits_until_the_screen_shows_the_last_one_however_late() -> None:
+    desk = Desk(KEY, late=100)
+    chosen = (KEY[0], "  ❯ 1. Yes", "    2. No (recommended)")
+    on_screen: list[tuple[str, ...]] = []
+
+    def follow(key: str) -> tuple[str, ...]:
+        on_screen.append(desk.seen.rows)
+        return chosen if key == "\x1b[A" else DONE
+
+    desk.on_key = follow
+    assert desk.answer() and desk.keys == ["\x1b[A", "\r"]
+    assert on_screen == [KEY, chosen]
+
+
+def test_after_a_key_that_changed_nothing_no_other_is_pressed() -> None:
+    desk = Desk(KEY)
+    desk.on_key = lambda key: None
+    assert desk.answer() and desk.keys == ["\x1b[A"]
+
+
+def test_a_message_is_entered_only_where_the_screen_shows_that_it_belongs_to_a_no() -> None:
+    for row, keys in (
+        (" ❯ 3. No, and tell Claude what to do differently", ["\x1b[A", "\t", "use the other", "\r"]),
+        (" ❯ 2. Yes, and tell Claude what to do next", ["\x1b[A", "\t", "\x1b"]),
+    ):
+        desk = Desk(YES_OR_NO)
+        after = {"\x1b[A": (*REQUEST, " ❯ 3. No"), "\t": (*REQUEST, row), "use the other": (*REQUEST, row, "typed")}
+        desk.on_key = lambda key, after=after: after.get(key, DONE)  # type: ignore[misc]
+        desk.decide(decision="deny", message="use\x1b the\nother")
+        assert desk.answer() and desk.keys == keys
+
+
+def test_a_decision_is_not_pressed_into_another_dialog() -> None:
+    desk = Desk(YES_OR_NO)
+
+    def swap() -> None:
+        desk.on_look = lambda: None
+        desk.show(tuple(row.replace("touch zz", "rm -rf /") for row in YES_OR_NO))
+        (asked,) = [body for body in desk.written if isinstance(body, events.PermissionAsked)]
+        desk.asks.decide(asked.ask_id, Decision(decision="allow", by="ann"))
+
+    desk.on_look = swap
+    assert desk.answer() and desk.keys == []
+
+
+def test_a_dialog_that_is_gone_for_a_moment_is_the_same_one() -> None:
+    desk = Desk(YES_OR_NO)
+    looks = 0
+
+    def flicker() -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 5:
+            desk.show(("", ""))
+        elif looks == 15:
+            desk.show(YES_OR_NO)
+        elif looks == 40:
+            desk.decide(decision="allow")
+
+    desk.on_look = flicker
+    assert desk.answer() and desk.keys == ["1"]
+
+
+def test_a_dialog_that_is_gone_cancels_its_ask() -> None:
+    desk = Desk(YES_OR_NO)
+    desk.on_look = lambda: desk.show(DONE)
+    assert desk.answer() and desk.keys == []
+    cancelled = desk.written[-1]
+    assert isinstance(cancelled, events.PermissionCancelled) and "own screen" in cancelled.why
+
+
+def test_a_denial_that_stops_is_pressed_first() -> None:
+    desk = Desk(YES_OR_NO)
+    desk.decide(decision="deny", stop=True)
+    assert desk.answer()
+    assert (desk.keys, desk.stop.reason, desk.stop.by) == (["\x1b"], "cancelled", "ann")
+
+
+@pytest.mark.parametrize("access", ["read", "edit", "full"])
+def test_with_another_access_the_request_is_denied_at_once(access: Access) -> None:
+    desk = Desk(YES_OR_NO, access)
+    assert desk.answer() and desk.keys == ["\x1b"]
+    decided = desk.written[-1]
+    assert isinstance(decided, events.PermissionDecided)
+    assert (decided.by, decided.why) == ("default", f"nobody is asked with access {access}")
+
+
+def test_what_the_transcript_says_is_about_to_run_is_what_is_asked_for() -> None:
+    desk = Desk(YES_OR_NO)
+    desk.dialogs.record(events.ToolCalled(call_id="c0", name="Bash", input=Raw(b'{"command":"touch zz"}')))
+    desk.dialogs.record(events.ToolReturned(call_id="c0"))
+    desk.dialogs.record(events.ToolCalled(call_id="c1", name="Bash", input=Raw(b'{"command":"touch zz"}')))
+    desk.decide(decision="allow")
+    assert desk.answer()
+    (asked,) = [body for body in desk.written if isinstance(body, events.PermissionAsked)]
+    assert (asked.tool, asked.call_id, bytes(asked.input)) == ("Bash", "c1", b'{"command":"touch zz"}')
+
+
+def test_full_access_is_confirmed_where_it_was_given_and_nowhere_else() -> None:
+    chosen = (FULL[0], "    1. No, exit", "  ❯ 2. Yes, I accept")
+    accesses: dict[Access, list[str]] = {"full": ["\x1b[B", "\r"], "ask": ["\r"], "edit": ["\r"], "read": ["\r"]}
+    for access, keys in accesses.items():
+        desk = Desk(FULL, access)
+        desk.on_key = lambda key: chosen if key == "\x1b[B" else DONE
+        assert desk.answer() and desk.keys == keys
+
+
+def test_a_folder_that_nobody_trusted_is_no_request_whatever_the_access() -> None:
+    desk = Desk(TRUST, trusted=False)
+    assert not desk.answer() and desk.keys == []
+    assert desk.dialogs.failed is not None and "beam trust" in (desk.dialogs.failed.reason or "")
+    assert (desk.dialogs.failed.status, desk.dialogs.failed.class_) == (Status.FAILED, Class.BAD_REQUEST)
+    trusted = Desk(TRUST)
+    assert trusted.answer() and trusted.keys == ["1"]

@@ -1,0 +1,64 @@
+"""The verdict on a turn on a screen: what ended it is said, and a denial is what it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam.agents.base import Verdict
+from beam.agents.claude.screen import profile as CLAUDE
+from beam.agents.python import profile as PYTHON
+from beam.outcome import Denial, Evidence, Status
+from beam.profile import Profile
+from beam.pty_adapter.screen import View
+from beam.pty_adapter.turn_end import State, TurnEnd
+from beam.turns.terminal.verdict import Seen, evidence, verdict_of
+
+BY_ANN, BY_NOBODY = Denial(tool="Bash", by="ann"), Denial(tool="Bash")
+
+
+def ended(via: str, profile: Profile = CLAUDE) -> TurnEnd:
+    end = TurnEnd(profile, now=0.0)
+    end.state, end.via = State.DONE, via
+    return end
+
+
+@pytest.mark.parametrize(
+    ("via", "profile", "said"),
+    [
+        ("history", CLAUDE, "history"),
+        ("osc7501", CLAUDE, "osc"),
+        ("osc133", PYTHON, "osc"),
+        ("title", CLAUDE, "title"),
+        ("screen", CLAUDE, "screen"),
+        ("screen", PYTHON, "prompt"),
+        ("quiet", CLAUDE, None),
+        ("exit", CLAUDE, None),
+    ],
+)
+def test_the_outcome_says_what_decided(via: str, profile: Profile, said: Evidence | None) -> None:
+    assert evidence(ended(via, profile)) == said
+    assert verdict_of(Seen(end=ended(via, profile), view=View(()), reply="yes")).evidence == said
+
+
+@pytest.mark.parametrize(
+    ("told", "denial", "stopped", "status"),
+    [
+        (Status.CANCELLED, BY_ANN, False, Status.COMPLETED),
+        (Status.CANCELLED, BY_NOBODY, False, Status.DENIED),
+        (Status.COMPLETED, BY_NOBODY, False, Status.DENIED),
+        (Status.COMPLETED, BY_NOBODY, True, Status.DENIED),
+        (Status.CANCELLED, BY_ANN, True, Status.CANCELLED),
+        (Status.CANCELLED, BY_NOBODY, True, Status.CANCELLED),
+    ],
+)
+def test_a_denial_is_an_answer_or_the_outcome_and_a_stop_is_a_stop(
+    told: Status, denial: Denial, stopped: bool, status: Status
+) -> None:
+    seen = Seen(
+        end=ended("history"),
+        view=View(()),
+        told=Verdict(status=told, reply="so far"),
+        denials=(denial,),
+        stopped=stopped,
+    )
+    assert (verdict_of(seen).status, verdict_of(seen).denials) == (status, (denial,))

@@ -1,0 +1,184 @@
+"""Who looks at an agent's terminal: through the real socket, at a real program."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import stat
+import sys
+import uuid
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+import pytest
+
+from beam.pty_adapter.picture import Runs
+from beam.pty_adapter.screen import Screen
+from beam.pty_adapter.terminal import open_terminal
+from beam.turns.terminal.nearby import near
+from beam.turns.terminal.viewers import Bye, Frame, Keys, Told, Viewers
+
+pytestmark = pytest.mark.acceptance
+ECHO = "import sys\nprint('up', flush=True)\nfor line in sys.stdin: print('got', line.strip(), flush=True)\n"
+LINES = "b'x' * 78 + b'\\r\\n'"
+FLOOD = f"import os\nfor _ in range(30): os.write(1, ({LINES}) * 800)\nprint('over', flush=True)\nos.read(0, 1)\n"
+
+
+class Viewer:
+    """One viewer, at the other end of the socket."""
+
+    here: ClassVar[list[Viewer]] = []
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.rows: dict[int, Runs] = {}
+        self.bye: str | None = None
+
+    @classmethod
+    async def come(cls, path: Path) -> Viewer:
+        with near(path.parent) as short:
+            viewer = cls(*await asyncio.open_unix_connection(str(short / path.name), limit=1 << 24))
+        cls.here.append(viewer)
+        return viewer
+
+    async def go(self) -> None:
+        self.writer.close()
+        with contextlib.suppress(OSError):
+            await self.writer.wait_closed()
+
+    async def look(self) -> None:
+        line = await asyncio.wait_for(self.reader.readline(), 20)
+        told = msgspec.json.decode(line, type=Told)
+        if isinstance(told, Frame):
+            self.rows |= told.changed
+        elif isinstance(told, Bye):
+            self.bye = told.why
+
+    async def sees(self, text: str) -> None:
+        while text not in "\n".join("".join(run.text for run in self.rows[row]) for row in sorted(self.rows)):
+            await self.look()
+
+    def type(self, text: str) -> None:
+        self.writer.write(msgspec.json.encode(Keys(data=text.encode())) + b"\n")
+
+
+def scene(tmp_path: Path, code: str, play: Callable[[Viewers, Path], Awaitable[None]]) -> list[str]:
+    """The program and its viewers; who was said to type."""
+    said: list[str] = []
+
+    async def run() -> None:
+        terminal = await open_terminal(
+            (sys.executable, "-c", code),
+            env={"PATH": os.environ["PATH"]},
+            cwd=str(tmp_path),
+            turn_key=uuid.uuid4().hex,
+            screen=Screen(80, 24),
+            on_output=lambda: viewers.changed(),
+        )
+        viewers = Viewers(terminal, said.append)
+        try:
+            await viewers.open(tmp_path / "terminal.sock")
+            await play(viewers, tmp_path / "terminal.sock")
+        finally:
+            for viewer in Viewer.here:
+                await viewer.go()
+            Viewer.here.clear()
+            terminal.child.end(0)
+            await viewers.close("it is over")
+            await terminal.child.wait()
+            await terminal.close()
+
+    asyncio.run(run())
+    return said
+
+
+def test_each_sees_the_screen_and_what_any_of_them_types(tmp_path: Path) -> None:
+    async def play(viewers: Viewers, path: Path) -> None:
+        one, two = await Viewer.come(path), await Viewer.come(path)
+        await one.sees("up")
+        await two.sees("up")
+        assert viewers.count == 2
+        one.type("hello\r")
+        await two.sees("got hello")
+        await one.sees("got hello")
+        one.type("again\r")
+        await two.sees("got again")
+
+    assert len(scene(tmp_path, ECHO, play)) == 1
+
+
+def test_the_socket_is_for_this_user_and_goes_with_the_terminal(tmp_path: Path) -> None:
+    async def play(viewers: Viewers, path: Path) -> None:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        viewer = await Viewer.come(path)
+        await viewer.sees("up")
+        await viewers.close("because")
+        await viewer.look()
+        assert viewer.bye == "because"
+
+    scene(tmp_path, ECHO, play)
+    assert not (tmp_path / "terminal.sock").exists()
+
+
+def test_a_root_that_lies_deep_has_its_socket_all_the_same(tmp_path: Path) -> None:
+    async def play(viewers: Viewers, path: Path) -> None:
+        await (await Viewer.come(path)).sees("up")
+
+    deep = tmp_path.joinpath(*["a-long-name-of-a-directory"] * 6)
+    deep.mkdir(parents=True)
+    scene(deep, ECHO, play)
+
+
+def test_what_a_dead_holder_left_is_no_hindrance(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(tmp_path / "terminal.sock"))
+
+    async def play(viewers: Viewers, path: Path) -> None:
+        await (await Viewer.come(path)).sees("up")
+
+    scene(tmp_path, ECHO, play)
+
+
+def test_one_that_does_not_read_holds_up_nobody_and_sees_the_newest_picture_later(tmp_path: Path) -> None:
+    async def play(viewers: Viewers, path: Path) -> None:
+        slow, quick = await Viewer.come(path), await Viewer.come(path)
+        await quick.sees("over")
+        await slow.sees("over")
+
+    scene(tmp_path, FLOOD, play)
+
+
+def test_while_beam_types_their_keys_wait(tmp_path: Path) -> None:
+    async def play(viewers: Viewers, path: Path) -> None:
+        viewer = await Viewer.come(path)
+        await viewer.sees("up")
+        with viewers.held():
+            viewer.type("mine\r")
+            await asyncio.sleep(0.1)
+            await viewers._window.press("beam's\r")
+            await viewer.sees("got beam's")
+            assert viewers.typed_at is None
+        await viewer.sees("got mine")
+        shown = viewers._window.screen.view().text
+        assert shown.index("got beam's") < shown.index("got mine")
+
+    scene(tmp_path, ECHO, play)
+
+
+@pytest.mark.parametrize("nonsense", [b"hello\n", b'{"type":"keys","data":7}\n', b"x" * 200_000, b'{"type":"frame"}\n'])
+def test_one_that_talks_nonsense_is_let_go_and_the_rest_goes_on(tmp_path: Path, nonsense: bytes) -> None:
+    async def play(viewers: Viewers, path: Path) -> None:
+        bad, good = await Viewer.come(path), await Viewer.come(path)
+        bad.writer.write(nonsense)
+        while await bad.reader.read(65536):
+            pass
+        await good.sees("up")
+        good.type("still\r")
+        await good.sees("got still")
+
+    scene(tmp_path, ECHO, play)

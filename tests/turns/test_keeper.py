@@ -1,0 +1,176 @@
+"""A terminal between its turns: who may go on in it, and when it is over. Real programs with Claude Code's look."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import uuid
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from beam import events
+from beam.agents.base import Host, Launch, Turn, Verdict
+from beam.agents.claude.screen import profile as CLAUDE
+from beam.clock import SystemClock
+from beam.events import Event
+from beam.limits import DEFAULT
+from beam.outcome import Status
+from beam.settings import AgentSettings
+from beam.turns import terminal
+from beam.turns.asks import Asks
+from beam.turns.keeper import Keeper
+from beam.turns.stop import Stop
+from tests.support import tui
+
+pytestmark = pytest.mark.acceptance
+
+
+class Face:
+    """The agent `tui.py` as an adapter's terminal face."""
+
+    profile = structs.replace(CLAUDE, columns=100, rows=40, start_seconds=30.0)
+
+    def __init__(self, manner: str = "echo") -> None:
+        self.manner = manner
+
+    def launch(self, turn: Turn, host: Host) -> Launch:
+        return Launch(argv=(sys.executable, tui.__file__, self.manner), files={"startup": b"x"})
+
+
+class Agent:
+    """Turns of one agent whose holder keeps its terminal."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.path = tmp_path
+        self.events: list[Event] = []
+        self.number = 0
+        self.keeper = Keeper(tmp_path, self._record, SystemClock(), keeps=True)
+
+    async def turn(self, text: str, *, face: Face | None = None, keep: float = 60.0, **fields: Any) -> Verdict:
+        self.number += 1
+        scratch = self.path / f"scratch-{self.number}"
+        scratch.mkdir()
+        turn = Turn(text=text, message_id="x-1", agent="x", cwd=str(self.path), scratch=str(scratch), **fields)
+        play = terminal.Play(
+            terminal=face or Face(),
+            history=None,
+            turn=turn,
+            host=Host(),
+            turn_key=uuid.uuid4().hex,
+            limits=DEFAULT,
+            environ={"PATH": os.environ["PATH"]},
+            child_env={},
+            timeout=60.0,
+            idle_timeout=60.0,
+            commands=True,
+            asks=Asks("x", self._record, SystemClock(), 60.0),
+            number=self.number,
+            keep=keep,
+        )
+        return await terminal.play(play, self._record, Stop(), SystemClock(), lambda: None, self.keeper)
+
+    def _record(self, body: Event, *, sync: bool = False) -> Event:
+        self.events.append(body)
+        return body
+
+    def started(self) -> list[int | None]:
+        """Of each `agent.started`: the turn that started it, where it was kept."""
+        return [event.since for event in self.events if isinstance(event, events.AgentStarted)]
+
+    def exited(self) -> list[str | None]:
+        return [event.stopped_by for event in self.events if isinstance(event, events.AgentExited)]
+
+
+def scene(tmp_path: Path, play: Callable[[Agent], Awaitable[None]]) -> Agent:
+    agent = Agent(tmp_path)
+
+    async def run() -> None:
+        try:
+            await play(agent)
+        finally:
+            await agent.keeper.end("the test is over")
+
+    asyncio.run(run())
+    return agent
+
+
+def test_the_next_turn_goes_on_in_the_same_process_and_its_files_stay_so_long(tmp_path: Path) -> None:
+    async def play(agent: Agent) -> None:
+        for text in ("one", "two", "two"):
+            verdict = await agent.turn(text)
+            assert (verdict.status, verdict.reply) == (Status.COMPLETED, f"ECHO[{text}]")
+            assert (tmp_path / "scratch-1" / "startup").exists()
+
+    agent = scene(tmp_path, play)
+    assert agent.started() == [None, 1, 1]
+    assert agent.exited() == ["the test is over"]
+    assert not (tmp_path / "scratch-1").exists() and not (tmp_path / "terminal.sock").exists()
+
+
+@pytest.mark.parametrize(
+    "unlike", [{"model": "m"}, {"access": "full"}, {"session_id": "s"}, {"settings": AgentSettings(system="x")}]
+)
+def test_a_turn_that_is_unlike_begins_another_one(tmp_path: Path, unlike: dict[str, Any]) -> None:
+    async def play(agent: Agent) -> None:
+        await agent.turn("one")
+        await agent.turn("two", **unlike)
+
+    agent = scene(tmp_path, play)
+    assert agent.started() == [None, None]
+    assert agent.exited()[0] == "the next turn wants another session or other settings"
+
+
+def test_one_that_takes_no_message_any_more_is_replaced_and_nothing_was_typed(tmp_path: Path) -> None:
+    async def play(agent: Agent) -> None:
+        await agent.turn("one")
+        assert agent.keeper.living is not None
+        await agent.keeper.living.window.press("left behind")
+        assert (await agent.turn("two")).reply == "ECHO[two]"
+
+    agent = scene(tmp_path, play)
+    assert agent.started() == [None, 1, None]
+    assert agent.exited()[0] == "it took no message any more"
+    assert sum(isinstance(event, events.PromptSent) for event in agent.events) == 2
+
+
+def test_after_a_command_of_its_own_it_is_not_kept(tmp_path: Path) -> None:
+    async def play(agent: Agent) -> None:
+        await agent.turn("/clear")
+        assert agent.keeper.living is None
+
+    scene(tmp_path, play)
+
+
+def test_it_is_over_after_its_time_and_when_its_session_is_another(tmp_path: Path) -> None:
+    async def play(agent: Agent) -> None:
+        await agent.turn("one", session_id="s", keep=1000.0)
+        assert agent.keeper.over("s") == ""
+        assert agent.keeper.over(None) == agent.keeper.over("t") == "its session was put aside"
+        agent.keeper._since -= 1000.0
+        assert agent.keeper.over("s") == "no turn for 16m40s"
+        agent.keeper.unwanted = "reset"
+        assert agent.keeper.over("s") == "reset"
+        assert agent.keeper.living is not None
+        os.kill(agent.keeper.living.window.child.pid, 9)
+        await agent.keeper.living.ended
+        assert agent.keeper.over("s") == "it exited"
+        await agent.keeper.end("it exited")
+
+    agent = scene(tmp_path, play)
+    assert agent.exited() == [None]
+
+
+def test_one_is_dropped_at_once_and_unsaid_where_nobody_can_wait(tmp_path: Path) -> None:
+    async def play(agent: Agent) -> None:
+        await agent.turn("one")
+        living = agent.keeper.living
+        assert living is not None
+        agent.keeper.drop()
+        await living.ended
+
+    assert scene(tmp_path, play).exited() == []
