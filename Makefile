@@ -8,7 +8,7 @@ SEED ?= 0
 # More than the two cores of a small machine: much of the time tests wait for other processes.
 WORKERS ?= 4
 
-.PHONY: help demo test check lint format bench agents soak docs picture clean
+.PHONY: help demo test check lint format bench agents conformance soak docs picture clean
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
 
@@ -26,7 +26,12 @@ demo: $(VENV)/.ready ## two scripted agents talk; their journal and the activity
 
 test: $(VENV)/.ready ## all tests, with the real agent CLIs where npm is
 	@$(BIN)/python -m tests.real.install
-	$(PYTEST) -q -n $(WORKERS) --dist loadfile -m 'not soak'
+	$(PYTEST) -q -n $(WORKERS) --dist loadfile -m 'not soak and not conformance'
+
+conformance: $(VENV)/.ready ## every agent CLI and every case, written into beam/agents/conformance.json
+	@$(BIN)/python -m tests.real.install
+	BEAM_REQUIRE_REAL_AGENTS=1 BEAM_WRITE_CONFORMANCE=1 $(PYTEST) -q -n 2 --dist loadfile tests/conformance -m real
+	BEAM_WRITE_DOCS=1 $(PYTEST) -q tests/test_docs.py tests/conformance/test_conformance_table.py
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff format --check .

@@ -15,7 +15,18 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import install, rows_broker, rows_process, rows_read, rows_start, rows_store, rows_watch
+from bench import (
+    install,
+    rows_agents,
+    rows_broker,
+    rows_decode,
+    rows_process,
+    rows_read,
+    rows_start,
+    rows_store,
+    rows_terminal,
+    rows_watch,
+)
 from bench.measure import Bench, Figure
 
 # One function a row; its name is what `--only` takes, its docstring what `--list` says.
@@ -37,6 +48,9 @@ ROWS: tuple[Callable[[Bench], list[Figure]], ...] = (
     rows_read.watch,
     rows_watch.teams,
     rows_watch.teams_big,
+    rows_terminal.end_noticed,
+    rows_decode.decode,
+    *rows_agents.OVER_CLIS,
 )
 _WITH_ACPX = {"version", "no_wait", "cold_send"}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.install import bin_directory
+from tests.real.install import bin_directories, bin_directory
 from tests.support.cli import Cli, processes_with
 
 
@@ -44,7 +44,7 @@ def agents_path() -> str:
         if os.environ.get("BEAM_REQUIRE_REAL_AGENTS"):
             pytest.fail("the real agent CLIs are required here, and not installed: make agents")
         pytest.skip("left out: the real agent CLIs are not installed (make agents)")
-    return f"{where}{os.pathsep}{os.environ['PATH']}"
+    return os.pathsep.join([*map(str, bin_directories()), os.environ["PATH"]])
 
 
 @pytest.fixture(scope="session")

@@ -108,3 +108,18 @@ def test_an_agent_in_a_turn_is_not_removed(beam: Cli) -> None:
     refused(beam("agent", "rm", "slow", "--purge"), 12, "slow", "in a turn")
     process.send_signal(2)
     process.communicate(timeout=30)
+
+
+def test_the_table_has_what_can_be_used_here_and_one_line_each_for_what_is_missing_and_what_was_never_seen(
+    beam: Cli,
+) -> None:
+    done = beam.with_env({"PATH": "/usr/bin:/bin"})("agent", "list")
+    shown = [line.split("\t")[0] for line in done.out.splitlines()[1:]]
+    assert "scripted" in shown and "mailbox" in shown
+    assert not {"claude", "amp"} & set(shown)
+    missing, unverified = done.err.splitlines()
+    assert "Not installed: claude, codex" in missing
+    assert "amp" in unverified and "beam agent list --all" in unverified
+    every = beam("agent", "list", "--all")
+    assert {"claude", "amp", "scripted"} <= {line.split("\t")[0] for line in every.out.splitlines()}
+    assert every.out.splitlines()[-1].split("\t")[2] == "unverified"

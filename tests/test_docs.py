@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import html
+import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +17,12 @@ from beam import config_file, events, faults
 from beam.agents import registry
 from beam.agents.base import Exit, Host, Turn
 from beam.outcome import Class, Status
-from tests.support import console, made
+from tests.support import console, made, made_agents
 from tests.support.cli import Cli
 from tests.support.markdown import blocks, broken_links, parts, rows, with_parts
 
 TOP = Path(__file__).parents[1]
+PARTS = {**made.PARTS, **made_agents.PARTS}
 PAGES = sorted([TOP / "README.md", TOP / "CHANGELOG.md", *(TOP / "docs").glob("*.md")])
 SHOWN = [*PAGES, *(TOP / "docs").glob("*.svg"), *(path for path in (TOP / "examples").rglob("*") if path.is_file())]
 
@@ -30,7 +34,7 @@ def page(name: str) -> str:
 @pytest.mark.parametrize("file", PAGES, ids=lambda file: file.name)
 def test_the_generated_parts_are_what_the_code_says(file: Path) -> None:
     text = file.read_text()
-    fresh = with_parts(text, {name: made.PARTS[name]() for name in parts(text)})
+    fresh = with_parts(text, {name: PARTS[name]() for name in parts(text)})
     if os.environ.get("BEAM_WRITE_DOCS") and fresh != text:
         file.write_text(fresh)
         text = fresh
@@ -38,7 +42,7 @@ def test_the_generated_parts_are_what_the_code_says(file: Path) -> None:
 
 
 def test_every_generated_part_is_somewhere() -> None:
-    assert {name for file in PAGES for name in parts(file.read_text())} == set(made.PARTS)
+    assert {name for file in PAGES for name in parts(file.read_text())} == set(PARTS)
 
 
 @pytest.mark.parametrize("file", PAGES, ids=lambda file: file.name)
@@ -132,6 +136,48 @@ def test_the_adapter_of_the_page_is_complete_and_decodes_what_it_says() -> None:
     failing.line(b'{"error": "who are you?", "code": "login"}')
     assert (failing.end(Exit(code=0))[1].status, failing.end(Exit(code=0))[1].class_) == (Status.FAILED, Class.AUTH)
     assert module["exec"].decoder(turn).end(Exit(signal="SIGKILL"))[1].class_ is Class.CRASHED
+
+
+@pytest.mark.acceptance
+def test_the_adapter_of_the_page_runs_turns_once_it_has_its_line_in_the_registry(beam: Cli) -> None:
+    (source,) = [block.text for block in blocks(page("adding-an-agent.md"), "python") if block.note == "adapter"]
+    (beam.base / "oracle.py").write_text(source)
+    (beam.base / "oracle").write_text(
+        '#!/bin/sh\nthread=t1; mode=$2\nfor word; do [ "$last" = --resume ] && thread=$word; last=$word; done\n'
+        'echo "{\\"thread\\": \\"$thread\\"}"\nasked=$(cat)\n'
+        '[ "$asked" = login ] && echo \'{"error": "who are you?", "code": "login"}\' && exit 0\n'
+        'echo "{\\"answer\\": \\"$mode $asked\\"}"\n'
+    )
+    (beam.base / "oracle").chmod(0o755)
+    register = (
+        f"import sys; sys.path.insert(0, {str(beam.base)!r})\n"
+        "from beam.agents import registry; registry.ADAPTERS['oracle'] = 'oracle'\n"
+        "from beam.cli.main import main; main()"
+    )
+
+    def run(*args: str) -> Any:
+        path = f"{beam.base}:{beam.env['PATH']}"
+        command = [sys.executable, "-c", register, *args]
+        done = subprocess.run(
+            command, cwd=beam.project, env={**beam.env, "PATH": path}, capture_output=True, timeout=60
+        )
+        return json.loads(done.stdout)
+
+    first, second = run("send", "oracle", "Why?", "--json"), run("send", "oracle", "Why not?", "--json")
+    assert (first["reply"], first["session"]) == ("--read-only Why?", "new")
+    assert (second["reply"], second["session"], second["session_id"]) == ("--read-only Why not?", "resumed", "t1")
+    failed = run("send", "oracle", "login", "--json")
+    assert (failed["status"], failed["class"], failed["reply"]) == ("failed", "auth", None)
+
+
+def test_the_page_names_all_that_an_adapter_can_say() -> None:
+    text = page("adding-an-agent.md")
+    from beam.agents.base import Launch
+
+    every = set(Launch.__struct_fields__) - {"argv", "stdin", "env"}
+    assert {name for name in every if f"Launch.{name}" not in text} == set()
+    words = ("error_line", "carried", "turn.fork", "terminals.md", "make conformance", "fake_model_env", "--smoke")
+    assert [word for word in words if word not in text] == []
 
 
 @pytest.mark.acceptance

@@ -5,6 +5,7 @@ Must not know: how a CLI prints them.
 
 from __future__ import annotations
 
+import functools
 import re
 
 from beam.outcome import Class
@@ -27,16 +28,17 @@ _BY_WORDS = (
     (r"timed? ?out|timeout", Class.STALLED),
     (r"econn(refused|reset)|enotfound|socket hang up|apiconnection|network|premature close|terminated", Class.NETWORK),
     (r"connect(ion)? (error|refused|reset|to api|failed)|(unable to|cannot) connect|fetch failed", Class.NETWORK),
-    (r"connection (was )?(closed|lost)", Class.NETWORK),
+    (r"connection (was )?(closed|lost)|unexpected eof|incomplete (chunked )?read", Class.NETWORK),
     (r"model.{0,40}(not found|does not exist|unknown)|not.?found|bad.?request|invalid.?request", Class.BAD_REQUEST),
 )
 _STATUS = re.compile(r"(?<![\w.-])([45]\d\d)(?![\w.-])")  # no part of an id or a version
 
 
+@functools.lru_cache(maxsize=32)  # a CLI that tries again says the same failure again
 def class_of(http_status: int | None, text: str) -> Class:
     """The class of a failure: by the API's status, else by a status that stands in the text, else by its words."""
-    lowered = text.lower()
-    if re.search(_BY_WORDS[0][0], lowered):
+    lowered, words = text.lower(), _words()
+    if words[0][0].search(lowered):
         return Class.CONTEXT_OVERFLOW
     if http_status is None:
         written = _STATUS.search(text)
@@ -44,4 +46,10 @@ def class_of(http_status: int | None, text: str) -> Class:
     if http_status is not None:
         known = _BY_HTTP.get(http_status)
         return known or (Class.OVERLOADED if http_status >= 500 else Class.BAD_REQUEST)
-    return next((class_ for pattern, class_ in _BY_WORDS if re.search(pattern, lowered)), Class.UNKNOWN)
+    return next((class_ for pattern, class_ in words if pattern.search(lowered)), Class.UNKNOWN)
+
+
+@functools.cache
+def _words() -> tuple[tuple[re.Pattern[str], Class], ...]:
+    """The patterns, compiled when the first failure is looked at."""
+    return tuple((re.compile(pattern), class_) for pattern, class_ in _BY_WORDS)

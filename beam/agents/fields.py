@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 Object = dict[str, Any]
+_LIMIT = 2**63
 
 
 def string(value: Object, key: str) -> str:
@@ -34,12 +35,17 @@ def strings(value: Object, key: str) -> tuple[str, ...]:
 def integer(value: Object, key: str) -> int | None:
     """The field if it is a whole number that JSON readers everywhere can hold, else None."""
     found = value.get(key)
-    return found if type(found) is int and abs(found) < 2**63 else None
+    return found if type(found) is int and -_LIMIT < found < _LIMIT else None
+
+
+def integers(value: Object, *keys: str) -> list[int | None]:
+    """The same of several fields."""
+    return [found if type(found := value.get(key)) is int and -_LIMIT < found < _LIMIT else None for key in keys]
 
 
 def number(value: Object, key: str) -> float | None:
     """The field if it is a finite number, else None."""
     found = value.get(key)
-    if type(found) is int and abs(found) < 2**63:
+    if type(found) is int and -_LIMIT < found < _LIMIT:
         return float(found)
     return found if type(found) is float and abs(found) < float("inf") else None

@@ -7,8 +7,8 @@ the turn ends as stalled, with its screen: never with a guess.
 from __future__ import annotations
 
 from beam.agents.base import Host, Launch, Turn
-from beam.agents.profile import GENERIC
 from beam.errors import UnsupportedError
+from beam.profile import GENERIC
 
 profile = GENERIC
 

@@ -21,6 +21,7 @@ from beam.limits import DEFAULT
 from beam.outcome import Class, Denial, SessionNote, Status, Usage
 
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
+_set = msgspec.structs.force_setattr  # of a body that nobody else has yet, so it need not be copied
 _STOPPED = {"timeout": Status.TIMEOUT, "idle": Status.TIMEOUT}
 
 
@@ -31,6 +32,7 @@ def check(turn: Turn, name: str, face: Capabilities, *, system: bool = False) ->
     """Raises UnsupportedError for whatever the turn asks and this face hasn't: nothing is left out in silence."""
     lacking = {
         "continue a session": turn.session_id is not None and not face.resume,
+        "copy a session": turn.fork and not face.fork,
         "be given a model": turn.model is not None and not face.model,
         "follow a schema": turn.schema is not None and not face.schema,
         "be given files": bool(turn.attach) and face.attach is None,
@@ -85,15 +87,22 @@ def scrubbed(text: str) -> str:
 
 def read(line: bytes, decode: Callable[[Object], list[Event]]) -> Sequence[Event]:
     """The bodies of a line that should be a JSON object; the first one keeps the line, unless it is a delta."""
-    if not line or line.isspace():
-        return ()
     value = json_object(line)
     if value is None:
-        return (events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace")),)
-    bodies = decode(value)
-    if not bodies or isinstance(bodies[0], events.TextDelta):
+        return () if not line.strip() else (events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace")),)
+    return with_line(decode(value), line)
+
+
+def with_line(bodies: list[Event], line: bytes) -> list[Event]:
+    """The bodies, made for this line just now; the first one keeps it, unless it is a delta."""
+    if not bodies or type(bodies[0]) is events.TextDelta:
         return bodies
-    return [msgspec.structs.replace(bodies[0], raw=line.decode("utf-8", "replace")), *bodies[1:]]
+    try:
+        raw = line.decode()
+    except UnicodeDecodeError:
+        raw = line.decode("utf-8", "replace")
+    _set(bodies[0], "raw", raw)
+    return bodies
 
 
 class Failure(Struct, frozen=True):
@@ -132,9 +141,11 @@ class Heard(Struct, kw_only=True):
         self.model = model or self.model
         if self.session_id == session_id or not session_id:
             return []
+        if turn.fork and session_id == turn.session_id:
+            return self.failed(f"{self.name} went on in session {session_id} itself", None, Class.UNKNOWN)
         self.session_id = session_id
         started = events.SessionStarted(session_id=session_id, model=model, cwd=turn.cwd or None, version=version)
-        if turn.session_id is None:
+        if turn.session_id is None or turn.fork:
             return [started]
         if turn.session_id == session_id:
             return [events.SessionResumed(session_id=session_id, model=model, cwd=turn.cwd or None, version=version)]
@@ -211,7 +222,7 @@ def verdict(turn: Turn, exit: Exit, heard: Heard) -> tuple[list[Event], Verdict]
         reply=None
         if status in (Status.FAILED, Status.REFUSED)
         else reply or ("" if status is Status.COMPLETED else None),
-        session_id=heard.session_id or (None if heard.lost else turn.session_id),
+        session_id=heard.session_id or (None if heard.lost or turn.fork else turn.session_id),
         session=_session(turn, heard),
         model=heard.model or turn.model,
         usage=heard.usage,
@@ -260,4 +271,4 @@ def _session(turn: Turn, heard: Heard) -> SessionNote | None:
         return "new"
     if heard.session_id is None:
         return None
-    return "resumed" if turn.session_id is not None else "new"
+    return "resumed" if turn.session_id is not None and not turn.fork else "new"

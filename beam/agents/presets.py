@@ -47,6 +47,3 @@ kiro_cli = _preset(
 trae_cli = _preset(
     "trae-cli", "Trae Agent's CLI", '[trae-cli, run, "{prompt}"]', "its installer is no package of a registry"
 )
-vibe = _preset(
-    "vibe", "Mistral Vibe", '[vibe, -p, "{prompt}", --trust]', "it needs Python 3.12, and its output was not recorded"
-)

@@ -37,7 +37,6 @@ ADAPTERS = {
     "goose": "beam.agents.presets:goose",
     "kiro-cli": "beam.agents.presets:kiro_cli",
     "trae-cli": "beam.agents.presets:trae_cli",
-    "vibe": "beam.agents.presets:vibe",
 }
 
 
@@ -47,7 +46,7 @@ def adapter(name: str) -> Adapter:
         import difflib
 
         near = difflib.get_close_matches(name, ADAPTERS, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(ADAPTERS)}"
+        hint = f"did you mean {near[0]}?" if near else "beam agent list --all shows what there is"
         raise NotFoundError(f"no adapter is called {name!r}", hint, subject=name)
     module, _, attribute = ADAPTERS[name].partition(":")
     found = importlib.import_module(module)

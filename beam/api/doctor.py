@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -11,11 +12,17 @@ from msgspec import Struct
 
 from beam import events, home
 from beam.agents import registry
+from beam.agents.base import Adapter
 from beam.api.look import agent_names, places
 from beam.broker.world import World
 from beam.errors import BeamError, CorruptError
 from beam.store.journal import Lines, Segment, segments
-from beam.turns.order import find_executable
+from beam.turns.order import face_of, find_executable
+
+_DECLARED, _HERE, _MISSING = range(3)
+_FACES = ("dialogue", "exec", "terminal")  # the best first
+_NUMBERS = re.compile(r"\d+(?:\.\d+)+")
+_AT_ONCE = 4
 
 
 class Check(Struct, frozen=True, kw_only=True):
@@ -60,8 +67,9 @@ def _every_bad_line(path: Path) -> list[str]:
     return found
 
 
-def checks(world: World) -> Iterator[Check]:
-    """All checks of a root."""
+def checks(world: World, *, every: bool = False) -> Iterator[Check]:
+    """All checks of a root: what is declared here, then the CLIs that are installed, then those that are not. CLIs that
+    beam was never seen to run are one line, or with `every` one each."""
     root = world.home.root
     if not world.home.exists():
         yield Check(what="root", result="note", detail=f"{root} does not exist yet; the first message makes it")
@@ -72,33 +80,75 @@ def checks(world: World) -> Iterator[Check]:
         bad = damage(place.journal)
         name = f"journal {place.agent}" + (f" (once {place.lane})" if place.lane else "")
         yield Check(what=name, result="bad" if bad else "ok", detail=bad[0] if bad else "whole")
-    for name in dict.fromkeys([*agent_names(world), *registry.ADAPTERS]):
-        yield _agent(world, name)
+    yield from _agents(world, every=every)
 
 
-def _agent(world: World, name: str) -> Check:
+def _agents(world: World, *, every: bool) -> Iterator[Check]:
+    from concurrent.futures import ThreadPoolExecutor
+
+    declared = agent_names(world)
+    others = [name for name in registry.ADAPTERS if name not in declared]
+    unverified = [name for name in others if registry.adapter(name).card.unverified]
+    seen = [name for name in others if name not in unverified]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:  # each is asked for its version, which takes some of them seconds
+        looked = list(pool.map(lambda name: _agent(world, name), [*declared, *seen]))
+    for rank in (_DECLARED, _HERE, _MISSING):
+        yield from (check for found, check in looked if found == rank)
+    if every:
+        yield from (_agent(world, name)[1] for name in unverified)
+    elif unverified:
+        detail = f"beam was never seen to run {', '.join(unverified)}; beam doctor --all says how to use each"
+        yield Check(what="unverified", result="note", detail=detail)
+
+
+def _agent(world: World, name: str) -> tuple[int, Check]:
     what = f"agent {name}"
     declared = name in agent_names(world)
+    rank = _DECLARED if declared else _HERE
     try:
         resolved = world.resolve(name)
         adapter = registry.adapter(resolved.settings.adapter)
         if adapter.card.unverified:
-            return Check(what=what, result="note", detail=f"unverified: {adapter.card.unverified}")
+            return rank, Check(what=what, result="note", detail=f"unverified: {adapter.card.unverified}")
         executable = find_executable(adapter, resolved.settings, world.environ, world.base)
     except BeamError as error:
         missing = error.kind == "not_installed" and not declared
         detail = "; ".join(filter(None, (error.message, error.hint)))
-        return Check(what=what, result="note" if missing or not declared else "bad", detail=detail)
+        result: Literal["note", "bad"] = "note" if missing or not declared else "bad"
+        return _MISSING if missing else rank, Check(what=what, result=result, detail=detail)
     why = world.why_untrusted(resolved)
     if why is not None:
-        return Check(what=what, result="note", detail=f"not trusted: {why}; beam trust")
+        return rank, Check(what=what, result="note", detail=f"not trusted: {why}; beam trust")
     if not executable:
-        return Check(what=what, result="ok", detail=adapter.card.summary)
+        return rank, Check(what=what, result="ok", detail=adapter.card.summary)
     version = _version(executable, adapter.card.version_argv, world)
-    tested = ", ".join(adapter.card.versions)
-    known = not tested or not version or any(word in version for word in adapter.card.versions)
-    newer = "" if known else f"; tested with {tested}"
-    return Check(what=what, result="ok", detail=f"{executable} {version}{newer}".rstrip())
+    other = untested(version, adapter.card.versions)
+    details = (f"{executable} {version}".rstrip(), _face(adapter), other)
+    return rank, Check(what=what, result="note" if other else "ok", detail="; ".join(filter(None, details)))
+
+
+def _face(adapter: Adapter) -> str:
+    """The face that a turn would be run by, and why none that is better."""
+    face = face_of(adapter, None)
+    better = _FACES[: _FACES.index(face)] if face in _FACES else ()
+    return f"{face} face" + (f" (beam has no {' and no '.join(better)} face for it)" if better else "")
+
+
+def untested(version: str, tested: Sequence[str]) -> str:
+    """What to say of a version that beam's tests did not run; "" of one that they did, or where none can be told."""
+    if not tested or not version or any(word in version for word in tested):
+        return ""
+    newest = max(tested, key=_numbers)
+    found = _NUMBERS.search(version)
+    if found is None:
+        return f"its version is not the tested {newest}"
+    than = "newer" if _numbers(found[0]) > _numbers(newest) else "older"
+    return f"{than} than {newest}, which beam was tested with"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    found = _NUMBERS.search(version)
+    return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
 def _version(executable: str, argv: tuple[str, ...], world: World) -> str:
@@ -117,4 +167,5 @@ def _version(executable: str, argv: tuple[str, ...], world: World) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"(does not say its version: {error})"
-    return ended.stdout.strip().splitlines()[0] if ended.stdout.strip() else ""
+    said = ended.stdout.strip() or ended.stderr.strip()
+    return said.splitlines()[0] if said else ""

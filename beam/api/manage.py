@@ -9,10 +9,13 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
 from beam import config_file, files, home, roots, trust
+from beam.agents import registry
 from beam.broker.world import World
 from beam.config import AGENT_JSON, encode_agent_json, parse_agent_json
-from beam.errors import BeamError, NotFoundError, UnfinishedError, UsageError
+from beam.errors import BeamError, NotFoundError, UnfinishedError, UnsupportedError, UntrustedError, UsageError
 from beam.home import Place
 from beam.message import check_name
 from beam.settings import AgentSettings
@@ -40,6 +43,52 @@ def change(world: World, name: str, changes: Mapping[str, str | None]) -> Path:
     for key, value in changes.items():
         plain[key] = getattr(default, key, None) if value is None else parsed(key, value)
     return _write(world, place, AgentSettings(**plain))
+
+
+def fork(world: World, name: str, new: str, *, by: str) -> str:
+    """Declares `new`, with the settings of `name`, whose first turn goes on in a copy of that agent's session.
+
+    The session's id. Raises NotFoundError where the agent has no session, UnsupportedError where it can't copy one,
+    UntrustedError where its own settings may not count yet, UsageError where `new` is there already.
+    """
+    from beam import events
+    from beam.store.journal import Journal, read_state
+    from beam.turns.order import face_of
+
+    place = world.place(check_name(new))
+    settings = msgspec.structs.replace(world.config, variables={}).resolve(name).settings
+    resolved = world.resolve(name)
+    why = world.why_untrusted(resolved)
+    if why is not None:
+        raise UntrustedError(why, f"look at it, then: beam trust {world.base}", subject=str(world.base))
+    card = registry.adapter(settings.adapter).card
+    if not any(can.fork for can in card.faces.values()):
+        raise UnsupportedError(
+            f"{name} can't go on in a copy of its session: {settings.adapter} has no headless way to make one",
+            f"beam agent add {new} {settings.adapter} begins with an empty one",
+            subject=name,
+        )
+    state = read_state(world.place(name).journal)
+    source = state.session or state.fork
+    if source is None or source.adapter != settings.adapter:
+        raise NotFoundError(f"{name} has no session yet", f"beam send {name} … starts one", subject=name)
+    face_of(registry.adapter(settings.adapter), None)
+    before = read_state(place.journal)
+    if new in world.config.names() or before.turn or before.known:
+        raise UsageError(f"there is an agent {new} here already", "give the copy another name", subject=new)
+    home.create(world.home, place)
+    lock = try_lock(place.lock)
+    if lock is None:
+        raise UnfinishedError(f"somebody else makes {new} now", "give the copy another name", subject=new)
+    with lock:
+        journal = Journal.open(place.journal, new, world.clock, world.limits)
+        try:
+            body = events.SessionForked(session_id=source.session_id, of=name, adapter=source.adapter, by=by)
+            journal.append(body, sync=True)
+        finally:
+            journal.close()
+        _write(world, place, settings)
+    return source.session_id
 
 
 def _write(world: World, place: Place, settings: AgentSettings) -> Path:
@@ -102,7 +151,8 @@ def unblock(world: World, name: str) -> str:
 
     place = world.place(check_name(name))
     state = read_state(place.journal)
-    if state.blocked is None or state.open_turn is None:
+    turn = state.open_turn or state.kept
+    if state.blocked is None or turn is None:
         raise UsageError(f"{name} is not blocked", "beam status", subject=name)
     lock = try_lock(place.lock)
     if lock is None:
@@ -110,8 +160,8 @@ def unblock(world: World, name: str) -> str:
     with lock:
         journal = Journal.open(place.journal, name, world.clock, world.limits)
         try:
-            text = f"a person said that no process of turn {state.open_turn.turn} is left"
-            journal.append(events.Notice(code="unblocked", text=text), turn=state.open_turn.turn, sync=True)
+            text = f"a person said that no process of turn {turn.turn} is left"
+            journal.append(events.Notice(code="unblocked", text=text), turn=turn.turn, sync=True)
         finally:
             journal.close()
     return text
@@ -124,7 +174,7 @@ def parsed(key: str, text: str) -> object:
         value = shlex.split(text)
     elif key in ("max_turns", "retries") and text.isdigit():
         value = int(text)
-    elif key == "mailbox":
+    elif key in ("mailbox", "record"):
         value = text.lower() in ("1", "true", "yes", "on")
     elif key == "budget_usd":
         with contextlib.suppress(ValueError):

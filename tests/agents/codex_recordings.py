@@ -21,6 +21,7 @@ NOT_DECODED = {
     "exec-12-nojson.rec": "text mode; beam never asks for it",
     "mcp-server.rec": "not a turn: the command is gone",
     "queue-cli.rec": "not a turn",
+    "rollout-screen.jsonl": "a transcript of its screen; the history face reads it",
     "unarchive.rec": "not a turn",
 }
 _SIGNALS = {-2: "SIGINT", -9: "SIGKILL", -15: "SIGTERM"}

@@ -472,6 +472,17 @@ NAMED = [
         ],
     ),
     (
+        {
+            "type": "system",
+            "subtype": "api_retry",
+            "attempt": 1,
+            "max_retries": 3,
+            "error_status": None,
+            "error": "unknown",
+        },
+        [events.StatusChanged(state="retrying", detail="unknown", attempt=1, of=3, class_=Class.NETWORK)],
+    ),
+    (
         {"type": "system", "subtype": "session_state_changed", "state": "requires_action"},
         [events.StatusChanged(state="requires_action")],
     ),

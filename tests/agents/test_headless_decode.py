@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from beam import events
 from beam.agents import registry
-from beam.agents.base import Exit, Turn, Verdict
+from beam.agents.base import ErrorReader, Exit, Turn, Verdict
 from beam.events import Event
 from beam.outcome import Class, Status, Usage
 
@@ -93,6 +93,30 @@ def test_opencodes_exit_code_0_after_an_error_is_a_failure() -> None:
     error = {"name": "APIError", "data": {"message": "busy", "statusCode": 500}}
     _, verdict = decode("opencode", {"type": "error", "sessionID": "ses_1", "error": error})
     assert (verdict.status, verdict.class_, verdict.reason) == (Status.FAILED, Class.OVERLOADED, "busy")
+
+
+LOGGED = (
+    'timestamp=2026-11-22T01:45:57.159Z level=ERROR run=6e25fb20 message="stream error" providerID=fake '
+    "modelID=scripted session.id=ses_1 small={} agent=build mode=primary "
+    'error.error="AI_APICallError: {}"'
+)
+
+
+@pytest.mark.parametrize("name", ["opencode", "kilo"])
+def test_the_silent_retries_of_opencode_are_read_from_its_log_on_stderr(name: str) -> None:
+    face = registry.adapter(name).exec
+    assert face is not None
+    decoder = face.decoder(Turn(text="", message_id="", agent=name))
+    assert isinstance(decoder, ErrorReader)
+    found = [event for _ in range(2) for event in decoder.error_line(LOGGED.format("false", "error 500").encode())]
+    assert [(event.attempt, event.class_) for event in found if isinstance(event, events.StatusChanged)] == [
+        (1, Class.OVERLOADED),
+        (2, Class.OVERLOADED),
+    ]
+    for line in (LOGGED.format("true", "error 500"), LOGGED.format("false", "error 401"), "stream error", ""):
+        assert decoder.error_line(line.encode()) == (), "a title's request, what is not tried again, anything else"
+    _, verdict = decoder.end(Exit(signal="SIGTERM", stopped_by="retries"))
+    assert (verdict.status, verdict.class_) == (Status.FAILED, Class.OVERLOADED)
 
 
 def test_opencodes_figures_are_the_sum_of_its_steps() -> None:
@@ -284,3 +308,10 @@ def test_an_api_that_fails_when_aider_asks_again_fails_the_turn() -> None:
     lines = (b"", b"Here", b"Tokens: 2 sent, 7 received.", b"", b"litellm.RateLimitError: slow down", b"")
     _, verdict = decode("aider", *BANNER, *lines)
     assert (verdict.status, verdict.class_) == (Status.FAILED, Class.RATE_LIMIT)
+
+
+def test_qwens_limit_of_model_calls_is_a_limit_though_it_says_so_on_stderr_only() -> None:
+    exit = Exit(code=53, stderr_tail="Reached max session turns for this session. Increase the number of turns.\n")
+    _, verdict = decode("qwen", exit=exit, max_turns=1)
+    assert (verdict.status, verdict.class_, verdict.reply) == (Status.LIMIT, None, None)
+    assert verdict.reason == "Reached max session turns for this session"

@@ -130,13 +130,13 @@ def test_a_kilo_session_which_keeps_its_last_profile_gets_its_usual_one_back_wit
 
 
 def test_opencode_wants_a_model_with_its_provider() -> None:
-    assert launch("opencode", model="fake/scripted").argv[4:6] == ("-m", "fake/scripted")
+    assert launch("opencode", model="fake/scripted").argv[7:9] == ("-m", "fake/scripted")
     with pytest.raises(UnsupportedError, match="PROVIDER/MODEL"):
         launch("opencode", model="scripted")
 
 
 def test_opencode_gets_each_file_by_its_path() -> None:
-    assert launch("opencode", attach=("/a b", "/c")).argv[4:8] == ("-f", "/a b", "-f", "/c")
+    assert launch("opencode", attach=("/a b", "/c")).argv[7:11] == ("-f", "/a b", "-f", "/c")
 
 
 def test_qwens_slash_commands_are_kept_off_by_a_space() -> None:
@@ -191,6 +191,12 @@ def test_copilot_resumes_by_a_flag_that_never_begins_a_new_session() -> None:
     assert f"--session-id={UUID}" in launch("copilot", fresh_session_id=UUID).argv
 
 
+def test_copilot_is_given_images_and_told_the_paths_of_other_files_which_it_would_refuse() -> None:
+    found = launch("copilot", attach=("/w/a.PNG", "/w/notes.txt"))
+    assert [word for word in found.argv if word.startswith("--attachment")] == ["--attachment=/w/a.PNG"]
+    assert found.stdin == b"hi there\n\nAttached file: /w/notes.txt"
+
+
 def test_a_single_word_for_cline_gets_a_space_since_it_would_be_a_command() -> None:
     assert launch("cline", "history").argv[-2:] == ("--", " history")
     assert launch("cline", "-x two words").argv[-2:] == ("--", "-x two words")
@@ -200,7 +206,7 @@ def test_cline_keeps_its_sessions_in_its_own_process_so_that_no_hub_daemon_start
     assert launch("cline").env == {"CLINE_SESSION_BACKEND_MODE": "local"}
 
 
-@pytest.mark.parametrize("name", ["pi", "copilot", "aider"])
+@pytest.mark.parametrize("name", ["opencode", "kilo", "pi", "copilot", "aider"])
 def test_retries_are_capped_at_three_unless_the_settings_say_otherwise(name: str) -> None:
     assert launch(name).retries == 3
     assert launch(name, settings=AgentSettings(retries=0)).retries == 0

@@ -45,4 +45,8 @@ def test_beam_lists_a_preset_as_unverified_and_refuses_to_send(beam: Cli) -> Non
     done = beam("send", "amp", "hi", "--json")
     assert (done.code, done.json["class"]) == (10, "unsupported")
     assert "command: [amp" in done.json["reason"]
-    assert any("unverified" in line for line in beam("doctor").out.splitlines() if "agent amp" in line)
+    every = beam("doctor", "--all").out.splitlines()
+    assert any("unverified" in line for line in every if "agent amp" in line)
+    assert any("unverified" in line for line in every if "agent goose" in line)
+    folded = [line for line in beam("doctor").out.splitlines() if "goose" in line]
+    assert len(folded) == 1 and folded[0].startswith("note\tunverified\t") and "kiro-cli" in folded[0]

@@ -163,3 +163,26 @@ def test_values_can_be_written_as_json(beam: Beam) -> None:
     beam.put(beam.message("box", "hi", wait=False))
     for value in (*beam.status(), *beam.queue(), *beam.agents(all=True), beam.agent("box"), *beam.doctor()):
         assert msgspec.json.decode(msgspec.json.encode(value))
+
+
+@pytest.mark.parametrize(
+    ("agent", "via", "access"),
+    [("claude", "terminal", "ask"), ("claude", "exec", None), ("echo", None, None), ("careful", "terminal", None)],
+)
+def test_a_person_is_asked_where_the_face_can_ask_and_nothing_else_is_said(
+    beam: Beam, environ: dict[str, str], agent: str, via: str | None, access: str | None
+) -> None:
+    declared = beam.home.base / "beam.yaml"
+    declared.write_text(declared.read_text() + "  careful: {adapter: claude, access: read}\n")
+    assert beam.default_access(agent, via) == access
+    inside = Beam(beam.home.root, environ={**environ, "BEAM_AGENT": "planner"})
+    assert inside.default_access(agent, via) is None
+
+
+def test_an_agent_can_not_approve(beam: Beam, environ: dict[str, str]) -> None:
+    inside = Beam(beam.home.root, environ={**environ, "BEAM_AGENT": "planner"})
+    with pytest.raises(UsageError, match="planner is an agent"):
+        inside.approve("echo-ask")
+    with pytest.raises(NotFoundError):
+        inside.deny("echo-ask")
+    assert beam.asks() == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.api.doctor import checks, damage
+from beam.api.doctor import checks, damage, untested
 from tests.support.world import Root
 
 
@@ -61,3 +61,44 @@ def test_an_untrusted_agent_is_a_note(root: Root) -> None:
     (root.base / "beam.yaml").write_text("agents:\n  mine: {command: [cat]}\n")
     found = {check.what: check for check in checks(root.reload())}
     assert (found["agent mine"].result, "beam trust" in found["agent mine"].detail) == ("note", True)
+
+
+def test_what_is_declared_comes_first_then_what_is_installed_then_what_is_missing_and_the_rest_is_one_line(
+    root: Root,
+) -> None:
+    tools = root.base / "tools"
+    tools.mkdir()
+    for name, says in (("codex", "codex-cli 0.169.0"), ("pi", "99.1.0")):
+        (tools / name).write_text(f"#!/bin/sh\necho {says} >&{1 if name == 'codex' else 2}\n")
+        (tools / name).chmod(0o755)
+    root.environ["PATH"] = f"{tools}:/usr/bin:/bin"
+    found = [check for check in checks(root.reload()) if check.what.startswith("agent ")]
+    names = [check.what.removeprefix("agent ") for check in found]
+    assert names[:4] == ["asker", "box", "other", "worker"]
+    assert max(names.index("codex"), names.index("pi")) < min(names.index("claude"), names.index("gemini"))
+    by_name = dict(zip(names, found, strict=True))
+    assert by_name["codex"].result == "ok"
+    assert by_name["codex"].detail == f"{tools}/codex codex-cli 0.169.0; exec face (beam has no dialogue face for it)"
+    assert (by_name["pi"].result, by_name["pi"].detail.rpartition("; ")[2]) == (
+        "note",
+        "newer than 0.73.1, which beam was tested with",
+    )
+    assert (by_name["gemini"].result, "npm install" in by_name["gemini"].detail) == ("note", True)
+    (folded,) = [check for check in checks(root.world) if check.what == "unverified"]
+    assert folded.result == "note" and "amp, " in folded.detail
+    assert "amp" not in names and "agent amp" in [check.what for check in checks(root.world, every=True)]
+
+
+@pytest.mark.parametrize(
+    ("version", "tested", "said"),
+    [
+        ("codex-cli 0.169.0", ("0.169.0",), ""),
+        ("0.170.1", ("0.9.0", "0.169.0"), "newer than 0.169.0, which beam was tested with"),
+        ("v0.9.12", ("0.10.0",), "older than 0.10.0, which beam was tested with"),
+        ("nightly", ("0.10.0",), "its version is not the tested 0.10.0"),
+        ("", ("0.10.0",), ""),
+        ("1.0", (), ""),
+    ],
+)
+def test_a_version_that_was_not_tested_is_said(version: str, tested: tuple[str, ...], said: str) -> None:
+    assert untested(version, tested) == said

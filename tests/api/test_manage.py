@@ -6,9 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from beam import events
 from beam.api import manage
-from beam.errors import BeamError, ConfigError, NotFoundError, UnfinishedError, UsageError
+from beam.errors import (
+    BeamError,
+    ConfigError,
+    NotFoundError,
+    UnfinishedError,
+    UnsupportedError,
+    UntrustedError,
+    UsageError,
+)
 from beam.settings import AgentSettings
+from beam.store.journal import read_state
 from tests.support.world import Root
 
 
@@ -95,3 +105,65 @@ def test_a_setting_is_parsed_from_its_text(key: str, text: str, value: object) -
 def test_a_setting_that_is_wrong_is_named(key: str, text: str) -> None:
     with pytest.raises(ConfigError, match=key):
         manage.parsed(key, text)
+
+
+def in_session(root: Root, name: str, adapter: str = "codex") -> None:
+    """The agent has a session `s1`."""
+    owner = events.Owner(pid=1, start_ticks=1)
+    holder = root.hold(name)
+    holder.record(events.TurnStarted(owner=owner, turn_key="k", adapter=adapter, via="exec"), turn=1)
+    holder.record(events.SessionStarted(session_id="s1"), turn=1)
+    holder.release()
+
+
+def declare(root: Root, settings: str) -> None:
+    (root.base / "beam.yaml").write_text(f"agents:\n  coder: {settings}\n")
+    root.reload()
+
+
+def test_a_fork_has_the_settings_and_begins_in_a_copy_of_the_session(root: Root) -> None:
+    declare(root, "{adapter: codex, model: gpt-5, system: be brief}")
+    in_session(root, "coder")
+    assert manage.fork(root.world, "coder", "twin", by="human") == "s1"
+    settings = root.reload().resolve("twin").settings
+    assert (settings.adapter, settings.model, settings.system) == ("codex", "gpt-5", "be brief")
+    state = read_state(root.place("twin").journal)
+    assert state.session is None
+    assert state.fork is not None and (state.fork.session_id, state.fork.of) == ("s1", "coder")
+    again = manage.fork(root.world, "twin", "third", by="human")
+    assert again == "s1", "a fork that has not begun is a copy of the same session"
+
+
+def test_a_variable_of_the_caller_is_no_setting_of_the_fork(root: Root) -> None:
+    root.environ["BEAM_MODEL"] = "only-today"
+    declare(root, "{adapter: codex}")
+    in_session(root, "coder")
+    manage.fork(root.world, "coder", "twin", by="human")
+    root.environ.pop("BEAM_MODEL")
+    assert root.reload().resolve("twin").settings.model is None
+
+
+def test_without_a_session_there_is_nothing_to_copy(root: Root) -> None:
+    declare(root, "{adapter: codex}")
+    with pytest.raises(NotFoundError, match="no session yet"):
+        manage.fork(root.world, "coder", "twin", by="human")
+    assert root.world.home.agents() == []
+
+
+def test_an_agent_that_can_not_copy_a_session_is_refused_before_anything_is_written(root: Root) -> None:
+    declare(root, "{adapter: gemini}")
+    in_session(root, "coder", "gemini")
+    with pytest.raises(UnsupportedError, match="copy of its session"):
+        manage.fork(root.world, "coder", "twin", by="human")
+    assert root.world.home.agents() == ["coder"]
+
+
+def test_a_fork_takes_no_name_that_is_used_and_launders_no_untrusted_setting(root: Root) -> None:
+    declare(root, "{adapter: codex, access: full}")
+    in_session(root, "coder")
+    with pytest.raises(UsageError, match="already"):
+        manage.fork(root.world, "coder", "coder", by="human")
+    root.environ.pop("BEAM_TRUST")
+    with pytest.raises(UntrustedError, match="full access"):
+        manage.fork(root.reload(), "coder", "twin", by="human")
+    assert root.world.home.agents() == ["coder"]

@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -27,12 +28,36 @@ exec "$here/../../aider/bin/python" -m aider "$@"
 """
 
 
+# CLIs that want a newer Python than beam: command -> from which. Each is in an
+# environment of its own, pinned by the file COMMAND.txt beside this one.
+NEWER_PYTHON: dict[str, tuple[int, int]] = {"vibe": (3, 12)}
+
+
+def _root() -> Path:
+    named = os.environ.get("BEAM_AGENTS_CACHE")
+    return Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "beam-agents"
+
+
+def _digest(names: Iterable[str]) -> str:
+    return hashlib.sha256(b"".join((HERE / name).read_bytes() for name in names)).hexdigest()[:16]
+
+
 def cache() -> Path:
     """Where this version of the lock file is, or would be, installed."""
-    named = os.environ.get("BEAM_AGENTS_CACHE")
-    root = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "beam-agents"
-    digest = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in LOCKED)).hexdigest()[:16]
-    return root / digest
+    return _root() / _digest(LOCKED)
+
+
+def newer_bin(name: str) -> Path | None:
+    """The directory that holds that command of NEWER_PYTHON and no other; None if it is not installed."""
+    directory = _root() / f"{name}-{_digest([f'{name}.txt'])}"
+    return directory / "bin" if (directory / "installed").exists() else None
+
+
+def bin_directories() -> list[Path]:
+    """All directories with installed CLIs; none if the main part is not installed."""
+    main_part = bin_directory()
+    newer = [found for name in NEWER_PYTHON if (found := newer_bin(name)) is not None]
+    return [main_part, *newer] if main_part is not None else []
 
 
 def bin_directory() -> Path | None:
@@ -43,6 +68,8 @@ def bin_directory() -> Path | None:
 
 def main() -> int:
     """Installs them if they are not; the exit code."""
+    for name, version in NEWER_PYTHON.items():
+        _install_newer(name, version)
     if bin_directory() is not None:
         return 0
     if shutil.which("npm") is None:
@@ -88,6 +115,36 @@ def _install_aider(target: Path) -> None:
     command = target / "node_modules" / ".bin" / "aider"
     command.write_text(WRAPPER)
     command.chmod(0o755)
+
+
+def _install_newer(name: str, version: tuple[int, int]) -> None:
+    """The command in a virtual environment of a Python that is new enough, where there is one."""
+    if newer_bin(name) is not None:
+        return
+    python = _python(version)
+    if python is None:
+        sys.stderr.write(f"{name} needs Python {version[0]}.{version[1]}, and none is here: left out\n")
+        return
+    target = _root() / f"{name}-{_digest([f'{name}.txt'])}"
+    shutil.rmtree(target, ignore_errors=True)
+    subprocess.run([python, "-m", "venv", target / "venv"], check=True, stdout=sys.stderr)
+    pip = [target / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--requirement", HERE / f"{name}.txt"], check=True, stdout=sys.stderr)
+    (target / "bin").mkdir()
+    (target / "bin" / name).symlink_to(target / "venv" / "bin" / name)
+    (target / "installed").touch()
+
+
+def _python(version: tuple[int, int]) -> str | None:
+    """A Python of at least that version: this one, one on PATH, or one that pyenv has."""
+    names = [f"python{version[0]}.{minor}" for minor in range(version[1], version[1] + 3)]
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    kept = [str(path) for name in names for path in sorted(pyenv.glob(f"{name[6:]}.*/bin/python"))]
+    for python in [sys.executable, *filter(None, map(shutil.which, names)), *kept]:
+        check = f"import sys, ensurepip; sys.exit(sys.version_info < {version})"
+        if subprocess.run([python, "-c", check], check=False, capture_output=True).returncode == 0:
+            return python
+    return None
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The real Codex, through the real `beam`, against the scripted model."""
+"""What is peculiar to the real Codex, through the real `beam`; what every CLI must do alike is in tests/conformance."""
 
 from __future__ import annotations
 
@@ -96,14 +96,6 @@ def test_a_session_that_is_gone_is_said_and_the_turn_begins_once_afresh(codex: C
     assert [event["session_id"] for event in events(codex, "session.lost")] == [first["session_id"]]
 
 
-@pytest.mark.parametrize(
-    "text", ["-x --json", "/review now", "resume", 'it\'s "quoted" $HOME `x`\n\n- second\n', "\u00e9\U0001f389"]
-)
-def test_a_prompt_arrives_at_the_model_verbatim(codex: Cli, model: FakeModel, text: str) -> None:
-    assert codex("send", "codex", stdin=text).code == 0
-    assert model.prompts() == [text]
-
-
 def test_a_megabyte_arrives_whole(codex: Cli, model: FakeModel) -> None:
     text = "word " * 200_000
     assert codex("send", "codex", stdin=text).code == 0
@@ -167,11 +159,6 @@ def test_access_full_changes_files_anywhere(codex: Cli) -> None:
 @pytest.mark.parametrize(
     ("prompt", "code", "status", "class_"),
     [
-        ("!error 400", 1, "failed", "bad_request"),
-        ("!error 401", 1, "failed", "auth"),
-        ("!error 429", 1, "failed", "rate_limit"),
-        ("!error 500", 1, "failed", "overloaded"),
-        ("!drop-mid", 1, "failed", "network"),
         ("!max_tokens", 11, "truncated", None),
         ("!refuse", 6, "refused", None),
     ],
@@ -228,34 +215,6 @@ def test_a_turn_that_runs_out_of_time_is_stopped_with_all_that_it_started(codex:
     assert processes_with(events(codex, "turn.started")[0]["turn_key"]) == []
 
 
-def test_a_schema_gives_structured_output(codex: Cli, model: FakeModel) -> None:
-    schema = {
-        "type": "object",
-        "properties": {"a": {"type": "string"}},
-        "required": ["a"],
-        "additionalProperties": False,
-    }
-    (codex.base / "schema.json").write_text(json.dumps(schema))
-    done = codex("send", "codex", "--schema", str(codex.base / "schema.json"), '!say {"a":"b"}', "--json")
-    assert done.json["structured"] == {"a": "b"}
-    assert '"json_schema"' in sent(model)
-
-
 def test_a_throw_away_session_leaves_nothing(codex: Cli) -> None:
     assert codex("send", "codex", "--once", "hello").code == 0
     assert list((codex.base / "home" / ".codex").rglob("rollout-*")) == []
-
-
-def test_an_image_goes_along(codex: Cli, model: FakeModel) -> None:
-    import base64
-
-    pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
-    (codex.project / "a b.png").write_bytes(base64.b64decode(pixel))
-    done = codex("send", "codex", "--attach", str(codex.project / "a b.png"), "look")
-    assert (done.code, done.out) == (0, "ECHO[look] turns=1\n")
-    assert '"input_image"' in sent(model)
-
-
-def test_another_model_is_named_to_the_api(codex: Cli, model: FakeModel) -> None:
-    assert codex("send", "codex", "--model", "gpt-5.6-sol", "hello").code == 0
-    assert [request.asked.model for request in model.requests if request.asked] == ["gpt-5.6-sol"]

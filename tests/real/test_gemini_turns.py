@@ -1,4 +1,4 @@
-"""The real Gemini CLI, through the real `beam`, against the scripted model."""
+"""What is peculiar to the real Gemini CLI, through the real `beam`. What all must do alike is in tests/conformance."""
 
 from __future__ import annotations
 
@@ -115,26 +115,10 @@ def test_a_session_that_is_gone_is_said_and_the_turn_begins_once_afresh(gemini: 
     assert [event["session_id"] for event in events(gemini, "session.lost")] == [first["session_id"]]
 
 
-@pytest.mark.parametrize(
-    "text", ["-x --yolo", "/help now", 'it\'s "quoted" $HOME `x`\n\n- second\n', "\u00e9\U0001f389"]
-)
-def test_a_prompt_arrives_at_the_model_verbatim(gemini: Cli, model: FakeModel, text: str) -> None:
-    assert gemini("send", "gemini", stdin=text).code == 0
-    assert model.prompts() == [text]
-
-
 def test_a_megabyte_arrives_whole(gemini: Cli, model: FakeModel) -> None:
     text = "word " * 200_000 + "!say ok"
     assert gemini("send", "gemini", stdin=text).code == 0
     assert model.prompts() == [text]
-
-
-def test_a_tool_call_and_its_result_are_events(gemini: Cli) -> None:
-    (gemini.project / "note.txt").write_text("the text of the note")
-    assert gemini("send", "gemini", tool("list_directory", dir_path=".")).code == 0
-    (called,), (returned,) = events(gemini, "tool.called"), events(gemini, "tool.returned")
-    assert (called["name"], called["call_id"]) == ("list_directory", returned["call_id"])
-    assert not returned["is_error"]
 
 
 def test_access_read_changes_nothing_whatever_the_persons_own_rules_say_and_a_denied_tool_is_said(gemini: Cli) -> None:
@@ -186,12 +170,7 @@ def test_a_folder_that_nobody_trusted_is_said_with_the_next_step_and_runs_once_t
 @pytest.mark.parametrize(
     ("prompt", "code", "status", "class_"),
     [
-        ("!error 400", 1, "failed", "bad_request"),
-        ("!error 401", 1, "failed", "auth"),
-        ("!error 429", 1, "failed", "rate_limit"),
-        ("!error 500", 1, "failed", "overloaded"),
         ("!error-mid", 1, "failed", "network"),
-        ("!drop-mid", 1, "failed", "network"),
         ("!refuse", 6, "refused", None),
         ("!max_tokens", 0, "completed", None),
     ],
@@ -254,8 +233,3 @@ def test_an_attached_file_goes_into_the_prompt(gemini: Cli, model: FakeModel) ->
     (gemini.project / "two words.txt").write_text("the text of the note")
     assert gemini("send", "gemini", "--attach", str(gemini.project / "two words.txt"), "look").code == 0
     assert "the text of the note" in sent(model)
-
-
-def test_another_model_is_named_to_the_api(gemini: Cli, model: FakeModel) -> None:
-    assert gemini("send", "gemini", "--model", "gemini-2.5-pro", "hello").code == 0
-    assert [request.asked.model for request in model.requests if request.asked] == ["gemini-2.5-pro"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from beam.agents.aider import exec
+from beam.agents.aider import exec, history, screen
 from beam.agents.base import Card
 
-__all__ = ["card", "exec"]
+__all__ = ["card", "exec", "terminal", "transcripts"]
+
+terminal, transcripts = screen, history
 
 card = Card(
     name="aider",
@@ -13,5 +15,5 @@ card = Card(
     executable="aider",
     install="pipx install aider-chat",
     versions=("0.86.2",),
-    faces={"exec": exec.FACE},
+    faces={"exec": exec.FACE, "terminal": screen.FACE},
 )

@@ -23,11 +23,12 @@ _RESTORED = "Restored previous conversation history."
 _TOKENS = re.compile(r"Tokens: (\S+) sent,(?: .*,)? (\S+) received\.(?: Cost: \$(\d+(?:\.\d+)?) message)?")
 _EDITED = re.compile(r"Applied edit to (.+)")
 _RETRYING = re.compile(r"Retrying in ([\d.]+) seconds")
-_TALK = re.compile(
-    r".*\(Y\)es/\(N\)o.*|Commit [0-9a-f]{7,} .*|Did not apply edit to .*|Skipping edits to .*|https://aider\.chat/\S+"
-)
-_ERROR = re.compile(r"litellm\.\w+|.*\b(APIConnectionError|AuthenticationError|Model \S+ has hit a token limit!)")
+_QUESTION = "(Y)es/(N)o"
+_TALK = re.compile(r"Commit [0-9a-f]{7,} |Did not apply edit to |Skipping edits to |https://aider\.chat/\S")
 _CUT_OFF = "has hit a token limit!"
+_ERROR = re.compile(r"litellm\.\w+|.*\b(APIConnectionError|AuthenticationError|Model \S+ has hit a token limit!)")
+_ERROR_WORDS = ("litellm.", "APIConnectionError", "AuthenticationError", _CUT_OFF)
+_SHORTEST_ERROR = len("litellm.x")
 
 
 class Text:
@@ -45,13 +46,16 @@ class Text:
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Bodies of what this line says."""
-        text = line.decode("utf-8", "replace")
+        try:
+            text = line.decode()
+        except UnicodeDecodeError:
+            text = line.decode("utf-8", "replace")
         return self._speaks(text) if self._part == "answer" else self._announces(text)
 
     def _announces(self, text: str) -> list[Event]:
-        if found := _VERSION.match(text):
+        if text.startswith("Aider v") and (found := _VERSION.match(text)):
             self._version = found[1]
-        elif found := _MODEL.match(text):
+        elif "odel: " in text and (found := _MODEL.match(text)):
             self._heard.model = found[1]
         elif text.startswith(_LAST_ANNOUNCEMENT):
             self._part = "last announcements"
@@ -80,13 +84,13 @@ class Text:
         ]
 
     def _speaks(self, text: str) -> list[Event]:
-        if found := _TOKENS.match(text):
+        if text.startswith("Tokens: ") and (found := _TOKENS.match(text)):
             return self._answered(found)
-        if _RETRYING.match(text):
+        if text.startswith("Retrying in ") and _RETRYING.match(text):
             self._retries += 1
             why, self._trouble = " ".join(self._trouble), []
             return self._heard.retrying(why or text, attempt=self._retries)
-        if self._trouble or (_ERROR.match(text) and (self._heard.ended or not any(self._answer))):
+        if self._trouble or (_is_error(text) and (self._heard.ended or not any(self._answer))):
             self._heard.ended = ""
             self._trouble.append(text)
             return []
@@ -96,7 +100,7 @@ class Text:
         return self._works(text) if self._heard.ended else self._says(text)
 
     def _says(self, text: str) -> list[Event]:
-        if not any(self._answer) and (not text or _TALK.match(text)):
+        if not any(self._answer) and (not text or _is_talk(text)):
             return [events.Notice(text=text, code="aider")] if text else []
         piece = f"\n{text}" if self._answer else text
         self._answer.append(text)
@@ -104,9 +108,9 @@ class Text:
 
     def _works(self, text: str) -> list[Event]:
         """What aider does with an answer. It may ask its model again then, and this is the next answer's beginning."""
-        if found := _EDITED.match(text):
+        if text.startswith("Applied edit to ") and (found := _EDITED.match(text)):
             return [events.FileChanged(path=found[1])]
-        if _TALK.match(text):
+        if _is_talk(text):
             return [events.Notice(text=text, code="aider")]
         self._answer.append(text)
         return []
@@ -128,6 +132,16 @@ class Text:
             if text:
                 heard.failure = Failure(class_of(None, text), text[:500])
         return verdict(self._turn, exit, heard)
+
+
+def _is_talk(text: str) -> bool:
+    return _QUESTION in text or _TALK.match(text) is not None
+
+
+def _is_error(text: str) -> bool:
+    if len(text) < _SHORTEST_ERROR:
+        return False
+    return any(word in text for word in _ERROR_WORDS) and _ERROR.match(text) is not None
 
 
 def _exact(figure: str) -> int | None:

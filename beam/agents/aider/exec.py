@@ -18,11 +18,9 @@ RETRIES = 3  # its own end after a minute
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 # `--yes-always` answers every question with yes, but for running the shell commands that a model suggests. What such a
 # yes would do beside the edits (a .gitignore, an installed browser) is switched off.
-_ALWAYS = (
-    "--yes-always",
+QUIET = (
     "--no-pretty",
     "--stream",
-    "--no-fancy-input",
     "--no-check-update",
     "--no-show-release-notes",
     "--no-show-model-warnings",
@@ -31,6 +29,7 @@ _ALWAYS = (
     "--no-suggest-shell-commands",
     "--disable-playwright",
 )
+_ALWAYS = ("--yes-always", "--no-fancy-input", *QUIET)
 ACCESS: dict[Access, tuple[str, ...]] = {
     # A folder's .aider.conf.yml could name commands to run, before or after the turn.
     "read": (
@@ -46,13 +45,13 @@ ACCESS: dict[Access, tuple[str, ...]] = {
     ),
     "full": (),
 }
-FACE = Capabilities(resume=True, model=True, deltas=True, cost=True, access=tuple(ACCESS))
+FACE = Capabilities(resume=True, model=True, deltas=True, interrupt=True, tokens=True, cost=True, access=tuple(ACCESS))
 
 
 def launch(turn: Turn, host: Host) -> Launch:
     """How to run this turn. Raises UnsupportedError for what aider can't do headless."""
     check(turn, "aider", FACE)
-    argv = [host.executable or "aider", *_ALWAYS, *ACCESS[turn.access], *_history(turn)]
+    argv = [host.executable or "aider", *_ALWAYS, *ACCESS[turn.access], *history_flags(turn)]
     argv += (f"--input-history-file={turn.scratch}/input", f"--message-file={turn.scratch}/prompt")
     if turn.model is not None:
         argv += ("--model", argument("aider", "model", turn.model))
@@ -62,7 +61,8 @@ def launch(turn: Turn, host: Host) -> Launch:
     return Launch(argv=tuple(argv), files={"prompt": scrubbed(text).encode()}, retries=retries)
 
 
-def _history(turn: Turn) -> tuple[str, ...]:
+def history_flags(turn: Turn) -> tuple[str, ...]:
+    """The flags that name the session's file."""
     session_id = turn.fresh_session_id if turn.session_id is None else turn.session_id
     if turn.session_id is None and (turn.once or not session_id):
         return (f"--chat-history-file={turn.scratch}/history.md",)

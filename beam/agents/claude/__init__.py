@@ -18,6 +18,7 @@ card = Card(
     faces={
         "exec": Capabilities(
             resume=True,
+            fork=True,
             model=True,
             schema=True,
             max_turns=True,
@@ -25,6 +26,7 @@ card = Card(
             deltas=True,
             tools=True,
             interrupt=True,
+            tokens=True,
             cost=True,
             attach="path",
             access=("read", "edit", "full"),

@@ -93,7 +93,7 @@ class Frames:
         self._heard.session_id = session_id or before
         if self._heard.opened and session_id == before:
             return []
-        resumed = not self._heard.opened and self._turn.session_id is not None
+        resumed = not self._heard.opened and self._turn.session_id is not None and not self._turn.fork
         self._heard.opened = True
         opened = events.SessionResumed if resumed else events.SessionStarted
         return [

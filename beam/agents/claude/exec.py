@@ -73,7 +73,11 @@ def _session(turn: Turn) -> tuple[str, ...]:
     if turn.session_id is None:
         fresh = ("--session-id", _uuid(turn.fresh_session_id)) if turn.fresh_session_id else ()
         return (*fresh, "--no-session-persistence") if turn.once else fresh
-    return ("--resume", _uuid(turn.session_id))
+    resumed = ("--resume", _uuid(turn.session_id))
+    if not turn.fork:
+        return resumed
+    fresh = ("--session-id", _uuid(turn.fresh_session_id)) if turn.fresh_session_id else ()
+    return (*resumed, "--fork-session", *fresh)
 
 
 def _uuid(session_id: str) -> str:

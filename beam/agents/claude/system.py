@@ -10,11 +10,13 @@ from collections.abc import Callable
 from beam.agents.claude.verdict import failure_class
 from beam.agents.fields import Object, integer, number, obj, string
 from beam.events import Event, Notice, StatusChanged, Text
+from beam.outcome import Class
 
 
 def _retry(value: Object) -> list[Event]:
     delay_ms, http_status = number(value, "retry_delay_ms"), integer(value, "error_status")
     word = string(value, "error")
+    class_ = failure_class(http_status, word, "")
     return [
         StatusChanged(
             state="retrying",
@@ -22,7 +24,7 @@ def _retry(value: Object) -> list[Event]:
             attempt=integer(value, "attempt"),
             of=integer(value, "max_retries"),
             delay_s=None if delay_ms is None else round(delay_ms / 1000, 3),
-            class_=failure_class(http_status, word, ""),
+            class_=Class.NETWORK if http_status is None and class_ is Class.UNKNOWN else class_,  # no answer came
             http_status=http_status,
         )
     ]

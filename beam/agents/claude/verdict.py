@@ -114,7 +114,7 @@ def of_result(turn: Turn, result: Object, heard: Heard) -> Verdict:
         reason=reason,
         reply=reply,
         session_id=None if lost else string(result, "session_id") or heard.session_id,
-        session="lost" if lost else "resumed" if turn.session_id else "new",
+        session="lost" if lost else "resumed" if turn.session_id and not turn.fork else "new",
         model=heard.model or next(iter(obj(result, "modelUsage")), None),
         usage=usage_of(result),
         cost_usd=cost_of(result),
@@ -215,7 +215,7 @@ def of_exit(turn: Turn, exit: Exit, heard: Heard) -> Verdict:
 def _without_result(turn: Turn, exit: Exit, heard: Heard) -> Verdict:
     note: SessionNote | None = None
     if heard.opened:
-        note = "resumed" if turn.session_id else "new"
+        note = "resumed" if turn.session_id and not turn.fork else "new"
     stopped = stopped_verdict(exit)
     if stopped is not None:
         return msgspec.structs.replace(stopped, session=note, reply=heard.text())

@@ -11,7 +11,9 @@ from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
 from beam.agents.cline.decode import Lines
 from beam.agents.oneshot import argument, check, prompt_argument
 
-FACE = Capabilities(model=True, tools=True, deltas=True, cost=True, access=("full",), prompt_in_argv=True)
+FACE = Capabilities(
+    model=True, tools=True, deltas=True, interrupt=True, tokens=True, cost=True, access=("full",), prompt_in_argv=True
+)
 
 
 def launch(turn: Turn, host: Host) -> Launch:

@@ -11,7 +11,7 @@ from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
 from beam.agents.cn.decode import Text
 from beam.agents.oneshot import check, prompt_argument
 
-FACE = Capabilities(access=("full",), prompt_in_argv=True)
+FACE = Capabilities(interrupt=True, access=("full",), prompt_in_argv=True)
 
 
 def launch(turn: Turn, host: Host) -> Launch:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from beam.agents.base import Capabilities, Card
-from beam.agents.codex import exec, screen
+from beam.agents.codex import exec, history, screen
 
-__all__ = ["card", "exec", "terminal"]
+__all__ = ["card", "exec", "terminal", "transcripts"]
 
-terminal = screen
+terminal, transcripts = screen, history
 
 card = Card(
     name="codex",
@@ -23,9 +23,18 @@ card = Card(
             schema=True,
             tools=True,
             interrupt=True,
+            tokens=True,
             attach="path",
             access=("read", "edit", "full"),
         ),
-        "terminal": Capabilities(model=True, interrupt=True, access=("read", "ask", "edit", "full")),
+        "terminal": Capabilities(
+            resume=True,
+            model=True,
+            tools=True,
+            interrupt=True,
+            tokens=True,
+            ask=True,
+            access=("read", "ask", "edit", "full"),
+        ),
     },
 )

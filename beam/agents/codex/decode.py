@@ -17,13 +17,15 @@ from beam.agents import oneshot
 from beam.agents.base import Exit, Turn, Verdict, document, raw_json
 from beam.agents.codex import items
 from beam.agents.failures import class_of
-from beam.agents.fields import Object, integer, obj, string
+from beam.agents.fields import Object, integers, obj, string
 from beam.events import Event
 from beam.outcome import Class, Denial, Status, Usage
 
 NOTHING_YET = Usage(input_tokens=0, output_tokens=0, cached_tokens=0, reasoning_tokens=0)
+_FIGURES = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens")
 _RETRY = re.compile(r"Reconnecting\.\.\. (?:(\d+)/(\d+)|waiting for network) ?\((.*)\)\Z", re.DOTALL)
-_INCOMPLETE = re.compile(r"Incomplete response returned, reason: (\w+)")
+_INCOMPLETE_WORDS = "Incomplete response returned, reason: "
+_INCOMPLETE = re.compile(_INCOMPLETE_WORDS + r"(\w+)")
 _ENDS = {"max_output_tokens": "length", "content_filter": "refused"}
 _LOST = "no rollout found for thread id {}"
 # What the sandbox forbids is said to the model, and to nobody else but the log on stderr.
@@ -47,42 +49,42 @@ class Items:
 
     def _decode(self, value: Object) -> list[Event]:
         kind = string(value, "type")
+        if kind == "item.completed":
+            return self._items.completed(obj(value, "item"))
         decode = _KINDS.get(kind)
         return [events.Unknown(what=kind or "no type")] if decode is None else decode(self, value)
 
     def _opened(self, value: Object) -> list[Event]:
-        thread_id = string(value, "thread_id")
-        if self._turn.fork and thread_id != self._turn.session_id:
-            self._heard.session_id = thread_id
-            return [events.SessionStarted(session_id=thread_id, model=self._turn.model, cwd=self._turn.cwd or None)]
-        return self._heard.opened(self._turn, thread_id, model=self._turn.model)
+        return self._heard.opened(self._turn, string(value, "thread_id"), model=self._turn.model)
 
     def _completed(self, value: Object) -> list[Event]:
-        self._heard.ended = "stop"
+        heard = self._heard
+        heard.ended = "stop"
         total = total_of(obj(value, "usage"))
-        is_new = self._turn.session_id is None or bool(self._heard.lost)
-        self._heard.usage = since(NOTHING_YET if is_new else self._turn.carried, total)
-        return [events.UsageSeen(usage=self._heard.usage, total=total)]
+        is_new = self._turn.session_id is None or heard.lost
+        used = heard.usage = since(NOTHING_YET if is_new else self._turn.carried, total)
+        return [events.UsageSeen(usage=used, total=total)]
 
     def _trouble(self, text: str) -> list[Event]:
         """A retry, or the text of the failure that `turn.failed` says once more."""
         retry = _RETRY.match(text)
         if retry is None:
             return self._fatal(text)
-        if incomplete := _INCOMPLETE.search(retry[3]):
+        why = retry[3]
+        if _INCOMPLETE_WORDS in why and (incomplete := _INCOMPLETE.search(why)):
             self._heard.ended = _ENDS.get(incomplete[1], "")  # it tries again, and gets the same answer
-        attempt, of = (int(found) if found else None for found in retry.group(1, 2))
-        return self._heard.retrying(retry[3], attempt=attempt, of=of, class_=_class_of(retry[3]))
+        attempt, of = (int(retry[1]), int(retry[2])) if retry[1] else (None, None)
+        return self._heard.retrying(why, attempt=attempt, of=of, class_=failure_class(why))
 
     def _fatal(self, text: str) -> list[Event]:
         if text == self._error:
             return []
         self._error = text
-        incomplete = _INCOMPLETE.search(text)
+        incomplete = _INCOMPLETE.search(text) if _INCOMPLETE_WORDS in text else None
         if incomplete and incomplete[1] in _ENDS:
             self._heard.ended = _ENDS[incomplete[1]]
             return [events.Notice(text=text, code="incomplete")]
-        return self._heard.failed(_plain(text), class_=_class_of(text))
+        return self._heard.failed(plain(text), class_=failure_class(text))
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """The calls that never returned, and the verdict: completed only with `turn.completed`, whatever the rc."""
@@ -93,13 +95,11 @@ class Items:
         said = [line for line in exit.stderr_tail.splitlines() if line.strip() and not _NOISE.match(line)]
         complaint: list[Event] = []
         if exit.code and said and heard.session_id is None and not heard.lost and exit.stopped_by is None:
-            class_ = _class_of(said[0])
+            class_ = failure_class(said[0])
             complaint = heard.failed(said[0][:500], class_=Class.BAD_REQUEST if class_ is Class.UNKNOWN else class_)
         quiet = msgspec.structs.replace(exit, stderr_tail="\n".join(said))
         bodies, verdict = oneshot.verdict(turn, quiet, heard)
         bodies = complaint + bodies
-        if turn.fork and verdict.session == "resumed":
-            verdict = msgspec.structs.replace(verdict, session="new")
         if turn.schema is None or verdict.status not in (Status.COMPLETED, Status.DENIED):
             return bodies, verdict
         structured = _structured(verdict.reply or "")
@@ -117,18 +117,18 @@ _KINDS: dict[str, Callable[[Items, Object], list[Event]]] = {
     "error": lambda self, value: self._trouble(string(value, "message")),
     "item.started": lambda self, value: self._items.started(obj(value, "item")),
     "item.updated": lambda self, value: self._items.updated(obj(value, "item")),
-    "item.completed": lambda self, value: self._items.completed(obj(value, "item")),
 }
 
 
 def total_of(usage: Object) -> Usage:
     """What the whole thread used so far. `input_tokens` are those from no cache."""
-    given, cached = integer(usage, "input_tokens"), integer(usage, "cached_input_tokens")
+    given, cached, output, reasoning = integers(usage, *_FIGURES)
+    fresh = None if given is None else given - cached if cached else given
     return Usage(
-        input_tokens=None if given is None else max(0, given - (cached or 0)),
-        output_tokens=integer(usage, "output_tokens"),
+        input_tokens=0 if fresh is not None and fresh < 0 else fresh,
+        output_tokens=output,
         cached_tokens=cached,
-        reasoning_tokens=integer(usage, "reasoning_output_tokens"),
+        reasoning_tokens=reasoning,
     )
 
 
@@ -136,6 +136,8 @@ def since(before: Usage | None, total: Usage) -> Usage:
     """What was used since `before`; null figures where that is not known, or where codex began to count anew."""
     if before is None:
         return Usage()
+    if before is NOTHING_YET:
+        return total
     found = Usage(
         input_tokens=_less(total.input_tokens, before.input_tokens),
         output_tokens=_less(total.output_tokens, before.output_tokens),
@@ -150,10 +152,10 @@ def _less(total: int | None, before: int | None) -> int | None:
     return None if total is None or before is None else total - before
 
 
-def _class_of(text: str) -> Class:
-    own = next((class_ for words, class_ in _OWN_WORDS if words in text), None)
-    if own is not None:
-        return own
+def failure_class(text: str) -> Class:
+    for words, class_ in _OWN_WORDS:
+        if words in text:
+            return class_
     found = class_of(None, text)
     if found is Class.UNKNOWN and text.startswith("{"):
         return Class.BAD_REQUEST  # the body of a 400, as it came
@@ -162,8 +164,10 @@ def _class_of(text: str) -> Class:
     return found
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """The message in the body of an API error, where the text is one."""
+    if not text.lstrip().startswith("{"):
+        return text
     try:
         value = document(text.encode("utf-8", "replace"))
     except ValueError:

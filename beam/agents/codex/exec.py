@@ -45,7 +45,7 @@ def launch(turn: Turn, host: Host) -> Launch:
         argv.append("--ephemeral")
     argv += (f"--image={path}" for path in turn.attach if _is_image(path))
     if turn.session_id is not None:
-        argv += ("fork" if turn.fork else "resume", _uuid(turn.session_id))
+        argv += ("fork" if turn.fork else "resume", uuid_of(turn.session_id))
     env = {"TMPDIR": turn.scratch} if turn.access == "edit" and turn.scratch else {}
     return Launch(argv=(*argv, "-"), stdin=_prompt(turn), env=env, files=files, retries=turn.settings.retries)
 
@@ -55,7 +55,7 @@ def decoder(turn: Turn) -> Decoder:
     return Items(turn)
 
 
-def _uuid(session_id: str) -> str:
+def uuid_of(session_id: str) -> str:
     """The id, if it can be a thread's: codex takes any other text for a name and starts a new thread in silence."""
     if not _UUID.match(session_id):
         raise UnsupportedError(

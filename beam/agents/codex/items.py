@@ -47,7 +47,7 @@ class Items:
 
     def completed(self, item: Object) -> list[Event]:
         """An item that is over; many are told of only then."""
-        match string(item, "type"):
+        match item.get("type"):
             case "agent_message":
                 return self._heard.text(string(item, "text"))
             case "reasoning":
@@ -58,8 +58,7 @@ class Items:
                 return [events.Notice(text=string(item, "message"), code="warning")]
             case kind if kind in _CALLS:
                 return self._returned(item)
-            case kind:
-                return [events.Unknown(what=f"item/{kind}")]
+        return [events.Unknown(what=f"item/{string(item, 'type')}")]
 
     def _returned(self, item: Object) -> list[Event]:
         call_id, (name, given) = self._id(item), _call(item)

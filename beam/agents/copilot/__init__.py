@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from beam.agents.base import Card
-from beam.agents.copilot import exec
+from beam.agents.copilot import exec, screen
 
-__all__ = ["card", "exec"]
+__all__ = ["card", "exec", "terminal"]
+
+terminal = screen
 
 card = Card(
     name="copilot",
@@ -13,5 +15,5 @@ card = Card(
     executable="copilot",
     install="npm install -g @github/copilot",
     versions=("1.0.102",),
-    faces={"exec": exec.FACE},
+    faces={"exec": exec.FACE, "terminal": screen.FACE},
 )

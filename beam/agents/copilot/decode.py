@@ -14,7 +14,7 @@ from beam.agents.failures import class_of
 from beam.agents.fields import Object, integer, obj, objects, string
 from beam.agents.oneshot import Failure, Heard, read, verdict
 from beam.events import Event
-from beam.outcome import Denial
+from beam.outcome import Class, Denial
 
 _NO_SESSION = "No session, task, or name matched '{}'."
 _SILENT = {
@@ -113,7 +113,10 @@ class Lines:
         except ValueError:
             told = None
         text = string(told, "message") or text if isinstance(told, dict) else text
-        self._trouble = Failure(class_of(status, text), text or f"HTTP {status}", status)
+        class_ = class_of(status, text)
+        if class_ is Class.UNKNOWN and string(data, "failureKind") == "transport":
+            class_ = Class.NETWORK
+        self._trouble = Failure(class_, text or f"HTTP {status}", status)
         return [events.Notice(text=self._trouble.reason, code="api_error")]
 
     def _retry(self, reason: str) -> list[Event]:

@@ -14,6 +14,7 @@ from beam.agents.oneshot import argument, check, scrubbed
 from beam.errors import UnsupportedError
 from beam.message import Access
 
+_IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 RETRIES = 3  # its own end after 17 s and more
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 ACCESS: dict[Access, tuple[str, ...]] = {
@@ -21,22 +22,36 @@ ACCESS: dict[Access, tuple[str, ...]] = {
     "edit": ("--allow-tool=write", "--deny-tool=shell", "--disallow-temp-dir"),
     "full": ("--allow-all",),
 }
-FACE = Capabilities(resume=True, model=True, deltas=True, tools=True, attach="path", access=tuple(ACCESS))
+FACE = Capabilities(
+    resume=True, model=True, deltas=True, tools=True, interrupt=True, attach="path", access=tuple(ACCESS)
+)
 
 
 def launch(turn: Turn, host: Host) -> Launch:
     """How to run this turn. Raises UnsupportedError for what the CLI can't do headless."""
     check(turn, "copilot", FACE)
     argv = [host.executable or "copilot", "--output-format", "json", "--no-ask-user", "--no-auto-update", "--no-color"]
-    argv += (*_session(turn), *ACCESS[turn.access])
+    argv += (*session_flags(turn), *ACCESS[turn.access])
     if turn.model is not None:
         argv += ("--model", argument("copilot", "model", turn.model))
-    argv += (f"--attachment={argument('copilot', 'file', path)}" for path in turn.attach)
+    argv += (f"--attachment={argument('copilot', 'file', path)}" for path in turn.attach if _goes_along(path))
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries
-    return Launch(argv=tuple(argv), stdin=scrubbed(turn.text).encode(), retries=retries)
+    return Launch(argv=tuple(argv), stdin=_prompt(turn), retries=retries)
 
 
-def _session(turn: Turn) -> tuple[str, ...]:
+def _goes_along(path: str) -> bool:
+    """Whether the CLI takes the file as an attachment: of what is no image it ends with an error."""
+    return path.lower().endswith(_IMAGES)
+
+
+def _prompt(turn: Turn) -> bytes:
+    """What the CLI reads: the text; then the path of each file that can't go along, which the model can read."""
+    paths = [path for path in turn.attach if not _goes_along(path)]
+    text = "\n\n".join([turn.text, "\n".join(f"Attached file: {path}" for path in paths)] if paths else [turn.text])
+    return scrubbed(text).encode()
+
+
+def session_flags(turn: Turn) -> tuple[str, ...]:
     """`--session-id` of an unknown id would begin a new session in silence, so a known one is resumed by `--resume`."""
     if turn.session_id is None:
         return (f"--session-id={turn.fresh_session_id}",) if turn.fresh_session_id else ()

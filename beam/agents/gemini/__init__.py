@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from beam.agents.base import Capabilities, Card
-from beam.agents.gemini import exec
+from beam.agents.gemini import exec, history, screen
 
-__all__ = ["card", "exec"]
+__all__ = ["card", "exec", "terminal", "transcripts"]
+
+terminal, transcripts = screen, history
 
 card = Card(
     name="gemini",
@@ -20,8 +22,18 @@ card = Card(
             deltas=True,
             tools=True,
             interrupt=True,
+            tokens=True,
             attach="path",
             access=("read", "edit", "full"),
-        )
+        ),
+        "terminal": Capabilities(
+            resume=True,
+            model=True,
+            tools=True,
+            interrupt=True,
+            tokens=True,
+            ask=True,
+            access=("read", "ask", "edit", "full"),
+        ),
     },
 )

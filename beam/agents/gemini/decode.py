@@ -60,18 +60,14 @@ class Frames:
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Bodies of what this line says; the text that it ends comes first, and has no line of its own."""
-        if not line or line.isspace():
-            return ()
         value = json_object(line)
         if value is None:
-            return (events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace")),)
+            return () if not line.strip() else (events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace")),)
         kind = string(value, "type")
         decode = self._kinds.get(kind)
         before = [] if kind == "message" and value.get("delta") is True else self._spoken()
         bodies: list[Event] = [events.Unknown(what=kind or "no type")] if decode is None else decode(value)
-        if not bodies or isinstance(bodies[0], events.TextDelta):
-            return before + bodies
-        return [*before, msgspec.structs.replace(bodies[0], raw=line.decode("utf-8", "replace")), *bodies[1:]]
+        return before + oneshot.with_line(bodies, line)
 
     def error_line(self, line: bytes) -> Sequence[Event]:
         """A retry, if the line of stderr is about one: the output says nothing of them."""

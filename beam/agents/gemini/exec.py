@@ -31,7 +31,7 @@ _LOOKING = (
 )
 # The person's own settings and policies may allow more; rules of this tier win over them. A tool that no rule allows is
 # not offered to the model.
-_LOOK_ONLY = f"""\
+LOOK_ONLY = f"""\
 [[rule]]
 toolName = "*"
 decision = "deny"
@@ -50,8 +50,8 @@ ACCESS: dict[Access, tuple[str, ...]] = {
     "full": ("--approval-mode", "yolo"),
 }
 # One process in place of two: the outer one passes no signal on, and leaves the inner one behind when it is killed.
-_ALONE = {"GEMINI_CLI_NO_RELAUNCH": "true"}
-_TRUSTED = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
+ALONE = {"GEMINI_CLI_NO_RELAUNCH": "true"}
+TRUSTED = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
 
 
 def launch(turn: Turn, host: Host) -> Launch:
@@ -60,14 +60,14 @@ def launch(turn: Turn, host: Host) -> Launch:
         raise UnsupportedError(
             "gemini can't be given a system prompt beside its own", "put it into GEMINI.md", subject="system"
         )
-    argv = [host.executable or "gemini", "--output-format", "stream-json", *_session(turn), *_access(turn)]
+    argv = [host.executable or "gemini", "--output-format", "stream-json", *session_flags(turn), *_access(turn)]
     files = {}
     if turn.access == "read":
-        files[POLICY] = _LOOK_ONLY.encode()
+        files[POLICY] = LOOK_ONLY.encode()
         argv += ("--admin-policy", f"{turn.scratch}/{POLICY}")
     if turn.model is not None:
         argv += ("--model", argument("gemini", "model", turn.model))
-    env = _ALONE | (_TRUSTED if turn.access == "full" or turn.folder_trusted else {})
+    env = ALONE | (TRUSTED if turn.access == "full" or turn.folder_trusted else {})
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries
     return Launch(argv=tuple(argv), stdin=_prompt(turn), env=env, files=files, retries=retries)
 
@@ -77,7 +77,8 @@ def decoder(turn: Turn) -> Decoder:
     return Frames(turn)
 
 
-def _session(turn: Turn) -> tuple[str, ...]:
+def session_flags(turn: Turn) -> tuple[str, ...]:
+    """The flags that name the session."""
     if turn.session_id is not None:
         return ("--resume", _checked(turn.session_id))
     return ("--session-id", _checked(own_id(turn.fresh_session_id))) if turn.fresh_session_id else ()

@@ -13,7 +13,7 @@ from beam.agents.oneshot import argument, check, prompt_argument
 from beam.errors import UnsupportedError
 
 _SESSION = re.compile(r"session_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
-FACE = Capabilities(resume=True, model=True, tools=True, access=("full",), prompt_in_argv=True)
+FACE = Capabilities(resume=True, model=True, tools=True, interrupt=True, access=("full",), prompt_in_argv=True)
 
 
 def launch(turn: Turn, host: Host) -> Launch:

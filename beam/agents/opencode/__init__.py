@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from beam.agents.base import Card, Exec
+from beam.agents.opencode import screen
 from beam.agents.opencode.run import FACE, Run
 
-__all__ = ["card", "exec"]
+__all__ = ["card", "exec", "terminal"]
+
+terminal = screen
 
 card = Card(
     name="opencode",
@@ -13,6 +16,6 @@ card = Card(
     executable="opencode",
     install="npm install -g opencode-ai",
     versions=("1.18.33",),
-    faces={"exec": FACE},
+    faces={"exec": FACE, "terminal": screen.FACE},
 )
 exec: Exec | None = Run("opencode", "OPENCODE")

@@ -11,12 +11,16 @@ from collections.abc import Sequence
 
 from beam import events
 from beam.agents.base import Exit, Turn, Verdict, raw_json
+from beam.agents.failures import class_of
 from beam.agents.fields import Object, integer, number, obj, string
 from beam.agents.oneshot import Heard, read, verdict
 from beam.events import Event
 from beam.outcome import Class, Denial, Usage
 
-_NO_SESSION = re.compile(r"(?:\x1b\[[\d;]*m)*Error: (?:\x1b\[[\d;]*m)*Session not found\s*\Z")
+_NO_SESSION = re.compile(r"^(?:\x1b\[[\d;]*m)*Error: (?:\x1b\[[\d;]*m)*Session not found\s*$", re.MULTILINE)
+# Its log of errors on stderr has each request that failed; `small` ones are for a title.
+_LOGGED = re.compile(r'.* level=ERROR .*message="stream error" .*small=false .*error\.error="(?:\w+: )?([^"]*)')
+_TRIED_AGAIN = (Class.OVERLOADED, Class.RATE_LIMIT, Class.NETWORK, Class.STALLED)
 _DENIED = ("The user rejected permission", "The user has specified a rule which prevents")
 _ENDS = {"stop": "stop", "length": "length", "content-filter": "refused"}
 _BY_NAME = {"ContextOverflowError": Class.CONTEXT_OVERFLOW, "ProviderAuthError": Class.AUTH}
@@ -29,10 +33,19 @@ class Lines:
     def __init__(self, turn: Turn, program: str) -> None:
         self._turn = turn
         self._heard = Heard(name=program, model=turn.model)
+        self._attempt = 0
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Bodies of what this line says."""
         return read(line, self._decode)
+
+    def error_line(self, line: bytes) -> Sequence[Event]:
+        """A retry, if the line of stderr is about one: the output says nothing of them."""
+        found = _LOGGED.match(line[:4096].decode("utf-8", "replace")) if b"stream error" in line else None
+        if found is None or class_of(None, found[1]) not in _TRIED_AGAIN:
+            return ()
+        self._attempt += 1
+        return self._heard.retrying(found[1], attempt=self._attempt)
 
     def _decode(self, value: Object) -> list[Event]:
         heard, kind, part = self._heard, string(value, "type"), obj(value, "part")
@@ -49,6 +62,7 @@ class Lines:
             case "tool_use":
                 return opened + self._tool(part)
             case "step_finish":
+                self._attempt = 0
                 heard.ended = _ENDS.get(string(part, "reason"), "")
                 return opened + heard.counted(_usage(obj(part, "tokens")), number(part, "cost"))
             case "error":

@@ -7,11 +7,17 @@ import json
 
 def fake_model_env(url: str, prefix: str = "OPENCODE") -> dict[str, str]:
     """The environment that points the CLI at the model at `url`, with no account and no other traffic."""
+    model = {
+        "name": "Scripted",
+        "attachment": True,
+        "modalities": {"input": ["text", "image"], "output": ["text"]},
+        "limit": {"context": 100_000, "output": 8_000},
+    }
     provider = {
         "npm": "@ai-sdk/openai-compatible",
         "name": "Scripted",
         "options": {"baseURL": f"{url}/v1", "apiKey": "dummy"},
-        "models": {"scripted": {"name": "Scripted", "limit": {"context": 100_000, "output": 8_000}}},
+        "models": {"scripted": model, "other": {**model, "name": "Scripted too"}},
     }
     config = {
         "autoupdate": False,

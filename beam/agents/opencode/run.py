@@ -16,13 +16,26 @@ from beam.agents.oneshot import argument, check, scrubbed
 from beam.agents.opencode.decode import Lines
 from beam.errors import UnsupportedError
 
+RETRIES = 3  # its own are five and more, over a minute
+_LOGS = ("--print-logs", "--log-level", "ERROR")  # it says only there that it tries again
 _SESSION = re.compile(r"ses_[A-Za-z0-9]+\Z")
 _LOOK = {"*": "deny", "read": "allow", "glob": "allow", "grep": "allow", "list": "allow", "todowrite": "allow"}
 _RULES = {  # `task` stays out: a subagent has rights of its own
     "read": {**_LOOK, "external_directory": "deny"},
     "edit": {**_LOOK, "edit": "allow", "external_directory": "deny"},
+    "ask": {**_LOOK, "edit": "ask", "bash": "ask", "webfetch": "ask", "external_directory": "ask"},
 }
-FACE = Capabilities(resume=True, model=True, tools=True, cost=True, attach="path", access=("read", "edit", "full"))
+FACE = Capabilities(
+    resume=True,
+    fork=True,
+    model=True,
+    tools=True,
+    interrupt=True,
+    tokens=True,
+    cost=True,
+    attach="path",
+    access=("read", "edit", "full"),
+)
 
 
 class Run:
@@ -38,37 +51,44 @@ class Run:
         """How to run this turn. Raises UnsupportedError for what `run` can't do."""
         name = self._program
         check(turn, name, FACE)
-        argv = [host.executable or name, "run", "--format", "json"]
+        argv = [host.executable or name, "run", "--format", "json", *_LOGS]
         if turn.session_id is not None:
-            if not _SESSION.match(turn.session_id):
-                raise UnsupportedError(
-                    f"{turn.session_id[:80]!r} is no session id of {name}'s", subject=turn.session_id
-                )
-            argv += ("-s", turn.session_id)
+            argv += ("-s", checked_session(turn.session_id, name), *(("--fork",) if turn.fork else ()))
         if turn.model is not None:
             if "/" not in turn.model:
                 raise UnsupportedError(f"{name} names models PROVIDER/MODEL, not {turn.model!r}", subject=turn.model)
             argv += ("-m", argument(name, "model", turn.model))
         for path in turn.attach:
             argv += ("-f", argument(name, "file", path))
-        env, files = {}, {}
+        env: dict[str, str] = {}
+        files: dict[str, bytes] = {}
         if turn.access == "full":
             argv.append("--auto")
             if turn.session_id is not None and self._usual is not None:
                 argv += ("--agent", self._usual)
         else:
-            profile = f"beam-{turn.access}"
+            profile, env, files = rights(turn, self._prefix)
             argv += ("--pure", "--agent", profile)
-            env = {
-                f"{self._prefix}_CONFIG_DIR": f"{turn.scratch}/config",
-                f"{self._prefix}_DISABLE_PROJECT_CONFIG": "1",
-            }
-            files = {f"config/agents/{profile}.md": _profile(turn.access)}
-        return Launch(argv=tuple(argv), stdin=scrubbed(turn.text).encode(), env=env, files=files)
+        retries = RETRIES if turn.settings.retries is None else turn.settings.retries
+        return Launch(argv=tuple(argv), stdin=scrubbed(turn.text).encode(), env=env, files=files, retries=retries)
 
     def decoder(self, turn: Turn) -> Decoder:
         """A new decoder for one process of this turn."""
         return Lines(turn, self._program)
+
+
+def checked_session(session_id: str, name: str) -> str:
+    """The id, if it can be a session's. Raises UnsupportedError."""
+    if not _SESSION.match(session_id):
+        raise UnsupportedError(f"{session_id[:80]!r} is no session id of {name}'s", subject=session_id[:80])
+    return session_id
+
+
+def rights(turn: Turn, prefix: str) -> tuple[str, dict[str, str], dict[str, bytes]]:
+    """The agent profile that has the turn's access: its name, and the environment and files that make it known."""
+    name = f"beam-{turn.access}"
+    env = {f"{prefix}_CONFIG_DIR": f"{turn.scratch}/config", f"{prefix}_DISABLE_PROJECT_CONFIG": "1"}
+    return name, env, {f"config/agents/{name}.md": _profile(turn.access)}
 
 
 def _profile(access: str) -> bytes:

@@ -27,7 +27,8 @@ def fake_model_files(url: str) -> dict[str, bytes]:
         "contextWindow": 100_000,
         "maxTokens": 8_000,
     }
-    provider = {"baseUrl": f"{url}/v1", "api": "openai-completions", "apiKey": "dummy", "models": [model]}
+    other = {**model, "id": "other", "name": "Scripted too"}
+    provider = {"baseUrl": f"{url}/v1", "api": "openai-completions", "apiKey": "dummy", "models": [model, other]}
     return {
         ".pi/agent/models.json": json.dumps({"providers": {"fake": provider}}).encode(),
         ".pi/agent/settings.json": json.dumps({"defaultProvider": "fake", "defaultModel": "scripted"}).encode(),

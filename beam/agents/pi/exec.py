@@ -20,7 +20,17 @@ ACCESS: dict[Access, tuple[str, ...]] = {
     "read": ("--tools", "read,grep,find,ls", "--no-extensions"),
     "full": (),
 }
-FACE = Capabilities(resume=True, model=True, deltas=True, tools=True, cost=True, access=tuple(ACCESS))
+FACE = Capabilities(
+    resume=True,
+    fork=True,
+    model=True,
+    deltas=True,
+    tools=True,
+    interrupt=True,
+    tokens=True,
+    cost=True,
+    access=tuple(ACCESS),
+)
 
 
 def launch(turn: Turn, host: Host) -> Launch:
@@ -38,7 +48,7 @@ def _session(turn: Turn) -> tuple[str, ...]:
         return ("--no-session",) if turn.once else ()
     if not _UUID.match(turn.session_id):
         raise UnsupportedError(f"{turn.session_id[:80]!r} is no session id of pi's", subject=turn.session_id[:80])
-    return ("--session", turn.session_id)
+    return ("--fork" if turn.fork else "--session", turn.session_id)
 
 
 def decoder(turn: Turn) -> Decoder:

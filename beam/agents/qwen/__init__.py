@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from beam.agents.base import Card
-from beam.agents.qwen import exec
+from beam.agents.qwen import exec, screen
 
-__all__ = ["card", "exec"]
+__all__ = ["card", "exec", "terminal"]
+
+terminal = screen
 
 card = Card(
     name="qwen",
@@ -13,5 +15,5 @@ card = Card(
     executable="qwen",
     install="npm install -g @qwen-code/qwen-code",
     versions=("0.15.10",),
-    faces={"exec": exec.FACE},
+    faces={"exec": exec.FACE, "terminal": screen.FACE},
 )

@@ -9,15 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+import msgspec
+
 from beam import events
 from beam.agents.base import Exit, Turn, Verdict, raw_json
 from beam.agents.fields import Object, integer, obj, objects, string
 from beam.agents.oneshot import Heard, read, verdict
 from beam.events import Event
-from beam.outcome import Denial, Usage
+from beam.outcome import Denial, Status, Usage
 
 _API_ERROR = "[API Error: "
 _NO_SESSION = "No saved session found with ID {}."
+_LIMIT = "Reached max session turns for this session"  # on stderr only, with exit code 53
 _WRITERS = {"write_file": "file_path", "edit": "file_path", "replace": "file_path"}
 
 
@@ -114,7 +117,10 @@ class Lines:
         gone = _NO_SESSION.format(self._turn.session_id)
         if self._turn.session_id and heard.session_id is None and gone in exit.stderr_tail:
             heard.lost = gone
-        return verdict(self._turn, exit, heard)
+        bodies, found = verdict(self._turn, exit, heard)
+        if _LIMIT in exit.stderr_tail and not heard.ended and exit.stopped_by is None:
+            found = msgspec.structs.replace(found, status=Status.LIMIT, class_=None, reason=_LIMIT)
+        return bodies, found
 
 
 def _delta(value: Object) -> list[Event]:

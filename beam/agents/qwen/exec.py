@@ -20,13 +20,15 @@ ACCESS: dict[Access, tuple[str, ...]] = {
     "read": ("--approval-mode", "default", "--extensions", "none", "--allowed-mcp-server-names", "none"),
     "full": ("--approval-mode", "yolo"),
 }
-FACE = Capabilities(resume=True, model=True, max_turns=True, deltas=True, tools=True, access=tuple(ACCESS))
+FACE = Capabilities(
+    resume=True, model=True, max_turns=True, deltas=True, tools=True, interrupt=True, tokens=True, access=tuple(ACCESS)
+)
 
 
 def launch(turn: Turn, host: Host) -> Launch:
     """How to run this turn. Raises UnsupportedError for what `qwen` can't do headless."""
     check(turn, "qwen", FACE, system=True)
-    argv = [host.executable or "qwen", "-o", "stream-json", "--include-partial-messages", *_session(turn)]
+    argv = [host.executable or "qwen", "-o", "stream-json", "--include-partial-messages", *session_flags(turn)]
     argv += ACCESS[turn.access]
     for flag, value in (
         ("--model", turn.model),
@@ -40,7 +42,8 @@ def launch(turn: Turn, host: Host) -> Launch:
     return Launch(argv=tuple(argv), stdin=scrubbed(text).encode())
 
 
-def _session(turn: Turn) -> tuple[str, ...]:
+def session_flags(turn: Turn) -> tuple[str, ...]:
+    """The flags that name the session."""
     if turn.session_id is None:
         return ("--session-id", turn.fresh_session_id) if turn.fresh_session_id else ()
     if not _UUID.match(turn.session_id):

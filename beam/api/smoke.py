@@ -1,0 +1,262 @@
+"""A real turn of each installed agent CLI against a scripted model: does it start, ask its model, and answer here?
+
+Each runs in a scratch HOME and folder of its own, in an environment that holds nothing of the caller's but PATH, with a
+dummy key: no account, no token, nothing left behind. Must not know: any CLI; what points one at a model is its
+adapter's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from beam.agents import registry
+from beam.agents.base import Adapter
+from beam.errors import NotFoundError, UnsupportedError
+
+TEXT = "hello from beam"
+_AT_ONCE = 2
+_TURN_S = 120
+_GRACE_S = 10
+Ended = tuple[int | None, bytes, bytes]
+
+
+class Smoked(Struct, frozen=True, kw_only=True):
+    """What one CLI did. `result`: ok, failed, missing (not installed: `hint` says how to get it). `seconds` is its
+    whole turn; `got` is what the model was asked last, null where it was never asked, `requests` how often it was."""
+
+    agent: str
+    result: Literal["ok", "failed", "missing"]
+    executable: str = ""
+    version: str | None = None
+    face: str | None = None
+    status: str | None = None
+    exit_code: int | None = None
+    seconds: float | None = None
+    got: str | None = None
+    requests: int = 0
+    reason: str | None = None
+    hint: str | None = None
+
+
+def names() -> list[str]:
+    """Every adapter whose CLI can be pointed at a scripted model."""
+    return [name for name in registry.ADAPTERS if _can_be_smoked(name)]
+
+
+def _can_be_smoked(name: str) -> bool:
+    from beam.testing.fake_model import model_files
+
+    adapter = registry.adapter(name)
+    if adapter.card.unverified or adapter.exec is None or not adapter.card.executable:
+        return False
+    try:
+        model_files(name, "http://127.0.0.1:1")
+    except UnsupportedError:
+        return False
+    return True
+
+
+def smoke(environ: Mapping[str, str], wanted: Sequence[str] = ()) -> Generator[Smoked, None, None]:
+    """What each of the `wanted` CLIs did (all, where none is named), the missing ones first, the others as they end.
+
+    Leaving it early ends what runs and removes its files. Raises NotFoundError for no adapter, UnsupportedError for one
+    that has no CLI with a model.
+    """
+    for name in wanted:
+        registry.adapter(name)
+        if not _can_be_smoked(name):
+            raise UnsupportedError(
+                f"{name} has no CLI that can be pointed at a scripted model", f"there are: {', '.join(names())}"
+            )
+    here = []
+    for name in dict.fromkeys(wanted or names()):
+        found = _executable(name, environ)
+        if found is None:
+            yield Smoked(agent=name, result="missing", hint=registry.adapter(name).card.install)
+        else:
+            here.append((name, found))
+    runs = _Runs(environ)
+    try:
+        yield from runs.of(here)
+    finally:
+        runs.end()
+
+
+def _executable(name: str, environ: Mapping[str, str]) -> str | None:
+    from beam.settings import AgentSettings
+    from beam.turns.order import find_executable
+
+    try:
+        return find_executable(registry.adapter(name), AgentSettings(), environ, Path.cwd())
+    except NotFoundError:
+        return None
+
+
+class _Runs:
+    """The CLIs that are tried, a few at once, each in a thread that waits for its processes."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._path = environ.get("PATH", os.defpath)
+        self._left: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[Smoked | BaseException] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._children: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+        self._over = False
+
+    def of(self, here: list[tuple[str, str]]) -> Generator[Smoked, None, None]:
+        """What each did, as it ends."""
+        for each in here:
+            self._left.put(each)
+        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(min(_AT_ONCE, len(here)))]
+        for thread in self._threads:
+            thread.start()
+        for _ in here:
+            done = self._done.get()
+            if isinstance(done, BaseException):
+                raise done
+            yield done
+
+    def end(self) -> None:
+        """Ends what still runs, and waits until its files are gone."""
+        with self._lock:
+            self._over = True
+            children = list(self._children)
+        for child in children:
+            child.terminate()
+        for thread in self._threads:
+            thread.join(2 * _GRACE_S)
+
+    def _work(self) -> None:
+        while not self._over:
+            try:
+                name, executable = self._left.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                self._done.put(self._one(name, executable))
+            except BaseException as error:  # noqa: BLE001 - raised again by of()
+                self._done.put(error)
+
+    def _one(self, name: str, executable: str) -> Smoked:
+        from beam.testing.fake_model import FakeModel
+
+        card = registry.adapter(name).card
+        with (
+            tempfile.TemporaryDirectory(prefix="beam-smoke-", ignore_cleanup_errors=True) as scratch,
+            FakeModel() as model,
+        ):
+            env = _environment(Path(scratch), self._path)
+            env |= model.env(name, Path(env["HOME"]))
+            version = self._version([executable, *card.version_argv], env, scratch) if card.version_argv else None
+            began = time.monotonic()
+            code, out, err = self._run(_command(registry.adapter(name)), env, f"{scratch}/project", _TURN_S + _GRACE_S)
+            seconds = round(time.monotonic() - began, 1)
+            prompts = model.prompts()
+        said = _json(out)
+        found = said.get("error")
+        error = found if isinstance(found, dict) else {}
+        heard = any(TEXT in prompt for prompt in prompts)
+        reason = said.get("reason") or error.get("message") or next(reversed(_lines(err)), None)
+        if code == 0 and not heard:
+            reason = "it answered, and its model was never sent the prompt"
+        return Smoked(
+            agent=name,
+            result="ok" if code == 0 and heard else "failed",
+            executable=executable,
+            version=version,
+            face=said.get("via"),
+            status=said.get("status"),
+            exit_code=code,
+            seconds=seconds,
+            got=next((prompt for prompt in prompts if TEXT in prompt), prompts[-1] if prompts else None),
+            requests=len(prompts),
+            reason=reason,
+            hint=error.get("hint"),
+        )
+
+    def _version(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> str | None:
+        """What it says of its version; some say it on stderr."""
+        _, out, err = self._run(argv, env, cwd, _TURN_S)
+        return next(iter([*_lines(out), *_lines(err)]), None)
+
+    def _run(self, argv: Sequence[str], env: Mapping[str, str], cwd: str, seconds: float) -> Ended:
+        """The exit code, stdout and stderr; no code where it was ended here. It is in a session of its own, so that
+        a ^C reaches it through this process alone."""
+        child: subprocess.Popen[bytes] | None = None
+        with self._lock:
+            if not self._over:
+                child = subprocess.Popen(
+                    argv,
+                    env=dict(env),
+                    cwd=cwd,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                )
+                self._children.add(child)
+        if child is None:
+            return None, b"", b""
+        try:
+            return _ended(child, seconds)
+        finally:
+            with self._lock:
+                self._children.discard(child)
+
+
+def _ended(child: subprocess.Popen[bytes], seconds: float) -> Ended:
+    try:
+        out, err = child.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        child.terminate()
+        try:
+            out, err = child.communicate(timeout=_GRACE_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            out, err = child.communicate()
+        return None, out, err
+    return child.returncode, out, err
+
+
+def _command(adapter: Adapter) -> list[str]:
+    """A turn through beam itself, with the least access that the CLI can be held to."""
+    access = next(iter(adapter.card.faces["exec"].access), None)
+    options = ["--json", "--via", "exec", "--timeout", f"{_TURN_S}s", *(("--access", access) if access else ())]
+    return [sys.executable, "-m", "beam", "send", adapter.card.name, *options, "--", TEXT]
+
+
+def _environment(scratch: Path, path: str) -> dict[str, str]:
+    for name in ("home", "project", "tmp"):
+        (scratch / name).mkdir()
+    return {
+        "PATH": path,
+        "HOME": str(scratch / "home"),
+        "TMPDIR": str(scratch / "tmp"),
+        "LANG": "C.UTF-8",
+        "BEAM_ROOT": str(scratch / "project" / ".beam"),
+    }
+
+
+def _json(data: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(data)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _lines(data: bytes) -> list[str]:
+    return [line.strip()[:500] for line in data.decode("utf-8", "replace").splitlines() if line.strip()]

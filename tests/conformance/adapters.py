@@ -1,0 +1,171 @@
+"""What differs between the CLIs of the conformance cases. The cases themselves are the same code for all of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Tool:
+    """How the scripted model makes the CLI use one of its tools: the tool's name, and its arguments with `{path}`,
+    `{text}` or `{command}` where those belong. `in_text`: the CLI has no such tools, and takes this in an answer, which
+    is an echo of the prompt, for one."""
+
+    name: str = ""
+    given: Any = None
+    in_text: str = ""
+
+    def prompt(self, **values: str) -> str:
+        """The directive that makes the model do it."""
+        if self.in_text:
+            return f"Say this:\n\n{_filled(self.in_text, values)}\n"
+        return f"!tool {self.name} {json.dumps(_filled(self.given, values))}"
+
+
+def _filled(value: Any, values: dict[str, str]) -> Any:
+    if isinstance(value, str):
+        for name, text in values.items():
+            value = value.replace("{" + name + "}", text)
+        return value
+    if isinstance(value, dict):
+        return {key: _filled(inner, values) for key, inner in value.items()}
+    return [_filled(inner, values) for inner in value] if isinstance(value, list) else value
+
+
+@dataclass(frozen=True)
+class Cli:
+    """One CLI: the package that the lock file pins, tools of its own that look, write a file and run a command, a model
+    that it is not started with, how the model answers to a schema, the files of the folder that a session is, and the
+    environment that it wants to run with."""
+
+    package: str
+    look: Tool | None
+    write: Tool
+    shell: Tool | None
+    other_model: str
+    structured: str = '!say {"n": 3}'
+    session_files: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+_WRITE = {"path": "{path}", "content": "{text}"}
+_COMMAND = {"command": "{command}"}
+
+ADAPTERS = {
+    "claude": Cli(
+        package="@anthropic-ai/claude-code",
+        look=Tool("Read", {"file_path": "{path}"}),
+        write=Tool("Write", {"file_path": "{path}", "content": "{text}"}),
+        shell=Tool("Bash", _COMMAND),
+        other_model="claude-haiku-4-5-20251001",
+        structured='!tool StructuredOutput {"n": 3}',
+        env={"IS_SANDBOX": "1"},  # else it refuses full access to root, which many a CI is
+    ),
+    "codex": Cli(
+        package="@openai/codex",
+        look=Tool("exec_command", {"cmd": "cat '{path}'"}),
+        write=Tool("apply_patch", {"input": "*** Begin Patch\n*** Add File: {path}\n+{text}\n*** End Patch\n"}),
+        shell=Tool("exec_command", {"cmd": "{command}"}),
+        other_model="gpt-5.6-sol",
+    ),
+    "gemini": Cli(
+        package="@google/gemini-cli",
+        look=Tool("read_file", {"file_path": "{path}"}),
+        write=Tool("write_file", {"file_path": "{path}", "content": "{text}"}),
+        shell=Tool("run_shell_command", _COMMAND),
+        other_model="gemini-2.5-pro",
+    ),
+    "opencode": Cli(
+        package="opencode-ai",
+        look=Tool("read", {"filePath": "{path}"}),
+        write=Tool("write", {"filePath": "{path}", "content": "{text}"}),
+        shell=Tool("bash", {"command": "{command}", "description": "x"}),
+        other_model="fake/other",
+    ),
+    "kilo": Cli(
+        package="@kilocode/cli",
+        look=Tool("read", {"filePath": "{path}"}),
+        write=Tool("write", {"filePath": "{path}", "content": "{text}"}),
+        shell=Tool("bash", {"command": "{command}", "description": "x"}),
+        other_model="fake/other",
+    ),
+    "qwen": Cli(
+        package="@qwen-code/qwen-code",
+        look=Tool("read_file", {"file_path": "{path}"}),
+        write=Tool("write_file", {"file_path": "{path}", "content": "{text}"}),
+        shell=Tool("run_shell_command", {"command": "{command}", "is_background": False}),
+        other_model="other",
+    ),
+    "copilot": Cli(
+        package="@github/copilot",
+        look=Tool("view", {"path": "{path}"}),
+        write=Tool("create", {"path": "{path}", "file_text": "{text}"}),
+        shell=Tool("bash", {"command": "{command}", "description": "x"}),
+        other_model="other",
+    ),
+    "pi": Cli(
+        package="@mariozechner/pi-coding-agent",
+        look=Tool("read", {"path": "{path}"}),
+        write=Tool("write", _WRITE),
+        shell=Tool("bash", _COMMAND),
+        other_model="other",
+    ),
+    "aider": Cli(
+        package="aider-chat",
+        look=None,
+        write=Tool(in_text="{path}\n```\n<<<<<<< SEARCH\n=======\n{text}\n>>>>>>> REPLACE\n```"),
+        shell=None,
+        other_model="openai/other",
+        session_files=".aider.chat.history.*",
+    ),
+    "kimi": Cli(
+        package="@moonshot-ai/kimi-code",
+        look=Tool("Read", {"path": "{path}"}),
+        write=Tool("Write", _WRITE),
+        shell=Tool("Bash", _COMMAND),
+        other_model="other",
+    ),
+    "cline": Cli(
+        package="cline",
+        look=Tool("read_files", {"files": [{"path": "{path}"}]}),
+        write=Tool("editor", {"path": "{path}", "new_text": "{text}"}),
+        shell=Tool("run_commands", {"commands": ["{command}"]}),
+        other_model="other",
+    ),
+    "cn": Cli(
+        package="@continuedev/cli",
+        look=Tool("Read", {"filepath": "{path}"}),
+        write=Tool("Write", {"filepath": "{path}", "content": "{text}"}),
+        shell=Tool("Bash", _COMMAND),
+        other_model="other",
+    ),
+    "vibe": Cli(
+        package="mistral-vibe",
+        look=Tool("read_file", {"path": "{path}"}),
+        write=Tool("write_file", _WRITE),
+        shell=Tool("bash", _COMMAND),
+        other_model="other",
+    ),
+}
+
+_REAL = Path(__file__).parent.parent / "real"
+
+
+def pinned() -> dict[str, str]:
+    """The version of each CLI that the lock files name, by the adapter's name."""
+    packages = json.loads((_REAL / "package-lock.json").read_text())["packages"]
+    found = {}
+    for name, cli in ADAPTERS.items():
+        entry = packages.get(f"node_modules/{cli.package}")
+        found[name] = entry["version"] if entry else _required(cli.package)
+    return found
+
+
+def _required(package: str) -> str:
+    lines = [line for name in ("requirements.txt", "vibe.txt") for line in (_REAL / name).read_text().splitlines()]
+    (version,) = [line.partition("==")[2].strip() for line in lines if line.startswith(f"{package}==")]
+    return version

@@ -1,0 +1,119 @@
+"""The table of conformance cells: a case is one function, the same for every CLI, and each CLI makes a cell of it.
+
+A cell *works* (the function returned its evidence), is *unsupported, and says so* (the card does not claim what the
+case is about, and beam was seen to refuse it or to say so), or *fails*, for a reason that `FAILS` gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from beam.agents.base import Capabilities
+from tests.conformance.adapters import ADAPTERS
+from tests.conformance.subject import Subject
+
+Act = Callable[[Subject], str]
+
+FAILS: dict[tuple[str, str], str] = {}
+"""(case, adapter) -> why the cell fails: something that the vendor's CLI does and beam can't mend."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the table. `capability`: what of the card it is about ("" for what every CLI must do): a field of
+    `Capabilities`, `not FIELD`, `access:WORD`, or two of these joined by `+`. `quick`: `make test` runs it too."""
+
+    name: str
+    title: str
+    capability: str
+    quick: bool
+    test: str
+
+    def claimed(self, can: Capabilities) -> bool:
+        """Whether that face's card claims it."""
+        return all(_claimed(can, word) for word in self.capability.split("+") if word)
+
+    def test_id(self, adapter: str) -> str:
+        """The test that makes the cell."""
+        return f"{self.test}[{adapter}]"
+
+
+def _claimed(can: Capabilities, capability: str) -> bool:
+    kind, _, word = capability.removeprefix("not ").partition(":")
+    value = getattr(can, kind)
+    return (word in value if word else bool(value)) != capability.startswith("not ")
+
+
+CASES: dict[str, Case] = {}
+"""Every case, by name, in the order of the files and in them; filled as those are imported."""
+
+
+def case(
+    title: str, capability: str = "", *, quick: bool = False, otherwise: Act | None = None
+) -> Callable[[Act], Any]:
+    """Makes one cell a CLI of the decorated function, which returns the evidence. `otherwise` is run in its place
+    where the card does not claim the capability; it too returns the evidence."""
+
+    def made(act: Act) -> Any:
+        name = act.__name__.removeprefix("test_")
+        path = act.__module__.replace(".", "/")
+        found = Case(name, title, capability, quick, f"tests/conformance/{path.rpartition('/')[2]}.py::{act.__name__}")
+        CASES[name] = found
+
+        @pytest.mark.real
+        @pytest.mark.acceptance
+        @pytest.mark.parametrize("subject", ADAPTERS, indirect=True)
+        def test(subject: Subject, record_property: Callable[[str, object], None]) -> None:
+            status, evidence = _judge(found, act, otherwise, subject)
+            cell = {"case": found.name, "adapter": subject.name, "status": status, "evidence": evidence}
+            record_property("cell", cell)
+
+        test.__doc__ = act.__doc__
+        return test if quick else pytest.mark.conformance(test)
+
+    return made
+
+
+def _judge(case: Case, act: Act, otherwise: Act | None, subject: Subject) -> tuple[str, str]:
+    reason = FAILS.get((case.name, subject.name))
+    if reason is not None:
+        with pytest.raises(AssertionError):
+            act(subject)
+        return "fails", reason
+    if case.claimed(subject.can):
+        return "works", act(subject)
+    return "unsupported", (otherwise or shown(case.capability))(subject)
+
+
+# -- how it is said that something is unsupported ----------------------------------------------------------------------
+
+
+def shown(capability: str) -> Act:
+    """`beam agent show` does not list it."""
+
+    def act(subject: Subject) -> str:
+        faces = subject.cli("agent", "show", subject.name, "--json").json["card"]["faces"]
+        assert not faces["exec"][capability]
+        return f"`beam agent show {subject.name}` does not list {capability}"
+
+    return act
+
+
+def refused(*options: str, text: str = "hello", access: str | None = None) -> Act:
+    """`beam send` with these options ends with exit code 10 and names the first of them; the model is asked nothing."""
+
+    def act(subject: Subject) -> str:
+        before = len(subject.model.requests)
+        done = subject.send(text, *options, access=access)
+        assert (done.code, done.json["status"], done.json["class"]) == (10, "failed", "unsupported"), done
+        reason = done.json["reason"]
+        named = options[0] if options else access or subject.name
+        assert named in reason, reason
+        assert len(subject.model.requests) == before
+        return f"exit code 10: {reason}"
+
+    return act

@@ -1,0 +1,169 @@
+"""Conversations: one place a CLI, in which a first turn was taken; the cells look at it, or go on in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.conformance.cases import case, refused
+from tests.conformance.subject import GO_ON, Subject
+
+FIRST = '- remember plums "quoted" `ticks` $HOME é\n/second line, it\'s <b> !usage 900 20'
+SECOND = "what did I say? !usage 100 7"
+
+
+def first(subject: Subject) -> dict[str, Any]:
+    """The outcome of the first turn."""
+    return subject.once("first", lambda: completed(subject, FIRST))
+
+
+def second(subject: Subject) -> dict[str, Any]:
+    """The outcome of the second."""
+    first(subject)
+    return subject.once("second", lambda: completed(subject, SECOND))
+
+
+def completed(subject: Subject, text: str, *options: str, agent: str | None = None) -> dict[str, Any]:
+    """The outcome of a turn that must complete."""
+    done = subject.send(text, *options, agent=agent)
+    assert done.code == 0, done
+    outcome: dict[str, Any] = done.json
+    assert outcome["status"] == "completed"
+    return outcome
+
+
+@case("first turn", quick=True)
+def test_first_turn(subject: Subject) -> str:
+    outcome = first(subject)
+    assert (outcome["via"], outcome["session"], outcome["reason"]) == ("exec", "new", None)
+    assert outcome["reply"].startswith("ECHO[")
+    assert FIRST in "\n".join(subject.model.prompts())
+    assert FIRST in outcome["reply"]
+    assert subject.events("unknown") == []
+    subject.gone()
+    return "completed; the prompt arrived verbatim, the reply is the model's, no event is unknown, no process is left"
+
+
+@case("the answer in pieces", "deltas")
+def test_deltas(subject: Subject) -> str:
+    first(subject)
+    pieces = subject.events("text.delta")
+    assert "remember plums" in "".join(piece["text"] for piece in pieces)
+    return "`text.delta` events carry the answer"
+
+
+def _each_turn_is_new(subject: Subject) -> str:
+    outcome = second(subject)
+    assert (outcome["session"], outcome["session_id"]) == ("new", None)
+    assert "plums" not in subject.sent()
+    return "the second outcome says `session: new`; the model was sent nothing of the first turn"
+
+
+@case("resume keeps the context", "resume", quick=True, otherwise=_each_turn_is_new)
+def test_resume(subject: Subject) -> str:
+    before, outcome = first(subject), second(subject)
+    assert outcome["session"] == "resumed", outcome
+    assert outcome["session_id"] == before["session_id"] is not None
+    assert "remember plums" in subject.sent()
+    subject.gone()
+    return "`session: resumed`, the same id, and the model was sent the first turn with the second"
+
+
+def _no_figures(subject: Subject) -> str:
+    assert set(first(subject)["usage"].values()) == {None}
+    return "the outcome's figures are null"
+
+
+@case("tokens of the turn", "tokens", otherwise=_no_figures)
+def test_tokens(subject: Subject) -> str:
+    """Of the turn, though many a CLI counts over the whole session."""
+    seen = [
+        (turn["usage"]["input_tokens"], turn["usage"]["output_tokens"]) for turn in (first(subject), second(subject))
+    ]
+    assert seen == [(900, 20), (100, 7)]
+    return "two turns of a session have the figures that the model gave for each, and no sum"
+
+
+def _no_cost(subject: Subject) -> str:
+    assert first(subject)["cost_usd"] is None
+    return "the outcome's cost is null"
+
+
+@case("cost of the turn", "cost", otherwise=_no_cost)
+def test_cost(subject: Subject) -> str:
+    cost = first(subject)["cost_usd"]
+    assert cost is not None
+    return f"the outcome's cost is the CLI's own: {'0 for a model without prices' if cost == 0 else 'more than 0'}"
+
+
+@case("model switch", "model", otherwise=refused("--model", "other"))
+def test_model(subject: Subject) -> str:
+    before = first(subject)
+    outcome = completed(subject, "and now?", "--model", subject.data.other_model)
+    wanted = subject.data.other_model.rpartition("/")[2]
+    models = [request.asked.model for request in subject.model.requests if request.asked is not None]
+    assert wanted in models[-2:]
+    if subject.can.resume:
+        assert outcome["session_id"] == before["session_id"]
+        assert "remember plums" in subject.sent()
+    return f"the model `{wanted}` was asked" + (", in the same session" if subject.can.resume else "")
+
+
+def _no_fork(subject: Subject) -> str:
+    first(subject)
+    done = subject.cli("agent", "fork", subject.name, "twin")
+    assert (done.code, done.out) == (10, ""), done
+    assert not (subject.cli.root / "agents" / "twin").exists()
+    return f"exit code 10: {done.err.removeprefix('beam: ')}"
+
+
+@case("fork", "fork", otherwise=_no_fork)
+def test_fork(subject: Subject) -> str:
+    before = first(subject)
+    done = subject.cli("agent", "fork", subject.name, "twin")
+    assert done.code == 0, done
+    twin = completed(subject, "only the twin knows kumquats", agent="twin")
+    assert twin["session"] == "new"
+    assert twin["session_id"] not in (None, before["session_id"])
+    assert "remember plums" in subject.sent()
+    after = completed(subject, "and you?")
+    assert after["session_id"] == before["session_id"]
+    assert "remember plums" in subject.sent()
+    assert "kumquats" not in subject.sent()
+    return "the copy has the context and an id of its own; its parent goes on and knows nothing of it"
+
+
+@case("interrupt", "interrupt")
+def test_interrupt(subject: Subject) -> str:
+    before = first(subject)
+    process = subject.start("!stall")
+    done = subject.cli("interrupt", subject.name)
+    assert done.code == 0, done
+    outcome = subject.outcome(process)
+    assert (process.returncode, outcome["status"], outcome["reply"]) == (9, "cancelled", None), outcome
+    subject.gone()
+    after = completed(subject, GO_ON)
+    if not subject.can.resume:
+        return "cancelled (exit code 9), no process is left, and the next turn runs"
+    assert (after["session"], after["session_id"]) == ("resumed", before["session_id"])
+    assert "remember plums" in subject.sent()
+    return "cancelled (exit code 9), no process is left, and the session goes on"
+
+
+@case("unknown resume id", "resume")
+def test_unknown_id(subject: Subject) -> str:
+    """The CLI is asked for a session that it has not: in another HOME, where it was never used."""
+    before = first(subject)
+    for path in subject.cli.project.glob(subject.data.session_files or "nothing"):
+        path.unlink()
+    asked = len(subject.model.requests)
+    done = subject.send("who are you?", cli=subject.at_home("elsewhere"))
+    outcome = done.json
+    assert "remember plums" not in str([request.body for request in subject.model.requests[asked:]])
+    if outcome["status"] == "completed":
+        assert (outcome["session"], outcome["session_id"] != before["session_id"]) == ("lost", True), outcome
+        told = [event for event in subject.cli.journal(subject.name) if event["type"] == "session.lost"]
+        told += [event for event in subject.events("notice") if event["code"] == "session_lost"]
+        assert told != []
+        return "`session: lost`, said in the journal, and the turn ran once, in a new one"
+    assert (done.code, outcome["status"], outcome["reply"]) == (1, "failed", None), outcome
+    return f"failed ({outcome['class']}): {outcome['reason']}"

@@ -1,0 +1,56 @@
+"""Failures of the model's API: the same class for every CLI, and never a reply."""
+
+from __future__ import annotations
+
+from tests.conformance.cases import case
+from tests.conformance.subject import Subject
+
+RETRIES = 1
+
+
+def fails(subject: Subject, prompt: str, class_: str) -> str:
+    """The turn fails with this class, within the retries that beam allows, and each one that the CLI tells is said."""
+    subject.cli.config("policy:\n  circuit_failures: 100\n")
+    before = len(subject.model.prompts())
+    done = subject.send(prompt, "--new", env={"BEAM_RETRIES": str(RETRIES)})
+    outcome = done.json
+    assert (done.code, outcome["status"], outcome["class"], outcome["reply"]) == (1, "failed", class_, None), outcome
+    retries = [event for event in subject.events("status", outcome["turn"]) if event["state"] == "retrying"]
+    assert len(retries) <= RETRIES or "stopped after its retries" in outcome["reason"]
+    assert {event["class"] for event in retries} <= {class_}
+    subject.gone()
+    asked = len(subject.model.prompts()) - before
+    told = f"; {len(retries)} retries told as `status`" if retries else ""
+    return f"failed ({class_}){told}; the model was asked {asked} times: {outcome['reason']}"
+
+
+@case("API error 400")
+def test_api_400(subject: Subject) -> str:
+    return fails(subject, "!error 400", "bad_request")
+
+
+@case("API error 401", quick=True)
+def test_api_401(subject: Subject) -> str:
+    return fails(subject, "!error 401", "auth")
+
+
+@case("API error 429")
+def test_api_429(subject: Subject) -> str:
+    return fails(subject, "!error 429", "rate_limit")
+
+
+@case("API error 500")
+def test_api_500(subject: Subject) -> str:
+    return fails(subject, "!error 500", "overloaded")
+
+
+@case("truncated stream")
+def test_truncated_stream(subject: Subject) -> str:
+    return fails(subject, "!drop-mid", "network")
+
+
+@case("refused connection")
+def test_refused_connection(subject: Subject) -> str:
+    """The last one here: from now on nobody answers."""
+    subject.model.stop()
+    return fails(subject, "hello", "network")

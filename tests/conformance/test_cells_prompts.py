@@ -1,0 +1,50 @@
+"""A prompt arrives at the model verbatim, whatever it begins with and whatever is in it."""
+
+from __future__ import annotations
+
+from tests.conformance.cases import case, refused
+from tests.conformance.subject import Subject
+
+DASH = "-x --help 'single' \"double\" `ticks` $HOME \\n <b>é</b>"
+SLASH = "/help me\n\n  indented\n- 漢字 🙂\n/clear\n@nobody, the end"
+LARGE = "word " * 40_000 + "!say ok"
+
+
+def arrives(subject: Subject, text: str) -> str:
+    """The text is in what the model was asked, whole; what stands around it is said."""
+    done = subject.once(text, lambda: subject.send(text, "--new"))
+    assert (done.code, done.json["status"]) == (0, "completed"), done
+    found = [prompt for prompt in subject.model.prompts() if text in prompt]
+    assert found, subject.model.prompts()
+    shortest = min(found, key=len)
+    before, _, after = shortest.partition(text)
+    if not before and not after:
+        return "verbatim"
+    if not before.strip() and not after.strip():
+        return f"verbatim, between {before!r} and {after!r}"
+    return f"verbatim, with {len(before)} characters of the CLI's own before it and {len(after)} after it"
+
+
+@case("a prompt that begins with -")
+def test_prompt_with_a_dash(subject: Subject) -> str:
+    return arrives(subject, DASH)
+
+
+@case("a prompt that begins with /")
+def test_prompt_with_a_slash(subject: Subject) -> str:
+    return arrives(subject, SLASH)
+
+
+@case("a prompt with quotes and $")
+def test_prompt_with_quotes(subject: Subject) -> str:
+    return arrives(subject, DASH)
+
+
+@case("a prompt of many lines")
+def test_prompt_of_many_lines(subject: Subject) -> str:
+    return arrives(subject, SLASH)
+
+
+@case("a prompt of 200 kB", "not prompt_in_argv", otherwise=refused(text=LARGE))
+def test_prompt_of_200_kilobytes(subject: Subject) -> str:
+    return arrives(subject, LARGE)

@@ -1,0 +1,97 @@
+"""Tools: calls become events, and each word of access lets through what it says and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.conformance.cases import case, refused, shown
+from tests.conformance.subject import Subject
+
+
+def outcome(subject: Subject, text: str, access: str) -> dict[str, Any]:
+    """The outcome of a turn in a new session, whatever it is; `kinds` are the types of its events."""
+    found: dict[str, Any] = subject.send(text, "--new", access=access).json
+    assert "status" in found, found
+    return found
+
+
+@case("tool call", "tools")
+def test_tool_call(subject: Subject) -> str:
+    note = subject.cli.project / "note.txt"
+    note.write_text("the text of the note\n")
+    assert subject.data.look
+    turn = outcome(subject, subject.data.look.prompt(path=str(note)), subject.least)
+    assert turn["status"] == "completed", turn
+    (called,), (returned,) = subject.events("tool.called", turn["turn"]), subject.events("tool.returned", turn["turn"])
+    assert (called["call_id"], returned["is_error"]) == (returned["call_id"], False)
+    assert "the text of the note" in subject.sent()
+    assert subject.events("unknown", turn["turn"]) == []
+    gave = "what it gave" if "the text of the note" in returned["output"] else "nothing: the CLI tells only the model"
+    return f"`tool.called` {called['name']}, and `tool.returned` with {gave}"
+
+
+def _looked(subject: Subject) -> dict[str, Any]:
+    """A turn with access `read` in which the model wants to write a file and to run a command."""
+    made = subject.cli.project / "made-by-reading"
+    wanted = subject.data.write.prompt(path=str(made), text="x")
+    if subject.data.shell is not None:
+        wanted += " " + subject.data.shell.prompt(command=f"touch '{made}-2'")
+    return outcome(subject, wanted, "read")
+
+
+def _no_denial(subject: Subject) -> str:
+    return (shown("tools") if "read" in subject.can.access else refused(access="read"))(subject)
+
+
+@case("denied tool", "tools+access:read", otherwise=_no_denial)
+def test_denied_tool(subject: Subject) -> str:
+    turn = subject.once("looked", lambda: _looked(subject))
+    if turn["status"] == "denied":
+        assert turn["exit_code"] == 5
+        assert turn["denials"]
+        return f"denied (exit code 5): {', '.join(denial['tool'] for denial in turn['denials'])}"
+    assert turn["status"] == "completed", turn
+    returned = subject.events("tool.returned", turn["turn"])
+    assert returned
+    assert all(event["is_error"] for event in returned)
+    return "the calls came back to the model as errors, and are so in the journal"
+
+
+@case("access read", "access:read", quick=True, otherwise=refused(access="read"))
+def test_access_read(subject: Subject) -> str:
+    before = {path.name for path in subject.cli.project.iterdir()}
+    turn = subject.once("looked", lambda: _looked(subject))
+    assert turn["status"] in ("completed", "denied"), turn
+    assert "by-reading" not in " ".join(path.name for path in subject.cli.project.rglob("*"))
+    assert {path.name for path in subject.cli.project.iterdir() if "aider" not in path.name} <= {*before, ".beam"}
+    return "nothing was written, neither by a tool that writes nor by a command"
+
+
+@case("access edit", "access:edit", otherwise=refused(access="edit"))
+def test_access_edit(subject: Subject) -> str:
+    inside, outside = subject.cli.project / "made-by-editing", subject.cli.base / "made-outside"
+    write = subject.data.write
+    turn = outcome(
+        subject, f"{write.prompt(path=str(inside), text='x')} {write.prompt(path=str(outside), text='x')}", "edit"
+    )
+    assert turn["status"] in ("completed", "denied"), turn
+    assert inside.read_text().strip() == "x"
+    assert not outside.exists()
+    changed = [event["path"] for event in subject.events("file.changed", turn["turn"])]
+    assert [path.rpartition("/")[2] for path in changed] == ["made-by-editing"]
+    return "a file in the folder was written, and is a `file.changed`; one outside was not"
+
+
+@case("access full", "access:full", otherwise=refused(access="full"))
+def test_access_full(subject: Subject) -> str:
+    made, by_command = subject.cli.project / "made-by-all", subject.cli.base / "made-outside-by-all"
+    wanted = subject.data.write.prompt(path=str(made), text="x")
+    if subject.data.shell is not None:
+        wanted += " " + subject.data.shell.prompt(command=f"touch '{by_command}'")
+    turn = outcome(subject, wanted, "full")
+    assert turn["status"] == "completed", turn
+    assert made.read_text().strip() == "x"
+    if subject.data.shell is None:
+        return "a file was written"
+    assert by_command.exists()
+    return "a file was written, and a command ran that wrote outside the folder"
