@@ -24,6 +24,7 @@ ADAPTERS = {
     "copilot": "beam.agents.copilot",
     "cn": "beam.agents.cn",
     "cline": "beam.agents.cline",
+    "vibe": "beam.agents.vibe",
     "python": "beam.agents.python",
     "bash": "beam.agents.bash",
     "command": "beam.agents.command",

@@ -1,0 +1,17 @@
+"""Mistral Vibe: what people see of it, and its faces."""
+
+from __future__ import annotations
+
+from beam.agents.base import Card
+from beam.agents.vibe import exec
+
+__all__ = ["card", "exec"]
+
+card = Card(
+    name="vibe",
+    summary="Vibe, Mistral's coding agent",
+    executable="vibe",
+    install="pipx install mistral-vibe (it needs Python 3.12)",
+    versions=("3.0.2",),
+    faces={"exec": exec.FACE},
+)

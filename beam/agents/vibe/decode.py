@@ -1,0 +1,87 @@
+"""The JSON Lines of `vibe -p --output streaming`, turned into events.
+
+There is no last line that says how it went, and no figures: the turn completed if its last word was an answer that vibe
+kept (`committed`) and it ended with 0. An answer that it threw away and asked for again is `discarded`. What went wrong
+stands on stderr alone. A tool shows up once, when it is done.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from beam import events
+from beam.agents.base import Exit, Turn, Verdict, raw_json
+from beam.agents.fields import Object, obj, objects, string
+from beam.agents.oneshot import Heard, read, verdict
+from beam.events import Event
+from beam.outcome import Class, Denial
+
+_NO_SESSION = "Error: Session not found: {}"
+_ERROR = re.compile(r"^Error: (.+)", re.MULTILINE | re.DOTALL)
+_CUT_OFF = "peer closed connection"
+_WRITES = ("file_write", "file_edit")
+
+
+class Lines:
+    """The decoder of one process."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._heard = Heard(name="vibe")
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        """Bodies of what this line says."""
+        return read(line, self._decode)
+
+    def _decode(self, value: Object) -> list[Event]:
+        opened = self._heard.opened(self._turn, string(value, "sessionId"))
+        kind, role = string(value, "type"), string(value, "role")
+        if kind == "effect":
+            return opened + self._effect(value)
+        if kind == "message" and role == "user":
+            return opened
+        if kind == "message" and role == "assistant":
+            return opened + self._answer(value)
+        return [*opened, events.Unknown(what=f"{kind}/{role}" if role else kind or "no type")]
+
+    def _answer(self, value: Object) -> list[Event]:
+        text = "".join(string(part, "text") for part in objects(value, "content"))
+        if string(obj(value, "outcome"), "type") == "discarded":
+            return [events.Notice(text=f"vibe threw an answer away and asks again: {text}", code="discarded")]
+        self._heard.ended = "stop"
+        return self._heard.text(text)
+
+    def _effect(self, value: Object) -> list[Event]:
+        heard, detail, state = self._heard, obj(value, "detail"), obj(value, "state")
+        call_id, name, shown = string(value, "id"), string(detail, "toolName"), obj(state, "display")
+        heard.ended = ""
+        bodies = heard.called(call_id, name, detail.get("input"))
+        denied = string(obj(obj(state, "output"), "error"), "code") == "tool_denied"
+        failed = string(state, "status") != "completed" or shown.get("success") is False
+        if denied:
+            # It was not offered, or it is not allowed here: the model was told, and went on.
+            bodies += [events.Notice(text=f"{name} was denied", code="denied")]
+        output = string(state, "outputText") or string(shown, "message")
+        bodies += heard.returned(call_id, output, is_error=failed)
+        path = string(obj(state, "output"), "filePath")
+        if not failed and path and string(detail, "kind") in _WRITES:
+            bodies.append(events.FileChanged(path=path, kind="update"))
+        if denied:
+            heard.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(detail.get("input"))))
+        return bodies
+
+    def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
+        """The verdict; why a turn failed is said on stderr."""
+        heard, turn = self._heard, self._turn
+        if exit.code != 0:
+            heard.ended = ""
+        if turn.session_id is not None and _NO_SESSION.format(turn.session_id) in exit.stderr_tail.splitlines():
+            heard.lost = _NO_SESSION.format(turn.session_id).removeprefix("Error: ")
+        said = _ERROR.search(exit.stderr_tail)
+        before: list[Event] = []
+        if exit.code and said and not heard.lost and exit.stopped_by is None:
+            text = " ".join(said[1].split())[:500]
+            before = heard.failed(text, class_=Class.NETWORK if text.startswith(_CUT_OFF) else None)
+        bodies, found = verdict(turn, exit, heard)
+        return before + bodies, found

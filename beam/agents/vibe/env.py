@@ -1,0 +1,41 @@
+"""What makes Vibe talk to one model only."""
+
+from __future__ import annotations
+
+import json
+
+_CONFIG = """\
+active_model = "scripted"
+enable_telemetry = false
+enable_update_checks = false
+
+[[providers]]
+name = "scripted"
+api_base = {base_url}
+api_key_env_var = "SCRIPTED_API_KEY"
+
+[[models]]
+name = "scripted"
+provider = "scripted"
+alias = "scripted"
+
+[session_logging]
+generate_titles = false
+"""
+
+
+def fake_model_env(url: str) -> dict[str, str]:
+    """The environment that goes with the configuration. An empty value switches off what a shell may have set."""
+    return {
+        "SCRIPTED_API_KEY": "dummy",
+        "MISTRAL_API_KEY": "",
+        "VIBE_HOME": "",
+        "VIBE_ACTIVE_MODEL": "",
+        "NO_PROXY": "127.0.0.1,localhost",
+        "no_proxy": "127.0.0.1,localhost",
+    }
+
+
+def fake_model_files(url: str) -> dict[str, bytes]:
+    """Vibe's configuration, by its path under HOME: the model at `url` is the only one."""
+    return {".vibe/config.toml": _CONFIG.format(base_url=json.dumps(f"{url}/v1")).encode()}

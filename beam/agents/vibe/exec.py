@@ -1,0 +1,40 @@
+"""Vibe's headless face: `vibe -p --output streaming`, one process a turn, prompt on stdin.
+
+Without a list of tools it writes files of the folder and asks nobody, so `read` is a list of those that only look. The
+access map below is the only place with flags that give it rights.
+"""
+
+from __future__ import annotations
+
+import re
+
+from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
+from beam.agents.oneshot import check, scrubbed
+from beam.agents.vibe.decode import Lines
+from beam.errors import UnsupportedError
+from beam.message import Access
+
+RETRY_S = 20  # its own end after five minutes of silence; it counts seconds, not tries
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
+ACCESS: dict[Access, tuple[str, ...]] = {
+    "read": ("--enabled-tools", "read_file", "--enabled-tools", "grep"),
+    "full": ("--yolo", "--trust"),
+}
+FACE = Capabilities(resume=True, tools=True, interrupt=True, access=tuple(ACCESS))
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """How to run this turn. Raises UnsupportedError for what `vibe -p` can't do."""
+    check(turn, "vibe", FACE)
+    argv = [host.executable or "vibe", "-p", "--output", "streaming", *ACCESS[turn.access]]
+    if turn.session_id is not None:
+        if not _UUID.match(turn.session_id):
+            raise UnsupportedError(f"{turn.session_id[:80]!r} is no session id of vibe's", subject=turn.session_id[:80])
+        argv += ("--resume", turn.session_id)
+    env = {"VIBE_API_RETRY_MAX_ELAPSED_TIME": str(RETRY_S), "VIBE_ENABLE_UPDATE_CHECKS": "false"}
+    return Launch(argv=tuple(argv), stdin=scrubbed(turn.text).encode(), env=env)
+
+
+def decoder(turn: Turn) -> Decoder:
+    """A new decoder for one process of this turn."""
+    return Lines(turn)

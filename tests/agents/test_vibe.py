@@ -1,0 +1,88 @@
+"""Vibe: its recordings become their checked-in events, and each pitfall of its headless mode is known.
+
+`BEAM_WRITE_EXPECTED=1 pytest tests/agents/test_vibe.py` writes the expectations anew.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import recorded
+from test_headless_recordings import load
+
+from beam import events
+from beam.agents.base import Host, Turn
+from beam.agents.vibe import card, exec
+from beam.errors import UnsupportedError
+from beam.outcome import Class, Status
+
+PLACE = Path(__file__).parent.parent / "recordings" / "vibe" / "3.0.2"
+NAMES = sorted(json.loads((PLACE / "runs.json").read_text()))
+ID = "f48d3d39-9639-2a8d-82c3-d9f5a661a87c"
+
+
+def decoded(name: str) -> tuple[list[events.Event], recorded.Verdict]:
+    found = load("vibe", "3.0.2", name)
+    return recorded.decode(exec.decoder, found, [found.stdout])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recording_becomes_the_expected_events(name: str) -> None:
+    recorded.check(exec.decoder, load("vibe", "3.0.2", name), PLACE / "expected" / f"{name}.jsonl")
+
+
+def test_the_recordings_are_of_the_version_that_the_card_names() -> None:
+    assert card.versions == (PLACE.name,)
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "class_"),
+    [
+        ("hello", Status.COMPLETED, None),
+        ("401", Status.FAILED, Class.AUTH),
+        ("500", Status.FAILED, Class.OVERLOADED),
+        ("dropmid", Status.FAILED, Class.NETWORK),
+        ("unknown", Status.FAILED, Class.BAD_REQUEST),
+        ("look-write", Status.DENIED, None),
+    ],
+)
+def test_what_went_wrong_is_read_from_stderr_and_the_exit_code_is_not_believed_alone(
+    name: str, status: Status, class_: Class | None
+) -> None:
+    verdict = decoded(name)[1]
+    assert (verdict.status, verdict.class_) == (status, class_)
+    assert (verdict.reply is None) == (status is Status.FAILED)
+
+
+def test_an_answer_that_vibe_threw_away_is_no_part_of_the_reply() -> None:
+    found, verdict = decoded("maxtok")
+    assert [event.code for event in found if isinstance(event, events.Notice)] == ["discarded"]
+    assert verdict.reply is not None and verdict.reply.startswith("ECHO[Your previous response was discarded")
+
+
+def test_a_session_that_is_not_there_is_proven_lost() -> None:
+    found, verdict = decoded("unknown")
+    assert any(isinstance(event, events.SessionLost) for event in found)
+    assert verdict.session == "lost"
+
+
+def test_reading_enables_no_tool_that_changes_anything_and_only_full_trusts_the_folder() -> None:
+    def argv(access: str) -> tuple[str, ...]:
+        turn = Turn(text="-x", message_id="m", agent="vibe", access=access, session_id=ID)  # type: ignore[arg-type]
+        return exec.launch(turn, Host(executable="/bin/vibe")).argv
+
+    resumed = ("--resume", ID)
+    start = ("/bin/vibe", "-p", "--output", "streaming")
+    assert argv("read") == (*start, "--enabled-tools", "read_file", "--enabled-tools", "grep", *resumed)
+    assert argv("full") == (*start, "--yolo", "--trust", *resumed)
+    with pytest.raises(UnsupportedError, match="access"):
+        argv("edit")
+
+
+def test_a_session_id_that_is_none_is_refused_and_the_prompt_goes_to_stdin() -> None:
+    turn = Turn(text="--resume x", message_id="m", agent="vibe")
+    assert exec.launch(turn, Host()).stdin == b"--resume x"
+    with pytest.raises(UnsupportedError, match="no session id"):
+        exec.launch(Turn(text="x", message_id="m", agent="vibe", session_id="--yolo"), Host())
