@@ -153,6 +153,13 @@ def test_qwens_api_error_that_says_success_with_exit_code_0_is_a_failure() -> No
     assert (verdict.status, verdict.class_, verdict.reason) == (Status.FAILED, Class.RATE_LIMIT, "429 slow down")
 
 
+def test_qwens_answer_whose_stream_broke_off_is_a_failure_though_tokens_were_counted() -> None:
+    text = "The first half[API Error: terminated (cause: other side closed)]"
+    _, verdict = decode("qwen", said(text, input_tokens=9, output_tokens=9), result(text))
+    assert (verdict.status, verdict.class_, verdict.reply) == (Status.FAILED, Class.NETWORK, None)
+    assert verdict.reason == "terminated (cause: other side closed)"
+
+
 def test_a_model_that_only_talks_of_an_api_error_is_believed() -> None:
     text = "[API Error: 429] means: slow down"
     _, verdict = decode("qwen", said(text, input_tokens=9, output_tokens=9), result(text))

@@ -117,7 +117,7 @@ ADAPTERS = {
     "aider": Cli(
         package="aider-chat",
         look=None,
-        write=Tool(in_text="{path}\n```\n<<<<<<< SEARCH\n=======\n{text}\n>>>>>>> REPLACE\n```"),
+        write=Tool(in_text="{path}\n```\n{text}\n```"),
         shell=None,
         other_model="openai/other",
         session_files=".aider.chat.history.*",

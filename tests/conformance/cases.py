@@ -6,6 +6,7 @@ case is about, and beam was seen to refuse it or to say so), or *fails*, for a r
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +19,18 @@ from tests.conformance.subject import Subject
 
 Act = Callable[[Subject], str]
 
-FAILS: dict[tuple[str, str], str] = {}
-"""(case, adapter) -> why the cell fails: something that the vendor's CLI does and beam can't mend."""
+FAILS: dict[tuple[str, str], str] = {
+    ("api_429", "qwen"): "qwen goes on trying in silence: the turn ends by its own clocks, 4 minutes were not enough",
+    ("prompt_with_a_slash", "qwen"): "qwen puts a space before a word with @ at the beginning of a line",
+    ("prompt_of_many_lines", "qwen"): "qwen puts a space before a word with @ at the beginning of a line",
+    ("tokens", "aider"): "aider, when it streams, prints its own estimate of the tokens, not the model's figures",
+    ("cost", "aider"): "aider prints a cost only for a model whose price it knows, and the scripted model has none",
+    ("unknown_id", "aider"): "`session: lost` is said, but the new history has the old one's id",
+    ("truncated_stream", "aider"): "failed, but its words name no cause: the class is unknown",
+    ("refused_connection", "aider"): "failed, but aider calls it an internal server error: the class is overloaded",
+    ("model", "kimi"): "kimi takes only models of its config.toml, and the scripted one comes from its environment",
+}
+"""(case, adapter) -> why the cell fails: what the CLI does, or what beam lacks."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +92,7 @@ def case(
 def _judge(case: Case, act: Act, otherwise: Act | None, subject: Subject) -> tuple[str, str]:
     reason = FAILS.get((case.name, subject.name))
     if reason is not None:
-        with pytest.raises(AssertionError):
+        with pytest.raises((AssertionError, subprocess.TimeoutExpired)):
             act(subject)
         return "fails", reason
     if case.claimed(subject.can):

@@ -7,6 +7,7 @@ result's own figures are those of the whole session, so a turn's are the sum of 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -19,6 +20,7 @@ from beam.events import Event
 from beam.outcome import Denial, Status, Usage
 
 _API_ERROR = "[API Error: "
+_CUT = re.compile(r"\[API Error: ([^\n]*\(cause: [^\n]*\))\]\Z")  # what ends an answer whose stream broke off
 _NO_SESSION = "No saved session found with ID {}."
 _LIMIT = "Reached max session turns for this session"  # on stderr only, with exit code 53
 _WRITERS = {"write_file": "file_path", "edit": "file_path", "replace": "file_path"}
@@ -108,6 +110,8 @@ class Lines:
             return heard.failed(error)
         if text.startswith(_API_ERROR) and not self._counted:
             return heard.failed(text.removeprefix(_API_ERROR).removesuffix("]"))
+        if (cut := _CUT.search(text)) is not None:
+            return heard.failed(cut[1])
         heard.reply, heard.ended = text, "stop"
         return []
 
