@@ -38,11 +38,10 @@ def list_(
         for line in found:
             write_json(line)
         return
+    missing, unverified = [], []
     if not declared:
         missing = [line.agent for line in found if line.installed is None]
         unverified = [line.agent for line in found if line.face == "unverified"]
-        call.note(f"none is declared here; what could be one. Not installed: {', '.join(missing) or 'none'}")
-        call.note(f"never seen to run, so beam agent list --all has them: {', '.join(unverified)}")
         found = [line for line in found if line.agent not in (*missing, *unverified)]
     rows = []
     for line in found:
@@ -61,6 +60,10 @@ def list_(
     columns(
         ("AGENT", "ADAPTER", "FACE", "MODEL", "ACCESS", "INSTALLED", "DECLARED IN"), rows, wide=is_terminal(sys.stdout)
     )
+    sys.stdout.flush()
+    if not declared:
+        call.note(f"none is declared here; what could be one. Not installed: {', '.join(missing) or 'none'}")
+        call.note(f"never seen to run, so beam agent list --all has them: {', '.join(unverified)}")
 
 
 def _matrix(as_json: bool) -> None:

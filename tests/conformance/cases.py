@@ -28,6 +28,7 @@ FAILS: dict[tuple[str, str], str] = {
     ("unknown_id", "aider"): "`session: lost` is said, but the new history has the old one's id",
     ("truncated_stream", "aider"): "failed, but its words name no cause: the class is unknown",
     ("refused_connection", "aider"): "failed, but aider calls it an internal server error: the class is overloaded",
+    ("refused_connection", "vibe"): "failed, but its words name no cause: the class is unknown",
     ("model", "kimi"): "kimi takes only models of its config.toml, and the scripted one comes from its environment",
 }
 """(case, adapter) -> why the cell fails: what the CLI does, or what beam lacks."""

@@ -88,8 +88,13 @@ def agent(request: pytest.FixtureRequest, beam: Cli, agents_path: str) -> Any:
         yield Agent(request.param, beam, agents_path, model)
 
 
+QUICK = ("codex", "aider")
+
+
 def each(*names: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("agent", names, indirect=True)
+    """For each of the CLIs; `make test` takes the two that start quickly, `make soak` all."""
+    marks = {name: () if name in QUICK else pytest.mark.soak for name in names}
+    return pytest.mark.parametrize("agent", [pytest.param(name, marks=marks[name]) for name in names], indirect=True)
 
 
 @each(*VERBATIM)

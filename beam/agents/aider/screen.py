@@ -36,6 +36,7 @@ profile = Profile(
             subject=r"^([^\n]*)\? \(Y\)es/\(N\)o[^\n]*\]: *\Z",
         ),
     ),
+    error_rows=(r"^litellm\.[A-Z]\w*(?:Error|Exception)\b",),
     special=r"^[/!]",
     interrupt="\x03",
     quit=("\x04",),
