@@ -87,7 +87,7 @@ PITFALLS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "figures that are noughts or rounded": {
         "agents/test_gemini_decode.py": ("test_the_noughts_of_a_turn_that_failed_at_once_are_no_figures",),
-        "agents/test_headless_decode.py": ("test_aiders_rounded_figures_stay_null",),
+        "agents/test_headless_decode.py": ("test_aiders_estimated_figures_stay_null",),
         "agents/test_claude_decode.py": ("test_an_interrupted_turns_figures_are_not_known",),
     },
     "item ids that begin anew in each process": {

@@ -23,8 +23,6 @@ FAILS: dict[tuple[str, str], str] = {
     ("api_429", "qwen"): "qwen goes on trying in silence: the turn ends by its own clocks, 4 minutes were not enough",
     ("prompt_with_a_slash", "qwen"): "qwen puts a space before a word with @ at the beginning of a line",
     ("prompt_of_many_lines", "qwen"): "qwen puts a space before a word with @ at the beginning of a line",
-    ("tokens", "aider"): "aider, when it streams, prints its own estimate of the tokens, not the model's figures",
-    ("cost", "aider"): "aider prints a cost only for a model whose price it knows, and the scripted model has none",
     ("unknown_id", "aider"): "`session: lost` is said, but the new history has the old one's id",
     ("truncated_stream", "aider"): "failed, but its words name no cause: the class is unknown",
     ("refused_connection", "aider"): "failed, but aider calls it an internal server error: the class is overloaded",

@@ -20,7 +20,7 @@ _VERSION = re.compile(r"Aider v(\S+)")
 _MODEL = re.compile(r"(?:Main )?[Mm]odel: (\S+)")
 _LAST_ANNOUNCEMENT = "Repo-map: "
 _RESTORED = "Restored previous conversation history."
-_TOKENS = re.compile(r"Tokens: (\S+) sent,(?: .*,)? (\S+) received\.(?: Cost: \$(\d+(?:\.\d+)?) message)?")
+_TOKENS = re.compile(r"Tokens: \S+ sent,(?: .*,)? \S+ received\.(?: Cost: \$(\d+(?:\.\d+)?) message)?")
 _EDITED = re.compile(r"Applied edit to (.+)")
 _RETRYING = re.compile(r"Retrying in ([\d.]+) seconds")
 _QUESTION = "(Y)es/(N)o"
@@ -121,8 +121,9 @@ class Text:
         bodies = heard.text("\n".join(self._answer).strip("\n"))
         self._answer = []
         heard.ended = heard.ended or "stop"
-        usage = Usage(input_tokens=_exact(found[1]), output_tokens=_exact(found[2]))
-        return bodies + heard.counted(usage, float(found[3]) if found[3] else None)
+        if not found[1]:
+            return bodies
+        return bodies + heard.counted(Usage(), float(found[1]))  # its tokens are its own estimate: not known
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """The verdict; what went wrong stands between the announcements and the end."""
@@ -142,7 +143,3 @@ def _is_error(text: str) -> bool:
     if len(text) < _SHORTEST_ERROR:
         return False
     return any(word in text for word in _ERROR_WORDS) and _ERROR.match(text) is not None
-
-
-def _exact(figure: str) -> int | None:
-    return int(figure) if figure.isascii() and figure.isdecimal() else None

@@ -45,7 +45,7 @@ ACCESS: dict[Access, tuple[str, ...]] = {
     ),
     "full": (),
 }
-FACE = Capabilities(resume=True, model=True, deltas=True, interrupt=True, tokens=True, cost=True, access=tuple(ACCESS))
+FACE = Capabilities(resume=True, model=True, deltas=True, interrupt=True, access=tuple(ACCESS))
 
 
 def launch(turn: Turn, host: Host) -> Launch:
