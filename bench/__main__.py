@@ -48,6 +48,7 @@ ROWS: tuple[Callable[[Bench], list[Figure]], ...] = (
     rows_read.watch,
     rows_watch.teams,
     rows_watch.teams_big,
+    rows_terminal.screen,
     rows_terminal.end_noticed,
     rows_decode.decode,
     *rows_agents.OVER_CLIS,

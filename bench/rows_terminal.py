@@ -1,4 +1,4 @@
-"""How soon beam says that a turn on an agent's screen is over: from the model's answer to `turn.finished`."""
+"""Agents on their screens: how fast their output is read, and how soon beam says that a turn is over."""
 
 from __future__ import annotations
 
@@ -6,15 +6,41 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from datetime import datetime
+from pathlib import Path
 
+from beam.pty_adapter.screen import Screen
 from beam.testing.fake_model import FakeModel
-from bench.measure import Bench, Figure, Series, run
+from bench.measure import Bench, Figure, Series, in_turns, run
 from bench.place import BEAM, Project
 from tests.real.install import bin_directories
 
+_RECORDINGS = Path(__file__).parents[1] / "tests" / "recordings" / "pty"
+_READ = 4096  # bytes, as they come from a terminal
 # By what each knows it, and how long that may take.
 _AGENTS = {"claude": ("history", 500), "codex": ("history", 500), "gemini": ("title", 2000)}
+
+
+def screen(bench: Bench) -> list[Figure]:
+    """The recorded output of agents' screens through tokenizer and screen: bytes in a second of CPU."""
+    recordings = [path.read_bytes() for path in sorted(_RECORDINGS.glob("*.raw"))]
+    datas = [data * max(1, 500_000 // len(data)) for data in recordings]
+    size = sum(map(len, datas)) / 1e6
+
+    def once() -> float:
+        took = 0.0
+        for data in datas:
+            shown = Screen(100, 40)
+            began = time.process_time()
+            for at in range(0, len(data), _READ):
+                shown.feed(data[at : at + _READ])
+            took += time.process_time() - began
+        return size / took
+
+    (rates,) = in_turns(bench.times(15), once)
+    series = Series(f"Screen.feed, CPU time, the best of {len(rates)}", (max(rates),))
+    return [Figure("screens read", series, "MB/s", at_least=5, note=f"{len(datas)} recordings, {size:.1f} MB")]
 
 
 def end_noticed(bench: Bench) -> list[Figure]:

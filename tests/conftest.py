@@ -29,6 +29,7 @@ def beam(tmp_path: Path) -> Iterator[Cli]:
     """The real beam in a scratch place. Afterwards nothing of it may be running."""
     cli = Cli(tmp_path)
     yield cli
+    cli.end()
     for pid in processes_with(str(tmp_path)):
         try:
             os.kill(pid, 9)

@@ -209,13 +209,13 @@ def test_a_broker_is_upgraded_while_a_turn_runs_and_the_agent_has_one_holder_at_
     sends += [version.start("send", "a", f"0 {number}") for number in range(2) for version in (slow, newer)]
     assert newer("broker", "status", "--json").json["skew"] is True
     assert skew in newer("send", "a", "0 aside", "--no-wait").err
-    stopping = slow.start("broker", "stop", "--grace", "20s")
+    stopping = slow.start("broker", "stop", "--grace", "60s")
     refused = newer("broker", "start")
     assert (refused.code, refused.out) == (2, ""), "the old one still has its turn"
     assert f"pid {old}" in refused.err
     sends += [version.start("send", "a", f"0 {number}") for number in range(2, 4) for version in (slow, newer)]
     (slow.project / "gate").touch()
-    stopping.communicate(timeout=30)
+    stopping.communicate(timeout=60)
     assert stopping.returncode == 0
     new = int(newer("broker", "start", "--poll", "100ms").out)
     sends += [version.start("send", "a", "0 4") for version in (slow, newer)]

@@ -128,13 +128,19 @@ class Beam:
         return self.world.place(message.to, lane)
 
     def put(self, message: Message) -> str:
-        """Puts the message into its queue and sees that somebody runs it; its id. Returns as soon as it is on disk."""
+        """Puts the message into its queue and sees that somebody runs it; its id. Returns as soon as it is on disk, and
+        where a broker serves, it has the agent (or half a second has passed)."""
+        import time
+
         from beam.api.put import put
+        from beam.broker import registry as brokers
         from beam.broker import worker
 
         place = self._place(message)
         put(self.world, place, message)
         if not self._is_mailbox(message.to):
+            for pause in brokers.give_way(self.world, place) if place.lane is None else ():
+                time.sleep(pause)
             worker.ensure(self.world, place)
         return message.id
 

@@ -9,6 +9,7 @@ from beam.api.both import sleeping
 from beam.api.follow import follow, told_outcome
 from beam.api.put import put
 from beam.api.requests import withdraw
+from beam.broker import registry
 from beam.broker.failure import circuit_word
 from beam.broker.hold import Holder
 from beam.broker.world import World
@@ -40,6 +41,8 @@ async def send(world: World, place: Place, message: Message, seen: Callable[[Eve
         if not is_new and (outcome := told_outcome(place, read_state(place.journal), message.id, seen)) is not None:
             return outcome
         outcome = None
+        if stop.reason is None and place.lane is None:
+            await sleeping(registry.give_way(world, place))
         if stop.reason is None:
             outcome = await _run_here(world, place, message, stop, seen)
         if outcome is None and stop.reason is None:

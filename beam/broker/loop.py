@@ -341,14 +341,16 @@ class Broker:
 
     def _leave(self) -> None:
         """Lets every agent go. What was published after the broker was asked to stop gets a worker: its sender saw the
-        lock held, and counts on us."""
+        lock held, and counts on us. So does all of an agent that is new: a reply of ours may have made it."""
         before = {name: self._last_waiting(served) for name, served in self.served.items()}
+        for name in set(self.world.home.agents()).difference(before):
+            self.served[name] = Served(self.world.place(name))
         for served in self.served.values():
             if served.holder is not None:
                 served.holder.release()
                 served.holder = None
         for name, served in self.served.items():
-            if self._last_waiting(served) > before[name]:
+            if self._last_waiting(served) > before.get(name, 0):
                 worker.ensure(self.world, served.place)
         left = sum(1 for served in self.served.values() for _ in self._waiting(served))
         if left:

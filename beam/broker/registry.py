@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Generator
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from beam import files
+from beam.broker.world import World
 from beam.errors import CorruptError, UsageError
 from beam.events import Owner
-from beam.home import Home
+from beam.home import Home, Place
 from beam.process import tree
-from beam.store.lock import Lock, try_lock
+from beam.store.lock import Lock, is_free, try_lock
+
+_MOMENT_S = 0.5
+_LOOK_S = 0.01
 
 
 class BrokerFile(Struct, frozen=True, kw_only=True):
@@ -77,3 +82,26 @@ def running(home: Home) -> BrokerFile | None:
     """The broker that lives; None where none does. One on another host counts as living: nobody here can know."""
     told = read(home)
     return None if told is None or tree.is_alive(told.owner) is False else told
+
+
+def give_way(world: World, place: Place) -> Generator[float, None, None]:
+    """Waits (it yields the seconds to sleep) until somebody holds the agent, if a broker of this host
+    serves the root: for half a second, and not at all where there is no broker.
+
+    A broker takes an agent that is new to it as soon as it is told of its files. Who has just sent to it is often a
+    little faster, and would keep the agent from the broker for a whole turn.
+    """
+    until = world.clock.monotonic() + _MOMENT_S
+    while _serves_here(world.home) and is_free(place.lock) and world.clock.monotonic() < until:
+        yield _LOOK_S
+
+
+def is_this_process(home: Home) -> bool:
+    """Whether this process is the root's broker."""
+    told = read(home)
+    return told is not None and told.owner == tree.this_process()
+
+
+def _serves_here(home: Home) -> bool:
+    told = read(home)
+    return told is not None and bool(tree.is_alive(told.owner))

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beam import files
+from beam.broker import registry
 from beam.broker.world import World
 from beam.clock import rfc3339
 from beam.errors import BeamError
 from beam.home import Home, Place, check_filesystem, check_owner
-from beam.store.lock import try_lock
+from beam.store.lock import is_free
 
 if TYPE_CHECKING:
     from beam.broker.hold import Holder
@@ -32,12 +33,11 @@ _SERVE_NS = 600 * 1_000_000_000
 
 def ensure(world: World, place: Place) -> None:
     """Somebody will look at the queue: whoever holds the agent looks again after letting go, and if nobody does, a
-    worker is started. A mailbox needs none: its messages are asked for."""
-    if world.is_mailbox(place.agent):
+    worker is started. A broker in this process takes the agent itself. A mailbox needs none: its messages are asked
+    for."""
+    if world.is_mailbox(place.agent) or not is_free(place.lock):
         return
-    lock = try_lock(place.lock)
-    if lock is not None:
-        lock.release()
+    if place.lane is not None or not registry.is_this_process(world.home):
         start(world, place)
 
 
@@ -127,14 +127,14 @@ def main(argv: list[str]) -> int:
     """Drains the queue that the arguments name."""
     import asyncio
 
-    from beam.agents import registry
+    from beam.agents import registry as adapters
     from beam.clock import SystemClock
     from beam.config import load
 
     home = Home(Path(argv[0]))
     environ = dict(os.environ)
     check_owner(home, uid=os.geteuid())
-    config = load(home, environ=environ, adapters=registry.ADAPTERS)
+    config = load(home, environ=environ, adapters=adapters.ADAPTERS)
     check_filesystem(home, allow_fs=config.allow_fs)
     world = World(home=home, config=config, clock=SystemClock(), environ=environ)
     files.check_descriptors(files.TURN_FILES)

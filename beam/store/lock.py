@@ -41,6 +41,15 @@ def try_lock(path: Path) -> Lock | None:
     return _take(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def is_free(path: Path) -> bool:
+    """Whether nobody has the lock at this moment; it is taken and given away to see it."""
+    lock = try_lock(path)
+    if lock is None:
+        return False
+    lock.release()
+    return True
+
+
 def _take(path: Path, how: int) -> Lock | None:
     while True:
         with files.disk("open", path):

@@ -9,6 +9,9 @@ import signal
 import weakref
 from pathlib import Path
 
+import pytest
+
+from beam.broker import worker
 from beam.broker.loop import Broker, Served, run
 from beam.broker.world import World
 from beam.clock import SystemClock
@@ -54,6 +57,23 @@ def test_a_long_queue_keeps_no_other_agent_waiting(tmp_path: Path) -> None:
         if isinstance(event, MessageClaimed)
     )
     assert [agent for _, agent in claims] == ["worker", "other", "worker", "worker"]
+
+
+def test_an_agent_that_a_broker_never_came_to_take_gets_a_worker_when_it_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Root(tmp_path)
+    root.put("worker")
+    started: list[str] = []
+    monkeypatch.setattr(worker, "launch", lambda _root, place, _environ: started.append(place.agent))
+
+    async def story() -> None:
+        broker = Broker(real_time(root), cap=1, poll=0.05, say=lambda _: None)
+        broker.ask_to_stop()
+        await broker.serve(grace=5)
+
+    asyncio.run(story())
+    assert started == ["worker"]
 
 
 def test_a_broker_that_only_polls_sees_everything_too(tmp_path: Path) -> None:

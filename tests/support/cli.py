@@ -43,6 +43,7 @@ class Cli:
 
     base: Path
     env: dict[str, str] = field(default_factory=dict)
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
         self.project.mkdir(parents=True, exist_ok=True)
@@ -65,7 +66,7 @@ class Cli:
 
     def with_env(self, env: Mapping[str, str]) -> Cli:
         """The same place, with more environment."""
-        return Cli(self.base, {**self.env, **env})
+        return Cli(self.base, {**self.env, **env}, self.started)
 
     def __call__(
         self, *args: str, stdin: str | bytes | None = None, timeout: float = 60, env: Mapping[str, str] = {}
@@ -89,7 +90,7 @@ class Cli:
         self, *args: str, env: Mapping[str, str] = {}, stdin: Any = subprocess.DEVNULL
     ) -> subprocess.Popen[bytes]:
         """Starts `beam ARGS`, in a session of its own."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [*BEAM, *args],
             cwd=self.project,
             env={**self.env, **env},
@@ -98,6 +99,14 @@ class Cli:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
+        self.started.append(process)
+        return process
+
+    def end(self) -> None:
+        """Ends what a test that failed left running, so that its failure is not the next test's."""
+        for process in self.started:
+            if process.returncode is None:
+                kill_hard(process)
 
     def shell(self, script: str, timeout: float = 60, env: Mapping[str, str] = {}) -> Ended:
         """Runs a bash script in which `beam` is this beam."""

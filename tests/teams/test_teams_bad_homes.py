@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +67,15 @@ class Watched:
     def of(self, kind: str) -> list[dict[str, Any]]:
         return [event for event in self.events if event["type"] == kind]
 
+    def says(self, words: str) -> None:
+        """The watch that prints text comes to these words, too."""
+        eventually(lambda: words in self.text, 30, f"no {words!r} as text")
+
     def goes_on(self, mark: str) -> None:
         """Both still tell what comes next."""
         self.task(mark)
         eventually(lambda: any(one["task_id"] == mark for one in self.of("task.created")), 30, f"no {mark}")
-        eventually(lambda: f"#{mark}" in self.text, 30, f"no {mark} as text")
+        self.says(f"#{mark}")
         assert [process.poll() for process in self.processes] == [None, None]
 
     def end(self) -> list[int]:
@@ -81,15 +86,19 @@ class Watched:
         assert not [error for error in errors if b"Traceback" in error or b"bug" in error]
         return [process.returncode for process in self.processes]
 
+    def kill(self) -> None:
+        """Ends what a test that failed left running."""
+        for process in self.processes:
+            if process.returncode is None:
+                process.kill()
+                process.communicate()
+
 
 @pytest.fixture
 def watched(beam: Cli, tmp_path: Path) -> Iterator[Watched]:
     found = Watched(beam, tmp_path / "watched", os.getpid())
     yield found
-    for process in found.processes:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()
+    found.kill()
 
 
 def test_a_2_mb_inbox_of_a_thousand_messages_is_told_whole(watched: Watched) -> None:
@@ -183,20 +192,24 @@ def test_names_that_climb_and_texts_that_command_a_terminal_only_show(watched: W
 def test_a_lead_that_is_killed_leaves_a_stale_team_and_orphans_with_their_names(beam: Cli, tmp_path: Path) -> None:
     lead = subprocess.Popen(["sleep", "600"])
     orphan = subprocess.Popen(["sh", "-c", "sleep 600; :", "x", "--agent-id", f"eve@{TEAM}"])
-    try:
+    with ExitStack() as left:
+        left.callback(end, lead)
+        left.callback(end, orphan)
         watched = Watched(beam, tmp_path / "watched", lead.pid)
+        left.callback(watched.kill)
         eve = {"name": "eve", "agentId": f"eve@{TEAM}", "joinedAt": 2, "backendType": "tmux", "tmuxPaneId": "%1"}
         write_config(watched.home, TEAM, [BOB, eve])
         eventually(lambda: any(event["member"] == "eve" for event in watched.of("member.joined")), 30)
-        lead.kill()
-        lead.wait()
+        end(lead)
         eventually(lambda: [event["pid"] for event in watched.of("team.stale")] == [lead.pid], 30)
         eventually(lambda: [event["pid"] for event in watched.of("member.orphaned")] == [orphan.pid], 30)
-        assert "team is stale" in watched.text and "orphaned: its lead is gone and it runs on" in watched.text
+        watched.says("team is stale")
+        watched.says("orphaned: its lead is gone and it runs on")
         (line,) = beam("team", "list", "--json", "--claude-home", str(watched.home)).lines
         assert line["state"] == "stale"
         watched.end()
-    finally:
-        for process in (lead, orphan):
-            process.kill()
-            process.wait()
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()

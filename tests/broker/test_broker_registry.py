@@ -1,0 +1,99 @@
+"""Who serves a root, and how others give way to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from beam import home
+from beam.broker import registry, worker
+from beam.broker.registry import BrokerFile, give_way
+from beam.errors import UsageError
+from beam.process import tree
+from beam.store.lock import try_lock
+from tests.support.world import Root
+
+TOLD = BrokerFile(owner=tree.this_process(), version="1", started_at="2026-01-01T00:00:00.000Z", poll=1.0, cap=4)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    return Root(tmp_path)
+
+
+def serve(root: Root, told: BrokerFile) -> None:
+    home.create(root.world.home)
+    registry.claim(root.world.home, told).release()
+
+
+def test_a_root_has_one_broker_and_says_which(root: Root) -> None:
+    home.create(root.world.home)
+    lock = registry.claim(root.world.home, TOLD)
+    with pytest.raises(UsageError, match=f"pid {TOLD.owner.pid}"):
+        registry.claim(root.world.home, TOLD)
+    assert registry.running(root.world.home) == TOLD
+    assert registry.is_this_process(root.world.home)
+    registry.release(root.world.home, lock)
+    assert registry.running(root.world.home) is None
+    assert not registry.is_this_process(root.world.home)
+
+
+def test_where_no_broker_serves_nobody_waits_for_one(root: Root) -> None:
+    assert list(give_way(root.world, root.place("worker"))) == []
+
+
+def test_a_broker_that_died_or_is_elsewhere_is_not_waited_for(root: Root) -> None:
+    place = root.place("worker")
+    dead = msgspec.structs.replace(TOLD.owner, start_ticks=1)
+    elsewhere = msgspec.structs.replace(TOLD.owner, host="other", boot_id="other")
+    for owner in (dead, elsewhere):
+        serve(root, msgspec.structs.replace(TOLD, owner=owner))
+        assert list(give_way(root.world, place)) == []
+
+
+def test_an_agent_that_is_held_already_is_not_waited_for(root: Root) -> None:
+    place = root.place("worker")
+    serve(root, TOLD)
+    lock = try_lock(place.lock)
+    assert lock is not None
+    with lock:
+        assert list(give_way(root.world, place)) == []
+
+
+def test_who_sends_gives_way_until_the_broker_has_taken_the_agent(root: Root) -> None:
+    place = root.place("worker")
+    serve(root, TOLD)
+    steps = give_way(root.world, place)
+    pauses = [next(steps), next(steps)]
+    lock = try_lock(place.lock)
+    assert lock is not None
+    with lock:
+        assert list(steps) == []
+    assert all(0 < pause < 0.1 for pause in pauses)
+
+
+def test_who_sends_waits_half_a_second_at_most_for_a_broker_that_takes_nothing(root: Root) -> None:
+    serve(root, TOLD)
+    began = root.clock.elapsed
+    for pause in give_way(root.world, root.place("worker")):
+        root.clock.sleep(pause)
+    assert 0.4 < root.clock.elapsed - began < 0.6
+
+
+def test_a_broker_starts_no_worker_for_an_agent_that_it_will_take_itself(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str | None] = []
+    monkeypatch.setattr(worker, "launch", lambda _root, place, _environ: started.append(place.lane))
+    place = root.place("worker")
+    serve(root, TOLD)
+    worker.ensure(root.world, place)
+    lane = root.world.place("worker", "once")
+    home.create(root.world.home, lane)
+    worker.ensure(root.world, lane)
+    assert started == ["once"], "nobody serves the lanes of an agent but workers"
+    serve(root, msgspec.structs.replace(TOLD, owner=msgspec.structs.replace(TOLD.owner, start_ticks=1)))
+    worker.ensure(root.world, place)
+    assert started == ["once", None]
