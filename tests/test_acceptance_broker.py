@@ -167,7 +167,7 @@ def test_a_killed_broker_leaves_an_unknown_outcome_no_process_and_the_rest_goes_
     waiting = slow("send", "a", "0 next", "--no-wait").out.strip()
     eventually(lambda: "prompt.sent" in slow.types("a"))
     kill_hard(serving)
-    eventually(lambda: not processes_with(str(slow.project / "slow.py")), 5)
+    eventually(lambda: not processes_with(str(slow.base)), 10, "the agent lives on")
     assert slow("wait", waiting).out == "done 0 next\n"
     assert slow("show", running).code == 8
     assert slow("broker", "status").code == 4

@@ -60,15 +60,17 @@ class Team:
 
 
 class Diff:
-    """All teams of some homes. Methods return the events that the news makes, unordered."""
+    """All teams of some homes. Methods return the events that the news makes, unordered; until `begin`, changes of
+    tasks from before `from_ns` make none."""
 
-    def __init__(self) -> None:
+    def __init__(self, from_ns: int = 0) -> None:
         self.teams: dict[Key, Team] = {}
         self.sessions: dict[tuple[str, int], Session] = {}
         self._onces: dict[Key, Once] = {}
         self._speakers: dict[tuple[str, str], tuple[str, str]] = {}
         self._calls_done = Once()
         self._began_ns = 0
+        self._from_ns = from_ns
 
     def team(self, home: str, name: str) -> Team:
         """The team of that name; made if it is new."""
@@ -76,13 +78,14 @@ class Diff:
         if key not in self.teams:
             self.teams[key] = Team(home, name, self._onces.setdefault(key, Once()))
             self.teams[key].tasks.baseline_ns = self._began_ns
+            self.teams[key].tasks.from_ns = self._from_ns
         return self.teams[key]
 
     def begin(self, at_ns: int) -> None:
         """What was there is known; from now on the files are the truth about tasks, and records only complete them."""
-        self._began_ns = at_ns
+        self._began_ns, self._from_ns = at_ns, 0
         for team in self.teams.values():
-            team.tasks.baseline_ns = at_ns
+            team.tasks.baseline_ns, team.tasks.from_ns = at_ns, 0
 
     # -- files ---------------------------------------------------------------------------------------------------------
 

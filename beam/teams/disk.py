@@ -42,7 +42,7 @@ class Seen(Struct, frozen=True):
 
 def shown(name: str) -> str:
     """A file's name as a text that can be encoded."""
-    return os.fsencode(name).decode("utf-8", "replace")
+    return name if name.isascii() else os.fsencode(name).decode("utf-8", "replace")
 
 
 def is_own_list(name: str) -> bool:
@@ -97,10 +97,13 @@ def _read_handle(place: Place, handle: int, now_ns: int) -> tuple[Seen, Signatur
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
             return Seen(place, None, now_ns), None
-        parts = []
-        while part := os.read(handle, 1 << 20):
-            parts.append(part)
-        return Seen(place, b"".join(parts), found.st_mtime_ns), (found.st_mtime_ns, found.st_size, found.st_ino)
+        data = os.read(handle, found.st_size + 1)
+        if len(data) > found.st_size:  # it grew meanwhile
+            parts = [data]
+            while part := os.read(handle, 1 << 20):
+                parts.append(part)
+            data = b"".join(parts)
+        return Seen(place, data, found.st_mtime_ns), (found.st_mtime_ns, found.st_size, found.st_ino)
     except OSError:
         return Seen(place, None, now_ns), None
     finally:

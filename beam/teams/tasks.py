@@ -40,7 +40,8 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 class Tasks:
-    """The task list of one team. `baseline_ns`: when its files were first read, 0 before that."""
+    """The task list of one team. `baseline_ns`: when its files were first read, 0 before that. What happened before
+    `from_ns` is known then, and not told."""
 
     def __init__(self, tell: Tell, once: Once) -> None:
         self._tell = tell
@@ -51,6 +52,7 @@ class Tasks:
         self._owners: dict[str, str] = {}  # as records have it
         self.known: dict[str, Task] = {}
         self.baseline_ns = 0
+        self.from_ns = 0
 
     def file(self, task: Task, at_ns: int) -> list[Event]:
         """A task's file as it is."""
@@ -219,6 +221,8 @@ class Tasks:
             return None
         if word == "created":
             self._created.add(task.id)
+        if at_ns < self.from_ns:  # thousands of them, when the watching begins
+            return None
         key = f"task/{task.id}/{word}/{at_ns // 1_000_000}"
         return self._tell(
             cls,

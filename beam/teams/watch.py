@@ -29,6 +29,7 @@ from beam.teams.tails import Tail, Tails, lines
 RETRY_NS = (40_000_000, 160_000_000, 1_000_000_000)
 LIVENESS_NS = 1_000_000_000
 UNCLAIMED_NS = 500_000_000
+_NEVER_NS = 2**63
 
 
 class _Retry(Struct):
@@ -75,7 +76,7 @@ class Teams:
     ) -> None:
         self.homes = tuple(homes)
         self.wake = wake or threading.Event()
-        self.diff = Diff()
+        self.diff = Diff(_NEVER_NS if since_ns is None else since_ns // 1000 * 1000)
         self._now = now
         self._since_ns = since_ns
         self._with_gone = with_gone
