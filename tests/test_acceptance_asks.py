@@ -292,5 +292,5 @@ def test_asks_follow_a_worker_that_nobody_watches(beam: Cli) -> None:
     ask = first_ask(beam)
     assert ask["message_id"] == message_id
     assert beam("approve", ask["id"]).code == 0
-    eventually(lambda: beam("show", message_id).code == 0, 40)
+    eventually(lambda: "turn.finished" in beam.types("tui"), 40)
     assert beam("wait", message_id).out == "ran zz\n"

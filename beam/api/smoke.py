@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, Literal
 
@@ -109,25 +109,15 @@ class _Runs:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._path = environ.get("PATH", os.defpath)
-        self._left: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
-        self._done: queue.SimpleQueue[Smoked | BaseException] = queue.SimpleQueue()
-        self._threads: list[threading.Thread] = []
+        self._threads = ThreadPoolExecutor(_AT_ONCE)
         self._children: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
         self._over = False
 
     def of(self, here: list[tuple[str, str]]) -> Generator[Smoked, None, None]:
         """What each did, as it ends."""
-        for each in here:
-            self._left.put(each)
-        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(min(_AT_ONCE, len(here)))]
-        for thread in self._threads:
-            thread.start()
-        for _ in here:
-            done = self._done.get()
-            if isinstance(done, BaseException):
-                raise done
-            yield done
+        for done in as_completed([self._threads.submit(self._one, *each) for each in here]):
+            yield done.result()
 
     def end(self) -> None:
         """Ends what still runs, and waits until its files are gone."""
@@ -136,19 +126,7 @@ class _Runs:
             children = list(self._children)
         for child in children:
             child.terminate()
-        for thread in self._threads:
-            thread.join(2 * _GRACE_S)
-
-    def _work(self) -> None:
-        while not self._over:
-            try:
-                name, executable = self._left.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                self._done.put(self._one(name, executable))
-            except BaseException as error:  # noqa: BLE001 - raised again by of()
-                self._done.put(error)
+        self._threads.shutdown(cancel_futures=True)
 
     def _one(self, name: str, executable: str) -> Smoked:
         from beam.testing.fake_model import FakeModel

@@ -19,18 +19,31 @@ from tests.support.cli import BEAM, Cli, eventually, kill_hard
 from tests.teams.teams_replay import WITH_TRANSCRIPTS, Scratch, proved
 
 pytestmark = pytest.mark.acceptance
-KILLS = 20
 BODIES = ("text", "tool.called", "tool.returned")
 
 
 @pytest.mark.parametrize("name", WITH_TRANSCRIPTS)
+def test_killed_again_and_again_a_watcher_with_a_cursor_told_everything_once(
+    beam: Cli, tmp_path: Path, name: str
+) -> None:
+    told_once(beam, tmp_path, name, kills=6, within=1.8, speed=2.0, pause=0.3)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", WITH_TRANSCRIPTS)
 def test_killed_twenty_times_a_watcher_with_a_cursor_told_everything_once(beam: Cli, tmp_path: Path, name: str) -> None:
+    told_once(beam, tmp_path, name, kills=20, within=3.0, speed=0.8, pause=2.0)
+
+
+def told_once(beam: Cli, tmp_path: Path, name: str, *, kills: int, within: float, speed: float, pause: float) -> None:
+    """Replays the recording and kills the watcher that often, each time within so many seconds: what all of them
+    printed together is everything that the recording proves, once."""
     recording = Scratch(tmp_path / "team", name, is_now=True)
     recording.spool = beam.base / "home/.local/state/beam/hooks"
     recording.spool.mkdir(parents=True)
     output = tmp_path / "output"
     chance = random.Random(name)
-    player = threading.Thread(target=recording.replay, args=(0.8,), kwargs={"pause": 2.0})
+    player = threading.Thread(target=recording.replay, args=(speed,), kwargs={"pause": pause})
 
     def printed() -> list[dict[str, Any]]:
         lines = output.read_bytes().split(b"\n") if output.exists() else []
@@ -45,8 +58,8 @@ def test_killed_twenty_times_a_watcher_with_a_cursor_told_everything_once(beam: 
     cursor = beam.base / "home/.local/state/beam/cursors"
     eventually(lambda: cursor.is_dir() and len([*Path(f"/proc/{process.pid}/task").iterdir()]) > 1)
     player.start()
-    for _ in range(KILLS):
-        time.sleep(chance.uniform(0.1, 3.0))
+    for _ in range(kills):
+        time.sleep(chance.uniform(0.1, within))
         kill_hard(process)
         process = start()
     player.join()
