@@ -99,8 +99,8 @@ class Relay:
             return False
         os.close(os.open(self.inside, os.O_CREAT | os.O_EXCL))
         holder.record(Notice(code=HOLDS, text=name))
-        for entry in holder.look_at_queue()[:1]:
-            waiting = holder.read(entry)
+        for entry in holder.waiting.look()[:1]:
+            waiting = holder.waiting.read(entry)
             assert waiting is not None
             closing.bury(holder, entry, waiting, "dropped", "by the test")
             holder.queue.remove(Entry(entry.position, entry.id, "dead"))

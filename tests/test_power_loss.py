@@ -118,9 +118,9 @@ class Scene:
         """Runs all that waits; each outcome is told."""
         holder = self.hold(agent)
         Requests(holder).look()
-        for entry in holder.look_at_queue():
+        for entry in holder.waiting.look():
             self._claimed = (entry.id, attempt)
-            claimed = holder.claim(entry)
+            claimed = holder.waiting.claim(entry)
             assert claimed is not None
             outcome = asyncio.run(holder.run(*claimed, Stop()))
             assert outcome is not None
@@ -219,8 +219,8 @@ def a_holder_that_died_before_a_sync(scene: Scene) -> None:
         real()
 
     holder.journal._sync = sync  # type: ignore[method-assign]
-    (entry,) = holder.look_at_queue()
-    claimed = holder.claim(entry)
+    (entry,) = holder.waiting.look()
+    claimed = holder.waiting.claim(entry)
     assert claimed is not None
     with pytest.raises(Died):
         asyncio.run(holder.run(*claimed, Stop()))
@@ -241,8 +241,8 @@ def died(scene: Scene, at: str) -> None:
             raise Died
 
     holder.watcher = watch
-    (entry,) = holder.look_at_queue()
-    claimed = holder.claim(entry)
+    (entry,) = holder.waiting.look()
+    claimed = holder.waiting.claim(entry)
     assert claimed is not None
     with pytest.raises(Died):
         asyncio.run(holder.run(*claimed, Stop()))
@@ -285,7 +285,7 @@ class Recovered:
                 continue
             holder = scene.hold(agent)
             Requests(holder).look()
-            holder.look_at_queue()
+            holder.waiting.look()
             holder.release()
             place = self.world.place(agent)
             self.events[agent] = Reader(place.journal).poll()

@@ -121,8 +121,8 @@ def see_that_it_runs(world: World, place: Place) -> bool:
                 kind="blocked",
             )
         Requests(holder).look()
-        holder.look_at_queue()
-        holder.expire()
+        holder.waiting.look()
+        holder.waiting.expire()
     finally:
         started = holder.leave()
     return started

@@ -95,10 +95,10 @@ async def _run_here(
         from beam.process import tree
 
         Requests(holder).look()
-        waiting = holder.look_at_queue()
+        waiting = holder.waiting.look()
         if not waiting or waiting[0].id != message.id:
             return None
-        claimed = holder.claim(waiting[0])
+        claimed = holder.waiting.claim(waiting[0])
         if claimed is None:
             return told_outcome(place, holder.state, message.id, seen)
         tree.become_subreaper()

@@ -122,5 +122,5 @@ def move_to_dead(holder: Holder, entry: Entry) -> None:
     """The file of a message that the journal calls dead is in `dead/`."""
     with contextlib.suppress(FileNotFoundError):
         holder.queue.move(entry, "dead")
-    holder.forget(entry)
+    holder.waiting.forget(entry)
     reached("dead.moved")

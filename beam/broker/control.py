@@ -111,7 +111,7 @@ class Requests:
         raise NotFoundError(f"{target} is not running", subject=target)
 
     def _withdraw(self, entry: Entry, why: str, by: str) -> None:
-        message = self.holder.read(entry)
+        message = self.holder.waiting.read(entry)
         if message is None:
             return
         known = self.holder.state.known.get(message.id)
@@ -136,22 +136,22 @@ class Requests:
     def _retry(self, entry: Entry, request: Control) -> str:
         attempt = self._attempt_put(entry)
         if attempt is not None:
-            self.holder.look_at_queue()
+            self.holder.waiting.look()
             return f"attempt {attempt}"
         if entry.box != "dead":
             raise UsageError(f"{entry.id} was not given up on; it is in {entry.box}/", subject=entry.id)
-        message = self.holder.read(entry)
+        message = self.holder.waiting.read(entry)
         if message is None:
             raise CorruptError(f"{entry.id} can't be read", subject=entry.id)
         again = msgspec.structs.replace(message, attempt=message.attempt + 1, deadline=None)
         self.holder.queue.put(again, self.holder.world.clock, self.holder.world.limits)
         reached("retry.published")
-        self.holder.look_at_queue()
+        self.holder.waiting.look()
         return f"attempt {again.attempt}"
 
     def _attempt_put(self, entry: Entry) -> int | None:
         """The attempt that a holder put for this very request before it died; the journal does not know it yet."""
-        message = self.holder.read(entry) if entry.box == "new" else None
+        message = self.holder.waiting.read(entry) if entry.box == "new" else None
         known = self.holder.state.known.get(entry.id)
         if message is None or known is None or known.phase != DEAD or message.attempt <= known.attempt:
             return None
@@ -160,15 +160,15 @@ class Requests:
     def _edit(self, entry: Entry, request: Control) -> str:
         if entry.box != "new":
             raise UsageError(f"{entry.id} does not wait any more; it is in {entry.box}/", subject=entry.id)
-        message = self.holder.read(entry)
+        message = self.holder.waiting.read(entry)
         if message is None or request.text is None:
             raise CorruptError(f"{entry.id} can't be read", subject=entry.id)
-        self.holder.see(entry, message)
+        self.holder.waiting.see(entry, message)
         payload = Payload(text=request.text, attach=message.payload.attach)
         edited = msgspec.structs.replace(message, payload=payload, revision=message.revision + 1)
         self.holder.queue.rewrite(entry, edited)
         reached("edit.rewritten")
-        self.holder.see(entry, edited)
+        self.holder.waiting.see(entry, edited)
         return f"revision {edited.revision}"
 
     def _reset(self, request: Control) -> str:

@@ -7,22 +7,22 @@ once more and start a worker if anything waits. The order of durable steps is th
 from __future__ import annotations
 
 import contextlib
-import errno
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from beam import events, files, home
+from beam import events, home
 from beam.broker import closing, failure, recovery
 from beam.broker.sessions import session_lock
+from beam.broker.waiting import Waiting
 from beam.broker.world import World
 from beam.clock import parse_rfc3339, rfc3339
-from beam.errors import BeamError, CorruptError, DiskError
+from beam.errors import BeamError, DiskError
 from beam.events import Event, TurnFinished
 from beam.faults import reached
 from beam.home import Place
-from beam.message import Message, decode, digest
-from beam.outcome import Class, Outcome, Status, exit_code
-from beam.state import CLOSED, DEAD, FINISHED, QUEUED, SENT, State
+from beam.message import Message
+from beam.outcome import Outcome, Status, exit_code
+from beam.state import QUEUED, SENT, State
 from beam.store import asks as ask_files
 from beam.store import control
 from beam.store.journal import Journal
@@ -51,14 +51,13 @@ class Holder:
         self.journal = journal
         self.reserve = Reserve(place.reserve)
         self.queue = Queue(place.queue, place.put_lock)
+        self.waiting = Waiting(self)
         self.blocked: str | None = None
         self.running: tuple[str, Stop] | None = None
         self.asks: Asks | None = None  # of the turn that runs here
         self.keeper = Keeper(place.dir, self.record, world.clock)
         self.watcher: Watcher = _nobody
         self._lock = lock
-        self._seen: set[tuple[str, int]] = set()
-        self._deadlines: dict[tuple[str, int], str | None] = {}
         self._driven: tuple[str, str] | None = None  # the vendor's session of the kept terminal
         self._driving = contextlib.ExitStack()  # its lock
 
@@ -139,7 +138,7 @@ class Holder:
 
     def cancel_lease(self, entry: Entry, by: str) -> None:
         """Takes a message back that `recv` gave out; who answers it now is told that it is over."""
-        turn, message = self.state.open_turn, self.read(entry)
+        turn, message = self.state.open_turn, self.waiting.read(entry)
         if turn is None or message is None:
             return
         finished = TurnFinished(
@@ -153,7 +152,7 @@ class Holder:
         reached("finish.recorded")
         closing.close(self, entry, message, written)
 
-    # -- seeing and claiming ---------------------------------------------------------------------------------------
+    # -- the journal -----------------------------------------------------------------------------------------------
 
     def record(
         self, body: events.E, *, turn: int | None = None, message_id: str | None = None, sync: bool = False
@@ -163,178 +162,6 @@ class Holder:
         ask_files.follow(self.place.asks, event)
         self.watcher(event)
         return event
-
-    def read(self, entry: Entry) -> Message | None:
-        """The entry's message; None if it is gone or was damaged, and then buried."""
-        try:
-            message = decode(files.read(self.queue.path(entry)))
-        except FileNotFoundError:
-            return None
-        except DiskError as error:
-            cause = error.__cause__
-            is_link = isinstance(cause, OSError) and cause.errno == errno.ELOOP
-            unreadable = is_link or isinstance(cause, PermissionError | IsADirectoryError)
-            if not (unreadable or isinstance(error, CorruptError)):
-                raise
-            self._bury_unread(entry, error.message)
-            return None
-        wrong = self._what_is_wrong(entry, message)
-        if wrong is not None:
-            self._bury_unread(entry, wrong)
-            return None
-        return message
-
-    def _what_is_wrong(self, entry: Entry, message: Message) -> str | None:
-        if message.id != entry.id or message.to != self.place.agent:
-            return f"the file of {entry.id} holds {message.id} to {message.to}"
-        try:
-            parse_rfc3339(message.deadline or "2000-01-01")
-        except ValueError as error:
-            return f"its deadline is no time: {error}"
-        return None
-
-    def _bury_unread(self, entry: Entry, why: str) -> None:
-        known = self.state.known.get(entry.id)
-        is_sent = entry.box == "cur" and known is not None and known.phase == SENT
-        self.record(
-            events.MessageDead(
-                attempt=known.attempt if known is not None else 1,
-                reason="corrupt",
-                detail=why,
-                status=Status.UNKNOWN if is_sent else Status.FAILED,
-                class_=None if is_sent else Class.BAD_REQUEST,
-                file=entry.name,
-            ),
-            message_id=entry.id,
-            sync=True,
-        )
-        reached("dead.recorded")
-        closing.move_to_dead(self, entry)
-
-    def see(self, entry: Entry, message: Message) -> None:
-        """Says in the journal that the message is here, the first time, and after each edit or retry."""
-        known = self.state.known.get(message.id)
-        if known is not None and message.attempt > known.attempt:
-            self.record(
-                events.MessageRequeued(attempt=message.attempt, reason="retry"), message_id=message.id, sync=True
-            )
-        if known is None or message.revision > known.revision:
-            self.record(
-                events.MessageQueued(
-                    sender=message.sender,
-                    kind=message.type,
-                    text=message.text,
-                    thread=message.thread,
-                    hops=message.hops,
-                    reply=message.reply,
-                    reply_to=message.reply_to,
-                    key=message.key,
-                    actor=message.actor,
-                    digest=digest(message),
-                    revision=message.revision,
-                    position=entry.position,
-                    queued_at=message.timestamp,
-                ),
-                message_id=message.id,
-            )
-
-    def look_at_queue(self) -> list[Entry]:
-        """What waits, in order, after what can't run was put away (done before, damaged, its id reused)."""
-        waiting = []
-        for entry in self.queue.entries("new"):
-            if (entry.id, entry.position) not in self._seen:
-                message = self.read(entry)
-                if message is None or not self._is_fresh(entry, message):
-                    continue
-                self.see(entry, message)
-                if message.attempt > 1:
-                    self._remove_older(message)
-                self._seen.add((entry.id, entry.position))
-            waiting.append(entry)
-        return waiting
-
-    def expire(self) -> None:
-        """Gives up what waited past its deadline: also while a turn runs, and while nothing may be claimed."""
-        before, self._deadlines = self._deadlines, {}
-        for entry in self.queue.entries("new"):
-            key = entry.id, entry.position
-            deadline = before[key] if key in before else self._deadline(entry)
-            self._deadlines[key] = deadline
-            if deadline is None or self.world.clock.now_ns() <= parse_rfc3339(deadline):
-                continue
-            message = self.read(entry)
-            if message is not None and self._is_fresh(entry, message):
-                self.see(entry, message)
-                self._give_up_if_refused(entry, message)
-
-    def _deadline(self, entry: Entry) -> str | None:
-        message = self.read(entry)
-        return message.deadline if message is not None else None
-
-    def _give_up_if_refused(self, entry: Entry, message: Message) -> bool:
-        return self._is_given_up(entry, message, failure.refusal(message, self.state, self.world))
-
-    def _is_given_up(self, entry: Entry, message: Message, verdict: failure.Refusal | None) -> bool:
-        if verdict is None:
-            return False
-        closing.bury(self, entry, message, *verdict[:2], status=verdict[2], tell=verdict[0] == "expired")
-        return True
-
-    def _is_fresh(self, entry: Entry, message: Message) -> bool:
-        known = self.state.known.get(message.id)
-        if known is None:
-            return True
-        if message.revision <= known.revision and known.digest != digest(message):
-            detail = f"{message.id} was used before, for another text"
-            closing.bury(self, entry, message, "id_reused", detail, class_=Class.BAD_REQUEST)
-            return False
-        if message.attempt < known.attempt:
-            self.queue.remove(entry)
-            return False
-        if message.attempt > known.attempt or known.phase not in (CLOSED, DEAD, FINISHED):
-            return True
-        if known.phase == DEAD:
-            closing.bury_again(self, entry, message, known)
-        else:
-            closing.put_away(self, entry, message, known)
-        return False
-
-    def _remove_older(self, message: Message) -> None:
-        """The dead letter whose next attempt this is goes; one that only bears its id stays."""
-        for entry in self.queue.entries("dead"):
-            if entry.id != message.id:
-                continue
-            try:
-                older = decode(files.read(self.queue.path(entry)))
-            except (FileNotFoundError, CorruptError):
-                continue
-            if older.attempt < message.attempt and digest(older) == digest(message):
-                reached("remove.before")
-                self.queue.remove(entry)
-                reached("removed")
-
-    def claim(self, entry: Entry) -> tuple[Entry, Message] | None:
-        """The message is this holder's to run; None if it may not run (expired, too many hops) and was put away.
-
-        Raises DiskError where there is no room for an outcome; then it waits.
-        """
-        message = self.read(entry)
-        if message is None or not self._is_fresh(entry, message) or self._give_up_if_refused(entry, message):
-            return None
-        self.reserve.make()
-        used_up = failure.count_turn(self.world, message)
-        if used_up is not None and self._is_given_up(entry, message, failure.over(used_up)):
-            return None
-        reached("claim.before")
-        try:
-            claimed = self.queue.move(entry, "cur")
-        except FileNotFoundError:
-            return None
-        self.forget(entry)
-        reached("claim.renamed")
-        self.record(events.MessageClaimed(attempt=message.attempt), message_id=message.id, sync=True)
-        reached("claim.recorded")
-        return claimed, message
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -373,7 +200,7 @@ class Holder:
 
             def look() -> None:
                 Requests(self).look()
-                self.expire()
+                self.waiting.expire()
                 asks.expire()
 
             self.asks = asks = Asks(self.place.agent, record, self.world.clock, self.world.limits.ask_timeout)
@@ -464,16 +291,12 @@ class Holder:
         """Runs the first message that waits; False if none does, or none may be claimed now."""
         if self.is_held_back() or self.is_mailbox():
             return False
-        for entry in self.look_at_queue():
-            claimed = self.claim(entry)
+        for entry in self.waiting.look():
+            claimed = self.waiting.claim(entry)
             if claimed is not None:
                 await self.run(*claimed, stop)
                 return True
         return False
-
-    def forget(self, entry: Entry) -> None:
-        """The entry does not wait any more; a file of its name would be looked at anew."""
-        self._seen.discard((entry.id, entry.position))
 
     def now(self) -> str:
         """The time, as it is written."""

@@ -206,9 +206,9 @@ class Broker:
             served.holder = None
             holder.release()
             return None
-        waiting = holder.look_at_queue()
+        waiting = holder.waiting.look()
         if holder.is_held_back():
-            holder.expire()
+            holder.waiting.expire()
         served.trouble = ""
         if not waiting:
             return None

@@ -58,8 +58,8 @@ def recv(world: World, place: Place, lease: float | None) -> Message | None:
                 f"beam reply {turn.message_id} TEXT",
                 subject=turn.message_id or "",
             )
-        for entry in holder.look_at_queue() if not holder.is_held_back() else ():
-            claimed = holder.claim(entry)
+        for entry in holder.waiting.look() if not holder.is_held_back() else ():
+            claimed = holder.waiting.claim(entry)
             if claimed is not None:
                 _lend(holder, claimed[1], lease)
                 return claimed[1]
@@ -108,7 +108,7 @@ def reply(world: World, place: Place, message_id: str, text: str, *, failed: boo
         if failed and not text.strip():
             raise UsageError("--failed needs a reason", "beam reply ID --failed TEXT", subject=message_id)
         entry = next((entry for entry in holder.queue.entries("cur") if entry.id == message_id), None)
-        message = holder.read(entry) if entry is not None else None
+        message = holder.waiting.read(entry) if entry is not None else None
         if entry is None or message is None:
             raise NotFoundError(f"{message_id} is gone", "", subject=message_id)
         status, class_ = (Status.FAILED, Class.UNKNOWN) if failed else (Status.COMPLETED, None)

@@ -55,7 +55,7 @@ def _recover(holder: Holder) -> None:
     holder.queue.sweep()
     control.sweep(holder.place.control, holder.world.clock.now_ns() - _OLD_NS)
     for entry in holder.queue.entries("cur"):
-        message = holder.read(entry)
+        message = holder.waiting.read(entry)
         if message is not None:
             _recover_claimed(holder, entry, message)
     turn = holder.state.open_turn
@@ -130,7 +130,7 @@ def _recover_claimed(holder: Holder, entry: Entry, message: Message) -> None:
         closing.offer(holder, entry, message, reason="retry" if known.phase == FINISHED else "lease_over")
         return
     if known is None:
-        holder.see(entry, message)
+        holder.waiting.see(entry, message)
         known = holder.state.known[message.id]
     if known.attempt > message.attempt:
         holder.queue.remove(entry)

@@ -25,8 +25,8 @@ def environ(root: Root) -> dict[str, str]:
 def in_turn(root: Root, *bodies: events.Event, **fields: object) -> None:
     message = root.put("worker", **fields)
     holder = root.hold("worker")
-    (entry,) = holder.look_at_queue()
-    assert holder.claim(entry) is not None
+    (entry,) = holder.waiting.look()
+    assert holder.waiting.claim(entry) is not None
     started = events.TurnStarted(owner=tree.this_process(), turn_key="k" * 32, adapter="command", via="terminal")
     for body in (started, *bodies):
         holder.record(body, turn=1, message_id=message.id, sync=True)

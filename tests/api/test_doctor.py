@@ -19,7 +19,7 @@ def test_a_whole_journal_has_no_damage_and_a_damaged_one_is_told_line_by_line(ro
     for number in range(3):
         root.put("box", str(number))
     holder = root.hold("box")
-    holder.look_at_queue()
+    holder.waiting.look()
     holder.release()
     journal = root.place("box").journal
     assert damage(journal) == []
@@ -35,7 +35,7 @@ def test_a_gap_in_the_numbers_is_damage(root: Root) -> None:
     for number in range(3):
         root.put("box", str(number))
     holder = root.hold("box")
-    holder.look_at_queue()
+    holder.waiting.look()
     holder.release()
     (segment,) = root.place("box").journal.glob("*.jsonl")
     lines = segment.read_bytes().split(b"\n")

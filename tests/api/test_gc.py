@@ -48,7 +48,7 @@ def lane(root: Root, *, bury: bool = False) -> Place:
     Queue(place.queue, place.put_lock).put(message, root.clock, root.world.limits)
     holder = Holder.take(root.world, place)
     assert holder is not None
-    (entry,) = holder.look_at_queue()
+    (entry,) = holder.waiting.look()
     closing.bury(holder, entry, message, "dropped", "why")
     if not bury:
         (dead,) = holder.queue.entries("dead")

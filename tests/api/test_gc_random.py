@@ -86,7 +86,7 @@ class Life:
     def serve(self) -> None:
         holder = self.root.hold(self._agent())
         Requests(holder).look()
-        holder.look_at_queue()
+        holder.waiting.look()
         holder.journal.rotate_if_due()
         holder.release()
 
@@ -101,8 +101,8 @@ class Life:
         holder = Holder.take(self.root.world, place) if step else None
         if holder is None:
             return
-        for entry in holder.look_at_queue():
-            message = holder.read(entry)
+        for entry in holder.waiting.look():
+            message = holder.waiting.read(entry)
             if message is None:
                 continue
             dead = events.MessageDead(reason="dropped", detail="why")

@@ -19,7 +19,7 @@ def root(tmp_path: Path) -> Root:
         found.clock.sleep(1)
         found.put(agent, f"to {agent}")
         holder = found.hold(agent)
-        holder.look_at_queue()
+        holder.waiting.look()
         holder.release()
     return found
 

@@ -58,7 +58,7 @@ def look(root: Root, agent: str = "worker") -> Holder:
 def dead_letter(root: Root) -> str:
     message = root.put("worker")
     holder = root.hold("worker")
-    closing.bury(holder, holder.look_at_queue()[0], message, "failed", "why")
+    closing.bury(holder, holder.waiting.look()[0], message, "failed", "why")
     holder.release()
     return message.id
 
@@ -104,8 +104,8 @@ def test_a_request_that_was_answered_before_its_file_was_removed_is_not_carried_
     look(root)
     control.publish(root.place("worker").control, wish)
     holder = root.hold("worker")
-    (entry,) = holder.look_at_queue()
-    message = holder.read(entry)
+    (entry,) = holder.waiting.look()
+    message = holder.waiting.read(entry)
     assert message is not None
     closing.bury(holder, entry, message, "failed", "again")
     holder.release()
@@ -120,7 +120,7 @@ def test_a_waiting_message_is_edited_and_keeps_its_place(root: Root) -> None:
     look(root)
     assert answers(root) == [(True, "", "revision 1")]
     holder = root.hold("worker")
-    waiting = holder.look_at_queue()
+    waiting = holder.waiting.look()
     assert [entry.id for entry in waiting] == [first.id, second.id]
     assert decode(files.read(holder.queue.path(waiting[0]))).text == "edited"
     texts = [event.text for event in root.events("worker") if isinstance(event, events.MessageQueued)]

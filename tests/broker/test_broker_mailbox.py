@@ -104,8 +104,8 @@ def test_an_answer_that_was_recorded_is_routed_by_the_next_holder_though_the_lea
 def test_a_message_whose_taker_died_before_it_was_sent_out_is_offered_at_once(root: Root) -> None:
     message = root.put("box")
     holder = root.hold("box")
-    (entry,) = holder.look_at_queue()
-    assert holder.claim(entry) is not None
+    (entry,) = holder.waiting.look()
+    assert holder.waiting.claim(entry) is not None
     started = events.TurnStarted(
         owner=events.Owner(pid=1, start_ticks=1, host="another.host"),
         turn_key="k",

@@ -30,7 +30,7 @@ def bounded(root: Root, **policy: object) -> None:
 def claim(root: Root, agent: str = "worker") -> list[str]:
     """The ids of what the agent's next holder may claim; it dies then, before the prompt."""
     holder = root.hold(agent)
-    claimed = [done[1].id for entry in holder.look_at_queue() if (done := holder.claim(entry)) is not None]
+    claimed = [done[1].id for entry in holder.waiting.look() if (done := holder.waiting.claim(entry)) is not None]
     holder.release()
     return claimed
 

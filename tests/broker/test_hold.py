@@ -34,28 +34,28 @@ def test_an_id_that_comes_again_with_other_content_is_a_dead_letter_and_the_firs
     root.hold("worker").release()
     root.put("worker", "second", id=message.id)
     holder = root.hold("worker")
-    waiting = holder.look_at_queue()
+    waiting = holder.waiting.look()
     assert [each.id for each in waiting] == [message.id]
     assert decode(files.read(holder.queue.path(waiting[0]))).text == "first"
     assert root.boxes("worker") == {"new": [message.id], "dead": [message.id]}
     assert last(root, events.MessageDead).reason == "id_reused"  # type: ignore[attr-defined]
-    assert holder.claim(waiting[0]) is not None
+    assert holder.waiting.claim(waiting[0]) is not None
 
 
 def test_one_message_in_two_files_is_run_once(root: Root) -> None:
     message = root.put("worker")
     root.put("worker", id=message.id)
     holder = root.hold("worker")
-    first, second = holder.look_at_queue()
+    first, second = holder.waiting.look()
     outcome = asyncio.run(run(holder, first))
     assert outcome == (message.id, Status.COMPLETED)
-    assert holder.claim(second) is None
+    assert holder.waiting.claim(second) is None
     assert root.boxes("worker") == {}
     holder.release()
 
 
 async def run(holder: Holder, entry: Entry) -> tuple[str, Status]:
-    claimed = holder.claim(entry)
+    claimed = holder.waiting.claim(entry)
     assert claimed is not None
     outcome = await holder.run(*claimed, Stop())
     return outcome.message_id, outcome.status
@@ -68,7 +68,7 @@ def test_a_corrupt_file_becomes_a_dead_letter_with_the_reason_and_the_rest_goes_
     (queue.directory / "new" / f"{1:020d}-worker-bad.json").write_bytes(data)
     (queue.directory / "new" / f"{2:020d}-worker-dir.json").mkdir()
     holder = root.hold("worker")
-    assert [entry.id for entry in holder.look_at_queue()] == [good.id]
+    assert [entry.id for entry in holder.waiting.look()] == [good.id]
     assert root.boxes("worker")["dead"] == ["worker-bad", "worker-dir"]
     dead = [event for event in root.events("worker") if isinstance(event, events.MessageDead)]
     assert [(event.message_id, event.reason) for event in dead] == [
@@ -85,7 +85,7 @@ def test_a_file_with_a_deadline_that_is_no_time_or_of_another_agent_is_corrupt(
     message = root.message("worker")
     plain = encode(msgspec.structs.replace(message, **fields))
     (root.queue("worker").directory / "new" / f"{1:020d}-{message.id}.json").write_bytes(plain)
-    assert root.hold("worker").look_at_queue() == []
+    assert root.hold("worker").waiting.look() == []
     assert root.boxes("worker") == {"dead": [message.id]}
 
 
@@ -94,11 +94,11 @@ def test_unknown_fields_survive_the_queue_the_claim_and_the_way_back(root: Root)
     data = encode(message)[:-2] + b',"color":"red"}\n'
     (root.queue("worker").directory / "new" / f"{1:020d}-{message.id}.json").write_bytes(data)
     holder = root.hold("worker")
-    (entry,) = holder.look_at_queue()
-    assert holder.claim(entry) is not None
+    (entry,) = holder.waiting.look()
+    assert holder.waiting.claim(entry) is not None
     holder.release()
     holder = root.hold("worker")
-    (entry,) = holder.look_at_queue()
+    (entry,) = holder.waiting.look()
     assert b'"color":"red"' in files.read(holder.queue.path(entry))
 
 
@@ -118,8 +118,8 @@ def test_a_lock_is_free_after_a_failed_recovery(root: Root) -> None:
 
 def refused(root: Root, agent: str = "worker") -> events.MessageDead:
     holder = root.hold(agent)
-    (entry,) = holder.look_at_queue()
-    assert holder.claim(entry) is None
+    (entry,) = holder.waiting.look()
+    assert holder.waiting.claim(entry) is None
     assert root.boxes(agent) == {"dead": [entry.id]}
     dead = last(root, events.MessageDead, agent)
     assert isinstance(dead, events.MessageDead)
@@ -131,11 +131,11 @@ def test_a_deadline_counts_while_nothing_is_claimed(root: Root) -> None:
     kept = root.put("worker", "kept")
     late = root.put("worker", "late", deadline="2023-11-14T22:13:21Z")
     holder = root.hold("worker")
-    holder.expire()
+    holder.waiting.expire()
     assert root.boxes("worker") == {"new": [kept.id, late.id]}
     root.clock.sleep(2)
-    holder.expire()
-    holder.expire()
+    holder.waiting.expire()
+    holder.waiting.expire()
     assert root.boxes("worker") == {"new": [kept.id], "dead": [late.id]}
     assert holder.state.known[late.id].status is Status.TIMEOUT
     holder.release()
@@ -144,7 +144,7 @@ def test_a_deadline_counts_while_nothing_is_claimed(root: Root) -> None:
 def test_a_message_is_run_until_its_deadline_and_not_after(root: Root) -> None:
     root.put("worker", deadline="2023-11-14T22:13:20Z")  # now, to the second
     holder = root.hold("worker")
-    assert holder.claim(holder.look_at_queue()[0]) is not None
+    assert holder.waiting.claim(holder.waiting.look()[0]) is not None
     holder.release()
     root.put("other", deadline="2023-11-14T22:13:19Z", sender="asker", reply="queue")
     dead = refused(root, "other")
@@ -156,7 +156,7 @@ def test_a_message_is_run_until_its_deadline_and_not_after(root: Root) -> None:
 def test_a_message_of_too_many_hops_says_why_and_tells_nobody(root: Root) -> None:
     root.put("worker", hops=20)
     holder = root.hold("worker")
-    assert holder.claim(holder.look_at_queue()[0]) is not None
+    assert holder.waiting.claim(holder.waiting.look()[0]) is not None
     holder.release()
     root.put("other", hops=21, sender="asker", reply="queue")
     dead = refused(root, "other")
@@ -180,9 +180,9 @@ def test_a_reply_to_a_session_that_was_put_aside_is_a_dead_letter(root: Root) ->
 def test_a_message_whose_file_goes_while_it_is_claimed_is_nobodys(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     root.put("worker")
     holder = root.hold("worker")
-    (entry,) = holder.look_at_queue()
+    (entry,) = holder.waiting.look()
     monkeypatch.setattr(failure, "refusal", lambda *_: holder.queue.path(entry).unlink())
-    assert holder.claim(entry) is None
+    assert holder.waiting.claim(entry) is None
 
 
 # -- turns that can't begin --------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def test_a_message_to_an_agent_that_was_removed_ends_and_is_a_dead_letter(root: 
     (root.base / "beam.yaml").write_text("agents:\n  asker: {mailbox: true}\n")
     root.reload()
     holder = root.hold("worker")
-    (entry,) = holder.look_at_queue()
+    (entry,) = holder.waiting.look()
     assert asyncio.run(run(holder, entry)) == (message.id, Status.FAILED)
     finished = last(root, events.TurnFinished)
     assert isinstance(finished, events.TurnFinished)
@@ -222,5 +222,5 @@ def test_leaving_says_whether_something_waits(root: Root) -> None:
 def test_the_known_digest_is_that_of_the_message(root: Root) -> None:
     message = root.put("worker")
     holder = root.hold("worker")
-    holder.look_at_queue()
+    holder.waiting.look()
     assert holder.state.known[message.id].digest == digest(message)

@@ -35,8 +35,8 @@ def died_at(root: Root, step: str, owner: Owner | None = None, **fields: object)
     """A message whose holder died right after this step."""
     message = root.put("worker", **fields)
     holder = root.hold("worker")
-    (entry,) = holder.look_at_queue()
-    claimed = holder.claim(entry)
+    (entry,) = holder.waiting.look()
+    claimed = holder.waiting.claim(entry)
     assert claimed is not None
     bodies: list[tuple[str, events.Event]] = [
         (
@@ -91,7 +91,7 @@ def test_a_message_whose_prompt_was_not_sent_goes_back_to_its_place(root: Root, 
     message, entry = died_at(root, step)
     later = root.put("worker", "later")
     holder = root.hold("worker")
-    assert [each.id for each in holder.look_at_queue()] == [message.id, later.id]
+    assert [each.id for each in holder.waiting.look()] == [message.id, later.id]
     assert holder.queue.entries("new")[0].position == entry.position
     assert (holder.state.known[message.id].deaths, holder.state.known[message.id].attempt) == (1, 1)
     assert holder.state.open_turn is None
@@ -104,7 +104,7 @@ def test_a_message_whose_prompt_was_sent_is_unknown_and_a_dead_letter(root: Root
     assert holder.state.known[message.id].status is Status.UNKNOWN
     assert last(root, events.TurnFinished).exit_code == 8  # type: ignore[attr-defined]
     assert len(root.boxes("asker")["new"]) == 1
-    assert holder.look_at_queue() == []
+    assert holder.waiting.look() == []
 
 
 def test_a_finished_message_is_closed_though_its_file_was_left(root: Root) -> None:
@@ -123,7 +123,7 @@ def test_a_closed_message_is_removed_and_never_run(root: Root) -> None:
     died_at(root, "closed")
     holder = root.hold("worker")
     assert root.boxes("worker") == {}
-    assert holder.look_at_queue() == []
+    assert holder.waiting.look() == []
 
 
 def test_the_third_death_before_the_prompt_is_the_last(root: Root) -> None:
@@ -131,8 +131,8 @@ def test_the_third_death_before_the_prompt_is_the_last(root: Root) -> None:
     for deaths in (1, 2):
         holder = root.hold("worker")
         assert holder.state.known[message.id].deaths == deaths
-        (entry,) = holder.look_at_queue()
-        assert holder.claim(entry) is not None
+        (entry,) = holder.waiting.look()
+        assert holder.waiting.claim(entry) is not None
         holder.release()
     holder = root.hold("worker")
     assert root.boxes("worker") == {"dead": [message.id]}

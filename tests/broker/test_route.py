@@ -67,8 +67,8 @@ def test_a_reply_that_its_receiver_has_dealt_with_is_not_put_again(root: Root) -
     message = root.message("worker", sender="asker", reply="queue")
     route.reply(root.world, message, DONE, State())
     holder = root.hold("asker")
-    (entry,) = holder.look_at_queue()
-    claimed = holder.claim(entry)
+    (entry,) = holder.waiting.look()
+    claimed = holder.waiting.claim(entry)
     assert claimed is not None
     closing.close(holder, *claimed, holder.record(DONE, message_id=entry.id))
     holder.release()
@@ -126,8 +126,8 @@ def test_a_reply_to_a_session_that_was_put_aside_is_said_to_be_dead(root: Root, 
     message = root.message("worker", sender="other", reply="queue", session_context=SessionContext(session_id="s1"))
     closed = route.reply(root.world, message, DONE, State())
     assert (closed.reply, closed.detail) == ("dead", "it answers session s1, which was put aside")
-    (entry,) = holder.look_at_queue()
-    assert holder.claim(entry) is None
+    (entry,) = holder.waiting.look()
+    assert holder.waiting.claim(entry) is None
     assert root.boxes("other") == {"dead": [closed.reply_id]}
     holder.release()
 

@@ -59,8 +59,8 @@ def test_a_message_whose_session_is_taken_ends_with_the_limit_and_can_be_retried
     holder.record(started, turn=1)
     holder.record(events.SessionStarted(session_id="s1"), turn=1)
     holder.record(events.TurnClosed(), turn=1)
-    (entry,) = holder.look_at_queue()
-    claimed = holder.claim(entry)
+    (entry,) = holder.waiting.look()
+    claimed = holder.waiting.claim(entry)
     assert claimed is not None
 
     async def run() -> tuple[Status, str | None, int | None]:

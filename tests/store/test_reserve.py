@@ -108,8 +108,8 @@ def test_an_answer_larger_than_the_reserve_is_refused_and_a_short_one_is_taken(r
 def test_a_turn_that_the_disk_can_not_hold_is_ended_and_has_an_outcome(root: Root, disk: SmallDisk) -> None:
     message = root.put("worker", "x" * 200_000, sender="asker", reply="queue")
     holder = root.hold("worker")
-    (entry,) = holder.look_at_queue()
-    claimed = holder.claim(entry)
+    (entry,) = holder.waiting.look()
+    claimed = holder.waiting.claim(entry)
     assert claimed is not None
     disk.leave(8000)
     outcome = asyncio.run(holder.run(*claimed, Stop()))
@@ -121,5 +121,5 @@ def test_a_turn_that_the_disk_can_not_hold_is_ended_and_has_an_outcome(root: Roo
     assert len(root.boxes("asker")["new"]) == 1
     disk.leave(None)
     again = root.hold("worker")
-    assert (again.state.open_turn, again.look_at_queue()) == (None, [])
+    assert (again.state.open_turn, again.waiting.look()) == (None, [])
     again.release()

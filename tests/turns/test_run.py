@@ -32,8 +32,8 @@ def root(tmp_path: Path) -> Root:
 def ordered(root: Root, agent: str = "worker", **fields: object) -> tuple[Holder, Order]:
     root.put(agent, **fields)
     holder = root.hold(agent)
-    (entry,) = holder.look_at_queue()
-    claimed = holder.claim(entry)
+    (entry,) = holder.waiting.look()
+    claimed = holder.waiting.claim(entry)
     assert claimed is not None
     return holder, order_of(holder, claimed[1])
 
