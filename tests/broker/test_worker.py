@@ -15,6 +15,7 @@ import pytest
 from beam import files
 from beam.broker import closing, worker
 from beam.broker.hold import Holder
+from beam.broker.waiting import Waiting
 from beam.errors import DiskError
 from beam.home import Place
 from beam.message import Message
@@ -113,10 +114,10 @@ def test_a_bug_that_stands_in_the_way_of_everything_ends_the_worker(
 ) -> None:
     root.put("worker")
 
-    def broken(holder: Holder) -> list[Entry]:
+    def broken(waiting: Waiting) -> list[Entry]:
         raise ZeroDivisionError("in the queue")
 
-    monkeypatch.setattr(Holder, "look_at_queue", broken)
+    monkeypatch.setattr(Waiting, "look", broken)
     with pytest.raises(ZeroDivisionError):
         drain(root, monkeypatch, done)
     assert capsys.readouterr().err.count("ZeroDivisionError: in the queue") == 3
