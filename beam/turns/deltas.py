@@ -17,41 +17,39 @@ class Deltas:
         self._interval = 1 / per_second
         self._last = 0.0
         self._streams: dict[str | None, Stream] = {}
-        self._ready: dict[str | None, str] = {}
+        self._came: dict[str | None, list[str]] = {}
 
     def add(self, delta: TextDelta) -> None:
-        """Takes a piece."""
-        stream = self._streams.setdefault(delta.parent, Stream())
-        safe = stream.feed(delta.text)
-        if safe:
-            self._ready[delta.parent] = self._ready.get(delta.parent, "") + safe
+        """Takes a piece. Some agents send one a word, so it is looked at with the others that come until `take`."""
+        self._came.setdefault(delta.parent, []).append(delta.text)
 
     def due_in(self, now: float) -> float | None:
-        """Seconds until `take` should be called; None while there is nothing to take."""
-        return max(0.0, self._last + self._interval - now) if self._ready else None
+        """Seconds until `take` should be called; None while nothing came."""
+        return max(0.0, self._last + self._interval - now) if self._came else None
 
     def take(self, now: float) -> list[TextDelta]:
         """What may be shown so far."""
-        if not self._ready:
-            return []
-        self._last = now
-        ready, self._ready = self._ready, {}
-        return [TextDelta(text=text, parent=parent) for parent, text in ready.items()]
+        return self._take(now, ended=())
 
     def before(self, event: Event, now: float) -> list[TextDelta]:
         """What must be shown before this event: all that is ready, and at a finished text what was held back, too."""
-        if isinstance(event, Text):
-            self._finish(event.parent)
-        return self.take(now)
+        return self._take(now, ended=(event.parent,) if isinstance(event, Text) else ())
 
     def end(self, now: float) -> list[TextDelta]:
         """Everything that is left."""
-        for parent in list(self._streams):
-            self._finish(parent)
-        return self.take(now)
+        return self._take(now, ended=tuple({**self._streams, **self._came}))
 
-    def _finish(self, parent: str | None) -> None:
-        stream = self._streams.pop(parent, None)
-        rest = stream.end() if stream is not None else ""
-        if rest:
-            self._ready[parent] = self._ready.get(parent, "") + rest
+    def _take(self, now: float, *, ended: tuple[str | None, ...]) -> list[TextDelta]:
+        came, self._came = self._came, {}
+        found = []
+        for parent in {**came, **dict.fromkeys(ended)}:
+            stream = self._streams.setdefault(parent, Stream())
+            safe = stream.feed("".join(came.get(parent, ())))
+            if parent in ended:
+                safe += stream.end()
+                del self._streams[parent]
+            if safe:
+                found.append(TextDelta(text=safe, parent=parent))
+        if found:
+            self._last = now
+        return found

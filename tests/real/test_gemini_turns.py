@@ -78,6 +78,7 @@ def test_the_second_turn_has_the_context_of_the_first_and_its_own_usage(gemini: 
         assert outcome["model"] == "gemini-2.5-flash"
 
 
+@pytest.mark.soak
 def test_a_session_survives_geminis_cleaning_up_that_destroys_sessions_with_geminis_own_ids(
     gemini: Cli, agents_path: str, model: FakeModel
 ) -> None:
