@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 Object = dict[str, Any]
-_LIMIT = 2**63
+_LEAST, _MOST = -(2**63) + 1, 2**63 - 1
 
 
 def string(value: Object, key: str) -> str:
@@ -35,17 +35,12 @@ def strings(value: Object, key: str) -> tuple[str, ...]:
 def integer(value: Object, key: str) -> int | None:
     """The field if it is a whole number that JSON readers everywhere can hold, else None."""
     found = value.get(key)
-    return found if type(found) is int and -_LIMIT < found < _LIMIT else None
-
-
-def integers(value: Object, *keys: str) -> list[int | None]:
-    """The same of several fields."""
-    return [found if type(found := value.get(key)) is int and -_LIMIT < found < _LIMIT else None for key in keys]
+    return found if type(found) is int and _LEAST <= found <= _MOST else None
 
 
 def number(value: Object, key: str) -> float | None:
     """The field if it is a finite number, else None."""
     found = value.get(key)
-    if type(found) is int and -_LIMIT < found < _LIMIT:
+    if type(found) is int and _LEAST <= found <= _MOST:
         return float(found)
     return found if type(found) is float and abs(found) < float("inf") else None

@@ -90,7 +90,8 @@ def read(line: bytes, decode: Callable[[Object], list[Event]]) -> Sequence[Event
     value = json_object(line)
     if value is None:
         return () if not line.strip() else (events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace")),)
-    return with_line(decode(value), line)
+    bodies = decode(value)
+    return with_line(bodies, line) if bodies else bodies
 
 
 def with_line(bodies: list[Event], line: bytes) -> list[Event]:

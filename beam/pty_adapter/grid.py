@@ -8,18 +8,20 @@ sequences or modes of the terminal as a whole.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, cast
+from functools import lru_cache
+from typing import Any
 
 from msgspec import Struct
 from pyte import modes
-from pyte.graphics import FG_BG_256
-from pyte.screens import Char, Margins, Savepoint, StaticDefaultDict, wcwidth
+from pyte.graphics import BG_AIXTERM, BG_ANSI, FG_AIXTERM, FG_ANSI, FG_BG_256, TEXT
+from pyte.screens import Char, Margins, Savepoint, wcwidth
 from pyte.screens import Screen as PyteScreen
 
 _BLANK = Char(" ")
 _STUB = ""  # the right half of a wide character
 _CACHED_CHARACTERS = 4096
 _CACHED_STYLES = 512
+_CACHED_SEQUENCES = 2048
 _CELL_CHARACTERS = 16  # of one cell: combining characters beyond are left out
 
 
@@ -30,58 +32,51 @@ class Line(Struct, frozen=True):
     wrapped: bool = False
 
 
-class Row(StaticDefaultDict[int, Char]):
-    """The cells of one row that were written. `line` is its text, None after a change."""
+class Row:
+    """The cells of one row: what stands in each ("" in the right half of a wide character), and its attributes, whose
+    `data` says nothing. `line` is its text, None after a change."""
 
-    __slots__ = ("line", "wrapped")
+    __slots__ = ("attributes", "cells", "line", "wrapped")
 
-    def __init__(self) -> None:
-        super().__init__(_BLANK)
+    def __init__(self, columns: int) -> None:
+        self.cells = [" "] * columns
+        self.attributes = [_BLANK] * columns
         self.line: Line | None = None
         self.wrapped = False
 
     def read(self) -> Line:
         """The row as text."""
         if self.line is None:
-            text = "".join([self[x].data for x in range(max(self) + 1)]).rstrip() if self else ""
-            self.line = Line(text, self.wrapped)
+            self.line = Line("".join(self.cells).rstrip(), self.wrapped)
         return self.line
+
+    def put(self, start: int, cells: str | list[str], attributes: Char) -> None:
+        """Fills the cells from `start` on."""
+        end = start + len(cells)
+        self.cells[start:end] = cells
+        self.attributes[start:end] = [attributes] * len(cells)
+        self.line = None
 
     def cut(self, start: int, end: int) -> None:
         """Blanks the cells from `start` to before `end`."""
-        if start <= 0 and end > max(self, default=0):
-            self.clear()
-        else:
-            self.part(start, end)
-            for x in range(start, end):
-                self.pop(x, None)
-        self.line = None
+        self.part(start, end)
+        self.put(start, " " * (end - start), _BLANK)
 
     def part(self, start: int, end: int) -> None:
         """Blanks the other halves of wide characters that lie half inside."""
-        if start > 0 and start in self and self[start].data == _STUB:
-            self.pop(start - 1, None)
-            self.pop(start, None)
-        if end in self and self[end].data == _STUB:
-            self.pop(end, None)
-            self.pop(end - 1, None)
+        for x in (start, end):
+            if 0 < x < len(self.cells) and self.cells[x] == _STUB:
+                self.put(x - 1, "  ", _BLANK)
 
 
-class Style(dict[str, Char]):
-    """The cells of one set of attributes, by their character; only characters that are one cell wide."""
+class Style:
+    """One set of attributes."""
+
+    __slots__ = ("after", "attributes")
 
     def __init__(self, attributes: Char) -> None:
-        super().__init__()
         self.attributes = attributes
         self.after: dict[str, Style] = {}  # by the parameters of a SGR
-
-    def __missing__(self, char: str) -> Char:
-        if wcwidth(char) != 1:
-            raise KeyError(char)
-        if len(self) > _CACHED_CHARACTERS:
-            self.clear()
-        cell = self[char] = self.attributes._replace(data=char)
-        return cell
 
 
 class Grid(PyteScreen):
@@ -92,6 +87,7 @@ class Grid(PyteScreen):
         self.scrolled = 0  # how many lines ever left at the top
         self._style = Style(_BLANK)
         self._styles = {_BLANK: self._style}
+        self._narrow: set[str] = set()  # characters that take one cell, of those that are no ASCII
         self._wide = False  # whether there ever was a wide character
         self._saved: Savepoint | None = None
         self.grid: list[Row] = []
@@ -100,8 +96,7 @@ class Grid(PyteScreen):
     def reset(self) -> None:
         """As it was at the beginning, but for the history."""
         super().reset()
-        self.grid = [Row() for _ in range(self.lines)]
-        self.buffer = cast("dict[int, StaticDefaultDict[int, Char]]", self.grid)
+        self.grid = self._blank(self.lines)
         self._saved = None
         self._restyle()
 
@@ -109,27 +104,46 @@ class Grid(PyteScreen):
         """All rows, from the top."""
         return [row.line or row.read() for row in self.grid]
 
+    def _blank(self, count: int) -> list[Row]:
+        return [Row(self.columns) for _ in range(count)]
+
     # -- text ----------------------------------------------------------------------------------------------------------
 
     def draw(self, data: str) -> None:
         """Writes text at the cursor."""
-        cursor = self.cursor
-        start = cursor.x
-        end = start + len(data)
-        if end <= self.columns and not self.charset and modes.IRM not in self.mode and self.g0_charset is _LATIN:
-            try:
-                cells = list(map(self._style.__getitem__, data))
-            except KeyError:
-                self._draw_slowly(data)
-                return
-            row = self.grid[cursor.y]
-            if self._wide:
-                row.part(start, end)
-            row.update(zip(range(start, end), cells, strict=True))
-            row.line = None
-            cursor.x = end
-        else:
+        if not self._is_simple(data):
             self._draw_slowly(data)
+            return
+        while len(data) > (room := self.columns - self.cursor.x):
+            self._put(data[:room])
+            self._wrap()
+            data = data[room:]
+        self._put(data)
+
+    def _is_simple(self, data: str) -> bool:
+        """Whether each character just takes the next cell."""
+        return (
+            (data.isascii() or self._narrow.issuperset(data))
+            and not self.charset
+            and self.g0_charset is _LATIN
+            and modes.IRM not in self.mode
+            and (self.cursor.x + len(data) <= self.columns or modes.DECAWM in self.mode)
+        )
+
+    def _put(self, text: str) -> None:
+        """Writes text that has room in this row, a character a cell."""
+        cursor = self.cursor
+        row, start = self.grid[cursor.y], cursor.x
+        cursor.x = end = start + len(text)
+        if self._wide:
+            row.part(start, end)
+        row.put(start, text, cursor.attrs)
+
+    def _wrap(self) -> None:
+        """To the beginning of the next row, where the text goes on."""
+        row = self.grid[self.cursor.y]
+        row.wrapped, row.line = True, None
+        self.cursor_next_row()
 
     def _draw_slowly(self, data: str) -> None:
         cursor, columns = self.cursor, self.columns
@@ -145,32 +159,29 @@ class Grid(PyteScreen):
                 continue
             if cursor.x + width > columns:
                 if wraps:
-                    self.grid[cursor.y].wrapped = True
-                    self.grid[cursor.y].line = None
-                    cursor.x = 0
-                    self.index()
+                    self._wrap()
                 else:
                     cursor.x = max(0, columns - width)
             if modes.IRM in self.mode:
                 self.insert_characters(width)
             row = self.grid[cursor.y]
             row.part(cursor.x, cursor.x + width)
-            row[cursor.x] = self._style[char] if width == 1 else self._style.attributes._replace(data=char)
+            row.put(cursor.x, [char], cursor.attrs)
             if width == 2:
                 self._wide = True
                 if cursor.x + 1 < columns:
-                    row[cursor.x + 1] = _BLANK._replace(data=_STUB)
-            row.line = None
+                    row.put(cursor.x + 1, [_STUB], _BLANK)
+            elif len(self._narrow) < _CACHED_CHARACTERS:
+                self._narrow.add(char)
             cursor.x = min(cursor.x + width, columns)
 
     def _combine(self, char: str) -> None:
         row, x = self.grid[self.cursor.y], self.cursor.x - 1
-        if x > 0 and row[x].data == _STUB:
+        if x > 0 and row.cells[x] == _STUB:
             x -= 1
-        if x < 0 or len(row[x].data) >= _CELL_CHARACTERS:
-            return
-        row[x] = row[x]._replace(data=row[x].data + char)
-        row.line = None
+        if x >= 0 and len(row.cells[x]) < _CELL_CHARACTERS:
+            row.cells[x] += char
+            row.line = None
 
     # -- movement ------------------------------------------------------------------------------------------------------
 
@@ -179,11 +190,11 @@ class Grid(PyteScreen):
 
     def index(self) -> None:
         """Down one row; at the bottom of the region everything in it moves up."""
-        top, bottom = self._region()
+        top, bottom = self.margins or (0, self.lines - 1)
         y = self.cursor.y
         if y == bottom:
             self._leave(self.grid.pop(top), top)
-            self.grid.insert(bottom, Row())
+            self.grid.insert(bottom, Row(self.columns))
         elif y < self.lines - 1:
             self.cursor.y = y + 1
 
@@ -197,7 +208,7 @@ class Grid(PyteScreen):
         top, bottom = self._region()
         if self.cursor.y == top:
             del self.grid[bottom]
-            self.grid.insert(top, Row())
+            self.grid.insert(top, Row(self.columns))
         elif self.cursor.y > 0:
             self.cursor.y -= 1
 
@@ -215,6 +226,18 @@ class Grid(PyteScreen):
         """Down, not beyond the region's bottom from inside."""
         _, bottom = self._region()
         self.cursor.y = min(self.cursor.y + (count or 1), bottom if self.cursor.y <= bottom else self.lines - 1)
+
+    def cursor_position(self, line: int | None = None, column: int | None = None) -> None:
+        """To a row and a column, both from 1."""
+        if self.margins is not None and modes.DECOM in self.mode:
+            super().cursor_position(line, column)
+            return
+        self.cursor.x = min(column or 1, self.columns) - 1
+        self.cursor.y = min(line or 1, self.lines) - 1
+
+    def cursor_to_column(self, column: int | None = None) -> None:
+        """To a column from 1, in the same row."""
+        self.cursor.x = min(column or 1, self.columns) - 1
 
     def cursor_to_line(self, line: int | None = None) -> None:
         """To a row, in the same column."""
@@ -253,14 +276,14 @@ class Grid(PyteScreen):
         top, bottom = self._region()
         for _ in range(min(count, bottom - top + 1)):
             self._leave(self.grid.pop(top), top)
-            self.grid.insert(bottom, Row())
+            self.grid.insert(bottom, Row(self.columns))
 
     def scroll_down(self, count: int) -> None:
         """Everything in the region moves down."""
         top, bottom = self._region()
         for _ in range(min(count, bottom - top + 1)):
             del self.grid[bottom]
-            self.grid.insert(top, Row())
+            self.grid.insert(top, Row(self.columns))
 
     def insert_lines(self, count: int | None = None) -> None:
         """Blank rows at the cursor's."""
@@ -268,7 +291,7 @@ class Grid(PyteScreen):
         if top <= self.cursor.y <= bottom:
             for _ in range(min(count or 1, bottom - self.cursor.y + 1)):
                 del self.grid[bottom]
-                self.grid.insert(self.cursor.y, Row())
+                self.grid.insert(self.cursor.y, Row(self.columns))
 
     def delete_lines(self, count: int | None = None) -> None:
         """Takes rows out, from the cursor's on."""
@@ -276,26 +299,26 @@ class Grid(PyteScreen):
         if top <= self.cursor.y <= bottom:
             for _ in range(min(count or 1, bottom - self.cursor.y + 1)):
                 del self.grid[self.cursor.y]
-                self.grid.insert(bottom, Row())
+                self.grid.insert(bottom, Row(self.columns))
 
     def insert_characters(self, count: int | None = None) -> None:
         """Blanks at the cursor; what is right of it moves."""
-        self._shift(min(count or 1, self.columns))
+        row, x = self.grid[self.cursor.y], self.cursor.x
+        count = min(count or 1, self.columns - x)
+        row.part(x, x)
+        row.part(self.columns - count, self.columns)
+        del row.cells[self.columns - count :], row.attributes[self.columns - count :]
+        row.cells[x:x] = [" "] * count
+        row.attributes[x:x] = [_BLANK] * count
+        row.line = None
 
     def delete_characters(self, count: int | None = None) -> None:
         """Takes cells out at the cursor."""
         row, x = self.grid[self.cursor.y], self.cursor.x
-        row.part(x, x + min(count or 1, self.columns))
-        self._shift(-min(count or 1, self.columns))
-
-    def _shift(self, by: int) -> None:
-        row, start = self.grid[self.cursor.y], self.cursor.x
-        row.part(start, start)
-        moved = {x + by: row.pop(x) for x in list(row) if x >= start}
-        row.update({x: cell for x, cell in moved.items() if start <= x < self.columns})
-        if row[self.columns - 1].data and wcwidth(row[self.columns - 1].data[0]) == 2:
-            row.pop(self.columns - 1)
-        row.line = None
+        count = min(count or 1, self.columns - x)
+        row.part(x, x + count)
+        del row.cells[x : x + count], row.attributes[x : x + count]
+        row.put(self.columns - count, " " * count, _BLANK)
 
     def erase_characters(self, count: int | None = None) -> None:
         """Blanks from the cursor on."""
@@ -320,15 +343,14 @@ class Grid(PyteScreen):
             self.history.clear()
             return
         first, last = {0: (y + 1, self.lines), 1: (0, y), 2: (0, self.lines)}.get(how, (0, 0))
-        self.grid[first:last] = [Row() for _ in range(last - first)]
+        self.grid[first:last] = self._blank(last - first)
         if how in (0, 1):
             self.erase_in_line(how)
 
     def alignment_display(self) -> None:
         """Fills it with E."""
         for row in self.grid:
-            row.update(dict.fromkeys(range(self.columns), _BLANK._replace(data="E")))
-            row.line = None
+            row.put(0, "E" * self.columns, _BLANK)
 
     # -- attributes ----------------------------------------------------------------------------------------------------
 
@@ -336,8 +358,8 @@ class Grid(PyteScreen):
         """Obeys a SGR sequence with these parameters."""
         style = self._style.after.get(parameters)
         if style is None:
-            super().select_graphic_rendition(*_attributes(parameters))
             before = self._style
+            self.cursor.attrs = before.attributes._replace(**_changes(parameters))
             self._restyle()
             style = before.after[parameters] = self._style
             if len(before.after) > _CACHED_STYLES:
@@ -358,8 +380,36 @@ class Grid(PyteScreen):
 _LATIN = PyteScreen(1, 1).g0_charset
 
 
+_CHANGES: dict[int, dict[str, str | bool]] = {
+    0: {name: value for name, value in _BLANK._asdict().items() if name != "data"},
+    **{number: {"fg": name} for number, name in (FG_ANSI | FG_AIXTERM).items()},
+    **{number: {"bg": name} for number, name in (BG_ANSI | BG_AIXTERM).items()},
+    **{number: {word[1:]: word[0] == "+"} for number, word in TEXT.items()},
+}
+
+
+@lru_cache(maxsize=_CACHED_SEQUENCES)
+def _changes(parameters: str) -> dict[str, Any]:
+    """What a SGR sequence with these parameters changes. Colours that do not exist change nothing, nor does that of
+    the underline (58)."""
+    found: dict[str, Any] = {}
+    rest = list(reversed(_attributes(parameters)))
+    while rest:
+        number = rest.pop()
+        if number not in (38, 48, 58):
+            found.update(_CHANGES.get(number, {}))
+            continue
+        kind = rest.pop() if rest else 0
+        size = {5: 1, 2: 3}.get(kind, 0)
+        values = [rest.pop() for _ in range(min(size, len(rest)))]
+        valid = len(values) == size and size > 0 and all(value < len(FG_BG_256) for value in values)
+        if valid and number != 58:
+            found["fg" if number == 38 else "bg"] = FG_BG_256[values[0]] if kind == 5 else bytes(values).hex()
+    return found
+
+
 def _attributes(parameters: str) -> list[int]:
-    """The numbers of a SGR in the form that pyte reads: `38:2::r:g:b` becomes `38;2;r;g;b`, `4:3` becomes `4`."""
+    """The numbers of a SGR in one form: `38:2::r:g:b` becomes `38;2;r;g;b`, `4:3` becomes `4`."""
     found: list[int] = []
     for part in parameters.split(";"):
         number, *sub = part.split(":")
@@ -372,24 +422,6 @@ def _attributes(parameters: str) -> list[int]:
             if colour == [0] and number == "4":
                 colour = [24]
         found += colour
-    return _checked(found)
-
-
-def _checked(numbers: list[int]) -> list[int]:
-    """Without colours that do not exist, and without the underline's colour (58), which pyte would read as blinking."""
-    found: list[int] = []
-    rest = list(reversed(numbers))
-    while rest:
-        number = rest.pop()
-        if number not in (38, 48, 58):
-            found.append(number)
-            continue
-        kind = rest.pop() if rest else 0
-        size = {5: 1, 2: 3}.get(kind, 0)
-        values = [rest.pop() for _ in range(min(size, len(rest)))]
-        valid = len(values) == size and size > 0 and all(value < len(FG_BG_256) for value in values)
-        if valid and number != 58:
-            found += [number, kind, *values]
     return found
 
 

@@ -5,7 +5,9 @@ can show. Pure; nothing in it can be an escape sequence.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import groupby
+from operator import itemgetter
 from unicodedata import category
 
 from msgspec import Struct
@@ -74,11 +76,11 @@ class Painter:
     def picture(self) -> Picture:
         """The screen as it is now."""
         screen = self._screen
-        before = {id(line): runs for line, runs in self._known}
-        self._known = []
+        before, self._known = self._known, []  # held, so that no new line gets the id of an old one
+        known = {id(line): runs for line, runs in before}
         for row in screen.grid():
             line = row.read()  # a new object after every change
-            self._known.append((line, before.get(id(line)) or _runs(row, screen.columns)))
+            self._known.append((line, known.get(id(line)) or _runs(row)))
         view = screen.cursor()
         return Picture(
             columns=screen.columns,
@@ -92,15 +94,17 @@ class Painter:
         )
 
 
-def _runs(row: Row, columns: int) -> Runs:
-    width = min(max(row, default=-1) + 1, columns)
-    cells = [row[x] for x in range(width)]
-    found = [Run("".join(cell.data for cell in alike), *look) for look, alike in groupby(cells, key=_look)]
+def _runs(row: Row) -> Runs:
+    looks = zip(row.cells, map(_look, row.attributes), strict=True)
+    found = [Run("".join(cell for cell, _ in alike), *look) for look, alike in groupby(looks, key=itemgetter(1))]
     while found and not (found[-1].text.strip() or found[-1].ground or found[-1].looks):
         found.pop()
+    if found and not (found[-1].ground or found[-1].looks):
+        found[-1] = Run(found[-1].text.rstrip(), found[-1].colour)
     return tuple(found)
 
 
+@lru_cache(maxsize=512)
 def _look(cell: Char) -> tuple[str, str, tuple[str, ...]]:
     return _colour(cell.fg), _colour(cell.bg), tuple(word for word in _WORDS if getattr(cell, word))
 

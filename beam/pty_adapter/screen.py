@@ -144,15 +144,16 @@ class Screen:
     def feed(self, data: bytes) -> None:
         """Shows what the agent wrote. Takes any bytes."""
         self.bytes += len(data)
+        known = self._actions.get
         for token in self._tokens.feed(data):
-            if token >= " " and not "\x7f" <= token <= "\x9f\uffff":
+            action = known(token)
+            if action is not None:
+                action()
+            elif token >= " " and not "\x7f" <= token <= "\x9f\uffff":
                 self._grid.draw(token)
                 self._last = token
             else:
-                action = self._actions.get(token)
-                if action is None:
-                    action = self._resolve(token)
-                action()
+                self._resolve(token)()
 
     def _resolve(self, token: str) -> Action:
         """What this unit does; the cheap and common ones are kept."""
@@ -200,11 +201,13 @@ class Screen:
         """DECSET."""
         for number in numbers:
             self.modes.add(number)
-            if number in (47, 1047, 1049):
+            if number == 25:
+                self._grid.cursor.hidden = False
+            elif number in (47, 1047, 1049):
                 self._to_alternate(save=number == 1049)
             elif number == 1048:
                 self._grid.save_cursor()
-            elif number in (6, 7, 25):
+            elif number in (6, 7):
                 self._grid.set_mode(number, private=True)
         if len(self.modes) > 256:
             self.modes.clear()
@@ -215,11 +218,13 @@ class Screen:
             if number == 2004:
                 self._pastes_ended += number in self.modes
             self.modes.discard(number)
-            if number in (47, 1047, 1049):
+            if number == 25:
+                self._grid.cursor.hidden = True
+            elif number in (47, 1047, 1049):
                 self._to_main(restore=number == 1049)
             elif number == 1048:
                 self._grid.restore_cursor()
-            elif number in (6, 7, 25):
+            elif number in (6, 7):
                 self._grid.reset_mode(number, private=True)
 
     def _to_alternate(self, *, save: bool) -> None:

@@ -15,12 +15,14 @@ from msgspec import Struct
 KEPT_CHARACTERS = 64 * 1024  # of one control string: a longer one is dropped, none that matters here is
 SKIPPED_CHARACTERS = 16 * 1024 * 1024  # after that many, a string that never ends was none (a picture may take these)
 
+_USUAL_CSI = r"\[[0-?]{0,256}[@-~]"  # half of all units, so it is tried first
 _CSI = r"\[[\x00-\x17\x19\x1c-\x1f0-?]{0,256}[\x00-\x17\x19\x1c-\x1f -/]{0,16}"
 _PLAIN = r"(?![\[\]PX^_])[ -/]{0,16}"
 _OSC = r"\][^\x07\x18\x1a\x1b\x9c]*"
 _OTHER_STRING = r"[PX^_][^\x18\x1a\x1b\x9c]*"
 _TOKEN = re.compile(
-    r"[^\x00-\x1f\x7f-\x9f]+"
+    rf"\x1b{_USUAL_CSI}"
+    r"|[^\x00-\x1f\x7f-\x9f]+"
     rf"|\x1b{_CSI}[@-~]"
     rf"|\x1b{_OSC}(?:\x07|\x1b\\|\x9c|(?=[\x18\x1a]|\x1b[^\\]))"
     rf"|\x1b{_OTHER_STRING}(?:\x1b\\|\x9c|(?=[\x18\x1a]|\x1b[^\\]))"

@@ -55,6 +55,15 @@ def test_rows_that_did_not_change_are_the_same_objects() -> None:
     assert [now is then for now, then in zip(after.rows, before.rows, strict=True)] == [True, False, True, True]
 
 
+def test_a_colour_that_does_not_exist_changes_nothing() -> None:
+    assert picture(b"\x1b[31ma\x1b[38;5;300mb\x1b[48;2;1;2;300mc").rows[0] == (Run("abc", "red"),)
+
+
+def test_blanks_at_the_end_of_a_row_are_kept_only_where_they_are_seen() -> None:
+    assert picture(b"ab   ").rows[0] == (Run("ab"),)
+    assert picture(b"\x1b[41mab   ").rows[0] == (Run("ab   ", "", "red"),)
+
+
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 def test_a_picture_painted_on_another_screen_is_the_same_picture(path: Path) -> None:
     first = picture(path.read_bytes(), 100, 40)

@@ -144,7 +144,7 @@ def test_access_edit_changes_files_of_the_folder_only(codex: Cli) -> None:
     assert not outside.exists()
     output = events(codex, "tool.returned")[-1]["output"]
     assert output.count("Read-only file system") == 2
-    assert f"\n{codex.root}/agents/codex/scratch/" in output
+    assert f"{codex.root}/agents/codex/scratch/" in output
     assert [(event["path"], event["kind"]) for event in events(codex, "file.changed")] == [
         (str(codex.project / "made.txt"), "add")
     ]

@@ -17,12 +17,11 @@ from beam.agents import oneshot
 from beam.agents.base import Exit, Turn, Verdict, document, raw_json
 from beam.agents.codex import items
 from beam.agents.failures import class_of
-from beam.agents.fields import Object, integers, obj, string
+from beam.agents.fields import Object, integer, obj, string
 from beam.events import Event
 from beam.outcome import Class, Denial, Status, Usage
 
 NOTHING_YET = Usage(input_tokens=0, output_tokens=0, cached_tokens=0, reasoning_tokens=0)
-_FIGURES = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens")
 _RETRY = re.compile(r"Reconnecting\.\.\. (?:(\d+)/(\d+)|waiting for network) ?\((.*)\)\Z", re.DOTALL)
 _INCOMPLETE_WORDS = "Incomplete response returned, reason: "
 _INCOMPLETE = re.compile(_INCOMPLETE_WORDS + r"(\w+)")
@@ -122,13 +121,13 @@ _KINDS: dict[str, Callable[[Items, Object], list[Event]]] = {
 
 def total_of(usage: Object) -> Usage:
     """What the whole thread used so far. `input_tokens` are those from no cache."""
-    given, cached, output, reasoning = integers(usage, *_FIGURES)
+    given, cached = integer(usage, "input_tokens"), integer(usage, "cached_input_tokens")
     fresh = None if given is None else given - cached if cached else given
     return Usage(
         input_tokens=0 if fresh is not None and fresh < 0 else fresh,
-        output_tokens=output,
+        output_tokens=integer(usage, "output_tokens"),
         cached_tokens=cached,
-        reasoning_tokens=reasoning,
+        reasoning_tokens=integer(usage, "reasoning_output_tokens"),
     )
 
 
