@@ -124,6 +124,7 @@ def test_every_file_of_real_runs_is_named_and_every_name_has_a_file(beam: Cli) -
     look()
 
     assert beam("watch", "--now", "--json", "--after", "mine", "--type", "none").code == 0
+    assert beam("team", "hook", "--install").code == 0
     assert beam("team", "hook", stdin='{"hook_event_name": "Stop"}').code == 0
     look()
 

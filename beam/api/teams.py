@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from beam.agents.claude.history import Line
 from beam.clock import parse_rfc3339
 from beam.errors import NotFoundError, UsageError
 from beam.events import Text, ToolCalled
+from beam.home import state_dir
 from beam.teams import board, hooks_install
 from beam.teams.board import Doing, MailLine, TaskLine, TeamLine, TeamShown
 from beam.teams.diff import Team
 from beam.teams.hooks_install import Done
 from beam.teams.look import Look
+from beam.teams.model import when_ns
 from beam.teams.stuck import Wait, stuck
 from beam.teams.usage import Usage
 from beam.teams.watch import Teams, homes, spool_dir
@@ -39,6 +41,7 @@ class TeamsHere:
             usage.add(member, line)
             if is_member:
                 doing[member] = _seen(doing.get(member, Doing()), line)
+        _believe(team, doing)
         used = usage.used()
         return TeamShown(
             team=board.team_line(team),
@@ -61,6 +64,8 @@ class TeamsHere:
     def stuck(self, longer_than_s: float, *, names: Sequence[str] = ()) -> list[Wait]:
         """Who waits for what in the living teams (or those named), the longest first."""
         teams = [self._team(name) for name in names] or [team for team in self._look.teams() if team.roster is not None]
+        for team in teams:
+            _believe(team, _doing(self._look.ends(team)))
         waits = [wait for team in teams for wait in stuck(team, self._look.now_ns, longer_than_s=longer_than_s)]
         return sorted(waits, key=lambda wait: -wait.seconds)
 
@@ -84,9 +89,8 @@ def standing(live: Teams, *, now_ns: int, longer_than_s: float) -> list[TeamShow
     for team in live.diff.teams.values():
         if not team.is_live or len(team.members.present) < 2:
             continue
-        doing = dict[str, Doing]()
-        for member, line in live.ends(team):
-            doing[member] = _seen(doing.get(member, Doing()), line)
+        doing = _doing(live.ends(team))
+        _believe(team, doing)
         found.append(
             TeamShown(
                 team=board.team_line(team),
@@ -98,10 +102,24 @@ def standing(live: Teams, *, now_ns: int, longer_than_s: float) -> list[TeamShow
     return sorted(found, key=lambda shown: shown.team.created or "", reverse=True)
 
 
+def _doing(lines: Iterable[tuple[str, Line]]) -> dict[str, Doing]:
+    found = dict[str, Doing]()
+    for member, line in lines:
+        found[member] = _seen(found.get(member, Doing()), line)
+    return found
+
+
+def _believe(team: Team, doing: Mapping[str, Doing]) -> None:
+    """Takes in what transcripts show of members of whom no file says what they do: who is stuck depends on it."""
+    for name, one in doing.items():
+        team.members.believed(name, one.state, when_ns(one.since), when_ns(one.at))
+
+
 def _seen(before: Doing, line: Line) -> Doing:
     doing, words = before.doing, before.last_words
-    state, since = before.state, before.since
+    state, since, at = before.state, before.since, before.at
     if line.kind in ("user", "assistant") and line.at:
+        at = line.at
         state = "idle" if line.ends_turn else "working"
         since = since if state == before.state else line.at
     for body in line.bodies:
@@ -109,7 +127,7 @@ def _seen(before: Doing, line: Line) -> Doing:
             doing = f"{body.name} {bytes(body.input).decode()}"
         elif isinstance(body, Text):
             words = body.text
-    return Doing(doing, words, state, since)
+    return Doing(doing, words, state, since, at)
 
 
 def teams(
@@ -138,4 +156,5 @@ def install_hooks(scope: str, *, environ: Mapping[str, str], project: Path, remo
     Raises ConfigError for settings that are not understood.
     """
     path = hooks_install.settings_path(scope, home=Path(homes(environ)[0]), project=project)
-    return hooks_install.uninstall(path) if remove else hooks_install.install(path)
+    kept = state_dir(environ) / "settings"
+    return hooks_install.uninstall(path, kept=kept) if remove else hooks_install.install(path, kept=kept)

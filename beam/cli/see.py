@@ -57,8 +57,11 @@ def watch(
     from beam.durations import parse
 
     call = context(ctx)
+    for wrong in _unfit(types or ()):
+        call.note(wrong)
     if stuck is not None:
-        _stuck(parse(stuck), team or (), claude_home or (), as_json=as_json)
+        if not _stuck(parse(stuck), team or (), claude_home or (), as_json=as_json):
+            call.note(f"nobody in a team of yours waits for longer than {stuck}")
         return 0
     if every and agent:
         raise UsageError("--all and names of agents don't go together", "--agent NAME picks one of all")
@@ -130,7 +133,20 @@ def _batches(
         yield [Line(one.event, None, one.lane) for one in placed]
 
 
-def _stuck(seconds: float, names: Sequence[str], claude_homes: Sequence[str], *, as_json: bool) -> None:
+def _unfit(patterns: Sequence[str]) -> Iterator[str]:
+    """What is wrong with patterns that no event fits: nothing would ever be printed for them."""
+    from fnmatch import fnmatchcase
+
+    from beam.events import types
+
+    for pattern in patterns:
+        if not any(fnmatchcase(tag, pattern) for tag in types()):
+            groups = ", ".join(sorted({f"{tag.partition('.')[0]}.*" for tag in types() if "." in tag}))
+            yield f"no event is like {pattern!r}; there are {groups} (docs/events.md)"
+
+
+def _stuck(seconds: float, names: Sequence[str], claude_homes: Sequence[str], *, as_json: bool) -> int:
+    """Prints who waits for longer than that; how many there are."""
     from beam.api.teams import TeamsHere
     from beam.cli.render import team as render
 
@@ -140,6 +156,7 @@ def _stuck(seconds: float, names: Sequence[str], claude_homes: Sequence[str], *,
             write_json(wait)
     elif waits:
         render.waits(waits)
+    return len(waits)
 
 
 @app.verb()

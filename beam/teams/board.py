@@ -99,12 +99,14 @@ class TeamShown(Struct, frozen=True, kw_only=True):
 
 
 class Doing(Struct, frozen=True):
-    """What a member's transcript showed last. `state` and `since` (RFC 3339) are what its last line tells."""
+    """What a member's transcript showed last. `state` and `since` (RFC 3339) are what its last line tells, which was
+    written `at`."""
 
     doing: str = ""
     last_words: str = ""
     state: str = ""
     since: str = ""
+    at: str = ""
 
 
 def team_line(team: Team) -> TeamLine:

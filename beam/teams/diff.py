@@ -132,6 +132,7 @@ class Diff:
                 events += team.members.left(name, at_ns, "the team ended", "files")
             created = (team.roster.created_ns or at_ns) // 1_000_000
             events.append(team.tell(all_events.TeamEnded, at_ns, "", f"ended/{created}", "files", reason=reason))
+            team.members.ended()
         team.is_ended = True
         team.roster = None
         return events

@@ -1,17 +1,22 @@
 """Puts beam's command into Claude Code's settings, and takes exactly that out again.
 
 A settings file belongs to a person: what is there stays as it is, in its order; a file that is not understood is left
-alone. Must not know: what the hooks are for.
+alone. What it was before is kept, and comes back byte for byte if nobody changed it since. Must not know: what the
+hooks are for.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
+import re
 import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from beam import files
@@ -57,47 +62,98 @@ def settings_path(scope: str, *, home: Path, project: Path) -> Path:
     return home / name if scope == "user" else project / ".claude" / name
 
 
-def install(path: Path) -> Done:
-    """Adds the command to every hook that has it not. Raises ConfigError for a file that is not understood."""
-    settings = _read(path)
-    changed = []
+class _Before(Struct, frozen=True):
+    """A settings file before the command was put in (null: there was none), and a digest of what it was with it.
+    `has_folder`: its directory was there."""
+
+    path: str
+    before: bytes | None
+    after: str
+    has_folder: bool = True
+    v: int = 1
+
+
+def install(path: Path, *, kept: Path | None = None) -> Done:
+    """Adds the command to every hook that has it not; `kept` is the directory that keeps what the file was before.
+
+    Raises ConfigError for a file that is not understood.
+    """
+    before = _bytes(path)
+    settings = _settings(path, before)
     hooks = settings.setdefault("hooks", {})
     _check(path, hooks)
+    is_first = all(_without(groups) == groups for groups in hooks.values())
+    changed = []
     for event in EVENTS:
-        groups = [*hooks.get(event, [])]
         entry = _entry(event)
-        if any(_is_mine(group) for group in groups):
-            kept = [entry if _is_mine(group) else group for group in groups]
-            if kept == groups:
-                continue
-            groups = kept
-        else:
-            groups.append(entry)
-        hooks[event] = groups
-        changed.append(event)
+        groups = hooks.get(event, [])
+        if entry not in groups:
+            hooks[event] = [*_without(groups), entry]
+            changed.append(event)
     if changed:
-        _write(path, settings)
+        after = _text(settings, before or b"")
+        if kept is not None:
+            known = _known(path, kept, before)
+            if is_first:
+                known = _Before(str(path.resolve()), before, "", path.parent.is_dir())
+            if known is not None:
+                files.make_directory(kept)
+                record = msgspec.structs.replace(known, after=_digest(after))
+                files.replace(_record(path, kept), msgspec.json.encode(record) + b"\n")
+        _write(path, after)
     return Done(path=str(path), action="installed", changed=tuple(changed))
 
 
-def uninstall(path: Path) -> Done:
+def uninstall(path: Path, *, kept: Path | None = None) -> Done:
     """Takes the command out wherever it is, and what was empty before with it. Raises ConfigError."""
-    settings = _read(path)
+    data = _bytes(path)
+    settings = _settings(path, data)
     hooks = settings.get("hooks", {})
     _check(path, hooks)
     changed = []
-    for event in list(hooks):
-        groups = [group for group in hooks[event] if not _is_mine(group)]
-        if len(groups) != len(hooks[event]):
+    for event, groups in list(hooks.items()):
+        if (left := _without(groups)) != groups:
             changed.append(event)
-            hooks[event] = groups
-            if not groups:
+            hooks[event] = left
+            if not left:
                 del hooks[event]
-    if changed:
+    known = _known(path, kept, data) if kept is not None else None
+    if changed and known is not None:
+        _restore(path, known)
+    elif changed:
         if not hooks:
             del settings["hooks"]
-        _write(path, settings)
+        _write(path, _text(settings, data or b""))
+    if kept is not None:
+        files.remove(_record(path, kept))
     return Done(path=str(path), action="removed", changed=tuple(changed))
+
+
+def _record(path: Path, kept: Path) -> Path:
+    return kept / f"{_digest(bytes(path.resolve()))}.json"
+
+
+def _known(path: Path, kept: Path, now: bytes | None) -> _Before | None:
+    """What the file was before, if it is now as it was left."""
+    try:
+        known = msgspec.json.decode(files.read(_record(path, kept)), type=_Before)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return None
+    return known if known.after == _digest(now or b"") else None
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def _restore(path: Path, known: _Before) -> None:
+    if known.before is not None:
+        _write(path, known.before)
+        return
+    path.resolve().unlink(missing_ok=True)
+    if not known.has_folder:
+        with contextlib.suppress(OSError):  # one that holds more now stays
+            path.parent.rmdir()
 
 
 def _entry(event: str) -> dict[str, Any]:
@@ -105,20 +161,33 @@ def _entry(event: str) -> dict[str, Any]:
     return {**matcher, "hooks": [{"type": "command", "command": command(), "timeout": TIMEOUT_S}]}
 
 
-def _is_mine(group: object) -> bool:
-    hooks = group.get("hooks") if isinstance(group, dict) else None
-    return isinstance(hooks, list) and any(
-        isinstance(one, dict) and str(one.get("command", "")).endswith(MARK) for one in hooks
-    )
+def _without(groups: list[Any]) -> list[Any]:
+    """The groups without the command; a group that holds nothing else goes."""
+    found = []
+    for group in groups:
+        hooks = group.get("hooks") if isinstance(group, dict) else None
+        left = [one for one in hooks if not _is_mine(one)] if isinstance(hooks, list) else hooks
+        if left == hooks:
+            found.append(group)
+        elif left:
+            found.append({**group, "hooks": left})
+    return found
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _is_mine(hook: object) -> bool:
+    return isinstance(hook, dict) and str(hook.get("command", "")).endswith(MARK)
+
+
+def _bytes(path: Path) -> bytes | None:
     try:
-        data = files.read(path)
+        return files.read(path, follow=True)
     except FileNotFoundError:
-        return {}
+        return None
+
+
+def _settings(path: Path, data: bytes | None) -> dict[str, Any]:
     try:
-        settings = json.loads(data) if data.strip() else {}
+        settings = json.loads(data) if data and data.strip() else {}
     except ValueError as error:
         raise ConfigError(
             f"{path} is not JSON: {error}", "repair it first; nothing was changed", subject=str(path)
@@ -133,9 +202,15 @@ def _check(path: Path, hooks: object) -> None:
         raise ConfigError(f"{path}: `hooks` is not understood", "nothing was changed", subject=str(path))
 
 
-def _write(path: Path, settings: dict[str, Any]) -> None:
+def _text(settings: dict[str, Any], like: bytes) -> bytes:
+    """The settings as a file that is indented like that one."""
+    found = re.search(rb"\n([ \t]+)", like)
+    return json.dumps(settings, indent=found[1].decode() if found else 2, ensure_ascii=False).encode() + b"\n"
+
+
+def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
     target = path.resolve()
-    files.replace(target, json.dumps(settings, indent=2, ensure_ascii=False).encode() + b"\n")
+    files.replace(target, data)
     target.chmod(mode)

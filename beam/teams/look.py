@@ -23,7 +23,6 @@ class Look:
     def __init__(self, homes: Sequence[str]) -> None:
         self.now_ns = time.time_ns()
         self._diff = Diff()
-        self._tails = {home: Tails(home, self._diff, began_ns=self.now_ns) for home in homes}
         found = [place for home in homes for place, _ in disk.small_files(home)]
         for place in sorted(found, key=lambda place: _RANK[place.kind]):
             seen, _ = disk.read(place, self.now_ns)
@@ -37,9 +36,17 @@ class Look:
 
     def lines(self, team: Team) -> Iterator[tuple[str, bool, Line]]:
         """(member, whether it is the member itself and no subagent, line) of all transcripts of the team, in order."""
-        tails = self._tails[team.home]
+        tails = Tails(team.home, self._diff, began_ns=self.now_ns)
         for tail, line in lines(tails.find(since_ns=0, is_new=False, only=team)):
             yield tail.member, tail.is_member, line
+
+    def ends(self, team: Team) -> list[tuple[str, Line]]:
+        """(member, line): the last that the transcripts of the team's members have, in order; none if it is stale."""
+        if not team.is_live:
+            return []
+        tails = Tails(team.home, self._diff, began_ns=self.now_ns)
+        tails.find(since_ns=None, is_new=False, only=team)
+        return [(tail.member, line) for tail, line in lines(tails.ends(team))]
 
     def remember(self, team: Team) -> None:
         """Takes in what the team's transcripts have of its mail."""

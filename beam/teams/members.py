@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from beam import events as all_events
 from beam.agents.base import raw_json
-from beam.agents.fields import string
+from beam.agents.fields import obj, string
 from beam.events import Event
 from beam.teams.mail import Letter
 from beam.teams.model import LEAD, Mail, Member, Roster
@@ -65,6 +65,7 @@ class Members:
         self.states: dict[str, State] = {}
         self.asks: dict[str, Ask] = {}
         self._gone: set[str] = set()
+        self._parted: set[tuple[str, int]] = set()  # and when they had joined
 
     def roster(self, roster: Roster, at_ns: int) -> list[Event]:
         """The team's configuration as it is."""
@@ -72,6 +73,8 @@ class Members:
         now = {member.name: member for member in roster.members}
         for name, member in now.items():
             before = self.present.get(name)
+            if before is None and (name, member.joined_ns) in self._parted:
+                continue  # the lead's transcript was quicker than this snapshot
             if before is not None and before.joined_ns not in (0, member.joined_ns):
                 events += self.left(name, at_ns, "another took its name", "files")
             if before is None or before.joined_ns != member.joined_ns:
@@ -111,6 +114,10 @@ class Members:
             )
         ]
 
+    def ended(self) -> None:
+        """The team is no more; one that comes back in its place has whom it names."""
+        self._parted.clear()
+
     def spawned(self, member: Member, source: str, at_ns: int) -> list[Event]:
         """A record of the call that made the member, which the configuration did not show (yet)."""
         if member.name not in self._gone:
@@ -126,6 +133,7 @@ class Members:
             del self.asks[request_id]
         if member is None:
             return []
+        self._parted.add((name, member.joined_ns))
         key = f"left/{name}/{member.joined_ns // 1_000_000}"
         return [self._tell(all_events.MemberLeft, at_ns, name, key, source, member=name, reason=reason)]
 
@@ -157,6 +165,11 @@ class Members:
             return False
         state.word, state.since_ns = word, at_ns
         return True
+
+    def believed(self, name: str, word: str, since_ns: int, said_ns: int) -> None:
+        """What the end of a member's transcript shows, of whom nothing else is known yet; no event."""
+        if word and not self.states.get(name, State()).word:
+            self.states[name] = State(word, since_ns, said_ns)
 
     def orphaned(self, found: dict[str, int | None], at_ns: int) -> list[Event]:
         """The lead is dead: `found` are the members that have processes of their own, and these where they still run;
@@ -199,6 +212,7 @@ class Members:
         frame, what = mail.frame, _REQUESTS[mail.kind]
         request_id = string(frame, "requestId") or string(frame, "request_id") or mail.id
         text = string(frame, "planContent") or string(frame, "description") or string(frame, "reason")
+        text = text or string(obj(frame, "hostPattern"), "host")
         tool = string(frame, "tool_name")
         return self.asked(
             Ask(what=what, request_id=request_id, sender=mail.sender, to=to, text=text, at_ns=at_ns, tool=tool),
@@ -233,6 +247,7 @@ class Members:
         request_id = string(frame, "requestId") or string(frame, "request_id")
         approved = (
             frame.get("approved") is True
+            or frame.get("allow") is True
             or mail.kind == "shutdown_approved"
             or (mail.kind.endswith("permission_response") and string(frame, "subtype") == "success")
         )

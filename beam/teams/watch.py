@@ -29,6 +29,7 @@ from beam.teams.tails import Tail, Tails, lines
 RETRY_NS = (40_000_000, 160_000_000, 1_000_000_000)
 LIVENESS_NS = 1_000_000_000
 UNCLAIMED_NS = 500_000_000
+LEAVING_NS = 1_000_000_000  # a lead that goes leaves the register first, and removes its team a moment later
 _NEVER_NS = 2**63
 
 
@@ -95,6 +96,7 @@ class Teams:
         self._retries: dict[str, _Retry] = {}
         self._unclaimed: list[tuple[str, model.HookCall, int]] = []
         self._liveness_ns = 0
+        self._leaving: dict[tuple[str, int], int] = {}
         self._is_session_new = True
         self._known: frozenset[tuple[str, str, str]] = frozenset()
         self._start()
@@ -198,6 +200,7 @@ class Teams:
                 return self.diff.task(home, group, task, at_ns)
             case "session" if (session := model.session(data)) is not None:
                 self._retries.pop(place.path, None)
+                self._leaving.pop((home, session.pid), None)
                 self._liveness_ns, self._is_session_new = 0, True
                 return self.diff.session(home, session)
         self._look_again(place)
@@ -207,8 +210,7 @@ class Teams:
         if place.kind == "task":
             return self.diff.task_gone(place.home, place.group, place.name, at_ns)
         if place.kind == "session":
-            self.diff.session_gone(place.home, int(place.name))
-            self._liveness_ns = 0
+            self._leaving[place.home, int(place.name)] = self._now()
             return []
         if not Path(place.home, "teams", place.group).is_dir():
             self._retries.pop(place.path, None)
@@ -263,10 +265,13 @@ class Teams:
     # -- processes -----------------------------------------------------------------------------------------------------
 
     def _liveness(self, now_ns: int) -> None:
+        for home, pid in [key for key, since_ns in self._leaving.items() if now_ns - since_ns >= LEAVING_NS]:
+            del self._leaving[home, pid]
+            self.diff.session_gone(home, pid)
         self._push(find_leads(self.diff, now_ns, every=self._is_session_new))
         self._is_session_new = False
         for team in list(self.diff.teams.values()):  # its configuration went, and some time later all of it
-            if team.config_gone_ns and team.roster is not None and not Path(team.home, "teams", team.name).is_dir():
+            if team.config_gone_ns and team.roster is not None and not _has_folder(team):
                 self._push(self.diff.team_gone(team.home, team.name, now_ns))
         hot: dict[str, set[str]] = {home: set() for home in self.homes}
         for team in self.diff.teams.values():
@@ -285,10 +290,18 @@ def find_leads(diff: Diff, now_ns: int, *, every: bool = True) -> list[Event]:
         if session is not None and _is_alive(session):
             if team.lead_pid != session.pid or team.is_stale or team.session_id != session.session_id:
                 events += diff.lead_lives(team, session)
-        elif not team.is_stale and (team.lead_pid is not None or now_ns - team.roster.created_ns > STARTING_NS):
+        elif (
+            not team.is_stale
+            and (team.lead_pid is not None or now_ns - team.roster.created_ns > STARTING_NS)
+            and _has_folder(team)  # else it ended in order, and that is told soon
+        ):
             events += diff.lead_died(team, now_ns, orphans=_orphans(team))
         events += diff.tick(team, now_ns)
     return events
+
+
+def _has_folder(team: Team) -> bool:
+    return Path(team.home, "teams", team.name).is_dir()
 
 
 def _is_alive(session: model.Session) -> bool:

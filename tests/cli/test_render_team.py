@@ -75,6 +75,39 @@ def test_mail_of_the_teams_own_protocol_is_said_in_words(capsys: pytest.CaptureF
     ]
 
 
+def test_mail_of_a_kind_that_no_other_event_tells_is_shown_and_of_an_unknown_one_all_that_it_carries() -> None:
+    head = {"team": "t", "mail_id": "m", "sender": "a", "to": "b"}
+    texts = {
+        "mode_set_request": ('{"type": "mode_set_request", "mode": "plan", "from": "a"}', '{"mode":"plan"}'),
+        "brand_new": ('{"type": "brand_new", "x": [1]}', '{"x":[1]}'),
+        "team_permission_update": ('{"type": "team_permission_update", "description": "all may"}', "all may"),
+    }
+    for kind, (text, words) in texts.items():
+        assert say(events.MailSent(**head, kind=kind, text=text)) == ("→", f"b: [{kind}] {words}")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"type": "plan_approval_response", "approved": true, "permissionMode": "default"}', "yes"),
+        ('{"type": "plan_approval_response", "approved": false, "feedback": "too long"}', "no too long"),
+        ('{"type": "permission_response", "request_id": "p", "subtype": "error", "error": "denied"}', "no denied"),
+        ('{"type": "sandbox_permission_response", "requestId": "s", "host": "x.org", "allow": true}', "yes"),
+    ],
+)
+def test_an_answer_among_the_mail_says_yes_or_no(capsys: pytest.CaptureFixture[str], text: str, words: str) -> None:
+    head = {"team": "t", "mail_id": "m", "at": FIELDS["ts"], "sender": "a", "to": "b", "summary": "", "state": "sent"}
+    mail([MailLine(**head, kind="answer", text=text, thread="a · b")], by_thread=False)
+    assert capsys.readouterr().out.endswith(f"[answer] {words}\n")
+
+
+def test_lost_mail_is_said_in_words_too() -> None:
+    frame = '{"type": "task_assignment", "taskId": "1", "subject": "Write parser"}'
+    for text, words in ((frame, "[task_assignment] #1 Write parser"), ("hello", "hello"), ('{"x": 1}', '{"x": 1}')):
+        lost = events.MailLost(team="t", mail_id="m", sender="a", to="b", why="its inbox was deleted", text=text)
+        assert say(lost) == ("†", f"mail to b lost: its inbox was deleted: {words}")
+
+
 def test_protocol_mail_and_quick_deliveries_are_not_for_people() -> None:
     assert say(events.MailSent(team="t", mail_id="m", sender="a", to="b", kind="idle_notification")) is None
     assert say(events.MailDelivered(team="t", mail_id="m", sender="a", to="b", waited_s=1.0)) is None

@@ -17,7 +17,10 @@ from beam.events import Event
 from beam.process import tree
 from beam.teams.watch import Teams
 
-_TIME = re.compile(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|(?<="joinedAt": )\d{13}|(?<="createdAt": )\d{13}')
+_TIME = re.compile(
+    r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|(?<="joinedAt": )\d{13}|(?<="createdAt": )\d{13}'
+    r'|(?<="startedAt":)\d{13}|(?<="statusUpdatedAt":)\d{13}'
+)
 RECORDINGS = Path(__file__).parent.parent / "recordings" / "claude-teams" / "2.1.197"
 ALL = ("i1", "p1", "e1", "in-process", "tmux")
 WITH_TRANSCRIPTS = ("in-process", "tmux")

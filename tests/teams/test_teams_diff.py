@@ -57,6 +57,19 @@ def test_a_member_that_is_in_the_configuration_no_more_left() -> None:
     assert diff.config(H, T, roster(), 6 * S) == []
 
 
+def test_a_member_that_left_is_not_brought_back_by_an_older_snapshot() -> None:
+    diff = started(BOB)
+    gone = frame(1, type="teammate_terminated", message="bob has shut down.")
+    text = f'<teammate-message teammate_id="system">\n{gone.text}\n</teammate-message>'
+    value = {"type": "user", "timestamp": "1970-01-01T00:00:05.000Z", "message": {"content": text}}
+    line = read(json.dumps(value).encode())
+    assert line is not None
+    assert tags(diff.line(diff.teams[H, T], "team-lead", line)) == ["member.left"]
+    assert diff.config(H, T, roster(BOB), 5 * S) == diff.config(H, T, roster(), 6 * S) == []
+    again = Member(name="bob", agent_id="bob@x", joined_ns=9 * S)
+    assert tags(diff.config(H, T, roster(again), 9 * S)) == ["member.joined"]
+
+
 def test_another_member_of_the_same_name_is_another_member() -> None:
     diff = started(BOB)
     again = Member(name="bob", agent_id="bob@x", joined_ns=9 * S)
@@ -115,6 +128,17 @@ def test_requests_and_their_answers_are_told_and_waited_for() -> None:
         (said,) = [event for event in found if isinstance(event, events.MemberAnswered)]
         assert (said.what, said.approved) == (what, approved)
         assert not [wait for wait in stuck(diff.teams[H, T], 100 * S, longer_than_s=1) if "answer" in wait.what]
+
+
+def test_a_host_that_a_sandbox_asks_for_is_named_and_allowed_or_not() -> None:
+    diff = started(BOB)
+    asked = frame(1, type="sandbox_permission_request", requestId="s", hostPattern={"host": "example.org"})
+    (first,) = [e for e in diff.inbox(H, T, "team-lead", [asked], 3 * S) if isinstance(e, events.MemberAsked)]
+    assert (first.what, first.text) == ("permission", "example.org")
+    for number, allow in enumerate((True, False)):
+        said = frame(2 + number, type="sandbox_permission_response", requestId=f"s{number}", allow=allow)
+        found = diff.inbox(H, T, "bob", [said], 4 * S)
+        assert [event.approved for event in found if isinstance(event, events.MemberAnswered)] == [allow]
 
 
 def test_a_tasks_life_is_told_step_by_step() -> None:

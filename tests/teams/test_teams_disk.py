@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,10 @@ def test_a_home_is_listed_whole_or_by_team(tmp_path: Path) -> None:
 
 def test_a_name_that_is_no_text_is_shown_as_one(tmp_path: Path) -> None:
     assert disk.shown(os.fsdecode(b"a\xffb")) == "a\ufffdb"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="left out: there is no file here that is longer than its size")
+def test_a_file_that_is_longer_than_its_size_said_is_read_to_its_end() -> None:
+    path = "/proc/version"
+    assert Path(path).stat().st_size == 0
+    assert read(disk.Place("task", "/h", "t", "1", path), 5)[0].data == Path(path).read_bytes()

@@ -88,6 +88,57 @@ def test_settings_that_were_not_there_are_made_and_left_empty(tmp_path: Path) ->
     assert json.loads(path.read_text()) == {}
 
 
+BYTES = {
+    "inline": b'{"model":"opus","permissions": {"allow": ["Bash(ls)", "Read"]},\r\n\t"n": 1e5, "u": "\\u00e9"}',
+    "tabs": b'{\n\t"hooks": {"Stop": [ {"hooks": []} ]}\n}',
+    "empty": b"",
+    "none": None,
+}
+
+
+@pytest.mark.parametrize("before", BYTES.values(), ids=BYTES)
+def test_settings_that_nobody_changed_meanwhile_come_back_byte_for_byte(tmp_path: Path, before: bytes | None) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    path, kept = tmp_path / "link" / "claude" / "settings.json", tmp_path / "kept"
+    if before is not None:
+        path.parent.mkdir()
+        path.write_bytes(before)
+    for _ in range(2):
+        assert hooks_install.install(path, kept=kept).action == "installed"
+    assert set(hooks_install.uninstall(path, kept=kept).changed) == set(hooks_install.EVENTS)
+    assert (path.read_bytes() if path.parent.exists() else None) == before
+    assert list(kept.iterdir()) == [] and hooks_install.uninstall(path, kept=kept).changed == ()
+
+
+def test_of_settings_that_somebody_changed_only_the_command_goes(tmp_path: Path) -> None:
+    path, kept = tmp_path / "settings.json", tmp_path / "kept"
+    path.write_text('{\n    "model": "opus"\n}\n')
+    hooks_install.install(path, kept=kept)
+    settings = json.loads(path.read_text())
+    mine = {"type": "command", "command": "mine"}
+    settings["hooks"]["Stop"][0]["hooks"].append(mine)
+    path.write_text(json.dumps({**settings, "theme": "dark"}, indent=4))
+    hooks_install.install(path, kept=kept)
+    hooks_install.uninstall(path, kept=kept)
+    left = {"model": "opus", "hooks": {"Stop": [{"hooks": [mine]}]}, "theme": "dark"}
+    assert path.read_text() == json.dumps(left, indent=4) + "\n"
+
+
+def test_an_older_command_is_replaced_and_what_was_before_it_still_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, kept = tmp_path / "settings.json", tmp_path / "kept"
+    path.write_text('{"model":"opus"}')
+    with monkeypatch.context() as older:
+        older.setattr(hooks_install, "TIMEOUT_S", 1)
+        hooks_install.install(path, kept=kept)
+    assert hooks_install.install(path, kept=kept).changed == hooks_install.EVENTS
+    assert path.read_text().count(hooks_install.MARK) == len(hooks_install.EVENTS)
+    hooks_install.uninstall(path, kept=kept)
+    assert path.read_text() == '{"model":"opus"}'
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"hooks": []}', '{"hooks": {"Stop": {}}}'])
 def test_settings_that_are_not_understood_are_left_alone(tmp_path: Path, text: str) -> None:
     path = tmp_path / "settings.json"

@@ -20,7 +20,7 @@ import pytest
 from beam import events
 from beam.events import Event
 from beam.process import tree
-from beam.teams.watch import Teams, homes
+from beam.teams.watch import LEAVING_NS, Teams, homes
 from tests.teams.teams_replay import ALL, WITH_TRANSCRIPTS, Scratch, drain, proved
 
 pytestmark = pytest.mark.acceptance
@@ -247,6 +247,25 @@ def test_a_killed_lead_leaves_a_stale_team_and_names_who_runs_on(tmp_path: Path)
         orphan.kill()
         lead.wait()
         orphan.wait()
+
+
+def test_a_lead_that_leaves_the_register_a_moment_before_its_team_goes_is_not_dead(tmp_path: Path) -> None:
+    for is_leaving in (True, False):
+        home, now, found = tmp_path / str(is_leaving), [time.time_ns()], list[Event]()
+        with team(home):
+            pass
+        teams = Teams([str(home)], now=lambda now=now: now[0])  # type: ignore[misc]
+        (home / f"sessions/{os.getpid()}.json").unlink()
+        drain(teams, found)
+        assert not of(found, events.TeamStale)
+        if is_leaving:
+            shutil.rmtree(home / "teams/session-1")
+            drain(teams, found)
+        now[0] += 2 * LEAVING_NS
+        drain(teams, found)
+        teams.close()
+        told = [type(event) for event in found if isinstance(event, events.TeamStale | events.TeamEnded)]
+        assert told == [events.TeamEnded if is_leaving else events.TeamStale]
 
 
 def test_directories_that_appear_later_are_watched(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -112,19 +112,58 @@ def mail(lines: Sequence[MailLine], *, by_thread: bool) -> None:
         write(sys.stdout, safe(f"{'  ' if by_thread else ''}{head}{kind}{one_line(text, 400)}\n", sys.stdout))
 
 
-_TELLING = ("subject", "summary", "reason", "planContent", "description", "feedback", "message", "idleReason")
+_TELLING = ("subject", "summary", "reason", "planContent", "description", "feedback", "message", "idleReason", "error")
+_SILENT = frozenset({"type", "from", "timestamp", "requestId", "request_id", "paneId", "backendType", "permissionMode"})
+_FRAMES = frozenset(  # what these say is told by an event of its own
+    {
+        "idle_notification",
+        "permission_request",
+        "permission_response",
+        "plan_approval_request",
+        "plan_approval_response",
+        "sandbox_permission_request",
+        "sandbox_permission_response",
+        "shutdown_approved",
+        "shutdown_rejected",
+        "shutdown_request",
+        "task_assignment",
+        "task_completed",
+        "teammate_terminated",
+    }
+)
+
+
+_OBVIOUS = frozenset({"", "transcript", "its pane", "a turn", "busy"})  # how it is known, which is no news
 
 
 def _frame(text: str) -> str:
-    """What a message of the team's own protocol says, for people."""
+    """What a message of the team's own protocol says, for people; all that it carries where no part of it is a text."""
+    value = _object(text)
+    if value is None:
+        return text
+    said = next((value[key] for key in _TELLING if isinstance(value.get(key), str) and value[key]), "")
+    answer = next((value[key] for key in ("approved", "allow") if isinstance(value.get(key), bool)), None)
+    if value.get("subtype") in ("success", "error"):
+        answer = value["subtype"] == "success"
+    words = [f"#{value['taskId']}"] if isinstance(value.get("taskId"), str) else []
+    words += [] if answer is None else ["yes" if answer else "no"]
+    words += [said] if said else []
+    rest = {key: field for key, field in value.items() if key not in _SILENT}
+    return " ".join(words) or (msgspec.json.encode(rest).decode() if rest else "")
+
+
+def _words(text: str) -> str:
+    """A message for people, whether it is one of the team's own protocol or somebody's words."""
+    kind = (_object(text) or {}).get("type")
+    return f"[{kind}] {_frame(text)}".rstrip() if isinstance(kind, str) else text
+
+
+def _object(text: str) -> dict[str, Any] | None:
     try:
         value = msgspec.json.decode(text)
     except msgspec.MsgspecError:
-        return text
-    if not isinstance(value, dict):
-        return text
-    said = next((value[key] for key in _TELLING if isinstance(value.get(key), str) and value[key]), "")
-    return f"#{value['taskId']} {said}" if isinstance(value.get("taskId"), str) else said
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def waits(lines: Sequence[Wait]) -> None:
@@ -176,7 +215,7 @@ def say(event: AnyEvent) -> tuple[str, str] | None:
             about = ", ".join(part for part in (event.kind, event.model, event.backend) if part)
             return "+", f"joined ({about}) {event.prompt}"
         case events.MemberWorking():
-            return "▶", "works" + (f" ({event.why})" if event.why not in ("", "transcript") else "")
+            return "▶", "works" + (f" ({event.why})" if event.why not in _OBVIOUS else "")
         case events.MemberIdle():
             reason = "" if event.reason == "available" else f" ({event.reason}) {event.failure}"
             return "■", f"idle{reason} {event.summary}".rstrip()
@@ -195,8 +234,10 @@ def say(event: AnyEvent) -> tuple[str, str] | None:
         case events.MailSent(kind="message"):
             summary = f"{event.summary}: " if event.summary else ""
             return "→", f"{event.to}: {summary}{event.text}"
+        case events.MailSent() if event.kind not in _FRAMES:
+            return "→", f"{event.to}: {_words(event.text)}"
         case events.MailLost():
-            return "†", f"mail to {event.to} lost: {event.why} {event.text}".rstrip()
+            return "†", f"mail to {event.to} lost: {event.why}: {_words(event.text)}".rstrip(": ")
         case events.MailDelivered() if (event.waited_s or 0) >= 60:
             return "✉", f"took the mail of {event.sender} after {durations.show(event.waited_s or 0)}"
     return _task(event)
@@ -218,7 +259,7 @@ def _task(event: AnyEvent) -> tuple[str, str] | None:
         case events.TaskDeleted():
             return "☒", f"#{event.task_id} deleted: {event.subject}"
         case events.TaskUnblocked():
-            return "☐", f"#{event.task_id} can begin, #{event.blocker} is done: {event.subject}"
+            return "☐", f"#{event.task_id} waits no more, #{event.blocker} is done: {event.subject}"
         case events.TaskChanged():
             after = " ".join(f"#{one}" for one in event.blocked_by)
             if event.fields == ("blockedBy",):
