@@ -69,7 +69,9 @@ class Launch(Struct, frozen=True, kw_only=True):
     to the child's environment. `files` (relative name -> bytes) are written into `scratch` first. `prompt_in_argv`:
     which arguments hold the prompt (their indexes), blanked in the journal. `interrupt`: the signal that asks it to end
     the turn and keep the session. `drops_output`: it does not wait when its stdout is full, so it gets a file there.
-    `retries`: after how many retries that it says beam ends the turn (null: the CLI itself was told)."""
+    `retries`: after how many retries that it says beam ends the turn (null: the CLI itself was told). `session_file`:
+    the file that is the asked session, for a CLI that would begin it anew in silence; without it the session is lost,
+    and this is not run."""
 
     argv: tuple[str, ...]
     stdin: bytes | None = None
@@ -79,6 +81,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     interrupt: Literal["SIGINT", "SIGTERM"] = "SIGINT"
     drops_output: bool = False
     retries: int | None = None
+    session_file: str | None = None
 
 
 class Exit(Struct, frozen=True, kw_only=True):
@@ -192,7 +195,8 @@ class HasHistory(Protocol):
 
 class Capabilities(Struct, frozen=True, kw_only=True):
     """What a face really does; each has a test. `access` lists the words that it can enforce; empty: it has no access
-    of its own, and trusting the folder covers it. `attach`: how files go along (null: not at all)."""
+    of its own, and trusting the folder covers it. `attach`: how files go along (null: not at all). `rewrites`: it
+    changes the blanks of some prompts, and a notice says where."""
 
     resume: bool = False
     fork: bool = False
@@ -209,6 +213,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     attach: Literal["path", "inline"] | None = None
     access: tuple[Access, ...] = ()
     prompt_in_argv: bool = False
+    rewrites: bool = False
 
 
 class Card(Struct, frozen=True, kw_only=True):

@@ -24,12 +24,16 @@ _BY_WORDS = (
     (r"context.{0,20}(length|window|limit|overflow)|prompt is too long|maximum context", Class.CONTEXT_OVERFLOW),
     (r"rate.?limit|quota|usage limit|too many requests", Class.RATE_LIMIT),
     (r"authenticat|unauthorized|invalid api key|api key|not logged in|permission_error|forbidden", Class.AUTH),
+    # Before the next: a client library may call a server that it never reached an internal server error.
+    (r"connection (error|refused)|econnrefused|connection attempts failed", Class.NETWORK),
     (r"overloaded|internal ?server ?error|service ?unavailable|bad gateway|server_error", Class.OVERLOADED),
     (r"timed? ?out|timeout", Class.STALLED),
-    (r"econn(refused|reset)|enotfound|socket hang up|apiconnection|network|premature close|terminated", Class.NETWORK),
+    (r"econnreset|enotfound|socket hang up|apiconnection|network|premature close|terminated", Class.NETWORK),
     (r"connect(ion)? (error|refused|reset|to api|failed)|(unable to|cannot) connect|fetch failed", Class.NETWORK),
-    (r"connection (was )?(closed|lost)|unexpected eof|incomplete (chunked )?read", Class.NETWORK),
-    (r"model.{0,40}(not found|does not exist|unknown)|not.?found|bad.?request|invalid.?request", Class.BAD_REQUEST),
+    (r"connection (was )?(closed|lost|aborted)|unexpected eof|incomplete (chunked )?read", Class.NETWORK),
+    (r"server disconnected|name or service not known|name resolution|no route to host", Class.NETWORK),
+    (r"model.{0,40}(not found|does not exist|unknown|not configured)", Class.BAD_REQUEST),
+    (r"not.?found|bad.?request|invalid.?request", Class.BAD_REQUEST),
 )
 _STATUS = re.compile(r"(?<![\w.-])([45]\d\d)(?![\w.-])")  # no part of an id or a version
 

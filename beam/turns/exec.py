@@ -20,7 +20,7 @@ from beam.errors import LimitError
 from beam.events import Event
 from beam.faults import reached
 from beam.limits import Limits
-from beam.outcome import Status
+from beam.outcome import Class, Status
 from beam.process import spawn
 from beam.process.environment import environment
 from beam.turns.deltas import Deltas
@@ -83,6 +83,8 @@ class _Process:
     async def run(self) -> Verdict:
         launch = self.play.exec.launch(self.turn, self.play.host)
         _check_sizes(launch, self.play.limits)
+        if launch.session_file is not None and not Path(launch.session_file).exists():
+            return self._gone(launch.session_file)
         self.retries = launch.retries
         write_scratch(Path(self.turn.scratch), launch.files)
         if launch.prompt_in_argv:
@@ -114,6 +116,12 @@ class _Process:
         if self.broken is not None:
             raise self.broken
         return self._end(ended, child)
+
+    def _gone(self, session_file: str) -> Verdict:
+        """The session is lost before anything was sent: its file is not there."""
+        reason = f"{session_file} is gone"
+        self._body(events.SessionLost(session_id=self.turn.session_id or "", reason=reason))
+        return Verdict(status=Status.FAILED, class_=Class.BAD_REQUEST, reason=reason, session="lost")
 
     async def _accompany(self, child: spawn.Child, launch: Launch) -> spawn.Ended:
         self.record(

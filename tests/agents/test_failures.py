@@ -38,15 +38,25 @@ def test_the_apis_status_decides_and_so_does_one_in_the_text(http_status: int, c
         ("No authentication information found.", Class.AUTH),
         ("connect ECONNREFUSED 127.0.0.1:1", Class.NETWORK),
         ("Connection error.", Class.NETWORK),
+        ("All connection attempts failed", Class.NETWORK),
+        ("[Errno -2] Name or service not known", Class.NETWORK),
+        ("Server disconnected without sending a response.", Class.NETWORK),
+        ("litellm.InternalServerError: InternalServerError: OpenAIException - Connection error.", Class.NETWORK),
+        ("litellm.InternalServerError: InternalServerError: OpenAIException - it rained", Class.OVERLOADED),
         ("Cannot connect to API: The socket connection was closed unexpectedly", Class.NETWORK),
         ("Request timed out", Class.STALLED),
         ("model x does not exist", Class.BAD_REQUEST),
+        ('Model "x" is not configured in config.toml.', Class.BAD_REQUEST),
         ("it rained", Class.UNKNOWN),
         ("port 14010 of 4.5 and 123456", Class.UNKNOWN),
     ],
 )
 def test_without_a_status_the_words_decide(text: str, class_: Class) -> None:
     assert class_of(None, text) is class_
+
+
+def test_a_status_says_more_than_the_words_beside_it() -> None:
+    assert class_of(None, "503 upstream connect error: connection refused") is Class.OVERLOADED
 
 
 def test_a_context_overflow_is_one_whatever_the_status() -> None:

@@ -172,6 +172,49 @@ def test_qwens_cumulative_figures_of_the_session_are_not_taken_for_the_turns() -
     assert verdict.usage == Usage(input_tokens=10, output_tokens=5)
 
 
+QWEN_LOGGED = "[log_848f69, retryOf: log_0a1b2c] post http://127.0.0.1:1/v1/chat/completions {} in 106ms - {}"
+CONNECTION = "[log_848f69] connection {} - {}"
+
+
+def test_the_silent_retries_of_qwen_are_read_from_the_log_of_its_library() -> None:
+    again, last = "retrying, 3 attempts remaining", "error; no more retries left"
+    lines = (
+        QWEN_LOGGED.format("failed with status 429", again),
+        QWEN_LOGGED.format("failed with status 503", last),  # qwen itself tries this one again
+        CONNECTION.format("failed", again),
+        CONNECTION.format("timed out", again),
+    )
+    found, verdict = decode("qwen", *(line.encode() for line in lines), exit=Exit(code=130, stopped_by="retries"))
+    assert [(event.attempt, event.class_) for event in found if isinstance(event, events.StatusChanged)] == [
+        (1, Class.RATE_LIMIT),
+        (2, Class.OVERLOADED),
+        (3, Class.NETWORK),
+        (4, Class.STALLED),
+    ]
+    assert (verdict.status, verdict.class_) == (Status.FAILED, Class.STALLED)
+
+
+def test_what_qwen_does_not_try_again_is_no_retry_and_an_answer_ends_a_row_of_them() -> None:
+    good = b"[log_848f69] post http://127.0.0.1:1/v1/chat/completions succeeded with status 200 in 9ms"
+    tried = QWEN_LOGGED.format("failed with status 500", "retrying, 3 attempts remaining").encode()
+    silent = (
+        QWEN_LOGGED.format("failed with status 401", "error; not retryable").encode(),
+        CONNECTION.format("failed", "error; no more retries left").encode(),
+        b"[log_848f69] something else",
+    )
+    found, _ = decode("qwen", tried, good, *silent, tried)
+    assert [event.attempt for event in found if isinstance(event, events.StatusChanged)] == [1, 1]
+    assert not any(isinstance(event, events.Unknown) for event in found)
+
+
+def test_a_prompt_that_qwen_changes_is_said_to_be_changed() -> None:
+    init = {"type": "system", "subtype": "init", "session_id": UUID}
+    for text, codes in (("mail a@b.c", ["prompt_changed"]), ("see @a.py", [])):
+        decoder = registry.adapter("qwen").exec.decoder(Turn(text=text, message_id="", agent="qwen"))  # type: ignore[union-attr]
+        found = decoder.line(json.dumps(init).encode())
+        assert [event.code for event in found if isinstance(event, events.Notice)] == codes
+
+
 # -- pi ----------------------------------------------------------------------------------------------------------------
 
 
@@ -315,6 +358,42 @@ def test_an_api_that_fails_when_aider_asks_again_fails_the_turn() -> None:
     lines = (b"", b"Here", b"Tokens: 2 sent, 7 received.", b"", b"litellm.RateLimitError: slow down", b"")
     _, verdict = decode("aider", *BANNER, *lines)
     assert (verdict.status, verdict.class_) == (Status.FAILED, Class.RATE_LIMIT)
+
+
+BROKEN = (
+    b"Reply ilitellm.APIConnectionError: APIConnectionError: OpenAIException - peer closed",
+    b"connection without sending complete message body (incomplete chunked read)",
+)
+
+
+def test_an_aider_answer_that_broke_off_in_the_middle_of_a_line_is_a_failure_of_the_network() -> None:
+    _, verdict = decode("aider", *BANNER, b"", b"Half of", b"", *BROKEN, b"")
+    assert (verdict.status, verdict.class_, verdict.reply) == (Status.FAILED, Class.NETWORK, None)
+    assert str(verdict.reason).startswith("litellm.APIConnectionError: ")
+
+
+def test_aider_that_asks_again_after_half_an_answer_says_so_and_only_the_whole_one_counts() -> None:
+    tries = (b"Half of", *BROKEN, b"Retrying in 0.2 seconds...", b"All of it", b"Tokens: 2 sent, 7 received.")
+    found, verdict = decode("aider", *BANNER, b"", *tries)
+    (retry,) = [event for event in found if isinstance(event, events.StatusChanged)]
+    assert (retry.attempt, retry.class_) == (1, Class.NETWORK)
+    assert (verdict.status, verdict.reply) == (Status.COMPLETED, "All of it")
+
+
+def test_a_model_that_talks_of_trying_again_in_an_aider_session_is_believed() -> None:
+    talk = (b"It prints litellm.X and then", b"Retrying in 0.2 seconds...", b"Tokens: 2 sent, 7 received.")
+    found, verdict = decode("aider", *BANNER, b"", *talk)
+    assert not any(isinstance(event, events.StatusChanged) for event in found)
+    assert verdict.reply == "It prints litellm.X and then\nRetrying in 0.2 seconds..."
+
+
+def test_a_second_answer_of_aider_that_broke_off_fails_the_turn_that_its_first_one_would_have_completed() -> None:
+    first = (b"Here", b"Tokens: 2 sent, 7 received.", b"", b"Half of", *BROKEN)
+    assert decode("aider", *BANNER, b"", *first)[1].status is Status.FAILED
+    _, verdict = decode(
+        "aider", *BANNER, b"", *first, b"Retrying in 0.2 seconds...", exit=Exit(code=1, stopped_by="retries")
+    )
+    assert (verdict.status, verdict.class_) == (Status.FAILED, Class.NETWORK)
 
 
 def test_qwens_limit_of_model_calls_is_a_limit_though_it_says_so_on_stderr_only() -> None:

@@ -22,7 +22,7 @@ def test_the_only_address_is_the_models(name: str, tmp_path: Path) -> None:
     assert env["NO_PROXY"] == env["no_proxy"] == "127.0.0.1,localhost"
 
 
-@pytest.mark.parametrize("name", ["pi", "cn", "cline"])
+@pytest.mark.parametrize("name", ["pi", "cn", "cline", "kimi"])
 def test_a_configuration_file_lies_under_the_scratch_home(name: str, tmp_path: Path) -> None:
     env = model_env(name, URL, tmp_path)
     assert env["HOME"] == str(tmp_path)

@@ -119,6 +119,8 @@ def test_opencode_gets_a_profile_of_beams_own_and_nothing_of_the_folder_below_fu
         assert '  "external_directory": deny\n' in rules
         assert ('  "edit": allow\n' in rules) == (access == "edit")
         assert "bash" not in rules
+        assert "config/node_modules/.keep" in made.files  # or it would install its library of plugins in every turn
+        assert b"/plugin" in made.files["config/package-lock.json"]
     full = launch(name, access="full")
     assert (full.argv[-1], full.env, full.files) == ("--auto", {}, {})
 
@@ -127,6 +129,11 @@ def test_a_kilo_session_which_keeps_its_last_profile_gets_its_usual_one_back_wit
     session_id = SESSIONS["kilo"]
     assert launch("kilo", access="full", session_id=session_id).argv[-3:] == ("--auto", "--agent", "code")
     assert launch("opencode", access="full", session_id=session_id).argv[-1] == "--auto"
+
+
+@pytest.mark.parametrize("name", ["opencode", "kilo"])
+def test_opencodes_stdout_is_no_pipe_for_it_ends_before_a_full_one_was_read(name: str) -> None:
+    assert launch(name).drops_output
 
 
 def test_opencode_wants_a_model_with_its_provider() -> None:
@@ -142,6 +149,10 @@ def test_opencode_gets_each_file_by_its_path() -> None:
 def test_qwens_slash_commands_are_kept_off_by_a_space() -> None:
     assert launch("qwen", "/stats").stdin == b" /stats"
     assert launch("qwen", "no /stats").stdin == b"no /stats"
+
+
+def test_qwen_logs_its_requests_since_it_tries_a_failing_api_for_up_to_an_hour_in_silence() -> None:
+    assert launch("qwen").env == {"OPENAI_LOG": "info"}
 
 
 def test_qwen_has_its_options_as_flags() -> None:
@@ -169,6 +180,11 @@ def test_aiders_session_is_a_history_file_in_the_folder() -> None:
     resumed = launch("aider", session_id=UUID).argv
     assert resumed[resumed.index(file) + 1] == "--restore-chat-history"
     assert "--chat-history-file=/s/history.md" in launch("aider", fresh_session_id=UUID, once=True).argv
+
+
+def test_an_aider_session_whose_history_file_is_gone_is_not_begun_anew_in_silence() -> None:
+    assert launch("aider", session_id=UUID).session_file == f"/w/.aider.chat.history.{UUID}.md"
+    assert launch("aider", fresh_session_id=UUID).session_file is None
 
 
 def test_aider_under_access_read_is_asked_only_and_runs_nothing_of_the_folder() -> None:
@@ -206,7 +222,7 @@ def test_cline_keeps_its_sessions_in_its_own_process_so_that_no_hub_daemon_start
     assert launch("cline").env == {"CLINE_SESSION_BACKEND_MODE": "local"}
 
 
-@pytest.mark.parametrize("name", ["opencode", "kilo", "pi", "copilot", "aider"])
+@pytest.mark.parametrize("name", ["opencode", "kilo", "qwen", "pi", "copilot", "aider"])
 def test_retries_are_capped_at_three_unless_the_settings_say_otherwise(name: str) -> None:
     assert launch(name).retries == 3
     assert launch(name, settings=AgentSettings(retries=0)).retries == 0

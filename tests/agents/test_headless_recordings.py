@@ -16,7 +16,7 @@ from recorded import Recorded
 
 from beam.agents import registry
 from beam.agents.base import Exit, Turn
-from beam.outcome import Status
+from beam.outcome import Class, Status
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 ADAPTERS = ("aider", "cline", "cn", "copilot", "kilo", "kimi", "opencode", "pi", "qwen")
@@ -36,7 +36,7 @@ def load(adapter: str, version: str, name: str) -> Recorded:
     stderr = place / f"{name}.err"
     turn = Turn(text="", message_id="", agent=adapter, session_id=run["session"], fresh_session_id=FRESH)
     tail = stderr.read_text("utf-8") if stderr.exists() else ""
-    exit = Exit(code=run["exit"], stderr_tail=tail)
+    exit = Exit(code=run["exit"], stderr_tail=tail, stopped_by=run.get("stopped_by"))
     return Recorded(name=name, turn=turn, stdout=(place / f"{name}.out").read_bytes(), exit=exit)
 
 
@@ -56,6 +56,25 @@ def test_an_errors_text_is_never_a_reply(adapter: str, version: str, name: str) 
     _, verdict = recorded.decode(face.decoder, recording, [recording.stdout])
     assert (verdict.reply is None) == (verdict.status in (Status.FAILED, Status.REFUSED))
     assert (verdict.reason is None) == (verdict.status is Status.COMPLETED)
+
+
+@pytest.mark.parametrize(
+    ("adapter", "name", "class_", "reason"),
+    [
+        ("qwen", "api429", Class.RATE_LIMIT, "stopped after its retries: post http"),
+        ("aider", "refused", Class.NETWORK, "stopped after its retries: litellm.InternalServerError"),
+        ("aider", "cut", Class.NETWORK, "litellm.APIConnectionError"),
+        ("kimi", "no-model", Class.BAD_REQUEST, 'Model "none" is not configured'),
+    ],
+)
+def test_a_recorded_failure_has_its_class(adapter: str, name: str, class_: Class, reason: str) -> None:
+    face = registry.adapter(adapter).exec
+    assert face is not None
+    (version,) = registry.adapter(adapter).card.versions
+    recording = load(adapter, version, name)
+    _, verdict = recorded.decode(face.decoder, recording, [recording.stdout])
+    assert (verdict.status, verdict.class_) == (Status.FAILED, class_)
+    assert str(verdict.reason).startswith(reason)
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)

@@ -24,6 +24,7 @@ PITFALLS: dict[str, dict[str, tuple[str, ...]]] = {
             "test_copilots_result_of_0_without_an_answer_is_no_success",
             "test_aiders_exit_code_0_without_a_line_of_tokens_is_a_failure",
         ),
+        "agents/test_vibe.py": ("test_what_went_wrong_is_read_from_stderr_and_the_exit_code_is_not_believed_alone",),
         "agents/test_oneshot.py": ("test_an_exit_code_of_0_alone_completes_nothing",),
         "agents/test_claude_decode.py": ("test_exit_code_0_without_a_result_is_a_crash",),
         "agents/test_codex_decode.py": ("test_exit_code_0_without_the_end_of_the_turn_is_a_failure",),
@@ -42,6 +43,29 @@ PITFALLS: dict[str, dict[str, tuple[str, ...]]] = {
             "test_a_model_that_only_talks_of_an_api_error_is_believed",
         ),
     },
+    "an answer that is begun twice, thrown away, or told with those before it": {
+        "agents/test_vibe.py": (
+            "test_an_answer_that_vibe_threw_away_is_no_part_of_the_reply",
+            "test_vibe_is_asked_for_a_stream_since_its_json_would_be_the_whole_conversation",
+        ),
+        "agents/test_headless_decode.py": (
+            "test_aider_that_asks_again_after_half_an_answer_says_so_and_only_the_whole_one_counts",
+            "test_an_aider_answer_that_broke_off_in_the_middle_of_a_line_is_a_failure_of_the_network",
+            "test_qwens_answer_whose_stream_broke_off_is_a_failure_though_tokens_were_counted",
+        ),
+        "conformance/test_cells_failures.py": ("test_truncated_stream",),
+    },
+    "a denied tool that looks like a good turn": {
+        "agents/test_codex_decode.py": (
+            "test_what_only_the_log_says_was_refused_to_the_model_is_a_denial",
+            "test_an_mcp_tool_that_needs_approval_is_a_denial",
+        ),
+        "agents/test_gemini_decode.py": ("test_a_tool_that_was_not_offered_is_a_denial_unless_everything_was_allowed",),
+        "conformance/test_cells_tools.py": ("test_denied_tool",),
+    },
+    "sessions that no headless turn can go on with": {
+        "agents/test_headless_launch.py": ("test_the_face_refuses_what_it_does_not_claim",),
+    },
     "a new session in silence": {
         "agents/test_oneshot.py": ("test_another_session_than_the_asked_one_is_said_and_is_not_run_again",),
         "agents/test_codex_decode.py": ("test_a_silently_new_session_is_said_to_be_lost_and_its_id_is_the_new_one",),
@@ -53,9 +77,14 @@ PITFALLS: dict[str, dict[str, tuple[str, ...]]] = {
         "agents/test_headless_launch.py": (
             "test_copilot_resumes_by_a_flag_that_never_begins_a_new_session",
             "test_only_an_id_of_the_clis_own_kind_is_taken_for_a_session",
+            "test_an_aider_session_whose_history_file_is_gone_is_not_begun_anew_in_silence",
+        ),
+        "turns/test_exec_session_file.py": (
+            "test_the_turn_runs_once_in_a_new_session_with_an_id_of_its_own_and_the_loss_is_said",
         ),
         "agents/test_headless_decode.py": (
             "test_an_aider_session_without_its_history_is_said_to_be_lost_and_is_not_run_again",
+            "test_opencodes_session_not_found_is_believed_only_where_nothing_was_said",
         ),
         "conformance/test_cells_conversation.py": (
             "test_resume",
@@ -111,6 +140,8 @@ PITFALLS: dict[str, dict[str, tuple[str, ...]]] = {
             "test_aiders_commands_are_kept_off_by_a_space",
             "test_a_single_word_for_cline_gets_a_space_since_it_would_be_a_command",
         ),
+        "agents/test_headless_decode.py": ("test_a_prompt_that_qwen_changes_is_said_to_be_changed",),
+        "agents/test_codex_exec.py": ("test_a_known_session_is_resumed_with_the_options_before_the_word",),
         "agents/test_claude_exec.py": ("test_the_prompt_goes_to_stdin_as_it_is_but_for_a_space_before_a_slash",),
         "real/test_headless_turns.py": (
             "test_a_prompt_that_is_an_aider_command_is_only_text_to_the_model",
@@ -121,6 +152,7 @@ PITFALLS: dict[str, dict[str, tuple[str, ...]]] = {
             "test_prompt_with_a_slash",
             "test_prompt_with_quotes",
             "test_prompt_of_many_lines",
+            "test_prompt_with_mentions",
         ),
     },
     "files: a greedy flag, a comma, a mention that is more": {
@@ -139,6 +171,10 @@ PITFALLS: dict[str, dict[str, tuple[str, ...]]] = {
             "test_an_agent_that_does_not_wait_for_its_reader_loses_output_to_a_pipe_and_nothing_to_a_file",
         ),
         "agents/test_claude_exec.py": ("test_its_stdout_is_no_pipe_for_it_drops_what_a_full_one_does_not_take",),
+        "agents/test_headless_launch.py": ("test_opencodes_stdout_is_no_pipe_for_it_ends_before_a_full_one_was_read",),
+        "real/test_whole_output.py": (
+            "test_four_megabytes_arrive_whole_in_a_file_and_not_through_a_pipe_that_is_read_slowly",
+        ),
     },
     "trust that is asked for, or assumed": {
         "real/test_gemini_turns.py": (
@@ -157,10 +193,13 @@ PITFALLS: dict[str, dict[str, tuple[str, ...]]] = {
     "tools that run unasked": {
         "agents/test_oneshot.py": ("test_a_cli_that_asks_nobody_wants_an_explicit_full_and_says_how_to_say_so",),
         "agents/test_headless_launch.py": ("test_pi_under_access_read_has_only_tools_that_look",),
+        "real/test_headless_turns.py": ("test_a_cli_that_asks_nobody_runs_only_with_an_explicit_full",),
+        "real/test_vibe_turns.py": ("test_access_read_writes_nothing_though_vibe_asks_nobody_and_access_full_does",),
         "conformance/test_cells_tools.py": ("test_access_read",),
     },
     "daemons": {
         "real/test_headless_turns.py": ("test_clines_hub_daemon_does_not_survive_the_turn",),
+        "real/test_vibe_turns.py": ("test_a_killed_vibe_is_a_crash_and_its_app_server_does_not_survive_it",),
         "agents/test_headless_launch.py": (
             "test_cline_keeps_its_sessions_in_its_own_process_so_that_no_hub_daemon_starts",
         ),
@@ -169,8 +208,17 @@ PITFALLS: dict[str, dict[str, tuple[str, ...]]] = {
         "agents/test_claude_exec.py": ("test_retries_are_capped_at_three_unless_the_settings_say_otherwise",),
         "agents/test_codex_exec.py": ("test_a_refused_connection_is_not_tried_again_for_ever",),
         "agents/test_gemini_decode.py": ("test_the_silent_retries_are_read_from_stderr",),
-        "agents/test_headless_launch.py": ("test_retries_are_capped_at_three_unless_the_settings_say_otherwise",),
-        "conformance/test_cells_failures.py": ("test_refused_connection",),
+        "agents/test_headless_launch.py": (
+            "test_retries_are_capped_at_three_unless_the_settings_say_otherwise",
+            "test_qwen_logs_its_requests_since_it_tries_a_failing_api_for_up_to_an_hour_in_silence",
+        ),
+        "agents/test_headless_decode.py": (
+            "test_the_silent_retries_of_qwen_are_read_from_the_log_of_its_library",
+            "test_the_silent_retries_of_opencode_are_read_from_its_log_on_stderr",
+        ),
+        "real/test_vibe_turns.py": ("test_a_failing_api_is_a_failure_and_retries_end_by_beams_own_cap",),
+        "turns/test_exec_retries.py": ("test_retries_are_no_sign_of_life",),
+        "conformance/test_cells_failures.py": ("test_api_429", "test_refused_connection"),
         "conformance/test_cells_stops.py": ("test_stalled_stream",),
     },
     "events that are missing, doubled or late": {

@@ -44,6 +44,7 @@ def test_the_recordings_are_of_the_version_that_the_card_names() -> None:
         ("401", Status.FAILED, Class.AUTH),
         ("500", Status.FAILED, Class.OVERLOADED),
         ("dropmid", Status.FAILED, Class.NETWORK),
+        ("refused", Status.FAILED, Class.NETWORK),
         ("unknown", Status.FAILED, Class.BAD_REQUEST),
         ("look-write", Status.DENIED, None),
     ],
@@ -79,6 +80,13 @@ def test_reading_enables_no_tool_that_changes_anything_and_only_full_trusts_the_
     assert argv("full") == (*start, "--yolo", "--trust", *resumed)
     with pytest.raises(UnsupportedError, match="access"):
         argv("edit")
+
+
+def test_vibe_is_asked_for_a_stream_since_its_json_would_be_the_whole_conversation() -> None:
+    argv = exec.launch(Turn(text="x", message_id="m", agent="vibe"), Host()).argv
+    assert argv[1:4] == ("-p", "--output", "streaming")
+    text = [event.text for event in decoded("resume")[0] if isinstance(event, events.Text)]
+    assert len(text) == 1, "the answers of the turns before are not told again"
 
 
 def test_a_session_id_that_is_none_is_refused_and_the_prompt_goes_to_stdin() -> None:

@@ -19,16 +19,7 @@ from tests.conformance.subject import Subject
 
 Act = Callable[[Subject], str]
 
-FAILS: dict[tuple[str, str], str] = {
-    ("api_429", "qwen"): "qwen goes on trying in silence: the turn ends by its own clocks, 4 minutes were not enough",
-    ("prompt_with_a_slash", "qwen"): "qwen puts a space before a word with @ at the beginning of a line",
-    ("prompt_of_many_lines", "qwen"): "qwen puts a space before a word with @ at the beginning of a line",
-    ("unknown_id", "aider"): "`session: lost` is said, but the new history has the old one's id",
-    ("truncated_stream", "aider"): "failed, but its words name no cause: the class is unknown",
-    ("refused_connection", "aider"): "failed, but aider calls it an internal server error: the class is overloaded",
-    ("refused_connection", "vibe"): "failed, but its words name no cause: the class is unknown",
-    ("model", "kimi"): "kimi takes only models of its config.toml, and the scripted one comes from its environment",
-}
+FAILS: dict[tuple[str, str], str] = {}
 """(case, adapter) -> why the cell fails: what the CLI does, or what beam lacks."""
 
 

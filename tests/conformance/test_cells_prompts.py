@@ -6,7 +6,8 @@ from tests.conformance.cases import case, refused
 from tests.conformance.subject import Subject
 
 DASH = "-x --help 'single' \"double\" `ticks` $HOME \\n <b>é</b>"
-SLASH = "/help me\n\n  indented\n- 漢字 🙂\n/clear\n@nobody, the end"
+SLASH = "/help me\n\n  indented\n- 漢字 🙂\n/clear\nnobody, the end"
+MENTIONS = "mail to a@b.example\n@nobody, the end:\n\n@first\n@second\n    def go(): ...  # @here"
 LARGE = "word " * 40_000 + "!say ok"
 
 
@@ -43,6 +44,20 @@ def test_prompt_with_quotes(subject: Subject) -> str:
 @case("a prompt of many lines")
 def test_prompt_of_many_lines(subject: Subject) -> str:
     return arrives(subject, SLASH)
+
+
+def _said_to_be_changed(subject: Subject) -> str:
+    """Nothing but blanks is another, and the turn says so."""
+    done = subject.send(MENTIONS, "--new")
+    assert (done.code, done.json["status"]) == (0, "completed"), done
+    assert "".join(MENTIONS.split()) in "".join("".join(subject.model.prompts()).split())
+    (notice,) = [event for event in subject.events("notice", done.json["turn"]) if event["code"] == "prompt_changed"]
+    return f"it arrives with other blanks, and a notice says so: {notice['text']}"
+
+
+@case("a prompt with @", "not rewrites", otherwise=_said_to_be_changed)
+def test_prompt_with_mentions(subject: Subject) -> str:
+    return arrives(subject, MENTIONS)
 
 
 @case("a prompt of 200 kB", "not prompt_in_argv", otherwise=refused(text=LARGE))

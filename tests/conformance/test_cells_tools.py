@@ -57,7 +57,7 @@ def test_denied_tool(subject: Subject) -> str:
     return "the calls came back to the model as errors, and are so in the journal"
 
 
-@case("access read", "access:read", quick=True, otherwise=refused(access="read"))
+@case("access read", "access:read", otherwise=refused(access="read"))
 def test_access_read(subject: Subject) -> str:
     before = {path.name for path in subject.cli.project.iterdir()}
     turn = subject.once("looked", lambda: _looked(subject))

@@ -73,7 +73,7 @@ def test_what_every_cli_must_do_is_never_unsupported() -> None:
 
 def test_make_test_runs_a_first_turn_a_resume_a_look_a_failing_api_and_a_kill_of_each() -> None:
     quick = {case.name for case in written.all_cases().values() if case.quick}
-    assert quick == {"first_turn", "resume", "access_read", "api_401", "killed_cli"}
+    assert quick == {"first_turn", "resume", "api_401", "killed_cli"}
 
 
 def test_its_evidence_names_no_machine() -> None:

@@ -61,6 +61,7 @@ def test_max_turns_ends_a_turn_that_calls_tools_without_end(agent: Agent) -> Non
     assert (done["status"], done["reply"]) == ("limit", None), done
 
 
+@pytest.mark.soak
 def test_access_read_of_aider_changes_no_file_though_the_model_answers_with_an_edit_and_full_does(
     beam: Cli, agents_path: str
 ) -> None:

@@ -53,9 +53,55 @@ def test_a_folders_configuration_gives_opencode_no_rights_and_starts_no_servers_
     assert sorted(path.name for path in folder.iterdir()) == [".beam", "opencode.json"]
 
 
+@pytest.mark.soak
+@each("opencode", "kilo")
+def test_access_edit_of_opencode_and_kilo_writes_in_the_folder_and_neither_outside_of_it_nor_by_a_command(
+    agent: Subject,
+) -> None:
+    inside, outside = agent.cli.project / "inside", agent.cli.base / "outside"
+    write, shell = agent.data.write, agent.data.shell
+    assert shell
+    (agent.cli.project / "way-out").symlink_to(agent.cli.base)
+    tries = (
+        write.prompt(path=str(outside), text="x"),
+        write.prompt(path="../outside", text="x"),
+        shell.prompt(command="touch by-command"),
+        shell.prompt(command=f"touch '{outside}'"),
+    )
+    for wanted in tries:
+        done = agent.send(wanted, "--new", access="edit").json
+        assert done["status"] in ("completed", "denied"), done
+        returned = agent.events("tool.returned", done["turn"])
+        assert [event["is_error"] for event in returned] == [True], wanted
+    assert not outside.exists()
+    assert agent.send(write.prompt(path=str(inside), text="x"), "--new", access="edit").json["status"] == "completed"
+    assert sorted(path.name for path in agent.cli.project.iterdir()) == [".beam", "inside", "way-out"]
+
+
+@pytest.mark.soak
+@each("kilo")
+def test_a_folders_configuration_gives_kilo_no_rights_and_starts_no_servers_under_access_edit(agent: Subject) -> None:
+    folder = agent.cli.project
+    rights = {"bash": "allow", "external_directory": "allow", "*": "allow"}
+    ran, outside = agent.cli.base / "mcp-ran", agent.cli.base / "outside"
+    server = {"type": "local", "command": ["touch", str(ran)]}
+    profiles = {name: {"permission": rights} for name in ("code", "beam-edit")}
+    config = json.dumps({"permission": rights, "agent": profiles, "mcp": {"x": server}})
+    for name in ("kilo.json", "opencode.json", ".kilo/kilo.json", ".kilocode/kilo.json", ".opencode/opencode.json"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(config)
+    shell = agent.data.shell
+    assert shell
+    done = agent.send(shell.prompt(command=f"touch '{outside}'"), access="edit").json
+    assert done["status"] in ("completed", "denied"), done
+    assert not outside.exists()
+    assert not ran.exists()
+
+
 # -- pitfalls of one CLI -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 @each("opencode")
 def test_a_bad_model_poisons_an_opencode_session_and_naming_a_good_one_recovers_it(agent: Subject) -> None:
     first = agent.send("hello").json
@@ -73,6 +119,7 @@ def test_a_prompt_that_is_an_aider_command_is_only_text_to_the_model(agent: Subj
     assert "/run touch" in agent.sent()
 
 
+@pytest.mark.soak
 @each("aider")
 def test_aider_says_when_the_history_of_its_session_is_gone(agent: Subject) -> None:
     agent.send("one")

@@ -45,6 +45,7 @@ def writing(path: Path) -> str:
     return f"!tool write_file {json.dumps({'path': str(path), 'content': 'x'})}"
 
 
+@pytest.mark.soak
 def test_the_prompt_arrives_verbatim_and_the_second_turn_has_the_context_of_the_first(
     vibe: Cli, model: FakeModel
 ) -> None:
@@ -58,6 +59,7 @@ def test_the_prompt_arrives_verbatim_and_the_second_turn_has_the_context_of_the_
     eventually(lambda: processes_with(str(vibe.base)) == [], what="vibe left processes behind")
 
 
+@pytest.mark.soak
 def test_a_session_that_is_gone_is_said_and_the_turn_begins_once_afresh(vibe: Cli) -> None:
     assert send(vibe, "one").json["status"] == "completed"
     shutil.rmtree(vibe.base / "home" / ".vibe" / "logs")
@@ -65,6 +67,7 @@ def test_a_session_that_is_gone_is_said_and_the_turn_begins_once_afresh(vibe: Cl
     assert (done["status"], done["session"], done["reply"]) == ("completed", "lost", "ECHO[two] turns=1")
 
 
+@pytest.mark.soak
 def test_access_read_writes_nothing_though_vibe_asks_nobody_and_access_full_does(vibe: Cli) -> None:
     made = vibe.project / "made"
     done = send(vibe, writing(made)).json

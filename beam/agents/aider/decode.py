@@ -27,8 +27,9 @@ _QUESTION = "(Y)es/(N)o"
 _TALK = re.compile(r"Commit [0-9a-f]{7,} |Did not apply edit to |Skipping edits to |https://aider\.chat/\S")
 _CUT_OFF = "has hit a token limit!"
 _ERROR = re.compile(r"litellm\.\w+|.*\b(APIConnectionError|AuthenticationError|Model \S+ has hit a token limit!)")
-_ERROR_WORDS = ("litellm.", "APIConnectionError", "AuthenticationError", _CUT_OFF)
 _SHORTEST_ERROR = len("litellm.x")
+# What broke an answer off stands in the middle of its last line, wrapped, up to the end or to the next try.
+_BROKEN = re.compile(r"litellm\.\w*(?:Error|Exception|Timeout): [^\n]*(?:\n[^\n]+){0,4}\n*\Z")
 
 
 class Text:
@@ -38,7 +39,8 @@ class Text:
         self._turn = turn
         self._heard = Heard(name="aider", model=turn.model)
         self._version: str | None = None
-        self._part = "announcements"  # then "last announcements", then "answer"
+        self._read = self._announces  # then `_speaks`
+        self._all_announced = False
         self._restored = False
         self._answer: list[str] = []
         self._trouble: list[str] = []
@@ -50,7 +52,7 @@ class Text:
             text = line.decode()
         except UnicodeDecodeError:
             text = line.decode("utf-8", "replace")
-        return self._speaks(text) if self._part == "answer" else self._announces(text)
+        return self._read(text)
 
     def _announces(self, text: str) -> list[Event]:
         if text.startswith("Aider v") and (found := _VERSION.match(text)):
@@ -58,11 +60,11 @@ class Text:
         elif "odel: " in text and (found := _MODEL.match(text)):
             self._heard.model = found[1]
         elif text.startswith(_LAST_ANNOUNCEMENT):
-            self._part = "last announcements"
+            self._all_announced = True
         elif text == _RESTORED:
             self._restored = True
-        elif not text and self._part == "last announcements":
-            self._part = "answer"
+        elif not text and self._all_announced:
+            self._read = self._speaks
             return self._opened()
         return []
 
@@ -86,11 +88,16 @@ class Text:
     def _speaks(self, text: str) -> list[Event]:
         if text.startswith("Tokens: ") and (found := _TOKENS.match(text)):
             return self._answered(found)
-        if text.startswith("Retrying in ") and _RETRYING.match(text):
+        if (
+            text.startswith("Retrying in ")
+            and _RETRYING.match(text)
+            and ((why := self._why()) or not any(self._answer))
+        ):
+            self._trouble, self._answer = [], []
             self._retries += 1
-            why, self._trouble = " ".join(self._trouble), []
+            self._heard.ended = ""
             return self._heard.retrying(why or text, attempt=self._retries)
-        if self._trouble or (_is_error(text) and (self._heard.ended or not any(self._answer))):
+        if self._trouble or ((self._heard.ended or not any(self._answer)) and _is_error(text)):
             self._heard.ended = ""
             self._trouble.append(text)
             return []
@@ -125,11 +132,18 @@ class Text:
             return bodies
         return bodies + heard.counted(Usage(), float(found[1]))  # its tokens are its own estimate: not known
 
+    def _why(self) -> str:
+        """What went wrong, if it was said: in lines of its own, or after the beginning of an answer."""
+        broken = None if self._trouble else _BROKEN.search("\n".join(self._answer))
+        return " ".join(" ".join(self._trouble).split()) if broken is None else " ".join(broken[0].split())
+
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """The verdict; what went wrong stands between the announcements and the end."""
         heard = self._heard
+        why = self._why()
+        heard.ended = "" if why else heard.ended
         if not heard.ended and exit.stopped_by is None:
-            text = " ".join(" ".join(self._trouble or self._answer).split())
+            text = why or " ".join(" ".join(self._answer).split())
             if text:
                 heard.failure = Failure(class_of(None, text), text[:500])
         return verdict(self._turn, exit, heard)
@@ -142,4 +156,4 @@ def _is_talk(text: str) -> bool:
 def _is_error(text: str) -> bool:
     if len(text) < _SHORTEST_ERROR:
         return False
-    return any(word in text for word in _ERROR_WORDS) and _ERROR.match(text) is not None
+    return ("litellm." in text or "Error" in text or _CUT_OFF in text) and _ERROR.match(text) is not None

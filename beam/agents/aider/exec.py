@@ -58,7 +58,17 @@ def launch(turn: Turn, host: Host) -> Launch:
     # A prompt that begins with `/` or `!` would be a command, a shell's too.
     text = f" {turn.text}" if turn.text.startswith(("/", "!")) else turn.text
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries
-    return Launch(argv=tuple(argv), files={"prompt": scrubbed(text).encode()}, retries=retries)
+    return Launch(
+        argv=tuple(argv),
+        files={"prompt": scrubbed(text).encode()},
+        retries=retries,
+        session_file=None if turn.session_id is None else history_file(turn, turn.session_id),
+    )
+
+
+def history_file(turn: Turn, session_id: str) -> str:
+    """The file that is the session. Where it is missing aider begins it anew without a word."""
+    return f"{turn.cwd}/.aider.chat.history.{session_id}.md"
 
 
 def history_flags(turn: Turn) -> tuple[str, ...]:
@@ -68,7 +78,7 @@ def history_flags(turn: Turn) -> tuple[str, ...]:
         return (f"--chat-history-file={turn.scratch}/history.md",)
     if not _UUID.match(session_id):
         raise UnsupportedError(f"{session_id[:80]!r} is no session id of aider's", subject=session_id[:80])
-    file = f"--chat-history-file={turn.cwd}/.aider.chat.history.{session_id}.md"
+    file = f"--chat-history-file={history_file(turn, session_id)}"
     return (file,) if turn.session_id is None else (file, "--restore-chat-history")
 
 

@@ -1,6 +1,23 @@
-"""Which variables make Kimi Code talk to one model only."""
+"""What makes Kimi Code talk to one model only.
+
+Its environment can name one model, and `-m` takes the names of its configuration alone.
+"""
 
 from __future__ import annotations
+
+import json
+
+_CONFIG = """\
+[providers.scripted]
+type = "openai"
+base_url = {base_url}
+api_key = "dummy"
+
+[models.other]
+provider = "scripted"
+model = "other"
+max_context_size = 262144
+"""
 
 
 def fake_model_env(url: str) -> dict[str, str]:
@@ -14,3 +31,8 @@ def fake_model_env(url: str) -> dict[str, str]:
         "NO_PROXY": "127.0.0.1,localhost",
         "no_proxy": "127.0.0.1,localhost",
     }
+
+
+def fake_model_files(url: str) -> dict[str, bytes]:
+    """Kimi Code's configuration, by its path under HOME: the model at `url` has a second name, `other`."""
+    return {".kimi-code/config.toml": _CONFIG.format(base_url=json.dumps(f"{url}/v1")).encode()}

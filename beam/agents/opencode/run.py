@@ -19,6 +19,7 @@ from beam.errors import UnsupportedError
 RETRIES = 3  # its own are five and more, over a minute
 _LOGS = ("--print-logs", "--log-level", "ERROR")  # it says only there that it tries again
 _SESSION = re.compile(r"ses_[A-Za-z0-9]+\Z")
+_LIBRARIES = ("@opencode-ai/plugin", "@kilocode/plugin")
 _LOOK = {"*": "deny", "read": "allow", "glob": "allow", "grep": "allow", "list": "allow", "todowrite": "allow"}
 _RULES = {  # `task` stays out: a subagent has rights of its own
     "read": {**_LOOK, "external_directory": "deny"},
@@ -70,7 +71,14 @@ class Run:
             profile, env, files = rights(turn, self._prefix)
             argv += ("--pure", "--agent", profile)
         retries = RETRIES if turn.settings.retries is None else turn.settings.retries
-        return Launch(argv=tuple(argv), stdin=scrubbed(turn.text).encode(), env=env, files=files, retries=retries)
+        return Launch(
+            argv=tuple(argv),
+            stdin=scrubbed(turn.text).encode(),
+            env=env,
+            files=files,
+            drops_output=True,  # of an answer of 4 MB, a pipe that is read slowly gets the first half
+            retries=retries,
+        )
 
     def decoder(self, turn: Turn) -> Decoder:
         """A new decoder for one process of this turn."""
@@ -88,7 +96,14 @@ def rights(turn: Turn, prefix: str) -> tuple[str, dict[str, str], dict[str, byte
     """The agent profile that has the turn's access: its name, and the environment and files that make it known."""
     name = f"beam-{turn.access}"
     env = {f"{prefix}_CONFIG_DIR": f"{turn.scratch}/config", f"{prefix}_DISABLE_PROJECT_CONFIG": "1"}
-    return name, env, {f"config/agents/{name}.md": _profile(turn.access)}
+    return name, env, {f"config/agents/{name}.md": _profile(turn.access), **_no_install()}
+
+
+def _no_install() -> dict[str, bytes]:
+    """What makes the turn's own directory look as if the library of plugins were installed there. There are none, and
+    it would fetch that library anew in every turn."""
+    lock = {"packages": {"": {"dependencies": dict.fromkeys(_LIBRARIES, "*")}}}
+    return {"config/node_modules/.keep": b"", "config/package-lock.json": json.dumps(lock).encode()}
 
 
 def _profile(access: str) -> bytes:

@@ -1,7 +1,8 @@
 """Qwen Code's stream-json lines, turned into events.
 
 A failing API is a `success` of exit code 0 whose answer is `[API Error: …]`, for which the model counted no tokens. The
-result's own figures are those of the whole session, so a turn's are the sum of its messages'.
+result's own figures are those of the whole session, so a turn's are the sum of its messages'. Between the lines stands
+the log of its OpenAI library, which alone tells that it tries again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from beam import events
 from beam.agents.base import Exit, Turn, Verdict, raw_json
 from beam.agents.fields import Object, integer, obj, objects, string
 from beam.agents.oneshot import Heard, read, verdict
+from beam.agents.qwen import mentions
 from beam.events import Event
 from beam.outcome import Denial, Status, Usage
 
@@ -23,6 +25,11 @@ _API_ERROR = "[API Error: "
 _CUT = re.compile(r"\[API Error: ([^\n]*\(cause: [^\n]*\))\]\Z")  # what ends an answer whose stream broke off
 _NO_SESSION = "No saved session found with ID {}."
 _LIMIT = "Reached max session turns for this session"  # on stderr only, with exit code 53
+_LOG = b"[log_"
+_TRIED = re.compile(
+    r"\[log_[^\]]*\] (.* failed with status (\d{3})|connection (?:failed|timed out))(?: in \d+ms)?"
+    r" - (retrying|error; no more)"
+)
 _WRITERS = {"write_file": "file_path", "edit": "file_path", "replace": "file_path"}
 
 
@@ -33,11 +40,24 @@ class Lines:
         self._turn = turn
         self._heard = Heard(name="qwen", model=turn.model)
         self._counted = 0
+        self._attempt = 0
         self._open: dict[str, tuple[str, Object]] = {}
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Bodies of what this line says."""
-        return read(line, self._decode)
+        return self._logged(line.decode("utf-8", "replace")) if line.startswith(_LOG) else read(line, self._decode)
+
+    def _logged(self, line: str) -> list[Event]:
+        """A retry, if the log says one. When the library gives up, qwen itself tries some failures again."""
+        found = _TRIED.match(line)
+        if found is None:
+            self._attempt = 0 if " succeeded with status " in line else self._attempt
+            return []
+        status = int(found[2]) if found[2] else None
+        if found[3] != "retrying" and not (status is not None and (status == 429 or status >= 500)):
+            return []
+        self._attempt += 1
+        return self._heard.retrying(found[1], attempt=self._attempt, http_status=status)
 
     def _decode(self, value: Object) -> list[Event]:
         kind = string(value, "type")
@@ -59,7 +79,9 @@ class Lines:
         if subtype != "init":
             return [events.Unknown(what=f"system/{subtype}")]
         model, version = string(value, "model") or None, string(value, "qwen_code_version") or None
-        return self._heard.opened(self._turn, string(value, "session_id"), model=model, version=version)
+        opened = self._heard.opened(self._turn, string(value, "session_id"), model=model, version=version)
+        changed = mentions.changed(self._turn.text)
+        return [*opened, events.Notice(text=changed, code="prompt_changed")] if changed else opened
 
     def _assistant(self, value: Object) -> list[Event]:
         message = obj(value, "message")

@@ -1,6 +1,7 @@
 """Qwen Code's headless face: `qwen -o stream-json`, one process a turn, prompt on stdin.
 
-It adds two newlines to what it reads there. The access map below is the only place with flags that give it rights.
+It adds two newlines to what it reads there. The access map below is the only place with flags that give it rights. A
+failing API it tries for up to an hour, in silence: the log of its OpenAI library is switched on, which tells of it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from beam.agents.qwen.decode import Lines
 from beam.errors import UnsupportedError
 from beam.message import Access
 
+RETRIES = 3
+LOGS = {"OPENAI_LOG": "info"}
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 ACCESS: dict[Access, tuple[str, ...]] = {
     # Without a person to ask, `default` has no tool that changes anything. Extensions and the servers of MCP settings
@@ -21,7 +24,15 @@ ACCESS: dict[Access, tuple[str, ...]] = {
     "full": ("--approval-mode", "yolo"),
 }
 FACE = Capabilities(
-    resume=True, model=True, max_turns=True, deltas=True, tools=True, interrupt=True, tokens=True, access=tuple(ACCESS)
+    resume=True,
+    model=True,
+    max_turns=True,
+    deltas=True,
+    tools=True,
+    interrupt=True,
+    tokens=True,
+    access=tuple(ACCESS),
+    rewrites=True,
 )
 
 
@@ -39,7 +50,8 @@ def launch(turn: Turn, host: Host) -> Launch:
             argv += (flag, argument("qwen", flag, str(value)))
     # A prompt that begins with `/` would be a command of the CLI's own.
     text = f" {turn.text}" if turn.text.startswith("/") else turn.text
-    return Launch(argv=tuple(argv), stdin=scrubbed(text).encode())
+    retries = RETRIES if turn.settings.retries is None else turn.settings.retries
+    return Launch(argv=tuple(argv), stdin=scrubbed(text).encode(), env=dict(LOGS), retries=retries)
 
 
 def session_flags(turn: Turn) -> tuple[str, ...]:

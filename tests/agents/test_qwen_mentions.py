@@ -1,0 +1,33 @@
+"""What Qwen Code makes of words with @ is known, so that a prompt which it changes is said to be changed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam.agents.qwen.mentions import changed, sent
+
+
+@pytest.mark.parametrize(
+    ("text", "arrives"),
+    [
+        ("mail a@b.c, please", "mail a @b.c, please"),
+        ("the end\n@nobody, the end", "the end\n @nobody, the end"),
+        ("@first\n@second\n  go()", "@first @second\n  go()"),
+        ("a @b\\ c d", "a @b c d"),
+    ],
+)
+def test_a_prompt_whose_blanks_qwen_changes_is_said_with_the_words(text: str, arrives: str) -> None:
+    assert sent(text) == arrives
+    assert changed(text).startswith("qwen takes words with @ for files")
+
+
+@pytest.mark.parametrize("text", ["", "no such word\n\n  here", "see @README.md. It is", "@", "a \\@b", " @a, @b"])
+def test_of_a_prompt_that_arrives_as_it_is_nothing_is_said(text: str) -> None:
+    assert changed(text) == ""
+
+
+@given(st.text(alphabet="a@ \n.,\\"))
+def test_only_blanks_and_backslashes_are_ever_changed(text: str) -> None:
+    assert "".join(sent(text).replace("\\", "").split()) == "".join(text.replace("\\", "").split())

@@ -1,0 +1,85 @@
+"""What a CLI says of a long answer arrives whole, however slowly it is read.
+
+One that ends without waiting for its reader gets a file for its stdout (`Launch.drops_output`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from beam.agents import registry
+from beam.agents.base import Exit, Host, Turn
+from beam.process.lines import Lines
+from beam.testing.fake_model import FakeModel
+from tests.conformance.adapters import ADAPTERS
+from tests.support.cli import Cli, processes_with
+
+pytestmark = [pytest.mark.real, pytest.mark.soak]
+PROMPT = "hello there"
+LONG = "".join(f"{number:07d} " for number in range(500_000)) + "the end"
+FIGURES = {"input_tokens": 10, "output_tokens": 10}  # else the CLI would make its conversation shorter
+SCRIPT = {
+    "rules": [{"match": PROMPT, "times": 2, "text": LONG, "chunk": 200_000, "usage": FIGURES}],  # once for a title
+    "otherwise": {"text": "short", "usage": FIGURES},
+}
+PIPE = 65_536
+
+
+@pytest.mark.parametrize("name", ["opencode", "kilo"])
+def test_four_megabytes_arrive_whole_in_a_file_and_not_through_a_pipe_that_is_read_slowly(
+    name: str, tmp_path: Path, agents_path: str
+) -> None:
+    """Where the pipe is enough, the CLI waits for its reader now: then it needs no file any more."""
+    if shutil.which(name, path=agents_path) is None:
+        pytest.skip(f"left out: {name} does not install here")
+    assert reply(name, tmp_path / "file", agents_path, pipe=False) == LONG
+    assert reply(name, tmp_path / "pipe", agents_path, pipe=True) != LONG
+
+
+def reply(name: str, place: Path, path: str, *, pipe: bool) -> str | None:
+    """What beam would take for the answer, of a CLI whose stdout is that."""
+    face = registry.adapter(name).exec
+    assert face is not None
+    cli, scratch = Cli(place), place / "scratch"
+    turn = Turn(text=PROMPT, message_id="m", agent=name, cwd=str(cli.project), scratch=str(scratch))
+    launch = face.launch(turn, Host(executable=str(shutil.which(name, path=path))))
+    assert launch.drops_output
+    for file, data in launch.files.items():
+        (scratch / file).parent.mkdir(parents=True, exist_ok=True)
+        (scratch / file).write_bytes(data)
+    decoder, lines = face.decoder(turn), Lines(1 << 30)
+    with FakeModel(SCRIPT) as model, (place / "out").open("wb") as out, (place / "err").open("wb") as err:
+        env = {**cli.env, "PATH": path, **ADAPTERS[name].env, **model.env(name, place / "home"), **launch.env}
+        process = subprocess.Popen(
+            launch.argv,
+            cwd=cli.project,
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE if pipe else out,
+            stderr=err,
+        )
+        try:
+            assert process.stdin
+            process.stdin.write(launch.stdin or b"")
+            process.stdin.close()
+            while process.stdout and (data := os.read(process.stdout.fileno(), PIPE)):
+                out.write(data)
+                time.sleep(0.05)  # the pipe is full again by then
+            code = process.wait(300)
+        finally:
+            for pid in processes_with(str(place)):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, 9)
+            process.wait()
+            if process.stdout:
+                process.stdout.close()
+    for line in [*lines.feed((place / "out").read_bytes()), *lines.end()]:
+        decoder.line(line)
+    return decoder.end(Exit(code=code))[1].reply

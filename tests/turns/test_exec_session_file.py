@@ -1,0 +1,96 @@
+"""A session that is a file is proven lost where the file is gone, before anything is run in its name."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from beam import events
+from beam.agents.base import Decoder, Exit, Host, Launch, Turn, Verdict
+from beam.clock import SystemClock
+from beam.events import Event
+from beam.limits import Limits
+from beam.outcome import Status
+from beam.turns.exec import Play, play
+from beam.turns.stop import Stop
+
+pytestmark = pytest.mark.acceptance
+
+
+class Chat:
+    """An agent whose session is a file in its folder; it prints the session that it was started for."""
+
+    def launch(self, turn: Turn, host: Host) -> Launch:
+        file = None if turn.session_id is None else f"{turn.cwd}/{turn.session_id}.md"
+        asked = turn.session_id or turn.fresh_session_id
+        return Launch(argv=(host.python, "-c", f"print({asked!r})"), session_file=file)
+
+    def decoder(self, turn: Turn) -> Decoder:
+        return Lines()
+
+
+class Lines:
+    """Every line is the reply, and the session's id."""
+
+    def __init__(self) -> None:
+        self.said: str | None = None
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        self.said = line.decode()
+        return ()
+
+    def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
+        return (), Verdict(status=Status.COMPLETED, reply=self.said, session_id=self.said, session="resumed")
+
+
+def run(tmp_path: Path) -> tuple[list[Event], Verdict]:
+    found: list[Event] = []
+
+    def record(body: Event, *, sync: bool = False) -> Event:
+        found.append(body)
+        return body
+
+    async def turn() -> Verdict:
+        one = Play(
+            exec=Chat(),
+            turn=Turn(
+                text="hi",
+                message_id="a-1",
+                agent="a",
+                cwd=str(tmp_path),
+                scratch=str(tmp_path),
+                session_id="old",
+                fresh_session_id="5b2b7a86-6a2c-5c3f-9d5e-0f6a3a1f2b10",
+            ),
+            host=Host(python=sys.executable),
+            turn_key=os.urandom(8).hex(),
+            limits=Limits(grace=1),
+            environ=os.environ,
+            child_env={},
+            timeout=60,
+            idle_timeout=60,
+        )
+        return await play(one, record, Stop(), SystemClock(), lambda: None)
+
+    return found, asyncio.run(turn())
+
+
+def test_the_turn_runs_once_in_a_new_session_with_an_id_of_its_own_and_the_loss_is_said(tmp_path: Path) -> None:
+    found, verdict = run(tmp_path)
+    (lost,) = [event for event in found if isinstance(event, events.SessionLost)]
+    assert (lost.session_id, "old.md is gone" in lost.reason) == ("old", True)
+    assert sum(isinstance(event, events.AgentStarted) for event in found) == 1
+    assert (verdict.status, verdict.session) == (Status.COMPLETED, "lost")
+    assert verdict.session_id not in (None, "old")
+
+
+def test_a_session_whose_file_is_there_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "old.md").touch()
+    found, verdict = run(tmp_path)
+    assert not any(isinstance(event, events.SessionLost) for event in found)
+    assert (verdict.session, verdict.session_id) == ("resumed", "old")
