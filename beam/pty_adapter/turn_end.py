@@ -30,7 +30,8 @@ READY_S = 0.3  # a start-up screen may flicker
 SIGNAL_S = 0.2  # the last paint may follow the signal
 TITLE_S = 0.8
 SCREEN_S = 1.2
-ACCEPT_S = 10.0
+ACCEPT_S = 10.0  # after Enter, until something shows that the text was taken
+REDRAW_S = 60.0  # the same, while the place where one types is gone: it draws something else
 UNKNOWN_S = 3.0
 PATIENCE_S = 3.0  # longer, where a transcript should have said it first
 
@@ -83,6 +84,7 @@ class TurnEnd:
         self._idle_since: float | None = None
         self._view = View(())
         self._sent_at: float | None = None
+        self._away_at = now  # when the place where one types was last seen to be gone
         self._sending = False
         self._text = ""
         self._command = False
@@ -279,10 +281,17 @@ class TurnEnd:
         composes = bool(self.profile.prompt and self._view.text.strip()) and not self.profile.at_cursor
         if reading.prompt is None and not reading.busy and quiet >= UNKNOWN_S and (reading.question or composes):
             self._unknown(now)
-        elif self.state is State.SENT and now - self._sent_at > ACCEPT_S and not self.profile.at_cursor:
-            self._stall(now, f"nothing showed within {ACCEPT_S:.0f} s that the agent took the text")
+        elif self.state is State.SENT and self._is_lost(now) and not self.profile.at_cursor:
+            self._stall(now, f"nothing showed within {now - self._sent_at:.0f} s that the agent took the text")
         elif quiet > self.profile.stall_seconds:
             self._stall(now, f"nothing changed for {self.profile.stall_seconds:.0f} s")
+
+    def _is_lost(self, now: float) -> bool:
+        """Whether the text should have been taken by now."""
+        assert self._sent_at is not None
+        if self.profile.prompt and self.reading.prompt is None:
+            self._away_at = now
+        return now - max(self._sent_at, self._away_at) > ACCEPT_S or now - self._sent_at > REDRAW_S
 
     def _over(self, now: float) -> str:
         """By what the turn is over; "" while nothing says so."""

@@ -18,7 +18,8 @@ from beam.pty_adapter.turn_end import State, TurnEnd
 KEYS_S = 5.0  # until it must read key by key
 ECHO_S = 10.0  # a screen that is still starting shows it late
 SETTLE_S = 0.1  # between the echo and Enter: a paste and Enter in one are a line break to some
-TAKEN_S = 1.5
+PASTED_S = (0.3, 1.0)  # the same after a paste: as long as the echo took, but in these limits
+TAKEN_S = 3.0  # a busy machine takes it late, and another Enter would land in what follows
 ENTERS = 3
 NEXT_LINE_S = 60.0
 
@@ -93,6 +94,7 @@ async def say(hands: Hands, end: TurnEnd, text: str, *, command: bool = False) -
 async def _line(hands: Hands, end: TurnEnd, line: str, *, plain: bool, last: bool) -> Segment:
     profile = end.profile
     if line:
+        began = hands.now()
         if plain:
             await hands.press(_keys(line, profile))
         else:
@@ -100,7 +102,9 @@ async def _line(hands: Hands, end: TurnEnd, line: str, *, plain: bool, last: boo
         seconds = ECHO_S + len(line) / 20_000
         if not await hands.until(lambda: profiles.shows(profile, hands.view(), end.reading, line), seconds):
             raise NotTakenError("the agent did not show the text that was typed")
-        await hands.until(lambda: False, SETTLE_S)
+        shortest, longest = PASTED_S
+        took = hands.now() - began
+        await hands.until(lambda: False, SETTLE_S if plain else min(longest, max(shortest, took)))
     segment = Segment(end.position + 1)
     end.entered(hands.now(), last=last)
     await hands.press(profile.submit)

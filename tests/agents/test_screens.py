@@ -153,8 +153,36 @@ def test_the_session_is_found_in_what_the_cli_writes_when_it_quits() -> None:
         ("opencode", "  Continue  opencode -s ses_dff2f6a0affeD5t777Is9yWCsT", "ses_dff2f6a0affeD5t777Is9yWCsT"),
         ("codex", f"  codex resume {UUID}", UUID),
         ("copilot", f"   ▔▔▔▔    Resume     copilot --resume={UUID}", UUID),
+        ("qwen", f"  To continue this session, run qwen --resume {UUID}", UUID),
     ):
         adapter = registry.adapter(name)
         assert isinstance(adapter, HasTerminal)
         match = re.search(adapter.terminal.profile.session, f"x\n{text}\n", re.MULTILINE)
         assert match is not None and match[1] == found
+
+
+@pytest.mark.parametrize(
+    ("name", "answered", "own"),
+    [
+        ("opencode", "     ■■■■  esc interrupt", "   ■■■■⬝⬝⬝⬝  esc interrupt"),
+        ("opencode", "       ┃  Ask anything", "  ┃  Ask anything"),
+        ("qwen", "    ✕ [API Error", "  ✕ [API Error: 401]"),
+        ("codex", "  ■ error", "■ error"),
+        ("copilot", " ● plain words", " ● MCP Servers reloaded: 0 servers connected"),
+    ],
+)
+def test_a_row_of_an_answer_is_not_taken_for_one_of_the_screens_own(name: str, answered: str, own: str) -> None:
+    adapter = registry.adapter(name)
+    assert isinstance(adapter, HasTerminal)
+    profile = adapter.terminal.profile
+    patterns = (*profile.noise_rows, *profile.error_rows)
+    assert [any(re.search(pattern, row) for pattern in patterns) for row in (answered, own)] == [False, True]
+
+
+def test_opencode_says_that_a_turn_is_over_however_long_it_took() -> None:
+    adapter = registry.adapter("opencode")
+    assert isinstance(adapter, HasTerminal)
+    (done,) = adapter.terminal.profile.done_rows
+    for took in ("31.2s", "940ms", "1m 17s", "1h 2m 3s"):
+        assert re.search(done, f"     ▣  Build · Scripted · {took}")
+    assert not re.search(done, "     ▣  Build · Scripted")

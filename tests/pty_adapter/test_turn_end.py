@@ -165,6 +165,20 @@ def test_a_screen_that_is_nothing_known_is_waiting_with_it() -> None:
     assert end.via == "unknown" and end.reading.dialog is None
 
 
+def test_a_screen_that_is_drawn_anew_has_time_to_show_the_text() -> None:
+    end = ready()
+    blank = View(rows=("",) * 40, columns=100)
+    assert after(end, blank, 10.1, 40.0) is State.SENT
+    assert after(end, claude(), 50.2, 5.0) is State.SENT
+    assert after(end, claude("❯ hello", "", footer="  esc to interrupt"), 55.3, 1.0) is State.BUSY
+
+
+def test_a_screen_that_stays_blank_is_stalled() -> None:
+    end = ready()
+    assert after(end, View(rows=("",) * 40, columns=100), 10.1, 61.0) is State.STALLED
+    assert "took the text" in end.reason
+
+
 def test_an_enter_that_nobody_took_is_stalled() -> None:
     end = ready()
     assert after(end, claude(composer="❯ hello"), 10.1, 11.0) is State.STALLED

@@ -26,6 +26,8 @@ class Hands:
         self.clock = 0.0
         self.typed = ""
         self.log: list[str] = []
+        self.echo_s = 0.0  # until it shows what was pasted
+        self.times: list[float] = []  # of a paste, its echo, and each key
         self.pasted: list[str] = []
         self.pressed: list[str] = []
         self.deaf, self.blind, self.pastes = deaf, blind, pastes
@@ -51,10 +53,14 @@ class Hands:
 
     async def paste(self, text: str) -> None:
         self.pasted.append(text)
+        self.times.append(self.clock)
+        self.clock += self.echo_s
+        self.times.append(self.clock)
         self.typed += text
 
     async def press(self, keys: str) -> None:
         self.pressed.append(keys)
+        self.times.append(self.clock)
         if keys != "\r":
             self.typed += keys
         elif self.deaf:
@@ -79,6 +85,15 @@ def said(hands: Hands, text: str, *, command: bool = False) -> list[typing.Segme
         return await typing.say(hands, hands.end, text, command=command)
 
     return asyncio.run(scene())
+
+
+@pytest.mark.parametrize(("echo_s", "wanted"), [(0.0, 0.3), (0.6, 0.6), (5.0, 1.0)])
+def test_enter_follows_a_paste_as_late_as_its_echo_came(echo_s: float, wanted: float) -> None:
+    hands = Hands(CLAUDE)
+    hands.echo_s = echo_s
+    said(hands, "hello")
+    _, echoed, entered = hands.times
+    assert wanted <= entered - echoed < wanted + 0.2
 
 
 def test_a_message_is_pasted_once_and_entered_once() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from beam.testing.fake_model import FakeModel
 from tests.support.asking import first_ask
-from tests.support.cli import Cli
+from tests.support.cli import Cli, eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.acceptance]
 TOUCH = {"command": "touch made", "description": "Make a file"}
@@ -41,11 +42,43 @@ def codex(beam: Cli, agents_path: str, model: FakeModel) -> Cli:
 def asked(beam: Cli, agent: str, prompt: str, *answer: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The ask of that prompt's turn, and the outcome after the answer (`approve` or `deny`, and its options)."""
     process = beam.start("send", agent, "--via", "terminal", "--json", "--access", "ask", prompt)
+    asks = beam.root / "agents"
+    eventually(lambda: process.poll() is not None or any(asks.rglob("asks/*.json")), 300, f"{agent} did not ask")
+    assert process.poll() is None, process.communicate()
     ask = first_ask(beam)
     decided = beam(answer[0], ask["id"], *answer[1:])
     assert decided.code == 0, decided
-    out, _ = process.communicate(timeout=120)
+    out, _ = process.communicate(timeout=240)
     return ask, json.loads(out)
+
+
+WANTS = {  # how the scripted model makes each want to write a file, or run a command that does
+    "gemini": f"!tool run_shell_command {json.dumps({'command': 'touch made', 'description': 'Make a file'})}",
+    "opencode": f"!tool bash {json.dumps({'command': 'touch made', 'description': 'Make a file'})}",
+    "aider": "WRITE made",
+}
+
+
+@pytest.fixture
+def other(request: pytest.FixtureRequest, beam: Cli, agents_path: str) -> Iterator[Cli]:
+    """One of those, in a trusted place."""
+    name: str = request.param
+    if shutil.which(name, path=agents_path) is None:
+        pytest.skip(f"left out: {name} does not install here")
+    rules = [{"match": "WRITE", "text": "made\n```\nnew\n```\n"}]
+    with FakeModel({"rules": rules, "directives": True}) as model:
+        yield beam.with_env({"PATH": agents_path, "BEAM_TRUST": "1", **model.env(name, beam.base / "home")})
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("answer", ["approve", "deny"])
+@pytest.mark.parametrize(("other", "name"), [(name, name) for name in WANTS], indirect=["other"])
+def test_what_others_ask_for_happens_only_once_it_is_approved(other: Cli, name: str, answer: str) -> None:
+    ask, outcome = asked(other, name, WANTS[name], answer)
+    assert "made" in ask["description"]
+    assert (other.project / "made").exists() == (answer == "approve"), outcome
+    assert (outcome["status"], outcome["exit_code"]) == ("completed", 0)
+    assert [denial["by"] for denial in outcome["denials"]] == ([] if answer == "approve" else ["human"])
 
 
 def bash(**more: str) -> str:

@@ -5,7 +5,7 @@ deaf (it reads nothing) · echo · exit · hang · flood · garbage · ask · pe
 its composer stays) · lookalike (an answer full of prompts, spinners and boxes) · alternate (screen) · repaint (all
 of it, each 20 ms) · blank (nothing for 4 s) · crawl (the answer comes in pieces, 2 s apart) · shed (it asks what
 nobody described, and takes any key for an answer) · plain (it asks for yes or no) · fickle (it asks, and goes on by
-itself)
+itself) · parting (it leaves slowly, and then says how to go on in its session)
 """
 
 from __future__ import annotations
@@ -207,3 +207,6 @@ if __name__ == "__main__":
         Tui(sys.argv[1]).run()
     finally:
         termios.tcsetattr(0, termios.TCSANOW, before)
+    if sys.argv[1] == "parting":
+        time.sleep(0.5)
+        os.write(1, b"\r\nGo on with: tui --resume s-1\r\n")

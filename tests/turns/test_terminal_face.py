@@ -56,8 +56,15 @@ class Played:
         self.longest_gap = 0.0
         self.memory = self.most_memory = resident()
         self.seconds = 0.0
-        (tmp_path / "scratch").mkdir()
-        turn = Turn(text=text, message_id="x-1", agent="x", cwd=str(tmp_path), scratch=str(tmp_path / "scratch"))
+        (tmp_path / "scratch").mkdir(parents=True)
+        turn = Turn(
+            text=text,
+            message_id="x-1",
+            agent="x",
+            cwd=str(tmp_path),
+            scratch=str(tmp_path / "scratch"),
+            fresh_session_id="f-1",
+        )
         play = terminal.Play(
             terminal=face,
             history=None,
@@ -108,6 +115,22 @@ def test_an_answer_is_read_from_the_screen_and_marked_lossy(tmp_path: Path) -> N
     assert played.verdict.lossy is True
     kinds = [type(event).__name__ for event in played.events]
     assert kinds == ["AgentStarted", "PromptSent", "StatusChanged", "Text", "AgentExited"]
+
+
+def test_an_agent_that_leaves_may_say_its_session_first(tmp_path: Path) -> None:
+    played = Played(Face("parting", structs.replace(CLAUDE, session=r"--resume (\S+)")), tmp_path)
+    assert (played.verdict.reply, played.verdict.session_id) == ("ECHO[hello]", "s-1")
+    assert played.has(events.SessionStarted)
+
+
+def test_a_session_is_the_one_that_the_agent_was_given_where_it_says_nothing(tmp_path: Path) -> None:
+    class Given(Face):
+        def launch(self, turn: Turn, host: Host) -> Launch:
+            return Launch(argv=(*super().launch(turn, host).argv, f"--session-id={turn.fresh_session_id}"))
+
+    played = Played(Given("echo", structs.replace(CLAUDE, session=r"--resume (\S+)")), tmp_path)
+    assert played.verdict.session_id == "f-1"
+    assert Played(Given("echo"), tmp_path / "another").verdict.session_id is None
 
 
 def test_an_enter_that_was_dropped_is_pressed_again_and_the_text_is_there_once(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from beam.agents.oneshot import argument
 from beam.errors import UnsupportedError
 from beam.profile import Dialog, Profile
 
-FACE = Capabilities(resume=True, model=True, interrupt=True, access=("read", "ask", "full"))
+FACE = Capabilities(resume=True, model=True, interrupt=True, ask=True, access=("read", "ask", "full"))
 
 profile = Profile(
     name="aider",

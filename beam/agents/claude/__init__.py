@@ -32,7 +32,13 @@ card = Card(
             access=("read", "edit", "full"),
         ),
         "terminal": Capabilities(
-            resume=True, model=True, tools=True, interrupt=True, access=("read", "ask", "edit", "full")
+            resume=True,
+            model=True,
+            tools=True,
+            interrupt=True,
+            tokens=True,
+            ask=True,
+            access=("read", "ask", "edit", "full"),
         ),
     },
 )

@@ -46,7 +46,7 @@ profile = Profile(
         ),
     ),
     echo_rows=r"^ ❯ (.*?)(?: {2,}\d\d:\d\d)?$",
-    noise_rows=(r"^ [/~]\S*$", r"^─{20,}$"),
+    noise_rows=(r"^ [/~]\S*$", r"^─{20,}$", r"^ ● MCP Servers reloaded: "),
     bullet=r"^ ● ",
     indent=3,
     session=r"^\s*\S*.*Resume +copilot --resume=([0-9a-f-]{36})\s*$",

@@ -18,15 +18,15 @@ profile = Profile(
     name="opencode",
     columns=118,  # wider, and it shows a bar beside the conversation
     rows=150,
-    prompt=r"^\s*┃(?:  (.*))?$",
+    prompt=r"^(?:  | {10,})┃(?:  (.*))?$",  # in the middle before the first message
     above=r"^(?!\s*┃)",
     below=r"^\s*╹▀{20,}",
     frame=r"\n *┃  [^\n]* · [^\n]*\s*\Z|^ *┃ {0,2}",
     placeholders=(r'Ask anything… ".*"',),
     pasted=r"\[Pasted~?\d+lines",
-    busy_rows=(r"^\s+[⬝■]{4,}\s+esc ", r"\besc (?:again to )?interrupt\b"),
+    busy_rows=(r"^   [⬝■]{4,}\s+esc ", r"\besc (?:again to )?interrupt\b"),
     zone=1,
-    done_rows=(r"^\s+▣\s+\S.* · \d[\d.]*m?s\b",),
+    done_rows=(r"^     ▣  \S.* · (?:\d+[hm] )*\d[\d.]*m?s\b",),
     failed=(r"^ *┃\n *┃  (\S[^\n]*)\n(?: *┃  [^\n]*\n)* *┃\n\n? +▣ +[^·\n]* · [^·\n]*$"),
     dialogs=(
         Dialog(
@@ -43,15 +43,15 @@ profile = Profile(
             match=r"^ *┃? *Connect a provider\b",
         ),
     ),
-    echo_rows=r"^\s*┃  (\S.*)$",
-    noise_rows=(r"^\s*┃", r"^\s+▣\s+\S+ · ", r"^\s+[⬝■]{4,}"),
+    echo_rows=r"^  ┃ {2,}(\S.*)$",
+    noise_rows=(r"^  ┃", r"^     ▣  \S+ · ", r"^   [⬝■]{4,}"),
     indent=5,
     session=r"^\s*Continue\s+opencode -s (ses_[A-Za-z0-9]+)",
     bracketed=True,
     special=r"^[!/]",
     never=r"^\s*(?:exit|quit|:q)\s*$",
     interrupt="\x1b",
-    quit=("\x03", "\x03"),
+    quit=("\x03",),  # a second one would end it before it said its session's id
     start_seconds=300.0,
 )
 

@@ -76,7 +76,7 @@ class Dialogs:
         keys = self._keys(dialog)
         if keys is None:
             return False
-        await self._press(keys)
+        await self._press(keys, lambda: self._end.reading.dialog is dialog)
         return True
 
     def _keys(self, dialog: Dialog) -> tuple[str, ...] | None:
@@ -118,7 +118,7 @@ class Dialogs:
             return True
         if question.call_id is not None:
             self._calls.pop(question.call_id, None)
-        await self._answer(dialog, decision)
+        await self._answer(question, decision)
         return True
 
     def _question(self, dialog: Dialog) -> Question:
@@ -147,28 +147,35 @@ class Dialogs:
             self._asks.cancel(ask, stopped or ended or "it was answered on the agent's own screen")
         return ask.decision
 
-    async def _answer(self, dialog: Dialog, decision: Decision) -> None:
+    async def _answer(self, question: Question, decision: Decision) -> None:
+        dialog = question.dialog
         if decision.decision == "allow":
-            await self._press(dialog.always if decision.always else dialog.allow)
-        elif not (decision.message and await self._amended(dialog, decision.message)):
-            await self._press(dialog.deny)
+            await self._press(dialog.always if decision.always else dialog.allow, lambda: self._stands(question))
+        elif not (decision.message and await self._amended(question, decision.message)):
+            await self._press(dialog.deny, lambda: self._stands(question))
         if decision.stop:
             self._stop.ask("cancelled", by=decision.by)
 
-    async def _amended(self, dialog: Dialog, message: str) -> bool:
+    async def _amended(self, question: Question, message: str) -> bool:
         """Whether it was denied with a text. Nothing is entered before the screen shows that it belongs to a no."""
+        dialog = question.dialog
         row = profiles.pattern(dialog.amend_row)
         is_shown = await self._take(dialog.amend) and row.search(self._hands.view().text) is not None
         if not is_shown or not await self._take((_typed(message),)):
             return False
-        await self._press(("\r",))
+        await self._press(("\r",), lambda: self._stands(question))
         return True
 
-    async def _press(self, keys: tuple[str, ...]) -> None:
-        """Gives an answer. The dialog stands as it did where one of its keys was not taken."""
-        if await self._take(keys[:-1]):
-            await self._take(keys[-1:])
-            self._end.answered(self._hands.now())
+    async def _press(self, keys: tuple[str, ...], stands: Claim) -> None:
+        """Gives an answer. The dialog stands as it did where one of its keys was not taken. After the last one it must
+        be seen to go: much may move on the screen meanwhile, and a key too many would land in what follows."""
+        if not await self._take(keys[:-1]):
+            return
+        for key in keys[-1:]:
+            await self._hands.press(key)
+            if not await self._hands.until(lambda: not stands(), _CHANGES_S):
+                return
+        self._end.answered(self._hands.now())
 
     async def _take(self, keys: tuple[str, ...]) -> bool:
         """Presses keys one by one; False at the first that changed nothing: the next one might mean something else."""

@@ -114,9 +114,10 @@ class Living:
     async def quit(self, *, hard: Callable[[], bool]) -> spawn.Ended:
         """How it ended, asked to quit by its keys first; `hard` says whether there is no time for that."""
         keys = self.profile.quit
+        read_keys = self.window.reads_keys()
         for key in keys:
-            if hard() or self.gone:
-                break
+            if hard() or self.gone or (read_keys and not self.window.reads_keys()):
+                break  # one that leaves already would be ended by another ^C, before its last words
             await self.press(key)
             await asyncio.wait({self.ended}, timeout=KEY_S)
         until = asyncio.get_running_loop().time() + QUIT_S

@@ -22,7 +22,8 @@ _MOST = 60  # characters: a dialog may cut a long one
 
 class Question(Struct, frozen=True, kw_only=True):
     """One dialog as it stands on the screen. `input` and `call_id` are those of the tool call that it is about (null:
-    not known); `always` is what the agent says of allowing it for good, "" where it does not offer that."""
+    not known); `always` is what the agent says of allowing it for good, "" where it does not offer that; `request` is
+    the part of the screen that is the dialog's own."""
 
     dialog: Dialog
     tool: str
@@ -30,21 +31,27 @@ class Question(Struct, frozen=True, kw_only=True):
     input: Raw = Raw(b"null")
     call_id: str | None = None
     always: str = ""
+    request: str = ""
 
     @property
     def mark(self) -> tuple[str, str]:
-        """Two looks at one dialog have the same mark."""
-        return self.dialog.name, profiles.squeezed(self.description)
+        """Two looks at one dialog have the same mark, whatever moves beside it."""
+        return self.dialog.name, profiles.squeezed(self.request)
 
 
 def question_of(dialog: Dialog, view: View, calls: Iterable[ToolCalled] = ()) -> Question:
     """What stands there. `calls` are the tool calls that did not return yet and were not asked for, oldest first."""
     subject = _group(dialog.subject, view)
-    description = _dedented(_group(dialog.detail, view)) or shown(view)
+    detail = _dedented(_group(dialog.detail, view))
+    found = profiles.pattern(dialog.match).search(view.text)
+    request = detail or (found[0] if found else shown(view))
+    description = detail or shown(view)
     call = next((call for call in calls if _is_about(description, call)), None)
     always = " ".join(_group(dialog.always_row, view).split()) if dialog.always else ""
     if call is None:
-        return Question(dialog=dialog, tool=subject or dialog.name, description=description, always=always)
+        return Question(
+            dialog=dialog, tool=subject or dialog.name, description=description, always=always, request=request
+        )
     return Question(
         dialog=dialog,
         tool=call.name,
@@ -52,6 +59,7 @@ def question_of(dialog: Dialog, view: View, calls: Iterable[ToolCalled] = ()) ->
         input=call.input,
         call_id=call.call_id,
         always=always,
+        request=request,
     )
 
 

@@ -1,7 +1,7 @@
-"""One turn of an agent on its terminal: its clocks, and the hands that type to it.
+"""One turn of an agent on its terminal, from its start to what came of it.
 
-The agent itself is a `Living`, new or kept from the turn before. What it says of itself is read in `reading`, its
-dialogs are answered in `dialogs`, and what came of it is said in `verdict`.
+The agent itself is a `Living`, new or kept from the turn before. It is seen and typed to at the turn's `Desk`; what it
+says of itself is read in `reading`, its dialogs are answered in `dialogs`, and the verdict is found in `verdict`.
 """
 
 from __future__ import annotations
@@ -22,21 +22,19 @@ from beam.process.environment import environment
 from beam.profile import Profile
 from beam.pty_adapter import profile as profiles
 from beam.pty_adapter import typing
-from beam.pty_adapter.screen import Signal, View
 from beam.pty_adapter.turn_end import State, TurnEnd
 from beam.turns.keeper import Keeper, Likeness
 from beam.turns.order import Record, write_scratch
 from beam.turns.stop import Stop
+from beam.turns.terminal.desk import TICK_S, Desk
 from beam.turns.terminal.dialogs import Dialogs
 from beam.turns.terminal.living import Living
 from beam.turns.terminal.play import Play
 from beam.turns.terminal.reading import Reader, reply_on_screen
 from beam.turns.terminal.verdict import Seen, stalled, verdict_of
 
-TICK_S = 0.05
-FRAME_S = 0.25  # the longest that an unfinished frame is left out
 LATE_S = 1.0  # the last paint may come after everything says that the turn is over
-LOOK_S = 0.1
+AGAIN_S = 1.0  # between two requests to stop
 DEAF_S = 2.0  # after a stop: a program that reads no keys holds up whoever types
 KEPT_S = 10.0  # until a kept agent shows that it takes a message; else a new one is started
 TYPED_S = 0.3  # after a viewer's key, until its echo is seen
@@ -107,7 +105,7 @@ def _is_command(profile: Profile, text: str) -> bool:
 
 
 class _Sitting:
-    """One turn of an agent on its terminal. It is the `Hands` of whoever types."""
+    """One turn of an agent on its terminal."""
 
     def __init__(
         self,
@@ -125,7 +123,6 @@ class _Sitting:
         self.record = record
         self.stop = stop
         self.clock = clock
-        self.look = look
         self.keeper = keeper
         self.living = living
         self.is_kept = is_kept
@@ -138,17 +135,12 @@ class _Sitting:
             has_history=play.history is not None and play.history.tells_end,
             resumes=play.turn.session_id is not None and not is_kept,
         )
-        self.dialogs = Dialogs(play.turn, record, self, self.end, play.asks, stop, has_history=play.history is not None)
-        self.reader: Reader | None = None
-        self.seen = View(())
-        self.seen_bytes = -1
-        self.framed_at = clock.monotonic()
-        self.looked_at = 0.0
-        self.began = clock.monotonic()
-        self.quiet_since = self.began
+        self.desk = Desk(play, living, self.end, stop, clock, look)
+        self.dialogs = Dialogs(
+            play.turn, record, self.desk, self.end, play.asks, stop, has_history=play.history is not None
+        )
         self.stopped_at: float | None = None
         self.segments: list[typing.Segment] = []
-        self.prompt_mark: Signal | None = None
         self.command = False
         self.reply = ""
         self.failed: Verdict | None = None
@@ -161,7 +153,7 @@ class _Sitting:
         living.viewers.new_turn()
         self.screen.take_signals()
         if play.history is not None:
-            self.reader = Reader(play.history, turn, play.host, self.dialogs.record)
+            self.desk.reader = Reader(play.history, turn, play.host, self.dialogs.record)
         why = "the turn is over"
         try:
             self.record(living.started(since=living.turn if self.is_kept else None), sync=True)
@@ -171,12 +163,12 @@ class _Sitting:
                 self._film(self.keeper)
             ended = await self._accompany()
             living.stop_recording()
-            self._read()
+            self.desk.read()
             if self.end.state in (State.DONE, State.ERROR):
                 self.record(events.StatusChanged(state="idle", detail=f"by {self.end.via}"))
             verdict = None if self.not_ready else self._verdict(ended)
-            if verdict is not None and ended is not None and verdict.session_id is None:
-                verdict = structs.replace(verdict, session_id=self._session_said())
+            if verdict is not None and verdict.session_id is None:
+                verdict = structs.replace(verdict, session_id=self._session(has_quit=ended is not None))
             if verdict is not None and verdict.lossy is True and verdict.reply:
                 self.record(events.Text(text=verdict.reply))
             if ended is None and verdict is not None and self.keeper is not None:
@@ -196,14 +188,24 @@ class _Sitting:
                 await living.close(why)
         return verdict
 
-    def _session_said(self) -> str | None:
-        """The id of its session, if the agent wrote it when it quit."""
-        found = profiles.session_in(self.profile, [line.text for line in self.screen.lines()[-self.screen.rows :]])
+    def _session(self, *, has_quit: bool) -> str | None:
+        """The id of its session: as the agent wrote it when it quit, or as it was given it for this turn."""
+        said = None
+        if has_quit:
+            said = profiles.session_in(self.profile, [line.text for line in self.screen.lines()[-self.screen.rows :]])
+        found = said or (self._session_given() if self.end.state is State.DONE else None)
         if found is None:
             return None
         opened = events.SessionResumed if self.play.turn.session_id == found else events.SessionStarted
         self.record(opened(session_id=found, cwd=self.play.turn.cwd))
         return found
+
+    def _session_given(self) -> str | None:
+        """The id that it was started with, if it took one: of what has a transcript, that says more."""
+        turn = self.play.turn
+        given = turn.session_id or turn.fresh_session_id
+        is_said = bool(given) and any(word.endswith(given) for word in self.living.launch.argv)
+        return given if is_said and self.profile.session and self.play.history is None and not self.command else None
 
     def _say(self, text: str) -> None:
         self.record(events.Notice(code="terminal", text=text))
@@ -227,7 +229,7 @@ class _Sitting:
         try:
             while not waiting.done() and not talking.done() and not self._is_deaf():
                 await asyncio.wait({waiting, talking}, timeout=TICK_S)
-                self._tick()
+                self.desk.tick()
             if waiting.done() and not talking.done():
                 self.end.exited(self.clock.monotonic())
                 await asyncio.wait({talking}, timeout=1.0)
@@ -240,26 +242,26 @@ class _Sitting:
 
     def _is_deaf(self) -> bool:
         """Whether the turn was stopped, and whoever types is held up all the same."""
-        if self._stopped() and self.stopped_at is None:
+        if self.desk.is_stopped and self.stopped_at is None:
             self.stopped_at = self.clock.monotonic()
         return self.stopped_at is not None and self.clock.monotonic() - self.stopped_at > DEAF_S
 
     async def _talk(self) -> None:
         """The conversation, from the start-up dialogs to the end of the turn."""
         if self.is_kept and not await self._is_ready_again():
-            self.not_ready = not self._stopped()
+            self.not_ready = not self.desk.is_stopped
             return
         if not await self._reach(State.READY):
             return
         await self._composer_free()
         with self.living.viewers.held():
-            if self._over() or not await self._type():
+            if self.desk.is_over or not await self._type():
                 return
         reached("prompt.written")
         if await self._reach(State.DONE):
             self.reply = self._reply()  # some wipe their screen when they quit
             if not self.reply and not self.end.profile.at_cursor:
-                await self._watch(lambda: bool(self._reply()), LATE_S)
+                await self.desk.watch(lambda: bool(self._reply()), LATE_S)
                 self.reply = self._reply()
 
     async def _type(self) -> bool:
@@ -270,10 +272,10 @@ class _Sitting:
         self.living.mark("typing")
         try:
             self.command = self.play.commands and _is_command(self.profile, self.play.turn.text)
-            self.segments = await typing.say(self, self.end, self.play.turn.text, command=self.command)
+            self.segments = await typing.say(self.desk, self.end, self.play.turn.text, command=self.command)
         except typing.NotTakenError as error:
-            if not self.end.ended and not self._stopped():
-                self.failed = stalled(str(error), self.seen)
+            if not self.end.ended and not self.desk.is_stopped:
+                self.failed = stalled(str(error), self.desk.seen)
             return False
         self.living.mark("sent")
         return True
@@ -281,8 +283,8 @@ class _Sitting:
     async def _is_ready_again(self) -> bool:
         """Whether a kept agent takes a message. Whoever looks at it may be using it: then it is waited for."""
         wanted = (State.READY, State.WAITING)
-        while not await self.until(lambda: self.end.state in wanted, KEPT_S):
-            if self._over() or not (self.end.reading.busy or self.living.viewers.count):
+        while not await self.desk.until(lambda: self.end.state in wanted, KEPT_S):
+            if self.desk.is_over or not (self.end.reading.busy or self.living.viewers.count):
                 return False
         return self.end.state is State.READY or self.end.reading.dialog is not None
 
@@ -296,136 +298,66 @@ class _Sitting:
             is_empty = self.end.reading.idle or not self.end.profile.prompt
             return is_empty and loop.time() - viewers.typed_at > TYPED_S
 
-        await self.until(is_free, _FOR_EVER_S)
+        await self.desk.until(is_free, _FOR_EVER_S)
 
     async def _reach(self, wanted: State) -> bool:
         """Goes on, answering dialogs, until the agent is there; False if the turn is over otherwise."""
         while True:
-            await self.until(lambda: self.end.state in (wanted, State.WAITING) or self._over(), 3600.0)
+            await self.desk.until(lambda: self.end.state in (wanted, State.WAITING) or self.desk.is_over, 3600.0)
             if self.end.state is wanted:
                 return True
-            if self._over() or not await self.dialogs.answer():
+            if self.desk.is_over or not await self.dialogs.answer():
                 return False
-
-    def _over(self) -> bool:
-        return self.end.ended or self.stop.reason is not None
-
-    def _stopped(self) -> bool:
-        return self.stop.reason is not None
 
     def _may_stay(self) -> bool:
         """Whether the agent waits for the next message where it is. After a command of its own (`/clear`) nobody knows
-        which session that is."""
+        which session that is; what says its session's id only when it quits does so once, after its first turn."""
         if self.keeper is None or not self.keeper.keeps or self.play.keep <= 0:
             return False
-        is_well = self.end.state in (State.DONE, State.ERROR) and not self._stopped()
+        known = self.play.turn.session_id or self._session_given()
+        if self.profile.session and self.play.history is None and known is None:
+            return False
+        is_well = self.end.state in (State.DONE, State.ERROR) and not self.desk.is_stopped
         failed = self.failed or self.dialogs.failed
         return is_well and failed is None and not (self.command or self.living.gone)
 
     async def _leave(self) -> spawn.Ended:
         """Asks the agent to quit; then it is ended with everything that it started."""
-        if self._stopped() and not self.end.ended and not self.stop.hard:
-            await self.living.press(self.profile.interrupt)
-            await self._watch(lambda: self.end.ended or self.end.reading.idle or self.stop.hard, self.play.limits.grace)
+        if self.desk.is_stopped and not self.end.ended and not self.stop.hard:
+            await self._interrupt()
         return await self.living.quit(hard=lambda: self.stop.hard)
 
-    # -- the hands -----------------------------------------------------------------------------------------------------
+    async def _interrupt(self) -> None:
+        """Makes it stop what it does. Some want to be told twice."""
 
-    async def press(self, keys: str) -> None:
-        with self.living.viewers.held():
-            await self.living.window.press(keys)
+        def is_free() -> bool:
+            return self.end.ended or self.end.reading.idle or self.stop.hard
 
-    async def paste(self, text: str) -> None:
-        await self.living.window.paste(text)
-
-    def reads_keys(self) -> bool:
-        return self.living.window.reads_keys()
-
-    def takes_pastes(self) -> bool:
-        return self.screen.bracketed_paste
-
-    def view(self) -> View:
-        return self.seen
-
-    def now(self) -> float:
-        return self.clock.monotonic()
-
-    async def until(self, claim: typing.Claim, seconds: float) -> bool:
-        return await self._watch(lambda: claim() or self._over(), seconds) and claim()
-
-    async def _watch(self, claim: typing.Claim, seconds: float) -> bool:
-        """As `until`, whether or not the turn is over."""
-        deadline = self.clock.monotonic() + seconds
-        while not claim():
-            left = deadline - self.clock.monotonic()
-            if left <= 0:
-                return False
-            try:
-                async with asyncio.timeout(min(left, TICK_S)):
-                    await self.living.fed.wait()
-                await asyncio.sleep(min(left, 0.01))
-            except TimeoutError:
-                pass
-            self._tick()
-        return True
-
-    # -- what is seen --------------------------------------------------------------------------------------------------
-
-    def _tick(self) -> None:
-        """Looks at everything that may have changed."""
-        self.living.fed.clear()
-        now = self.clock.monotonic()
-        signals = self.screen.take_signals()
-        for signal in signals:
-            if signal.number == 133 and signal.text[:1] == "A":
-                self.prompt_mark = signal
-        whole = not self.screen.drawing or now - self.framed_at > FRAME_S
-        if not self.screen.drawing:
-            self.framed_at = now
-        if self.seen_bytes != self.screen.bytes:
-            self.seen, self.seen_bytes = self.screen.view(), self.screen.bytes
-            self.quiet_since = now
-        self.end.hear(signals, now)
-        self.end.look(self.seen, now, whole=whole, reads_keys=self.living.window.reads_keys())
-        if now - self.looked_at >= LOOK_S:
-            self.looked_at = now
-            self._read()
-            self.look()
-            self._check_clocks(now)
-
-    def _check_clocks(self, now: float) -> None:
-        if self.play.asks.are_open:
-            self.quiet_since = now
-        if self.stop.reason is None:
-            if now - self.began > self.play.timeout:
-                self.stop.ask("timeout")
-            elif now - self.quiet_since > self.play.idle_timeout:
-                self.stop.ask("idle")
+        grace = self.play.limits.grace
+        await self.living.press(self.profile.interrupt)
+        if await self.desk.watch(is_free, min(AGAIN_S, grace)):
+            return
+        if self.end.reading.busy:
+            await self.living.press(self.profile.interrupt)
+        await self.desk.watch(is_free, grace - AGAIN_S)
 
     # -- what comes of it ----------------------------------------------------------------------------------------------
 
-    def _read(self) -> None:
-        """The transcript's new lines become events, and evidence."""
-        if self.reader is None:
-            return
-        self.reader.read()
-        if self.reader.word:
-            self.end.told(self.reader.word, self.clock.monotonic(), error=self.reader.error)
-
     def _reply(self) -> str:
         """The answer as the screen shows it."""
-        return reply_on_screen(self.end, self.screen, self.play.turn.text, self.segments, self.prompt_mark)
+        return reply_on_screen(self.end, self.screen, self.play.turn.text, self.segments, self.desk.prompt_mark)
 
     def _verdict(self, ended: spawn.Ended | None) -> Verdict:
-        told = self.reader.verdict() if self.reader is not None else None
+        reader = self.desk.reader
+        told = reader.verdict() if reader is not None else None
         return verdict_of(
             Seen(
                 end=self.end,
-                view=self.seen,
+                view=self.desk.seen,
                 reply=self.reply,
-                told=told if self.reader is not None and self.reader.word else None,
+                told=told if reader is not None and reader.word else None,
                 failed=self.failed or self.dialogs.failed,
-                stopped=self._stopped(),
+                stopped=self.desk.is_stopped,
                 session_id=told.session_id if told is not None else None,
                 command=self.command,
                 denials=tuple(self.play.asks.denials),

@@ -106,6 +106,20 @@ class Desk:
         return asyncio.run(self.dialogs.answer())
 
 
+def test_a_dialog_that_moves_after_its_key_and_goes_late_is_over_only_when_it_is_gone() -> None:
+    desk = Desk(TRUST, late=20)
+    looks: list[int] = []
+
+    def blinks() -> None:
+        looks.append(1)
+        if desk.keys and len(looks) < 15:
+            desk.show((*TRUST, ("an open eye", "a closed eye")[len(looks) % 2]))
+
+    desk.on_look = blinks
+    assert desk.answer() and desk.keys == ["1"]
+    assert desk.end.reading.dialog is None
+
+
 @pytest.mark.parametrize(
     ("decision", "keys"),
     [

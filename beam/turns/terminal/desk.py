@@ -1,0 +1,135 @@
+"""A turn's eyes and hands on an agent's screen: what is seen there is told to the state machine, and what is to be
+typed is typed. It keeps the turn's clocks. Must not know what a turn consists of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from beam.clock import Clock
+from beam.pty_adapter import typing
+from beam.pty_adapter.screen import Signal, View
+from beam.pty_adapter.turn_end import TurnEnd
+from beam.turns.stop import Stop
+from beam.turns.terminal.living import Living
+from beam.turns.terminal.play import Play
+from beam.turns.terminal.reading import Reader
+
+TICK_S = 0.05
+FRAME_S = 0.25  # the longest that an unfinished frame is left out
+LOOK_S = 0.1
+
+
+class Desk:
+    """The `Hands` of one turn. `look` is called now and then, for whatever else may have happened."""
+
+    def __init__(
+        self, play: Play, living: Living, end: TurnEnd, stop: Stop, clock: Clock, look: Callable[[], None]
+    ) -> None:
+        self.end = end
+        self.stop = stop
+        self.reader: Reader | None = None
+        self.seen = View(())
+        self.prompt_mark: Signal | None = None
+        self._play = play
+        self._living = living
+        self._screen = living.screen
+        self._clock = clock
+        self._look = look
+        self._seen_bytes = -1
+        self._began = clock.monotonic()
+        self._framed_at = self._began
+        self._looked_at = 0.0
+        self._quiet_since = self._began
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether somebody, or a clock, wants the turn to end."""
+        return self.stop.reason is not None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to be typed in this turn."""
+        return self.end.ended or self.is_stopped
+
+    # -- the hands -----------------------------------------------------------------------------------------------------
+
+    async def press(self, keys: str) -> None:
+        with self._living.viewers.held():
+            await self._living.window.press(keys)
+
+    async def paste(self, text: str) -> None:
+        await self._living.window.paste(text)
+
+    def reads_keys(self) -> bool:
+        return self._living.window.reads_keys()
+
+    def takes_pastes(self) -> bool:
+        return self._screen.bracketed_paste
+
+    def view(self) -> View:
+        return self.seen
+
+    def now(self) -> float:
+        return self._clock.monotonic()
+
+    async def until(self, claim: typing.Claim, seconds: float) -> bool:
+        return await self.watch(lambda: claim() or self.is_over, seconds) and claim()
+
+    async def watch(self, claim: typing.Claim, seconds: float) -> bool:
+        """As `until`, whether or not the turn is over."""
+        deadline = self._clock.monotonic() + seconds
+        while not claim():
+            left = deadline - self._clock.monotonic()
+            if left <= 0:
+                return False
+            try:
+                async with asyncio.timeout(min(left, TICK_S)):
+                    await self._living.fed.wait()
+                await asyncio.sleep(min(left, 0.01))
+            except TimeoutError:
+                pass
+            self.tick()
+        return True
+
+    # -- what is seen --------------------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Looks at everything that may have changed."""
+        self._living.fed.clear()
+        now = self._clock.monotonic()
+        signals = self._screen.take_signals()
+        for signal in signals:
+            if signal.number == 133 and signal.text[:1] == "A":
+                self.prompt_mark = signal
+        whole = not self._screen.drawing or now - self._framed_at > FRAME_S
+        if not self._screen.drawing:
+            self._framed_at = now
+        if self._seen_bytes != self._screen.bytes:
+            self.seen, self._seen_bytes = self._screen.view(), self._screen.bytes
+            self._quiet_since = now
+        self.end.hear(signals, now)
+        self.end.look(self.seen, now, whole=whole, reads_keys=self._living.window.reads_keys())
+        if now - self._looked_at >= LOOK_S:
+            self._looked_at = now
+            self.read()
+            self._look()
+            self._check_clocks(now)
+
+    def _check_clocks(self, now: float) -> None:
+        if self._play.asks.are_open:
+            self._quiet_since = now
+        if self.stop.reason is None:
+            if now - self._began > self._play.timeout:
+                self.stop.ask("timeout")
+            elif now - self._quiet_since > self._play.idle_timeout:
+                self.stop.ask("idle")
+
+    def read(self) -> None:
+        """The transcript's new lines become events, and evidence."""
+        if self.reader is None:
+            return
+        self.reader.read()
+        if self.reader.word:
+            self.end.told(self.reader.word, self._clock.monotonic(), error=self.reader.error)
