@@ -171,7 +171,7 @@ class Stream:
         text = f"{said.text} {said.time}".rstrip()
         if call is not None and isinstance(event, events.ToolReturned):
             text = f"{call.name} {bytes(call.input).decode()} {said.time}".rstrip() + f"\n{event.output}"
-        shown = f"{event.ts[11:19]} {_name(event)} {said.mark} {visible(text)}"
+        shown = visible(f"{event.ts[11:19]} {_name(event)} {said.mark} {text}")
         write(self._stream, (ascii_only(shown) if self._ascii else shown) + "\n")
 
     def _widen(self, batch: Iterable[AnyEvent]) -> None:
@@ -183,12 +183,12 @@ class Stream:
         fit = ascii_only if self._ascii else str
         mark = said.mark.translate(team.ASCII) if self._ascii else said.mark
         columns = shutil.get_terminal_size((80, 24)).columns if self._terminal else _WIDTH_IN_A_PIPE
-        when = f"{event.ts[11:19]} "
+        when = f"{visible(event.ts[11:19])} "
         name = cut(fit(flat(_name(event))), self._name_width)
         name += " " * (self._name_width - cells(name))
         indent = "  " if getattr(event, "parent", None) else ""
         room = max(20, columns - len(when) - cells(name) - len(indent) - cells(mark) - 2)
-        text, tail = fit(flat(said.text)), f" ({said.time})" if said.time else ""
+        text, tail = fit(flat(said.text)), fit(f" ({flat(said.time)})") if said.time else ""
         result = fit(f" → {flat(said.result)}") if said.result.strip() else ""
         if cells(text) + cells(result) + len(tail) > room:
             tail += f" {short_id(event)}"

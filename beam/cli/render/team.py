@@ -12,7 +12,7 @@ from beam import durations, events
 from beam.cli.context import is_terminal
 from beam.cli.render.calls import brief
 from beam.cli.render.tables import ago, columns
-from beam.cli.render.text import one_line, safe, write
+from beam.cli.render.text import flat, one_line, safe, write
 from beam.events import AnyEvent
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def shown(team: TeamShown) -> None:
         write(sys.stdout, "\n")
     unpriced = sorted({name for member in team.members for name in member.unpriced})
     if unpriced:
-        write(sys.stdout, f"\nno price known (as of {team.prices_as_of}): {', '.join(unpriced)}\n")
+        write(sys.stdout, f"\nno price known (as of {team.prices_as_of}): {flat(', '.join(unpriced))}\n")
     if team.waits:
         write(sys.stdout, "\n")
         waits(team.waits)

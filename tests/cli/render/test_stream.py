@@ -112,6 +112,18 @@ def test_what_a_members_turn_used_is_told_with_its_last_words_or_alone() -> None
     ]
 
 
+def test_no_escape_sequence_works_beside_the_text_either() -> None:
+    at, who = "2026-01-01T10:00:00.000000Z\x1b[2J", "bob\x1b]0;owned\x07@t"
+    said = events.Text(text="done", ts=at, agent=who)
+    used = events.MemberUsed(team="t", member="bob", usage=Usage(), unpriced=("\x1b[2Jm",), ts=at, agent=who)
+    out = io.StringIO()
+    stream = Stream(out, as_json=False)
+    stream.batch([Line(said), Line(used)])
+    stream.find([Line(said)], short_id(said))
+    assert out.getvalue().count("\n") == 2 and "no price for ␛[2Jm" in out.getvalue()
+    assert not [char for char in out.getvalue() if char != "\n" and char < " "]
+
+
 def test_an_event_is_found_by_its_id_and_printed_whole() -> None:
     call = events.stamp(events.ToolCalled(call_id="1", name="T", input=msgspec.Raw(b'{"a":1}')), **HEAD)  # type: ignore[arg-type]
     result = events.stamp(events.ToolReturned(call_id="1", output="one\ntwo\x1b" + "x" * 300), **HEAD)  # type: ignore[arg-type]
