@@ -127,11 +127,10 @@ class Beam:
         lane = message.id.rpartition("-")[2] if message.options.once else None
         return self.world.place(message.to, lane)
 
-    def put(self, message: Message) -> str:
-        """Puts the message into its queue and sees that somebody runs it; its id. Returns as soon as it is on disk, and
-        where a broker serves, it has the agent (or half a second has passed)."""
-        import time
-
+    @waiting_verb
+    def put(self, message: Message) -> Steps[str]:
+        """Puts the message into its queue and sees that somebody runs it; its id. It returns as soon as that is sure:
+        at once where the agent is held or no broker serves, else after half a second at most."""
         from beam.api.put import put
         from beam.broker import registry as brokers
         from beam.broker import worker
@@ -139,8 +138,8 @@ class Beam:
         place = self._place(message)
         put(self.world, place, message)
         if not self._is_mailbox(message.to):
-            for pause in brokers.give_way(self.world, place) if place.lane is None else ():
-                time.sleep(pause)
+            if place.lane is None:
+                yield from brokers.give_way(self.world, place)
             worker.ensure(self.world, place)
         return message.id
 

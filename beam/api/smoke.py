@@ -7,8 +7,10 @@ adapter's.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -126,6 +128,13 @@ class _Runs:
             children = list(self._children)
         for child in children:
             child.terminate()
+        until = time.monotonic() + _GRACE_S
+        while self._children and time.monotonic() < until:
+            time.sleep(0.02)
+        with self._lock:
+            children = list(self._children)
+        for child in children:
+            _kill(child)
         self._threads.shutdown(cancel_futures=True)
 
     def _one(self, name: str, executable: str) -> Smoked:
@@ -203,10 +212,16 @@ def _ended(child: subprocess.Popen[bytes], seconds: float) -> Ended:
         try:
             out, err = child.communicate(timeout=_GRACE_S)
         except subprocess.TimeoutExpired:
-            child.kill()
+            _kill(child)
             out, err = child.communicate()
         return None, out, err
     return child.returncode, out, err
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    """Ends it with its session, so that nothing of it holds its pipes."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
 
 
 def _command(adapter: Adapter) -> list[str]:

@@ -83,7 +83,8 @@ class TeamsHere:
 def standing(live: Teams, *, now_ns: int, longer_than_s: float) -> list[TeamShown]:
     """How the living teams that are in use stand, the newest first: who does what, and who waits longer than that.
 
-    Nothing is read of transcripts but their ends, and what was used is not summed up.
+    Nothing is read of transcripts but their ends, and what was used is not summed up. What it says of members is no
+    news to the stream any more.
     """
     found = []
     for team in live.diff.teams.values():

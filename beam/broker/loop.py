@@ -30,6 +30,8 @@ from beam.home import Place
 from beam.turns.stop import Stop
 
 _TRY_AGAIN_S = 1.0
+_TRY_SOON_S = 0.02  # who sends looks at the lock, too, and has it for a moment
+_MOST_SOON = 5
 _TROUBLE_S = 5.0
 _GC_THRESHOLDS = 2_000, 10, 10  # those of a short command would let what is garbage here lie for days
 _SETTLED_NS = 1_000_000_000  # file systems tell times no finer than some milliseconds
@@ -41,6 +43,7 @@ class Served:
 
     `is_dirty`: something may have changed since the last look. `next`: the position of the message that may be claimed
     now (null: none may). `look_at`: when time alone makes another look worth it. `started`: when its last turn began.
+    `missed`: how often in a row somebody else had the lock.
     """
 
     def __init__(self, place: Place) -> None:
@@ -55,6 +58,7 @@ class Served:
         self.task: asyncio.Task[None] | None = None
         self.stop: Stop | None = None
         self.not_before = 0.0
+        self.missed = 0
         self.trouble = ""
 
     @property
@@ -64,6 +68,8 @@ class Served:
 
     def due(self) -> float:
         """When time alone makes another look worth it (monotonic seconds)."""
+        if self.is_dirty:
+            return self.not_before
         kept = self.holder.keeper.due() if self.holder is not None else None
         return self.look_at if kept is None else min(self.look_at, kept)
 
@@ -103,12 +109,15 @@ class Broker:
     async def serve(self, *, grace: float) -> None:
         """Serves until `ask_to_stop`; then running turns get `grace` seconds, and what is left is interrupted."""
         self._wake = Wake(poll_only=self.poll_only)
+        worker.served_here.add(self.world.home.root)
         try:
             while not self.stopping:
                 self._look()
                 await self._wake.wait(self._pause_s())
+            worker.served_here.discard(self.world.home.root)
             await self._finish(grace)
         finally:
+            worker.served_here.discard(self.world.home.root)
             self._leave()
             self._wake.close()
 
@@ -189,8 +198,11 @@ class Broker:
             assert self._wake is not None
             served.holder = Holder.take(self.world, served.place)
             if served.holder is None:
-                served.not_before = self.world.clock.monotonic() + min(_TRY_AGAIN_S, self.poll)
+                served.missed += 1
+                again = _TRY_SOON_S if served.missed <= _MOST_SOON else min(_TRY_AGAIN_S, self.poll)
+                served.not_before = self.world.clock.monotonic() + again
                 return None
+            served.missed = 0
             served.holder.keeper.keeps = not self.stopping
             served.holder.keeper.on_exit = self._wake.now
         served.is_dirty = False
@@ -341,9 +353,10 @@ class Broker:
 
     def _leave(self) -> None:
         """Lets every agent go. What was published after the broker was asked to stop gets a worker: its sender saw the
-        lock held, and counts on us. So does all of an agent that is new: a reply of ours may have made it."""
-        before = {name: self._last_waiting(served) for name, served in self.served.items()}
-        for name in set(self.world.home.agents()).difference(before):
+        lock held, and counts on us. So does all of an agent that was not held yet: a reply of ours may have made it."""
+        held = [served for served in self.served.values() if served.holder is not None]
+        before = {served.place.agent: self._last_waiting(served) for served in held}
+        for name in set(self.world.home.agents()).difference(self.served):
             self.served[name] = Served(self.world.place(name))
         for served in self.served.values():
             if served.holder is not None:

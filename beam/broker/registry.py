@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from beam import files
 from beam.broker.world import World
-from beam.errors import CorruptError, UsageError
+from beam.errors import BeamError, CorruptError, UsageError
 from beam.events import Owner
 from beam.home import Home, Place
 from beam.process import tree
@@ -85,23 +85,22 @@ def running(home: Home) -> BrokerFile | None:
 
 
 def give_way(world: World, place: Place) -> Generator[float, None, None]:
-    """Waits (it yields the seconds to sleep) until somebody holds the agent, if a broker of this host
-    serves the root: for half a second, and not at all where there is no broker.
+    """Waits (it yields the seconds to sleep) until somebody holds the agent, if a broker of this host serves the root:
+    for half a second, and not at all where there is no broker, or it is a mailbox.
 
     A broker takes an agent that is new to it as soon as it is told of its files. Who has just sent to it is often a
     little faster, and would keep the agent from the broker for a whole turn.
     """
+    if world.is_mailbox(place.agent):
+        return
     until = world.clock.monotonic() + _MOMENT_S
     while _serves_here(world.home) and is_free(place.lock) and world.clock.monotonic() < until:
         yield _LOOK_S
 
 
-def is_this_process(home: Home) -> bool:
-    """Whether this process is the root's broker."""
-    told = read(home)
-    return told is not None and told.owner == tree.this_process()
-
-
 def _serves_here(home: Home) -> bool:
-    told = read(home)
+    try:
+        told = read(home)
+    except BeamError:  # whoever starts or stops a broker says it
+        return False
     return told is not None and bool(tree.is_alive(told.owner))

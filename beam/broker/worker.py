@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beam import files
-from beam.broker import registry
 from beam.broker.world import World
 from beam.clock import rfc3339
 from beam.errors import BeamError
@@ -30,6 +29,8 @@ _MOST_BUGS = 4  # one more than a message may have before it is given up
 _LOOK_S = 0.2
 _SERVE_NS = 600 * 1_000_000_000
 
+served_here: set[Path] = set()  # the roots whose agents a broker in this process takes, new ones as well
+
 
 def ensure(world: World, place: Place) -> None:
     """Somebody will look at the queue: whoever holds the agent looks again after letting go, and if nobody does, a
@@ -37,7 +38,7 @@ def ensure(world: World, place: Place) -> None:
     for."""
     if world.is_mailbox(place.agent) or not is_free(place.lock):
         return
-    if place.lane is not None or not registry.is_this_process(world.home):
+    if place.lane is not None or world.home.root not in served_here:
         start(world, place)
 
 

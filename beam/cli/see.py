@@ -141,7 +141,7 @@ def _unfit(patterns: Sequence[str]) -> Iterator[str]:
 
     for pattern in patterns:
         if not any(fnmatchcase(tag, pattern) for tag in types()):
-            groups = ", ".join(sorted({f"{tag.partition('.')[0]}.*" for tag in types() if "." in tag}))
+            groups = ", ".join(sorted({f"{tag.partition('.')[0]}.*" if "." in tag else tag for tag in types()}))
             yield f"no event is like {pattern!r}; there are {groups} (docs/events.md)"
 
 

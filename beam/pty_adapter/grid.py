@@ -21,6 +21,7 @@ _BLANK = Char(" ")
 _STUB = ""  # the right half of a wide character
 _CACHED_CHARACTERS = 4096
 _CACHED_STYLES = 512
+_CACHED_FOLLOWERS = 32  # of each style
 _CACHED_SEQUENCES = 2048
 _CELL_CHARACTERS = 16  # of one cell: combining characters beyond are left out
 
@@ -87,7 +88,7 @@ class Grid(PyteScreen):
         self.scrolled = 0  # how many lines ever left at the top
         self._style = Style(_BLANK)
         self._styles = {_BLANK: self._style}
-        self._narrow: set[str] = set()  # characters that take one cell, of those that are no ASCII
+        self._narrow: set[str] = set()  # characters that were seen to take one cell
         self._wide = False  # whether there ever was a wide character
         self._saved: Savepoint | None = None
         self.grid: list[Row] = []
@@ -171,7 +172,9 @@ class Grid(PyteScreen):
                 self._wide = True
                 if cursor.x + 1 < columns:
                     row.put(cursor.x + 1, [_STUB], _BLANK)
-            elif len(self._narrow) < _CACHED_CHARACTERS:
+            else:
+                if len(self._narrow) >= _CACHED_CHARACTERS:
+                    self._narrow.clear()
                 self._narrow.add(char)
             cursor.x = min(cursor.x + width, columns)
 
@@ -362,7 +365,7 @@ class Grid(PyteScreen):
             self.cursor.attrs = before.attributes._replace(**_changes(parameters))
             self._restyle()
             style = before.after[parameters] = self._style
-            if len(before.after) > _CACHED_STYLES:
+            if len(before.after) > _CACHED_FOLLOWERS:
                 before.after.clear()
         self._style = style
         self.cursor.attrs = style.attributes

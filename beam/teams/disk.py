@@ -98,7 +98,7 @@ def _read_handle(place: Place, handle: int, now_ns: int) -> tuple[Seen, Signatur
         if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
             return Seen(place, None, now_ns), None
         data = os.read(handle, found.st_size + 1)
-        if len(data) > found.st_size:  # it grew meanwhile
+        if len(data) != found.st_size:  # it grew meanwhile, or came in pieces
             parts = [data]
             while part := os.read(handle, 1 << 20):
                 parts.append(part)

@@ -87,8 +87,9 @@ def install(path: Path, *, kept: Path | None = None) -> Done:
     for event in EVENTS:
         entry = _entry(event)
         groups = hooks.get(event, [])
-        if entry not in groups:
-            hooks[event] = [*_without(groups), entry]
+        others = _without(groups)
+        if groups.count(entry) != 1 or [group for group in groups if group != entry] != others:
+            hooks[event] = [*others, entry]
             changed.append(event)
     if changed:
         after = _text(settings, before or b"")
@@ -124,7 +125,7 @@ def uninstall(path: Path, *, kept: Path | None = None) -> Done:
         if not hooks:
             del settings["hooks"]
         _write(path, _text(settings, data or b""))
-    if kept is not None:
+    if kept is not None and _record(path, kept).exists():
         files.remove(_record(path, kept))
     return Done(path=str(path), action="removed", changed=tuple(changed))
 

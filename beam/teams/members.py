@@ -87,6 +87,7 @@ class Members:
                     events += self.idle(name, at_ns, "files", is_said=False)
         for name in [name for name in self.present if name not in now]:
             events += self.left(name, at_ns, "", "files")
+        self._parted = {(name, joined) for name, joined in self._parted if name in now}
         return events
 
     def joined(self, member: Member, source: str, at_ns: int) -> list[Event]:

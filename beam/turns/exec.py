@@ -6,7 +6,6 @@ Owns the turn's clocks, the stop ladder, and the one fresh start after a session
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from beam.outcome import Class, Status
 from beam.process import spawn
 from beam.process.environment import environment
 from beam.turns.deltas import Deltas
-from beam.turns.order import Record, replace_session, write_scratch
+from beam.turns.order import Record, afresh, lost, write_scratch
 from beam.turns.stop import Stop
 
 _LOOK_S = 0.1
@@ -51,8 +50,7 @@ async def play(play: Play, record: Record, stop: Stop, clock: Clock, look: Calla
     verdict = await process.run()
     if not process.lost or stop.reason is not None:
         return verdict
-    fresh = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{play.turn.fresh_session_id} afresh"))
-    again = _Process(play, replace_session(play.turn, fresh), record, stop, clock, look, began)
+    again = _Process(play, afresh(play.turn), record, stop, clock, look, began)
     verdict = await again.run()
     return Verdict(**{name: getattr(verdict, name) for name in Verdict.__struct_fields__} | {"session": "lost"})
 
@@ -83,8 +81,9 @@ class _Process:
     async def run(self) -> Verdict:
         launch = self.play.exec.launch(self.turn, self.play.host)
         _check_sizes(launch, self.play.limits)
-        if launch.session_file is not None and not Path(launch.session_file).exists():
-            return self._gone(launch.session_file)
+        if (gone := lost(launch, self.turn)) is not None:
+            self._body(gone)
+            return Verdict(status=Status.FAILED, class_=Class.BAD_REQUEST, reason=gone.reason, session="lost")
         self.retries = launch.retries
         write_scratch(Path(self.turn.scratch), launch.files)
         if launch.prompt_in_argv:
@@ -116,12 +115,6 @@ class _Process:
         if self.broken is not None:
             raise self.broken
         return self._end(ended, child)
-
-    def _gone(self, session_file: str) -> Verdict:
-        """The session is lost before anything was sent: its file is not there."""
-        reason = f"{session_file} is gone"
-        self._body(events.SessionLost(session_id=self.turn.session_id or "", reason=reason))
-        return Verdict(status=Status.FAILED, class_=Class.BAD_REQUEST, reason=reason, session="lost")
 
     async def _accompany(self, child: spawn.Child, launch: Launch) -> spawn.Ended:
         self.record(

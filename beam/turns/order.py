@@ -6,6 +6,7 @@ Only looks (PATH, the working directory); starts nothing and writes nothing but 
 from __future__ import annotations
 
 import shutil
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
@@ -14,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from beam import events, files
-from beam.agents.base import Adapter, Capabilities, Face, Host, Turn
+from beam.agents.base import Adapter, Capabilities, Face, Host, Launch, Turn
 from beam.errors import NotFoundError, UnsupportedError
 from beam.events import Event
 from beam.limits import Limits
@@ -223,6 +224,14 @@ def write_scratch(scratch: Path, contents: Mapping[str, bytes]) -> None:
         files.write_new(path, data)
 
 
-def replace_session(turn: Turn, fresh_session_id: str) -> Turn:
-    """The same turn in a new session."""
-    return msgspec.structs.replace(turn, session_id=None, fresh_session_id=fresh_session_id, fork=False, carried=None)
+def afresh(turn: Turn) -> Turn:
+    """The same turn in a new session, whose id is always the same for this turn."""
+    fresh = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{turn.fresh_session_id} afresh"))
+    return msgspec.structs.replace(turn, session_id=None, fresh_session_id=fresh, fork=False, carried=None)
+
+
+def lost(launch: Launch, turn: Turn) -> events.SessionLost | None:
+    """That the turn's session is gone, if it is a file and that is not there."""
+    if launch.session_file is None or Path(launch.session_file).exists():
+        return None
+    return events.SessionLost(session_id=turn.session_id or "", reason=f"{launch.session_file} is gone")

@@ -34,10 +34,8 @@ def test_a_root_has_one_broker_and_says_which(root: Root) -> None:
     with pytest.raises(UsageError, match=f"pid {TOLD.owner.pid}"):
         registry.claim(root.world.home, TOLD)
     assert registry.running(root.world.home) == TOLD
-    assert registry.is_this_process(root.world.home)
     registry.release(root.world.home, lock)
     assert registry.running(root.world.home) is None
-    assert not registry.is_this_process(root.world.home)
 
 
 def test_where_no_broker_serves_nobody_waits_for_one(root: Root) -> None:
@@ -82,18 +80,29 @@ def test_who_sends_waits_half_a_second_at_most_for_a_broker_that_takes_nothing(r
     assert 0.4 < root.clock.elapsed - began < 0.6
 
 
+def test_a_mailbox_is_nobodys_to_take(root: Root) -> None:
+    serve(root, TOLD)
+    assert list(give_way(root.world, root.place("box"))) == []
+
+
+def test_a_broker_of_which_nothing_can_be_read_is_not_waited_for(root: Root) -> None:
+    serve(root, TOLD)
+    registry.path(root.world.home).write_bytes(b"{torn")
+    assert list(give_way(root.world, root.place("worker"))) == []
+
+
 def test_a_broker_starts_no_worker_for_an_agent_that_it_will_take_itself(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[str | None] = []
     monkeypatch.setattr(worker, "launch", lambda _root, place, _environ: started.append(place.lane))
+    monkeypatch.setattr(worker, "served_here", {root.world.home.root})
     place = root.place("worker")
-    serve(root, TOLD)
     worker.ensure(root.world, place)
     lane = root.world.place("worker", "once")
     home.create(root.world.home, lane)
     worker.ensure(root.world, lane)
     assert started == ["once"], "nobody serves the lanes of an agent but workers"
-    serve(root, msgspec.structs.replace(TOLD, owner=msgspec.structs.replace(TOLD.owner, start_ticks=1)))
+    worker.served_here.clear()
     worker.ensure(root.world, place)
     assert started == ["once", None]

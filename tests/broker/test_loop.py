@@ -17,6 +17,7 @@ from beam.broker.world import World
 from beam.clock import SystemClock
 from beam.events import MessageClaimed
 from beam.message import Options
+from beam.store.lock import try_lock
 from tests.support.world import SECOND_NS, Root
 
 
@@ -59,21 +60,53 @@ def test_a_long_queue_keeps_no_other_agent_waiting(tmp_path: Path) -> None:
     assert [agent for _, agent in claims] == ["worker", "other", "worker", "worker"]
 
 
-def test_an_agent_that_a_broker_never_came_to_take_gets_a_worker_when_it_stops(
+def test_what_came_too_late_for_a_broker_gets_a_worker_when_it_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = Root(tmp_path)
-    root.put("worker")
+    held = try_lock(root.place("worker").lock)
     started: list[str] = []
     monkeypatch.setattr(worker, "launch", lambda _root, place, _environ: started.append(place.agent))
 
     async def story() -> None:
         broker = Broker(real_time(root), cap=1, poll=0.05, say=lambda _: None)
+        serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
+        async with asyncio.timeout(30):
+            while "worker" not in broker.served or not broker.served["worker"].missed:
+                await asyncio.sleep(0.01)
+        root.put("worker")  # somebody else has it, and the broker knows that
         broker.ask_to_stop()
-        await broker.serve(grace=5)
+        root.put("other")  # it never saw this one
+        assert held is not None
+        held.release()
+        await serving
 
     asyncio.run(story())
-    assert started == ["worker"]
+    assert sorted(started) == ["other", "worker"]
+    assert worker.served_here == set()
+
+
+def test_an_agent_that_somebody_had_for_a_moment_is_taken_right_after_it(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    held = try_lock(root.place("worker").lock)
+    missed: list[int] = []
+
+    async def story() -> None:
+        broker = Broker(real_time(root), cap=1, poll=60, say=lambda _: None)
+        serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
+        async with asyncio.timeout(30):
+            while not broker.served or not broker.served["worker"].missed:
+                await asyncio.sleep(0.001)
+            assert held is not None
+            held.release()
+            missed.append(broker.served["worker"].missed)
+            while broker.served["worker"].holder is None:
+                await asyncio.sleep(0.001)
+        broker.ask_to_stop()
+        await serving
+
+    asyncio.run(story())
+    assert missed[0] <= 5, "later it would have looked once a minute only"
 
 
 def test_a_broker_that_only_polls_sees_everything_too(tmp_path: Path) -> None:

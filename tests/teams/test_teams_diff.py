@@ -57,6 +57,14 @@ def test_a_member_that_is_in_the_configuration_no_more_left() -> None:
     assert diff.config(H, T, roster(), 6 * S) == []
 
 
+def test_a_member_that_was_missing_in_one_snapshot_is_there_again() -> None:
+    diff = started(BOB)
+    diff.config(H, T, roster(), 5 * S)
+    diff.config(H, T, roster(BOB), 6 * S)
+    (team,) = diff.teams.values()
+    assert sorted(team.members.present) == ["bob", "team-lead"]
+
+
 def test_a_member_that_left_is_not_brought_back_by_an_older_snapshot() -> None:
     diff = started(BOB)
     gone = frame(1, type="teammate_terminated", message="bob has shut down.")

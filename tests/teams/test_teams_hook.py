@@ -147,3 +147,23 @@ def test_settings_that_are_not_understood_are_left_alone(tmp_path: Path, text: s
         with pytest.raises(ConfigError):
             change(path)
     assert path.read_text() == text and [one.name for one in tmp_path.iterdir()] == ["settings.json"]
+
+
+def test_hooks_of_which_nothing_is_kept_are_taken_out_too(tmp_path: Path) -> None:
+    path, kept = tmp_path / "settings.json", tmp_path / "never" / "made"
+    hooks_install.install(path)
+    assert hooks_install.uninstall(path, kept=kept).changed != ()
+    assert hooks_install.uninstall(path, kept=kept).changed == ()
+    assert "hooks" not in json.loads(path.read_text() or "{}")
+
+
+def test_an_older_command_beside_todays_is_taken_out(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    hooks_install.install(path)
+    settings = json.loads(path.read_text())
+    old = {"hooks": [{"type": "command", "command": f"/old/python hook.py {hooks_install.MARK}"}]}
+    settings["hooks"]["Stop"] = [old, *settings["hooks"]["Stop"]]
+    path.write_text(json.dumps(settings))
+    assert hooks_install.install(path).changed == ("Stop",)
+    assert hooks_install.install(path).changed == ()
+    assert len(json.loads(path.read_text())["hooks"]["Stop"]) == 1

@@ -50,7 +50,14 @@ class Played:
     """One turn, played."""
 
     def __init__(
-        self, face: Any, tmp_path: Path, text: str = "hello", *, stop_after: float | None = None, **fields: Any
+        self,
+        face: Any,
+        tmp_path: Path,
+        text: str = "hello",
+        *,
+        session_id: str | None = None,
+        stop_after: float | None = None,
+        **fields: Any,
     ) -> None:
         self.events: list[Event] = []
         self.longest_gap = 0.0
@@ -63,6 +70,7 @@ class Played:
             agent="x",
             cwd=str(tmp_path),
             scratch=str(tmp_path / "scratch"),
+            session_id=session_id,
             fresh_session_id="f-1",
         )
         play = terminal.Play(
@@ -131,6 +139,25 @@ def test_a_session_is_the_one_that_the_agent_was_given_where_it_says_nothing(tmp
     played = Played(Given("echo", structs.replace(CLAUDE, session=r"--resume (\S+)")), tmp_path)
     assert played.verdict.session_id == "f-1"
     assert Played(Given("echo"), tmp_path / "another").verdict.session_id is None
+
+
+def test_a_session_whose_file_is_gone_is_said_and_the_turn_begins_afresh(tmp_path: Path) -> None:
+    asked: list[str | None] = []
+
+    class Kept(Face):
+        def launch(self, turn: Turn, host: Host) -> Launch:
+            asked.append(turn.session_id or turn.fresh_session_id)
+            file = None if turn.session_id is None else f"{turn.cwd}/{turn.session_id}.md"
+            return structs.replace(super().launch(turn, host), session_file=file)
+
+    played = Played(Kept("echo"), tmp_path, session_id="old")
+    (lost,) = [event for event in played.events if isinstance(event, events.SessionLost)]
+    assert (lost.session_id, lost.reason) == ("old", f"{tmp_path}/old.md is gone")
+    assert (played.verdict.reply, played.verdict.session) == ("ECHO[hello]", "lost")
+    assert asked[0] == "old" and asked[1] not in ("old", "f-1")
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "old.md").touch()
+    assert not Played(Kept("echo"), tmp_path / "there", session_id="old").has(events.SessionLost)
 
 
 def test_an_enter_that_was_dropped_is_pressed_again_and_the_text_is_there_once(tmp_path: Path) -> None:

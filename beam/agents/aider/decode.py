@@ -69,7 +69,7 @@ class Text:
         return []
 
     def _opened(self) -> list[Event]:
-        """Without the sentence that history was restored, the asked session's file was gone, and this one is new."""
+        """Without the sentence that history was restored, nothing of the asked session's file was: it goes on empty."""
         turn, heard = self._turn, self._heard
         session_id = turn.session_id or turn.fresh_session_id
         if turn.once or not session_id:
@@ -77,7 +77,7 @@ class Text:
         if turn.session_id is None or self._restored:
             return heard.opened(turn, session_id, model=heard.model, version=self._version)
         heard.session_id = session_id
-        heard.lost = f"aider has no history of session {session_id}: this turn began it anew"
+        heard.lost = f"aider found no history in the file of session {session_id}: this turn began it anew"
         return [
             events.SessionStarted(
                 session_id=session_id, model=heard.model, cwd=turn.cwd or None, version=self._version

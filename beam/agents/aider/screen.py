@@ -6,7 +6,7 @@ It goes on in the same session as the headless face. Without colours and Markdow
 
 from __future__ import annotations
 
-from beam.agents.aider.exec import ACCESS, QUIET, history_flags
+from beam.agents.aider.exec import ACCESS, QUIET, history_file, history_flags
 from beam.agents.base import Capabilities, Host, Launch, Turn
 from beam.agents.oneshot import argument
 from beam.errors import UnsupportedError
@@ -57,4 +57,5 @@ def launch(turn: Turn, host: Host) -> Launch:
     argv.append(f"--input-history-file={turn.scratch}/input")
     if turn.model is not None:
         argv += ("--model", argument("aider", "model", turn.model))
-    return Launch(argv=tuple(argv))
+    session_file = None if turn.session_id is None else history_file(turn, turn.session_id)
+    return Launch(argv=tuple(argv), session_file=session_file)

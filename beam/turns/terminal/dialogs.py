@@ -125,9 +125,14 @@ class Dialogs:
         return question_of(dialog, self._hands.view(), self._calls.values())
 
     def _stands(self, question: Question) -> bool:
-        """Whether that very dialog is on the screen."""
+        """Whether that very request is on the screen."""
         dialog = self._end.reading.dialog
-        return dialog is not None and self._question(dialog).mark == question.mark
+        return dialog is question.dialog and self._question(dialog).request == question.request
+
+    def _is_open(self, question: Question) -> bool:
+        """Whether its dialog still is, whatever moves beside it."""
+        dialog = self._end.reading.dialog
+        return dialog is question.dialog and self._question(dialog).own == question.own
 
     async def _decided(self, ask: Ask, stands: Claim) -> Decision | None:
         """The decision, or by whomever nobody needs it any more: the turn is over, or the agent went on without."""
@@ -150,9 +155,9 @@ class Dialogs:
     async def _answer(self, question: Question, decision: Decision) -> None:
         dialog = question.dialog
         if decision.decision == "allow":
-            await self._press(dialog.always if decision.always else dialog.allow, lambda: self._stands(question))
+            await self._press(dialog.always if decision.always else dialog.allow, lambda: self._is_open(question))
         elif not (decision.message and await self._amended(question, decision.message)):
-            await self._press(dialog.deny, lambda: self._stands(question))
+            await self._press(dialog.deny, lambda: self._is_open(question))
         if decision.stop:
             self._stop.ask("cancelled", by=decision.by)
 
@@ -163,7 +168,7 @@ class Dialogs:
         is_shown = await self._take(dialog.amend) and row.search(self._hands.view().text) is not None
         if not is_shown or not await self._take((_typed(message),)):
             return False
-        await self._press(("\r",), lambda: self._stands(question))
+        await self._press(("\r",), lambda: self._is_open(question))
         return True
 
     async def _press(self, keys: tuple[str, ...], stands: Claim) -> None:

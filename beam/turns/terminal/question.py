@@ -17,13 +17,18 @@ from beam.turns.terminal.verdict import shown
 
 _TELLING = 3  # characters: shorter values of an input stand anywhere
 _BLANK = " \t\u00a0─━╌╍┄┅┈┉═"  # what a row between two parts of a dialog is made of
+_ROWS_ABOVE = 12
+_ARROWS = dict.fromkeys(map(ord, "❯›●"))
 _MOST = 60  # characters: a dialog may cut a long one
 
 
 class Question(Struct, frozen=True, kw_only=True):
     """One dialog as it stands on the screen. `input` and `call_id` are those of the tool call that it is about (null:
-    not known); `always` is what the agent says of allowing it for good, "" where it does not offer that; `request` is
-    the part of the screen that is the dialog's own."""
+    not known); `always` is what the agent says of allowing it for good, "" where it does not offer that.
+
+    `request` is all that somebody who answers has seen of it: two with the same are one request. `own` is the part of
+    that which only the dialog itself changes: while it stands there, the dialog does.
+    """
 
     dialog: Dialog
     tool: str
@@ -32,35 +37,48 @@ class Question(Struct, frozen=True, kw_only=True):
     call_id: str | None = None
     always: str = ""
     request: str = ""
-
-    @property
-    def mark(self) -> tuple[str, str]:
-        """Two looks at one dialog have the same mark, whatever moves beside it."""
-        return self.dialog.name, profiles.squeezed(self.request)
+    own: str = ""
 
 
 def question_of(dialog: Dialog, view: View, calls: Iterable[ToolCalled] = ()) -> Question:
     """What stands there. `calls` are the tool calls that did not return yet and were not asked for, oldest first."""
     subject = _group(dialog.subject, view)
     detail = _dedented(_group(dialog.detail, view))
-    found = profiles.pattern(dialog.match).search(view.text)
-    request = detail or (found[0] if found else shown(view))
     description = detail or shown(view)
     call = next((call for call in calls if _is_about(description, call)), None)
-    always = " ".join(_group(dialog.always_row, view).split()) if dialog.always else ""
-    if call is None:
-        return Question(
-            dialog=dialog, tool=subject or dialog.name, description=description, always=always, request=request
-        )
     return Question(
         dialog=dialog,
-        tool=call.name,
+        tool=call.name if call is not None else subject or dialog.name,
         description=description,
-        input=call.input,
-        call_id=call.call_id,
-        always=always,
-        request=request,
+        input=call.input if call is not None else Raw(b"null"),
+        call_id=call.call_id if call is not None else None,
+        always=" ".join(_group(dialog.always_row, view).split()) if dialog.always else "",
+        request=_still(_request(dialog, view)),
+        own=_still(detail or _found(dialog.match, view)),
     )
+
+
+def _request(dialog: Dialog, view: View) -> str:
+    """The rows from the request to the dialog's end; where the screen does not show which those are, also what stands
+    right above it."""
+    end = profiles.pattern(dialog.match).search(view.text)
+    if end is None:
+        return shown(view)
+    begin = profiles.pattern(dialog.detail).search(view.text) if dialog.detail else None
+    if begin is not None:
+        return view.text[min(begin.start(), end.start()) : end.end()]
+    above = [row for row in view.text[: end.start()].split("\n") if row.strip()]
+    return "\n".join((*above[-_ROWS_ABOVE:], end[0]))
+
+
+def _still(text: str) -> str:
+    """The text without what moves with the choice between the answers."""
+    return profiles.squeezed(text.translate(_ARROWS))
+
+
+def _found(pattern: str, view: View) -> str:
+    found = profiles.pattern(pattern).search(view.text)
+    return found[0] if found else ""
 
 
 def suggestions(question: Question) -> Raw:

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import structs
 
 from beam import events
-from beam.agents.base import Verdict
+from beam.agents.base import Launch, Verdict
 from beam.clock import Clock
 from beam.errors import DiskError
 from beam.faults import reached
@@ -24,7 +24,7 @@ from beam.pty_adapter import profile as profiles
 from beam.pty_adapter import typing
 from beam.pty_adapter.turn_end import State, TurnEnd
 from beam.turns.keeper import Keeper, Likeness
-from beam.turns.order import Record, write_scratch
+from beam.turns.order import Record, afresh, lost, write_scratch
 from beam.turns.stop import Stop
 from beam.turns.terminal.desk import TICK_S, Desk
 from beam.turns.terminal.dialogs import Dialogs
@@ -49,7 +49,8 @@ async def play(
     look: Callable[[], None],
     keeper: Keeper | None = None,
 ) -> Verdict:
-    """The verdict on the turn. The agent is gone when it is there, unless the keeper has it then.
+    """The verdict on the turn. The agent is gone when it is there, unless the keeper has it then. A session whose file
+    is gone is said, and the turn begins afresh.
 
     Raises UnsupportedError for a text that can't be sent on this screen.
     """
@@ -62,15 +63,20 @@ async def play(
         verdict = await again.run()
         if verdict is not None:
             return verdict
-    living = await _begin(play)
+    launch = play.terminal.launch(play.turn, play.host)
+    gone = lost(launch, play.turn)
+    if gone is not None:
+        record(gone)
+        play = structs.replace(play, turn=afresh(play.turn))
+        launch = play.terminal.launch(play.turn, play.host)
+    living = await _begin(play, launch)
     verdict = await _Sitting(play, record, stop, clock, look, keeper, living).run()
     assert verdict is not None
-    return verdict
+    return verdict if gone is None else structs.replace(verdict, session="lost")
 
 
-async def _begin(play: Play) -> Living:
+async def _begin(play: Play, launch: Launch) -> Living:
     turn = play.turn
-    launch = play.terminal.launch(turn, play.host)
     write_scratch(Path(turn.scratch), launch.files)
     living = await Living.open(
         launch,

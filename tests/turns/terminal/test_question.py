@@ -8,8 +8,13 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
+from beam.agents.aider.screen import profile as AIDER
 from beam.agents.claude.screen import profile as CLAUDE
 from beam.agents.codex.screen import profile as CODEX
+from beam.agents.copilot.screen import profile as COPILOT
+from beam.agents.gemini.screen import profile as GEMINI
+from beam.agents.opencode.screen import profile as OPENCODE
+from beam.agents.qwen.screen import profile as QWEN
 from beam.events import ToolCalled
 from beam.profile import Dialog, Profile
 from beam.pty_adapter.screen import View
@@ -97,11 +102,32 @@ def test_a_call_without_a_telling_word_is_not_taken_for_the_one_asked_for(input:
     assert asked(RECORDED.read_text(), CLAUDE, call("Edit", input)).call_id is None
 
 
-def test_two_looks_at_one_dialog_have_the_same_mark_and_another_request_has_another() -> None:
+def test_two_looks_at_one_dialog_are_one_request_and_another_request_is_another() -> None:
     first = asked(RECORDED.read_text(), CLAUDE)
     moved = asked("\n\n" + RECORDED.read_text().replace("Touch a file", "Touch  a file "), CLAUDE)
     other = asked(RECORDED.read_text().replace("rm -f zz\n", "rm -f yy\n"), CLAUDE)
-    assert first.mark == moved.mark != other.mark
+    assert first.request == moved.request != other.request and first.own == moved.own != other.own
+
+
+def test_the_choice_between_the_answers_is_no_part_of_the_request() -> None:
+    text = RECORDED.read_text()
+    moved = text.replace("❯ 1. Yes", "  1. Yes").replace("  2. Yes", "❯ 2. Yes")
+    assert moved != text and asked(moved, CLAUDE).request == asked(text, CLAUDE).request
+
+
+@pytest.mark.parametrize("profile", [AIDER, COPILOT, GEMINI, QWEN, OPENCODE], ids=lambda profile: profile.name)
+def test_the_same_question_about_something_else_is_another_request(profile: Profile) -> None:
+    screens = {
+        "aider": "\ntouch harmless\nRun shell command? (Y)es/(N)o/(D)on't ask again [Yes]: ",
+        "copilot": "╭──\n│ Bash │\n│ touch harmless │\n│ Do you want to run this? │\n│ ❯ 1. Yes │",
+        "gemini": "╭──\n│ ? Shell cd x && │\n│ touch harmless │\n│ Allow execution of: 'cd'? │\n│ ● 1. Allow once │",
+        "qwen": "╭──\n│ ? Shell cd x && │\n│ touch harmless │\n│ Allow execution of: 'cd'? │\n│ ● 1. Yes │",
+        "opencode": "┃ △ Permission required\n┃ $ cd x &&\n┃ touch harmless\n┃ Allow once  Allow always  Reject",
+    }
+    harmless = screens[profile.name]
+    first, other = asked(harmless, profile), asked(harmless.replace("touch harmless", "rm -rf precious"), profile)
+    assert first.request != other.request
+    assert "Allow" in first.request or "1.Yes" in first.request or "(Y)es" in first.request, "its dialog was found"
 
 
 def test_where_a_profile_says_nothing_of_the_request_the_screen_is_shown() -> None:
