@@ -57,7 +57,7 @@ def test_a_holder_killed_while_it_puts_a_retry_back_is_followed_exactly(beam: Cl
 
 
 def test_five_failures_open_the_circuit_and_the_next_sender_is_told_at_once(beam: Cli) -> None:
-    flaky(beam, 5, "circuit_failures: 5, circuit_open: 1s")
+    flaky(beam, 5, "circuit_failures: 5, circuit_open: 5s")
     for _ in range(5):
         assert beam("send", "a", "x").code == 1
     refused = beam("send", "a", "x")

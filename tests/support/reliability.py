@@ -88,7 +88,7 @@ CLAIMS = (
         "a broker may run for long",
         f"{figure('test_soak', 'MINUTES')} minutes of load on {figure('test_soak', 'AGENTS')} agents "
         f"(`make soak` alone): after {figure('test_soak', 'WARM_UP_MINUTES')} minutes memory rises by less than "
-        f"{figure('test_soak', 'ARENA_MB')} MB, descriptors not at all",
+        f"{figure('test_soak', 'MOST_MB')} MB, descriptors not at all",
         "test_soak.py::test_memory_and_descriptors_of_a_broker_stay_flat_under_a_steady_load",
     ),
     Claim(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -106,7 +107,16 @@ class Pane:
         eventually(lambda: "\u276f" in self.tmux("capture-pane", "-p", "-t", ":0.0"), 60, "Claude Code shows no prompt")
         self.tmux("send-keys", "-t", ":0.0", "-l", text)
         eventually(lambda: text in self.tmux("capture-pane", "-p", "-t", ":0.0"), 20)
-        self.tmux("send-keys", "-t", ":0.0", "Enter")
+        for _ in range(5):  # a busy machine loses an Enter now and then
+            self.tmux("send-keys", "-t", ":0.0", "Enter")
+            with contextlib.suppress(AssertionError):
+                eventually(lambda: text not in self._composer(), 5)
+                return
+
+    def _composer(self) -> str:
+        """The row where one types; "" where there is none any more."""
+        rows = self.tmux("capture-pane", "-p", "-t", ":0.0").splitlines()
+        return next((row for row in reversed(rows) if row.startswith("\u276f")), "")
 
     @property
     def lead_pid(self) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from beam.testing.fake_model import FakeModel
+from tests.support.cli import eventually
 
 pytestmark = pytest.mark.real
 
@@ -89,8 +90,9 @@ def test_claude_waits_through_a_stall_in_the_middle(claude: Path, tmp_path: Path
         command = [claude, "-p", "!stall-mid"]
         with subprocess.Popen(command, env=environ, cwd=tmp_path, stdin=subprocess.DEVNULL) as running:
             try:
+                eventually(lambda: model.prompts() != [], 60)
                 with pytest.raises(subprocess.TimeoutExpired):
-                    running.wait(5)
+                    running.wait(3)
             finally:
                 running.kill()
 
