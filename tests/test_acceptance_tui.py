@@ -24,7 +24,8 @@ agents:
       bracketed: true
       stall_seconds: 60
 """
-PLAIN = "agents:\n  tui:\n    command: [python3, {tui}, {manner}]\n"
+# It pauses for 6 s at most; what is known of its screen is only when to give up.
+PLAIN = "agents:\n  tui:\n    command: [python3, {tui}, {manner}]\n    screen: {{stall_seconds: 8}}\n"
 SEND = ("send", "tui", "--via", "terminal", "--json", "hello")
 ANSWERS = {
     **dict.fromkeys(("pause", "quiet", "repaint", "alternate", "blank", "drop", "late"), "ECHO[hello]"),
