@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 SEED ?= 0
 # More than the two cores of a small machine: much of the time tests wait for other processes.
-WORKERS ?= 6
+WORKERS ?= 4
 
 .PHONY: help demo test check lint format bench agents conformance soak docs picture clean
 help:
