@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from pathlib import Path
 from typing import Any, Literal
 
@@ -112,13 +112,15 @@ class _Runs:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._path = environ.get("PATH", os.defpath)
         self._threads = ThreadPoolExecutor(_AT_ONCE)
+        self._tried: list[Future[Smoked]] = []
         self._children: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
         self._over = False
 
     def of(self, here: list[tuple[str, str]]) -> Generator[Smoked, None, None]:
         """What each did, as it ends."""
-        for done in as_completed([self._threads.submit(self._one, *each) for each in here]):
+        self._tried = [self._threads.submit(self._one, *each) for each in here]
+        for done in as_completed(self._tried):
             yield done.result()
 
     def end(self) -> None:
@@ -128,14 +130,13 @@ class _Runs:
             children = list(self._children)
         for child in children:
             child.terminate()
-        until = time.monotonic() + _GRACE_S
-        while self._children and time.monotonic() < until:
-            time.sleep(0.02)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        wait(self._tried, timeout=_GRACE_S)
         with self._lock:
             children = list(self._children)
         for child in children:
             _kill(child)
-        self._threads.shutdown(cancel_futures=True)
+        self._threads.shutdown()
 
     def _one(self, name: str, executable: str) -> Smoked:
         from beam.testing.fake_model import FakeModel
