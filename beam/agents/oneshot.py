@@ -88,10 +88,12 @@ def scrubbed(text: str) -> str:
 def read(line: bytes, decode: Callable[[Object], list[Event]]) -> Sequence[Event]:
     """The bodies of a line that should be a JSON object; the first one keeps the line, unless it is a delta."""
     value = json_object(line)
-    if value is None:
-        return () if not line.strip() else (events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace")),)
-    bodies = decode(value)
-    return with_line(bodies, line) if bodies else bodies
+    return no_json(line) if value is None else with_line(decode(value), line)
+
+
+def no_json(line: bytes) -> Sequence[Event]:
+    """The bodies of a line that is no JSON object."""
+    return () if not line.strip() else (events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace")),)
 
 
 def with_line(bodies: list[Event], line: bytes) -> list[Event]:

@@ -7,7 +7,7 @@ and more are rounded there, and stay null.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from beam import events
 from beam.agents.base import Exit, Turn, Verdict
@@ -22,6 +22,7 @@ _LAST_ANNOUNCEMENT = "Repo-map: "
 _RESTORED = "Restored previous conversation history."
 _TOKENS = re.compile(r"Tokens: \S+ sent,(?: .*,)? \S+ received\.(?: Cost: \$(\d+(?:\.\d+)?) message)?")
 _EDITED = re.compile(r"Applied edit to (.+)")
+_MARKS = ("Tokens: ", "Retrying in ")
 _RETRYING = re.compile(r"Retrying in ([\d.]+) seconds")
 _QUESTION = "(Y)es/(N)o"
 _TALK = re.compile(r"Commit [0-9a-f]{7,} |Did not apply edit to |Skipping edits to |https://aider\.chat/\S")
@@ -39,10 +40,11 @@ class Text:
         self._turn = turn
         self._heard = Heard(name="aider", model=turn.model)
         self._version: str | None = None
-        self._read = self._announces  # then `_speaks`
+        self._read: Callable[[str], Sequence[Event]] = self._announces  # then `_speaks`
         self._all_announced = False
         self._restored = False
         self._answer: list[str] = []
+        self._begun = False  # whether any line of it says something
         self._trouble: list[str] = []
         self._retries = 0
 
@@ -85,33 +87,43 @@ class Text:
             events.Notice(text=heard.lost, code="session_lost"),
         ]
 
-    def _speaks(self, text: str) -> list[Event]:
-        if text.startswith("Tokens: ") and (found := _TOKENS.match(text)):
-            return self._answered(found)
-        if (
-            text.startswith("Retrying in ")
-            and _RETRYING.match(text)
-            and ((why := self._why()) or not any(self._answer))
-        ):
-            self._trouble, self._answer = [], []
-            self._retries += 1
-            self._heard.ended = ""
-            return self._heard.retrying(why or text, attempt=self._retries)
-        if self._trouble or ((self._heard.ended or not any(self._answer)) and _is_error(text)):
-            self._heard.ended = ""
+    def _speaks(self, text: str) -> Sequence[Event]:
+        if text.startswith(_MARKS) and (bodies := self._marked(text)) is not None:
+            return bodies
+        heard = self._heard
+        if not self._trouble and (heard.ended or not self._begun) and _is_error(text):
+            heard.ended = ""
             self._trouble.append(text)
-            return []
+            return ()
+        if self._trouble:
+            self._trouble.append(text)
+            return ()
         if _CUT_OFF in text:
-            self._heard.ended = "length"
+            heard.ended = "length"
             return [events.Notice(text=text, code="truncated")]
-        return self._works(text) if self._heard.ended else self._says(text)
-
-    def _says(self, text: str) -> list[Event]:
-        if not any(self._answer) and (not text or _is_talk(text)):
-            return [events.Notice(text=text, code="aider")] if text else []
-        piece = f"\n{text}" if self._answer else text
+        if heard.ended:
+            return self._works(text)
+        if not self._begun:
+            if not text:
+                return ()
+            if _is_talk(text):
+                return [events.Notice(text=text, code="aider")]
+            self._begun = True
+            self._answer.append(text)
+            return [events.TextDelta(text=text)]
         self._answer.append(text)
-        return [events.TextDelta(text=piece)] if piece else []
+        return [events.TextDelta(text=f"\n{text}")]
+
+    def _marked(self, text: str) -> list[Event] | None:
+        """The end of an answer, or of a try; None for a line that only looks like one."""
+        if found := _TOKENS.match(text):
+            return self._answered(found)
+        if not _RETRYING.match(text) or (not (why := self._why()) and self._begun):
+            return None
+        self._trouble, self._answer, self._begun = [], [], False
+        self._retries += 1
+        self._heard.ended = ""
+        return self._heard.retrying(why or text, attempt=self._retries)
 
     def _works(self, text: str) -> list[Event]:
         """What aider does with an answer. It may ask its model again then, and this is the next answer's beginning."""
@@ -120,13 +132,14 @@ class Text:
         if _is_talk(text):
             return [events.Notice(text=text, code="aider")]
         self._answer.append(text)
+        self._begun = self._begun or bool(text)
         return []
 
     def _answered(self, found: re.Match[str]) -> list[Event]:
         heard, self._trouble = self._heard, []
         heard.said = []
         bodies = heard.text("\n".join(self._answer).strip("\n"))
-        self._answer = []
+        self._answer, self._begun = [], False
         heard.ended = heard.ended or "stop"
         if not found[1]:
             return bodies

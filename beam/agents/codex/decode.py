@@ -15,9 +15,10 @@ from msgspec import UNSET, Raw, UnsetType
 from beam import events
 from beam.agents import oneshot
 from beam.agents.base import Exit, Turn, Verdict, document, raw_json
-from beam.agents.codex import items
+from beam.agents.codex import items, wire
+from beam.agents.codex.wire import Line, Tokens
 from beam.agents.failures import class_of
-from beam.agents.fields import Object, integer, obj, string
+from beam.agents.fields import obj, string
 from beam.events import Event
 from beam.outcome import Class, Denial, Status, Usage
 
@@ -44,22 +45,21 @@ class Items:
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Bodies of what this line says; the first one has the line."""
-        return oneshot.read(line, self._decode)
+        said = wire.read(line)
+        if said is None:
+            return oneshot.no_json(line)
+        decode = _KINDS.get(said.type)
+        return oneshot.with_line(
+            [events.Unknown(what=said.type or "no type")] if decode is None else decode(self, said), line
+        )
 
-    def _decode(self, value: Object) -> list[Event]:
-        kind = string(value, "type")
-        if kind == "item.completed":
-            return self._items.completed(obj(value, "item"))
-        decode = _KINDS.get(kind)
-        return [events.Unknown(what=kind or "no type")] if decode is None else decode(self, value)
+    def _opened(self, said: Line) -> list[Event]:
+        return self._heard.opened(self._turn, said.thread_id, model=self._turn.model)
 
-    def _opened(self, value: Object) -> list[Event]:
-        return self._heard.opened(self._turn, string(value, "thread_id"), model=self._turn.model)
-
-    def _completed(self, value: Object) -> list[Event]:
+    def _completed(self, said: Line) -> list[Event]:
         heard = self._heard
         heard.ended = "stop"
-        total = total_of(obj(value, "usage"))
+        total = total_of(said.usage)
         is_new = self._turn.session_id is None or heard.lost
         used = heard.usage = since(NOTHING_YET if is_new else self._turn.carried, total)
         return [events.UsageSeen(usage=used, total=total)]
@@ -108,26 +108,27 @@ class Items:
         return bodies, msgspec.structs.replace(verdict, structured=structured)
 
 
-_KINDS: dict[str, Callable[[Items, Object], list[Event]]] = {
+_KINDS: dict[str, Callable[[Items, Line], list[Event]]] = {
     "thread.started": Items._opened,
-    "turn.started": lambda self, value: [],
+    "turn.started": lambda self, said: [],
     "turn.completed": Items._completed,
-    "turn.failed": lambda self, value: self._fatal(string(obj(value, "error"), "message")),
-    "error": lambda self, value: self._trouble(string(value, "message")),
-    "item.started": lambda self, value: self._items.started(obj(value, "item")),
-    "item.updated": lambda self, value: self._items.updated(obj(value, "item")),
+    "turn.failed": lambda self, said: self._fatal(said.error.message),
+    "error": lambda self, said: self._trouble(said.message),
+    "item.started": lambda self, said: self._items.started(said.item),
+    "item.updated": lambda self, said: self._items.updated(said.item),
+    "item.completed": lambda self, said: self._items.completed(said.item),
 }
 
 
-def total_of(usage: Object) -> Usage:
+def total_of(tokens: Tokens) -> Usage:
     """What the whole thread used so far. `input_tokens` are those from no cache."""
-    given, cached = integer(usage, "input_tokens"), integer(usage, "cached_input_tokens")
-    fresh = None if given is None else given - cached if cached else given
+    given, cached = tokens.input_tokens, tokens.cached_input_tokens
+    fresh = None if given is None else max(0, given - (cached or 0))
     return Usage(
-        input_tokens=0 if fresh is not None and fresh < 0 else fresh,
-        output_tokens=integer(usage, "output_tokens"),
+        input_tokens=fresh,
+        output_tokens=tokens.output_tokens,
         cached_tokens=cached,
-        reasoning_tokens=integer(usage, "reasoning_output_tokens"),
+        reasoning_tokens=tokens.reasoning_output_tokens,
     )
 
 

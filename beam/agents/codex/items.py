@@ -10,7 +10,8 @@ import json
 
 from beam import events
 from beam.agents.base import raw_json
-from beam.agents.fields import Object, integer, obj, objects, string, strings
+from beam.agents.codex.wire import Item
+from beam.agents.fields import object_of, objects, objects_of, string, strings_of
 from beam.agents.oneshot import Heard
 from beam.events import Event, PlanStep
 from beam.outcome import Denial
@@ -27,97 +28,90 @@ class Items:
         self._heard = heard
         self._prefix = prefix
 
-    def started(self, item: Object) -> list[Event]:
+    def started(self, item: Item) -> list[Event]:
         """An item that began."""
-        kind = string(item, "type")
-        if kind == "todo_list":
+        if item.type == "todo_list":
             return [_plan(item)]
-        if kind in _SAID_ONLY:
+        if item.type in _SAID_ONLY:
             return []
-        if kind in _CALLS:
-            return self._heard.called(self._id(item), *_call(item))
-        return [events.Unknown(what=f"item/{kind}")]
+        if item.type in _CALLS:
+            return self._heard.called(self._prefix + item.id, *_call(item))
+        return [events.Unknown(what=f"item/{item.type}")]
 
-    def updated(self, item: Object) -> list[Event]:
+    def updated(self, item: Item) -> list[Event]:
         """An item that goes on."""
-        kind = string(item, "type")
-        if kind == "todo_list":
+        if item.type == "todo_list":
             return [_plan(item)]
-        return [] if kind in (*_SAID_ONLY, *_CALLS) else [events.Unknown(what=f"item/{kind}")]
+        return [] if item.type in (*_SAID_ONLY, *_CALLS) else [events.Unknown(what=f"item/{item.type}")]
 
-    def completed(self, item: Object) -> list[Event]:
+    def completed(self, item: Item) -> list[Event]:
         """An item that is over; many are told of only then."""
-        match item.get("type"):
+        match item.type:
             case "agent_message":
-                return self._heard.text(string(item, "text"))
+                return self._heard.text(item.text)
             case "reasoning":
-                return [events.Thinking(text=text)] if (text := string(item, "text")) else []
+                return [events.Thinking(text=item.text)] if item.text else []
             case "todo_list":
                 return [_plan(item)]
             case "error":
-                return [events.Notice(text=string(item, "message"), code="warning")]
+                return [events.Notice(text=item.message, code="warning")]
             case kind if kind in _CALLS:
                 return self._returned(item)
-        return [events.Unknown(what=f"item/{string(item, 'type')}")]
+        return [events.Unknown(what=f"item/{item.type}")]
 
-    def _returned(self, item: Object) -> list[Event]:
-        call_id, (name, given) = self._id(item), _call(item)
+    def _returned(self, item: Item) -> list[Event]:
+        call_id, (name, given) = self._prefix + item.id, _call(item)
         called = [] if call_id in self._heard.calls else self._heard.called(call_id, name, given)
-        output, failed = _output(item), string(item, "status") in ("failed", "declined")
+        output, failed = _output(item), item.status in ("failed", "declined")
         bodies = called + self._heard.returned(call_id, output, is_error=failed)
-        if failed and string(item, "type") == "mcp_tool_call" and _NEEDS_APPROVAL in output:
+        if failed and item.type == "mcp_tool_call" and _NEEDS_APPROVAL in output:
             self._heard.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(given)))
-        if not failed and string(item, "type") == "file_change":
+        if not failed and item.type == "file_change":
             bodies += [
                 events.FileChanged(path=string(change, "path"), kind=string(change, "kind") or "update")
-                for change in objects(item, "changes")
+                for change in objects_of(item.changes)
             ]
         return bodies
 
-    def _id(self, item: Object) -> str:
-        return self._prefix + string(item, "id")
 
-
-def _call(item: Object) -> tuple[str, object]:
+def _call(item: Item) -> tuple[str, object]:
     """The name of the tool that the item is a call of, and its input."""
-    match string(item, "type"):
+    match item.type:
         case "command_execution":
-            return "shell", {"command": string(item, "command")}
+            return "shell", {"command": item.command}
         case "file_change":
-            return "apply_patch", {"changes": objects(item, "changes")}
+            return "apply_patch", {"changes": objects_of(item.changes)}
         case "mcp_tool_call":
-            return f"mcp__{string(item, 'server')}__{string(item, 'tool')}", item.get("arguments")
+            return f"mcp__{item.server}__{item.tool}", item.arguments
         case "web_search":
-            return "web_search", {"query": string(item, "query")}
+            return "web_search", {"query": item.query}
         case _:
-            asked = {"prompt": item.get("prompt"), "receivers": strings(item, "receiver_thread_ids")}
-            return string(item, "tool"), asked
+            return item.tool, {"prompt": item.prompt, "receivers": strings_of(item.receiver_thread_ids)}
 
 
-def _output(item: Object) -> str:
+def _output(item: Item) -> str:
     """What came back, as text."""
-    match string(item, "type"):
+    match item.type:
         case "command_execution":
-            text, code = string(item, "aggregated_output"), integer(item, "exit_code")
-            return f"{text}[exit code {code}]" if code else text
+            text = item.aggregated_output
+            return f"{text}[exit code {item.exit_code}]" if item.exit_code else text
         case "mcp_tool_call":
-            content = objects(obj(item, "result"), "content")
+            content = objects(object_of(item.result), "content")
             said = [string(part, "text") or f"[{string(part, 'type')}]" for part in content]
-            return "\n".join(said) or string(obj(item, "error"), "message")
+            return "\n".join(said) or string(object_of(item.error), "message")
         case "web_search":
-            return json.dumps(item.get("action"), ensure_ascii=False)
+            return json.dumps(item.action, ensure_ascii=False)
         case "collab_tool_call":
-            states = [state for state in obj(item, "agents_states").values() if isinstance(state, dict)]
+            states = objects_of(list(object_of(item.agents_states).values()))
             return "\n".join(string(state, "message") or string(state, "status") for state in states)
         case _:
             return ""
 
 
-def _plan(item: Object) -> Event:
-    steps = objects(item, "items")
+def _plan(item: Item) -> Event:
     return events.PlanUpdated(
         steps=tuple(
             PlanStep(text=string(step, "text"), status="completed" if step.get("completed") is True else "pending")
-            for step in steps
+            for step in objects_of(item.items)
         )
     )

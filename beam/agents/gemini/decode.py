@@ -13,10 +13,12 @@ import msgspec
 
 from beam import events
 from beam.agents import oneshot
-from beam.agents.base import Exit, Turn, Verdict, document, json_object, raw_json
+from beam.agents.base import Exit, Turn, Verdict, document, raw_json
 from beam.agents.failures import class_of
-from beam.agents.fields import Object, integer, obj, string
+from beam.agents.fields import Object, integer, obj, object_of, string
+from beam.agents.gemini import wire
 from beam.agents.gemini.session import is_own_id
+from beam.agents.gemini.wire import Line
 from beam.events import Event
 from beam.outcome import Class, Denial, Usage
 
@@ -49,24 +51,16 @@ class Frames:
         self._calls: dict[str, tuple[str, Object]] = {}
         self._piece = ""
         self._error = ""
-        self._kinds: dict[str, Callable[[Object], list[Event]]] = {
-            "init": self._init,
-            "message": self._message,
-            "tool_use": self._called,
-            "tool_result": self._returned,
-            "error": self._trouble,
-            "result": self._result,
-        }
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Bodies of what this line says; the text that it ends comes first, and has no line of its own."""
-        value = json_object(line)
-        if value is None:
-            return () if not line.strip() else (events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace")),)
-        kind = string(value, "type")
-        decode = self._kinds.get(kind)
-        before = [] if kind == "message" and value.get("delta") is True else self._spoken()
-        bodies: list[Event] = [events.Unknown(what=kind or "no type")] if decode is None else decode(value)
+        said = wire.read(line)
+        if said is None:
+            return oneshot.no_json(line)
+        if said.type == "message":
+            return self._message(said, line)
+        before, decode = self._spoken(), _KINDS.get(said.type)
+        bodies: list[Event] = [events.Unknown(what=said.type or "no type")] if decode is None else decode(self, said)
         return before + oneshot.with_line(bodies, line)
 
     def error_line(self, line: bytes) -> Sequence[Event]:
@@ -78,73 +72,74 @@ class Frames:
         why = _plain(found[3].removeprefix("_ApiError: ").removeprefix("Error: "))
         return self._heard.retrying(why, attempt=int(found[1]), http_status=http_status)
 
-    def _init(self, value: Object) -> list[Event]:
-        model = string(value, "model")
-        bodies = self._heard.opened(self._turn, string(value, "session_id"), model=model if model != "auto" else None)
+    def _init(self, said: Line) -> list[Event]:
+        model = said.model if said.model != "auto" else None
+        bodies = self._heard.opened(self._turn, said.session_id, model=model)
         if bodies and self._turn.session_id and not is_own_id(self._turn.session_id):
             bodies.append(events.Notice(text=_AT_RISK, code="session_at_risk"))
         return bodies
 
-    def _message(self, value: Object) -> list[Event]:
-        role, text = string(value, "role"), string(value, "content")
-        if role == "user":
-            return []
-        if role != "assistant":
-            return [events.Unknown(what=f"message/{role}")]
-        if value.get("delta") is not True:
-            return self._heard.text(text)
-        self._piece += text
-        return [events.TextDelta(text=text)] if text else []
+    def _message(self, said: Line, line: bytes) -> list[Event]:
+        is_delta = said.delta is True
+        if is_delta and said.role == "assistant":
+            self._piece += said.content
+            return [events.TextDelta(text=said.content)] if said.content else []
+        before = [] if is_delta else self._spoken()
+        if said.role == "user":
+            return before
+        if said.role == "assistant":
+            bodies = self._heard.text(said.content)
+        else:
+            bodies = [events.Unknown(what=f"message/{said.role}")]
+        return before + oneshot.with_line(bodies, line)
 
     def _spoken(self) -> list[Event]:
         text, self._piece = self._piece, ""
         return self._heard.text(text)
 
-    def _called(self, value: Object) -> list[Event]:
-        call_id, name, given = string(value, "tool_id"), string(value, "tool_name"), obj(value, "parameters")
-        self._calls[call_id] = (name, given)
-        return self._heard.called(call_id, name, given)
+    def _called(self, said: Line) -> list[Event]:
+        given = object_of(said.parameters)
+        self._calls[said.tool_id] = (said.tool_name, given)
+        return self._heard.called(said.tool_id, said.tool_name, given)
 
-    def _returned(self, value: Object) -> list[Event]:
-        call_id, error = string(value, "tool_id"), obj(value, "error")
-        name, given = self._calls.pop(call_id, ("", {}))
-        is_error = string(value, "status") != "success"
-        output = string(value, "output") or string(error, "message")
-        bodies = self._heard.returned(call_id, output, is_error=is_error)
+    def _returned(self, said: Line) -> list[Event]:
+        name, given = self._calls.pop(said.tool_id, ("", {}))
+        is_error = said.status != "success"
+        bodies = self._heard.returned(said.tool_id, said.output or said.error.message, is_error=is_error)
         if not is_error and name in _WRITERS:
             bodies.append(events.FileChanged(path=string(given, "file_path")))
-        if string(error, "type") in _NOT_ALLOWED and name.startswith(_CHANGING) and self._turn.access != "full":
-            self._heard.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(given)))
+        if said.error.type in _NOT_ALLOWED and name.startswith(_CHANGING) and self._turn.access != "full":
+            self._heard.denials.append(Denial(tool=name, call_id=said.tool_id, input=raw_json(given)))
         return bodies
 
-    def _trouble(self, value: Object) -> list[Event]:
-        text = string(value, "message")
-        if string(value, "severity") != "warning":
-            self._error = text
-        return [events.Notice(text=text, code=string(value, "severity") or "error")]
+    def _trouble(self, said: Line) -> list[Event]:
+        if said.severity != "warning":
+            self._error = said.message
+        return [events.Notice(text=said.message, code=said.severity or "error")]
 
-    def _result(self, value: Object) -> list[Event]:
-        stats = obj(value, "stats")
-        models = [name for name, used in obj(stats, "models").items() if isinstance(used, dict)]
+    def _result(self, said: Line) -> list[Event]:
+        stats = said.stats
+        models = [name for name, used in object_of(stats.models).items() if isinstance(used, dict)]
         self._heard.model = models[-1] if models else self._heard.model
-        usage = _usage(stats)
-        failed = self._judge(value)
+        usage = Usage(input_tokens=stats.input, output_tokens=stats.output_tokens, cached_tokens=stats.cached)
+        failed = self._judge(said)
         if self._heard.failure is not None and not (usage.input_tokens or usage.output_tokens or usage.cached_tokens):
             usage = Usage()  # the figures of a turn that failed at once are noughts, and mean that nobody counted
         self._heard.usage = usage
         return [events.UsageSeen(usage=usage), *failed]
 
-    def _judge(self, value: Object) -> list[Event]:
-        if string(value, "status") == "success":
+    def _judge(self, said: Line) -> list[Event]:
+        if said.status == "success":
             self._heard.ended = "stop"
             return []
-        text = _plain(string(obj(value, "error"), "message")) or self._error or "gemini gave no reason"
+        text = _plain(said.error.message) or self._error or "gemini gave no reason"
         if _BLOCKED in text:
             self._heard.ended = "refused"
             return []
         cut_off = "without a finish reason" in text
         http_status = self._heard.retry.http_status if self._heard.retry else None
-        bodies = self._heard.failed(text, class_=Class.NETWORK if cut_off else _class_of(value, text, http_status))
+        class_ = Class.NETWORK if cut_off else _class_of(said.error.message, text, http_status)
+        bodies = self._heard.failed(text, class_=class_)
         return [] if text == self._error else bodies
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
@@ -169,24 +164,23 @@ class Frames:
         return []
 
 
+_KINDS: dict[str, Callable[[Frames, Line], list[Event]]] = {
+    "init": Frames._init,
+    "tool_use": Frames._called,
+    "tool_result": Frames._returned,
+    "error": Frames._trouble,
+    "result": Frames._result,
+}
+
+
 def _said(exit: Exit) -> list[str]:
     """The lines of stderr that say something, without colours, each up to 500 characters."""
     lines = [line.strip() for line in _COLOUR.sub("", exit.stderr_tail).splitlines()]
     return [line[:500] for line in lines if line and not line.startswith(_NOISE)]
 
 
-def _usage(stats: Object) -> Usage:
-    """This process's tokens, which are this turn's. `input_tokens` are those from no cache."""
-    return Usage(
-        input_tokens=integer(stats, "input"),
-        output_tokens=integer(stats, "output_tokens"),
-        cached_tokens=integer(stats, "cached"),
-    )
-
-
-def _class_of(value: Object, text: str, http_status: int | None) -> Class:
-    body = _body(string(obj(value, "error"), "message"))
-    return class_of(integer(obj(body, "error"), "code") or http_status, text)
+def _class_of(message: str, text: str, http_status: int | None) -> Class:
+    return class_of(integer(obj(_body(message), "error"), "code") or http_status, text)
 
 
 def _plain(text: str) -> str:

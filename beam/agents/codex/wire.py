@@ -1,0 +1,69 @@
+"""The lines of `codex exec`, typed: what beam reads of them, and nothing else.
+
+Must not know: events.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from beam.agents.typed import Count, reader
+
+
+class Tokens(Struct, frozen=True):
+    """What the whole thread used so far; a null figure was not given."""
+
+    input_tokens: Count | None = None
+    cached_input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    reasoning_output_tokens: Count | None = None
+
+
+class Item(Struct, frozen=True):
+    """One item. What a kind of item does not have is at its default."""
+
+    id: str = ""
+    type: str = ""
+    text: str = ""
+    message: str = ""
+    status: str = ""
+    command: str = ""
+    aggregated_output: str = ""
+    exit_code: Count | None = None
+    server: str = ""
+    tool: str = ""
+    query: str = ""
+    arguments: Any = None
+    action: Any = None
+    prompt: Any = None
+    result: Any = None
+    error: Any = None
+    items: Any = None
+    changes: Any = None
+    agents_states: Any = None
+    receiver_thread_ids: Any = None
+
+
+class Error(Struct, frozen=True):
+    """Why a turn failed."""
+
+    message: str = ""
+
+
+NO_TOKENS, NO_ITEM, NO_ERROR = Tokens(), Item(), Error()
+
+
+class Line(Struct, frozen=True):
+    """One line of output."""
+
+    type: str = ""
+    thread_id: str = ""
+    message: str = ""
+    usage: Tokens = NO_TOKENS
+    item: Item = NO_ITEM
+    error: Error = NO_ERROR
+
+
+read = reader(Line)

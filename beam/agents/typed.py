@@ -1,0 +1,49 @@
+"""Lines of JSON read straight into a struct, which takes half the time of reading them into a dict.
+
+A line of another shape than its CLI writes is read field by field, as far as it fits. Must not know: any CLI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from beam.agents.base import json_object
+from beam.agents.fields import LEAST, MOST, Object
+
+Count = Annotated[int, Meta(ge=LEAST, le=MOST)]
+"""A whole number that JSON readers everywhere can hold."""
+T = TypeVar("T", bound=Struct)
+
+
+def reader(kind: type[T]) -> Callable[[bytes], T | None]:
+    """A function that reads a line as a `kind`, whose fields all have defaults, and gives None for what is no JSON
+    object. It never raises."""
+    decode = msgspec.json.Decoder(kind).decode
+
+    def read(line: bytes) -> T | None:
+        try:
+            return decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            value = json_object(line)
+            return None if value is None else as_far_as_fits(kind, value)
+
+    return read
+
+
+def as_far_as_fits(kind: type[T], value: Object) -> T:
+    """The object as a struct. A field that does not fit its type is at its default, as if it were not there."""
+    found: Object = {}
+    for field in msgspec.structs.fields(kind):
+        given = value.get(field.encode_name, field)
+        if given is field:
+            continue
+        try:
+            found[field.name] = msgspec.convert(given, field.type)
+        except (msgspec.ValidationError, RecursionError):
+            if isinstance(given, dict) and isinstance(field.type, type) and issubclass(field.type, Struct):
+                found[field.name] = as_far_as_fits(field.type, given)
+    return kind(**found)
