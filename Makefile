@@ -8,6 +8,8 @@ SEED ?= 0
 # More than the two cores of a small machine: much of the time tests wait for other processes.
 WORKERS ?= 4
 
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test check lint format bench agents conformance soak docs picture clean
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -24,8 +26,10 @@ agents: $(VENV)/.ready ## install the pinned real agent CLIs into the cache
 demo: $(VENV)/.ready ## two scripted agents talk; their journal and the activity are shown
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/demo.sh
 
+# Each worker collects all tests. Their bytecode is made once before, while the agent CLIs are fetched.
 test: $(VENV)/.ready ## all tests, with the real agent CLIs where npm is
-	@$(BIN)/python -m tests.real.install
+	@if [ ! -d .pytest_cache ]; then $(PYTEST) -q --collect-only >/dev/null 2>&1 & fi; \
+	$(BIN)/python -m tests.real.install; installed=$$?; wait; exit $$installed
 	$(PYTEST) -q -n $(WORKERS) --dist loadfile -m 'not soak and not conformance'
 
 conformance: $(VENV)/.ready ## every agent CLI and every case, written into beam/agents/conformance.json

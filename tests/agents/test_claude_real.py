@@ -298,26 +298,30 @@ def test_the_model_gets_attached_text_and_images_also_from_outside_the_folder(cl
 
 
 @pytest.mark.parametrize(
-    ("prompt", "status", "class_"),
+    ("prompt", "streamed", "status", "class_"),
     [
-        ("!error 400", Status.FAILED, Class.BAD_REQUEST),
-        ("!error 401", Status.FAILED, Class.AUTH),
-        ("!error 403", Status.FAILED, Class.AUTH),
-        ("!error 404", Status.FAILED, Class.BAD_REQUEST),
-        ("!error 413", Status.FAILED, Class.CONTEXT_OVERFLOW),
-        ("!error 429", Status.FAILED, Class.RATE_LIMIT),
-        ("!error 500", Status.FAILED, Class.OVERLOADED),
-        ("!error 529", Status.FAILED, Class.OVERLOADED),
-        ("!drop", Status.FAILED, Class.NETWORK),
-        ("!drop-mid", Status.FAILED, Class.NETWORK),
-        ("!refuse", Status.REFUSED, None),
-        ("!max_tokens", Status.TRUNCATED, None),
-        ("!empty", Status.COMPLETED, None),
+        ("!error 400", [True], Status.FAILED, Class.BAD_REQUEST),
+        ("!error 401", [True] * 2, Status.FAILED, Class.AUTH),
+        ("!error 403", [True], Status.FAILED, Class.AUTH),
+        ("!error 404", [True, False], Status.FAILED, Class.BAD_REQUEST),
+        ("!error 413", [True], Status.FAILED, Class.CONTEXT_OVERFLOW),
+        ("!error 429", [True] * 2, Status.FAILED, Class.RATE_LIMIT),
+        ("!error 500", [True] * 2, Status.FAILED, Class.OVERLOADED),
+        ("!error 529", [True] * 2, Status.FAILED, Class.OVERLOADED),
+        ("!drop", [True] * 2, Status.FAILED, Class.NETWORK),
+        ("!drop-mid", [True, False], Status.FAILED, Class.NETWORK),
+        ("!refuse", [True], Status.REFUSED, None),
+        ("!max_tokens", [True] * 4, Status.TRUNCATED, None),
+        ("!empty", [True] * 2, Status.COMPLETED, None),
     ],
 )
-def test_what_the_model_does_is_the_verdict(claude: Claude, prompt: str, status: Status, class_: Class | None) -> None:
+def test_what_the_model_does_is_the_verdict(
+    claude: Claude, prompt: str, streamed: list[bool], status: Status, class_: Class | None
+) -> None:
+    """`streamed`: the requests for an answer that Claude made, and which of them asked for a stream."""
     found, verdict = claude.run(prompt)
     assert (verdict.status, verdict.class_) == (status, class_)
+    assert [request.asked.stream for request in claude.model.requests if request.asked] == streamed
     assert (verdict.reply is None) == (status in (Status.FAILED, Status.REFUSED))
     retries = [event for event in found if isinstance(event, events.StatusChanged) and event.state == "retrying"]
     assert [(event.attempt, event.of, event.class_) for event in retries] in (

@@ -45,6 +45,7 @@ def each(*names: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("agent", names, indirect=True)
 
 
+@pytest.mark.soak
 @each("opencode", "copilot")
 def test_an_attached_file_reaches_the_model(agent: Agent) -> None:
     note = agent.cli.project / "a note.txt"

@@ -76,12 +76,7 @@ def test_what_read_access_does_not_allow_is_denied_and_said(claude: Cli) -> None
 @pytest.mark.parametrize(
     ("prompt", "options", "code", "status", "class_"),
     [
-        ("!error 400", (), 1, "failed", "bad_request"),
-        ("!error 401", (), 1, "failed", "auth"),
-        ("!error 429", (), 1, "failed", "rate_limit"),
-        ("!error 500", (), 1, "failed", "overloaded"),
-        ("!error 529", (), 1, "failed", "overloaded"),
-        ("!drop", (), 1, "failed", "network"),
+        ("!error 401", (), 1, "failed", "auth"),  # each class: tests/agents/test_claude_real.py
         ("!refuse", (), 6, "refused", None),
         ("!max_tokens", (), 11, "truncated", None),
         ('!tool Glob {"pattern":"*"}', ("--max-turns", "1"), 7, "limit", None),
@@ -163,12 +158,13 @@ def test_a_holder_killed_in_mid_turn_leaves_an_unknown_outcome_and_no_process(cl
     assert (done.code, done.json["status"]) == (8, "unknown")
 
 
-def test_eight_at_once_in_throw_away_sessions_all_answer(claude: Cli, model: FakeModel) -> None:
+@pytest.mark.parametrize("many", [3, pytest.param(8, marks=pytest.mark.soak)])
+def test_many_at_once_in_throw_away_sessions_all_answer(claude: Cli, model: FakeModel, many: int) -> None:
     kept = claude("send", "claude", "mine", "--json").json
-    running = [claude.start("send", "claude", "--once", f"number {n}", "--json") for n in range(8)]
+    running = [claude.start("send", "claude", "--once", f"number {n}", "--json") for n in range(many)]
     outcomes = [json.loads(process.communicate(timeout=120)[0]) for process in running]
-    assert [outcome["reply"] for outcome in outcomes] == [f"ECHO[number {n}] turns=1" for n in range(8)]
-    assert len({outcome["session_id"] for outcome in outcomes}) == 8
+    assert [outcome["reply"] for outcome in outcomes] == [f"ECHO[number {n}] turns=1" for n in range(many)]
+    assert len({outcome["session_id"] for outcome in outcomes}) == many
     after = claude("send", "claude", "mine again", "--json").json
     assert (after["session_id"], after["reply"]) == (kept["session_id"], "ECHO[mine again] turns=2")
 
@@ -176,16 +172,16 @@ def test_eight_at_once_in_throw_away_sessions_all_answer(claude: Cli, model: Fak
 @pytest.mark.parametrize(
     ("text", "arrives"),
     [
-        ("-hello --model x", "-hello --model x"),
         ("/cost", " /cost"),  # one documented space keeps it from being a slash command
-        ("'quotes' \"and\" `more` $HOME", "'quotes' \"and\" `more` $HOME"),
-        ("ünï 漢字 🙂\nlines\n\n  indented", "ünï 漢字 🙂\nlines\n\n  indented"),
+        ("-hello --model x 'quotes' \"and\" `more` $HOME\nünï 漢字 🙂\n\n  indented", None),
     ],
 )
-def test_a_prompt_reaches_the_model_as_it_was_written(claude: Cli, model: FakeModel, text: str, arrives: str) -> None:
+def test_a_prompt_reaches_the_model_as_it_was_written(
+    claude: Cli, model: FakeModel, text: str, arrives: str | None
+) -> None:
     done = claude("send", "claude", "--", text)
     assert done.code == 0, done.err
-    assert model.prompts()[-1].rstrip("\n") == arrives
+    assert model.prompts()[-1].rstrip("\n") == (arrives or text)
 
 
 def test_a_schema_gives_a_structured_answer_or_says_that_there_is_none(claude: Cli) -> None:

@@ -67,6 +67,7 @@ def test_the_second_turn_has_the_context_of_the_first_and_its_own_usage(codex: C
     assert [event["total"]["input_tokens"] for event in events(codex, "usage")] == [100, 200, 300]
 
 
+@pytest.mark.soak
 def test_a_fork_goes_on_in_a_copy_and_leaves_its_parent_as_it_is(codex: Cli, model: FakeModel) -> None:
     parent = codex("send", "codex", "remember plums", "--json").json["session_id"]
     turn = Turn(text="what?", message_id="codex-2", agent="codex", session_id=parent, fork=True)
@@ -96,6 +97,7 @@ def test_a_session_that_is_gone_is_said_and_the_turn_begins_once_afresh(codex: C
     assert [event["session_id"] for event in events(codex, "session.lost")] == [first["session_id"]]
 
 
+@pytest.mark.soak
 def test_a_megabyte_arrives_whole(codex: Cli, model: FakeModel) -> None:
     text = "word " * 200_000
     assert codex("send", "codex", stdin=text).code == 0
@@ -136,6 +138,7 @@ def test_access_read_holds_against_the_persons_own_rules(codex: Cli) -> None:
     assert not (codex.project / "made").exists()
 
 
+@pytest.mark.soak
 def test_access_edit_changes_files_of_the_folder_only(codex: Cli) -> None:
     outside = codex.base / "home" / "outside"
     prompt = f"!tool apply_patch {json.dumps({'input': PATCH})} !then {shell(f'touch {outside} /tmp/x; mktemp')}"
@@ -150,6 +153,7 @@ def test_access_edit_changes_files_of_the_folder_only(codex: Cli) -> None:
     ]
 
 
+@pytest.mark.soak
 def test_access_full_changes_files_anywhere(codex: Cli) -> None:
     outside = codex.base / "home" / "outside"
     assert codex("send", "codex", "--access", "full", shell(f"touch {outside}")).code == 0

@@ -116,6 +116,7 @@ def test_a_session_that_is_gone_is_said_and_the_turn_begins_once_afresh(gemini: 
     assert [event["session_id"] for event in events(gemini, "session.lost")] == [first["session_id"]]
 
 
+@pytest.mark.soak
 def test_a_megabyte_arrives_whole(gemini: Cli, model: FakeModel) -> None:
     text = "word " * 200_000 + "!say ok"
     assert gemini("send", "gemini", stdin=text).code == 0
@@ -140,6 +141,7 @@ def test_access_read_changes_nothing_whatever_the_persons_own_rules_say_and_a_de
     assert list(gemini.project.iterdir()) == [gemini.root]
 
 
+@pytest.mark.soak
 def test_access_edit_changes_files_of_the_folder_only(gemini: Cli) -> None:
     outside = gemini.base / "home" / "outside"
     prompt = (
@@ -154,6 +156,7 @@ def test_access_edit_changes_files_of_the_folder_only(gemini: Cli) -> None:
     assert not (gemini.project / "by-shell").exists()
 
 
+@pytest.mark.soak
 def test_access_full_runs_commands(gemini: Cli) -> None:
     outside = gemini.base / "home" / "outside"
     assert gemini("send", "gemini", "--access", "full", tool("run_shell_command", command=f"touch {outside}")).code == 0
@@ -204,6 +207,7 @@ def test_a_model_that_is_silent_is_stopped_after_the_idle_time(gemini: Cli) -> N
     assert (done.code, done.json["status"], done.json["class"]) == (3, "timeout", "stalled")
 
 
+@pytest.mark.soak
 def test_a_killed_gemini_is_one_process_and_its_session_goes_on(beam: Cli, agents_path: str) -> None:
     with FakeModel({"rules": [{"match": "hang", "stall": True, "at": "middle", "times": 1}]}) as model:
         gemini = beam.with_env({"PATH": agents_path, **model.env("gemini", beam.base / "home")})
@@ -230,6 +234,7 @@ def test_a_turn_that_runs_out_of_time_is_cancelled_though_gemini_exits_with_0(ge
     assert processes_with(events(gemini, "turn.started")[0]["turn_key"]) == []
 
 
+@pytest.mark.soak
 def test_an_attached_file_goes_into_the_prompt(gemini: Cli, model: FakeModel) -> None:
     (gemini.project / "two words.txt").write_text("the text of the note")
     assert gemini("send", "gemini", "--attach", str(gemini.project / "two words.txt"), "look").code == 0

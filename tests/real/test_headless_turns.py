@@ -112,6 +112,7 @@ def test_a_bad_model_poisons_an_opencode_session_and_naming_a_good_one_recovers_
     assert (good["status"], good["session_id"]) == ("completed", first["session_id"])
 
 
+@pytest.mark.soak
 @each("aider")
 def test_a_prompt_that_is_an_aider_command_is_only_text_to_the_model(agent: Subject) -> None:
     assert agent.send(f"/run touch {agent.cli.project}/made", access="full").json["status"] == "completed"
@@ -137,6 +138,7 @@ def test_clines_hub_daemon_does_not_survive_the_turn(agent: Subject) -> None:
     assert [pid for pid in processes_with("--cline-hub-daemon") if _born(pid) >= before - 1] == []
 
 
+@pytest.mark.soak
 @each("cline")
 def test_a_prompt_that_is_a_subcommand_of_cline_reaches_the_model(agent: Subject) -> None:
     assert agent.send("history").json["reply"] == "ECHO[history] turns=1"

@@ -151,6 +151,7 @@ def test_what_codex_asks_for_does_not_run_once_it_is_denied(codex: Cli) -> None:
     assert not (codex.project / "made").exists()
 
 
+@pytest.mark.soak
 def test_what_nobody_decides_for_codex_is_denied(codex: Cli) -> None:
     codex.config("limits: {ask_timeout: 2s}\n")
     prompt = f"!tool exec_command {json.dumps(ESCALATED)}"

@@ -112,11 +112,11 @@ def agent(request: pytest.FixtureRequest, beam: Cli, agents_path: str) -> Any:
         found.leave()
 
 
-QUICK = ("codex", "aider")
+QUICK = ("codex",)
 
 
 def each(*names: str) -> pytest.MarkDecorator:
-    """For each of the CLIs; `make test` takes the two that start quickly, `make soak` all."""
+    """For each of the CLIs; `make test` takes the one that starts quickest, `make soak` all."""
     marks = {name: () if name in QUICK else pytest.mark.soak for name in names}
     return pytest.mark.parametrize("agent", [pytest.param(name, marks=marks[name]) for name in names], indirect=True)
 

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from beam.api import Beam
 from tests.support.cli import Cli, Ended, eventually, processes_with
 
 KILLED = 137
@@ -95,7 +96,7 @@ echo "the answer to $prompt"
         assert self.beam.box(agent, "tmp") == []
         assert self.beam.box(agent, "cur") == []
         check_numbers(self.beam, agent)
-        assert self.beam("log", agent, "--verify").code == 0
+        assert Beam(self.beam.root, cwd=self.beam.project, environ=self.beam.env).verify(agent) == []
         journal = self.beam.root / "agents" / agent / "journal"
         assert [path.name for path in journal.iterdir() if not path.name.endswith(".jsonl")] == []
 
