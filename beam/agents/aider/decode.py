@@ -7,7 +7,7 @@ and more are rounded there, and stay null.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from beam import events
 from beam.agents.base import Exit, Turn, Verdict
@@ -17,13 +17,14 @@ from beam.events import Event
 from beam.outcome import Usage
 
 _VERSION = re.compile(r"Aider v(\S+)")
-_MODEL = re.compile(r"(?:Main )?[Mm]odel: (\S+)")
+_MODEL = re.compile(r"(?:Main m|M)odel: (\S+)")
+_ANNOUNCED = ("Aider v", "Model: ", "Main model: ", "Repo-map: ", "Restored previous conversation history.")
 _LAST_ANNOUNCEMENT = "Repo-map: "
 _RESTORED = "Restored previous conversation history."
 _TOKENS = re.compile(r"Tokens: \S+ sent,(?: .*,)? \S+ received\.(?: Cost: \$(\d+(?:\.\d+)?) message)?")
 _EDITED = re.compile(r"Applied edit to (.+)")
 _MARKS = ("Tokens: ", "Retrying in ")
-_RETRYING = re.compile(r"Retrying in ([\d.]+) seconds")
+_SECONDS = " seconds"
 _QUESTION = "(Y)es/(N)o"
 _TALK = re.compile(r"Commit [0-9a-f]{7,} |Did not apply edit to |Skipping edits to |https://aider\.chat/\S")
 _CUT_OFF = "has hit a token limit!"
@@ -40,7 +41,7 @@ class Text:
         self._turn = turn
         self._heard = Heard(name="aider", model=turn.model)
         self._version: str | None = None
-        self._read: Callable[[str], Sequence[Event]] = self._announces  # then `_speaks`
+        self._speaks = False  # until the blank line behind the announcements
         self._all_announced = False
         self._restored = False
         self._answer: list[str] = []
@@ -54,20 +55,38 @@ class Text:
             text = line.decode()
         except UnicodeDecodeError:
             text = line.decode("utf-8", "replace")
-        return self._read(text)
+        if not self._speaks:
+            return self._announced(text) if text.startswith(_ANNOUNCED) or not text else ()
+        if text.startswith(_MARKS) and (bodies := self._marked(text)) is not None:
+            return bodies
+        if self._trouble:
+            self._trouble.append(text)
+            return ()
+        ended = self._heard.ended
+        if (ended or not self._begun) and _is_error(text):
+            self._heard.ended = ""
+            self._trouble.append(text)
+            return ()
+        if _CUT_OFF in text:
+            self._heard.ended = "length"
+            return [events.Notice(text=text, code="truncated")]
+        if ended:
+            return self._works(text)
+        if self._begun:
+            self._answer.append(text)
+            return [events.TextDelta(text=f"\n{text}")]
+        return self._begins(text)
 
-    def _announces(self, text: str) -> list[Event]:
-        if text.startswith("Aider v") and (found := _VERSION.match(text)):
-            self._version = found[1]
-        elif "odel: " in text and (found := _MODEL.match(text)):
-            self._heard.model = found[1]
-        elif text.startswith(_LAST_ANNOUNCEMENT):
-            self._all_announced = True
-        elif text == _RESTORED:
-            self._restored = True
-        elif not text and self._all_announced:
-            self._read = self._speaks
+    def _announced(self, text: str) -> list[Event]:
+        if not text and self._all_announced:
+            self._speaks = True
             return self._opened()
+        if found := _VERSION.match(text):
+            self._version = found[1]
+        elif found := _MODEL.match(text):
+            self._heard.model = found[1]
+        self._all_announced = self._all_announced or text.startswith(_LAST_ANNOUNCEMENT)
+        self._restored = self._restored or text == _RESTORED
         return []
 
     def _opened(self) -> list[Event]:
@@ -87,43 +106,26 @@ class Text:
             events.Notice(text=heard.lost, code="session_lost"),
         ]
 
-    def _speaks(self, text: str) -> Sequence[Event]:
-        if text.startswith(_MARKS) and (bodies := self._marked(text)) is not None:
-            return bodies
-        heard = self._heard
-        if not self._trouble and (heard.ended or not self._begun) and _is_error(text):
-            heard.ended = ""
-            self._trouble.append(text)
-            return ()
-        if self._trouble:
-            self._trouble.append(text)
-            return ()
-        if _CUT_OFF in text:
-            heard.ended = "length"
-            return [events.Notice(text=text, code="truncated")]
-        if heard.ended:
-            return self._works(text)
-        if not self._begun:
-            if not text:
-                return ()
-            if _is_talk(text):
-                return [events.Notice(text=text, code="aider")]
-            self._begun = True
-            self._answer.append(text)
-            return [events.TextDelta(text=text)]
+    def _begins(self, text: str) -> list[Event]:
+        if not text:
+            return []
+        if _is_talk(text):
+            return [events.Notice(text=text, code="aider")]
+        self._begun = True
         self._answer.append(text)
-        return [events.TextDelta(text=f"\n{text}")]
+        return [events.TextDelta(text=text)]
 
     def _marked(self, text: str) -> list[Event] | None:
         """The end of an answer, or of a try; None for a line that only looks like one."""
-        if found := _TOKENS.match(text):
-            return self._answered(found)
-        if not _RETRYING.match(text) or (not (why := self._why()) and self._begun):
+        if text.startswith("Tok"):
+            found = _TOKENS.match(text)
+            return self._answered(found) if found else None
+        if _SECONDS not in text or (not (why := self._why()) and self._begun):
             return None
-        self._trouble, self._answer, self._begun = [], [], False
+        heard, self._trouble, self._answer, self._begun = self._heard, [], [], False
+        heard.ended = ""
         self._retries += 1
-        self._heard.ended = ""
-        return self._heard.retrying(why or text, attempt=self._retries)
+        return heard.retrying(why or text, attempt=self._retries)
 
     def _works(self, text: str) -> list[Event]:
         """What aider does with an answer. It may ask its model again then, and this is the next answer's beginning."""
@@ -147,8 +149,10 @@ class Text:
 
     def _why(self) -> str:
         """What went wrong, if it was said: in lines of its own, or after the beginning of an answer."""
-        broken = None if self._trouble else _BROKEN.search("\n".join(self._answer))
-        return " ".join(" ".join(self._trouble).split()) if broken is None else " ".join(broken[0].split())
+        if self._trouble:
+            return _one_line(self._trouble)
+        broken = _BROKEN.search("\n".join(self._answer))
+        return "" if broken is None else _one_line(broken[0].split("\n"))
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """The verdict; what went wrong stands between the announcements and the end."""
@@ -160,6 +164,11 @@ class Text:
             if text:
                 heard.failure = Failure(class_of(None, text), text[:500])
         return verdict(self._turn, exit, heard)
+
+
+def _one_line(lines: list[str]) -> str:
+    """Lines of which a wrapped one ends with its blank."""
+    return " ".join(lines).replace("  ", " ").strip()
 
 
 def _is_talk(text: str) -> bool:
