@@ -32,25 +32,44 @@ SCRIPT = {
 PIPE = 65_536
 
 
-@pytest.mark.parametrize("name", ["opencode", "kilo"])
+DROPS = ("opencode", "kilo", "gemini", "qwen", "copilot", "cn", "cline")
+WAITS = ("codex", "pi", "kimi", "vibe", "aider")
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_four_megabytes_arrive_whole_through_a_pipe_that_is_read_slowly(
+    name: str, tmp_path: Path, agents_path: str
+) -> None:
+    skip_unless_installed(name, agents_path)
+    assert reply(name, tmp_path / "pipe", agents_path, pipe=True) == LONG
+
+
+@pytest.mark.parametrize("name", DROPS)
 def test_four_megabytes_arrive_whole_in_a_file_and_not_through_a_pipe_that_is_read_slowly(
     name: str, tmp_path: Path, agents_path: str
 ) -> None:
     """Where the pipe is enough, the CLI waits for its reader now: then it needs no file any more."""
-    if shutil.which(name, path=agents_path) is None:
-        pytest.skip(f"left out: {name} does not install here")
+    skip_unless_installed(name, agents_path)
     assert reply(name, tmp_path / "file", agents_path, pipe=False) == LONG
     assert reply(name, tmp_path / "pipe", agents_path, pipe=True) != LONG
 
 
+def skip_unless_installed(name: str, path: str) -> None:
+    if shutil.which(name, path=path) is None:
+        pytest.skip(f"left out: {name} does not install here")
+
+
 def reply(name: str, place: Path, path: str, *, pipe: bool) -> str | None:
     """What beam would take for the answer, of a CLI whose stdout is that."""
-    face = registry.adapter(name).exec
+    adapter = registry.adapter(name)
+    face, access = adapter.exec, adapter.card.faces["exec"].access[0]
     assert face is not None
     cli, scratch = Cli(place), place / "scratch"
-    turn = Turn(text=PROMPT, message_id="m", agent=name, cwd=str(cli.project), scratch=str(scratch))
+    turn = Turn(
+        text=PROMPT, message_id="m", agent=name, access=access, cwd=str(cli.project), scratch=str(scratch), once=True
+    )
     launch = face.launch(turn, Host(executable=str(shutil.which(name, path=path))))
-    assert launch.drops_output
+    assert launch.drops_output is (name in DROPS)
     for file, data in launch.files.items():
         (scratch / file).parent.mkdir(parents=True, exist_ok=True)
         (scratch / file).write_bytes(data)

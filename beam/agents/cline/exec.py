@@ -26,7 +26,8 @@ def launch(turn: Turn, host: Host) -> Launch:
     if turn.model is not None:
         argv += ("--model", argument("cline", "model", turn.model))
     argv += ("--", prompt)
-    return Launch(argv=tuple(argv), prompt_in_argv=(len(argv) - 1,), env={"CLINE_SESSION_BACKEND_MODE": "local"})
+    env = {"CLINE_SESSION_BACKEND_MODE": "local"}
+    return Launch(argv=tuple(argv), prompt_in_argv=(len(argv) - 1,), env=env, drops_output=True)
 
 
 def decoder(turn: Turn) -> Decoder:

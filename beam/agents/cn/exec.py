@@ -18,7 +18,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     """How to run this turn. Raises UnsupportedError for what the CLI can't do headless."""
     check(turn, "cn", FACE)
     argv = (host.executable or "cn", "-p", "--auto", "--", prompt_argument("cn", turn.text))
-    return Launch(argv=argv, prompt_in_argv=(len(argv) - 1,))
+    return Launch(argv=argv, prompt_in_argv=(len(argv) - 1,), drops_output=True)
 
 
 def decoder(turn: Turn) -> Decoder:

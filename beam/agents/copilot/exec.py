@@ -36,7 +36,7 @@ def launch(turn: Turn, host: Host) -> Launch:
         argv += ("--model", argument("copilot", "model", turn.model))
     argv += (f"--attachment={argument('copilot', 'file', path)}" for path in turn.attach if _goes_along(path))
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries
-    return Launch(argv=tuple(argv), stdin=_prompt(turn), retries=retries)
+    return Launch(argv=tuple(argv), stdin=_prompt(turn), retries=retries, drops_output=True)
 
 
 def _goes_along(path: str) -> bool:

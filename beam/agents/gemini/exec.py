@@ -69,7 +69,7 @@ def launch(turn: Turn, host: Host) -> Launch:
         argv += ("--model", argument("gemini", "model", turn.model))
     env = ALONE | (TRUSTED if turn.access == "full" or turn.folder_trusted else {})
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries
-    return Launch(argv=tuple(argv), stdin=_prompt(turn), env=env, files=files, retries=retries)
+    return Launch(argv=tuple(argv), stdin=_prompt(turn), env=env, files=files, retries=retries, drops_output=True)
 
 
 def decoder(turn: Turn) -> Decoder:

@@ -51,7 +51,8 @@ def launch(turn: Turn, host: Host) -> Launch:
     # A prompt that begins with `/` would be a command of the CLI's own.
     text = f" {turn.text}" if turn.text.startswith("/") else turn.text
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries
-    return Launch(argv=tuple(argv), stdin=scrubbed(text).encode(), env=dict(LOGS), retries=retries)
+    stdin = scrubbed(text).encode()
+    return Launch(argv=tuple(argv), stdin=stdin, env=dict(LOGS), retries=retries, drops_output=True)
 
 
 def session_flags(turn: Turn) -> tuple[str, ...]:
