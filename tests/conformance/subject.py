@@ -22,7 +22,16 @@ from tests.support.cli import Cli, Ended, eventually, processes_with
 
 GO_ON = "go on after that"
 # A CLI may send a prompt that was never answered again, in one with the next: that is answered all the same.
-SCRIPT = {"rules": [{"match": GO_ON, "text": "ECHO[{prompt}] turns={turns}"}], "directives": True}
+BREAKS = "the stream breaks once"
+BROKEN, WHOLE = "a beginning that nobody may take for the answer " * 4, "the whole answer"
+SCRIPT = {
+    "rules": [
+        {"match": GO_ON, "text": "ECHO[{prompt}] turns={turns}"},
+        {"match": BREAKS, "turns": 1, "times": 1, "text": BROKEN, "drop": True, "at": "middle"},
+        {"match": BREAKS, "text": WHOLE},
+    ],
+    "directives": True,
+}
 WAIT = 240  # seconds that a slow CLI on a busy machine may take for a turn
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.conformance.cases import case
-from tests.conformance.subject import Subject
+from tests.conformance.subject import BREAKS, WHOLE, Subject
 
 RETRIES = 1
 
@@ -47,6 +47,22 @@ def test_api_500(subject: Subject) -> str:
 @case("truncated stream")
 def test_truncated_stream(subject: Subject) -> str:
     return fails(subject, "!drop-mid", "network")
+
+
+@case("a stream that breaks once")
+def test_broken_once(subject: Subject) -> str:
+    """What was said before the break is no part of the answer."""
+    asked = len(subject.model.prompts())
+    outcome = subject.send(BREAKS, "--new", env={"BEAM_RETRIES": "2"}).json
+    subject.gone()
+    times = len(subject.model.prompts()) - asked
+    if outcome["status"] == "completed":
+        assert (outcome["reply"], outcome["exit_code"]) == (WHOLE, 0), outcome
+        said = "".join(event["text"] for event in subject.events("text", outcome["turn"]))
+        assert said in ("", WHOLE), said
+        return f"the CLI asked again ({times} times in all); the reply is the second answer alone"
+    assert (outcome["status"], outcome["class"], outcome["reply"]) == ("failed", "network", None), outcome
+    return f"failed (network), without a reply; the model was asked {times} times: {outcome['reason']}"
 
 
 @case("refused connection")

@@ -151,10 +151,19 @@ def test_a_real_team_is_seen_live_from_its_start_to_its_end(beam: Cli, start: Ca
         stdout=output,
     )
 
-    def seen(kind: str, **fields: Any) -> bool:
+    def told(kind: str, **fields: Any) -> list[dict[str, Any]]:
         lines = (beam.base / "events").read_bytes().splitlines(keepends=True)
         events = [json.loads(line) for line in lines if line.endswith(b"\n")]
-        return any(e["type"] == kind and all(e.get(name) == value for name, value in fields.items()) for e in events)
+        return [e for e in events if e["type"] == kind and all(e.get(name) == fields[name] for name in fields)]
+
+    def seen(kind: str, **fields: Any) -> bool:
+        return told(kind, **fields) != []
+
+    def lead_rests() -> bool:
+        """It has read all its mail and does nothing."""
+        sent, read = ({e["mail_id"] for e in told(kind, to="team-lead")} for kind in ("mail.sent", "mail.delivered"))
+        idle, works = (told(kind, member="team-lead") for kind in ("member.idle", "member.working"))
+        return sent <= read and idle[-1]["ts"] > works[-1]["ts"]
 
     try:
         pane.say("begin the work")
@@ -170,6 +179,8 @@ def test_a_real_team_is_seen_live_from_its_start_to_its_end(beam: Cli, start: Ca
             eventually(lambda: seen("team.stale"), 20, "the team is not stale")
             eventually(lambda: seen("member.orphaned", member="alice"), 20, "alice is no orphan")
         else:
+            # In the middle of its work it would go without removing its team.
+            eventually(lead_rests, 60, "the lead goes on working")
             pane.say("/exit")
             eventually(lambda: seen("team.ended"), 60, "the team did not end")
     finally:
