@@ -1,7 +1,5 @@
 """Every limit of beam, in one table. Sizes are bytes, times seconds."""
 
-from __future__ import annotations
-
 import msgspec
 
 MIB = 1024 * 1024

@@ -3,8 +3,6 @@
 Unknown fields of a message file survive a round trip. Must not know: where queues are, or who reads them.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, Literal
 
@@ -44,7 +42,7 @@ class Spent(Struct, frozen=True, kw_only=True):
     turns: int = 0
     cost_usd: float = 0.0
 
-    def plus(self, cost_usd: float | None) -> Spent:
+    def plus(self, cost_usd: float | None) -> "Spent":
         """After one more turn."""
         return Spent(turns=self.turns + 1, cost_usd=self.cost_usd + (cost_usd or 0.0))
 

@@ -1,7 +1,5 @@
 """The outcome of a message: statuses, classes of failure, and the one function from them to an exit code."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Literal
 
@@ -69,7 +67,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
 
-    def plus(self, other: Usage) -> Usage:
+    def plus(self, other: "Usage") -> "Usage":
         """The sum; a figure known on one side only counts as that figure."""
         return Usage(
             input_tokens=_add(self.input_tokens, other.input_tokens),
@@ -78,7 +76,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
             reasoning_tokens=_add(self.reasoning_tokens, other.reasoning_tokens),
         )
 
-    def minus(self, other: Usage) -> Usage:
+    def minus(self, other: "Usage") -> "Usage":
         """What is left of it without the other; null stays null."""
         return Usage(
             **{

@@ -3,8 +3,6 @@
 Every decision becomes an event (message.requeued, circuit.opened, circuit.closed, message.dead); the holder writes it.
 """
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from beam.message import Spent

@@ -4,8 +4,6 @@ Patterns are regular expressions. Those that end in `rows` are searched in one r
 Must not know how a screen is read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal
 

@@ -4,8 +4,6 @@ A secret becomes `[redacted:<kind>]`; doing it twice changes nothing more. What 
 Must not know: journals, files, adapters.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

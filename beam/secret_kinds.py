@@ -3,8 +3,6 @@
 Pure data over strings. Must not know: events, streams, or what becomes of a secret that is found.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from typing import Literal

@@ -1,7 +1,5 @@
 """The settings of one agent: the value that beam.yaml, agent.json, the environment and flags add up to."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from msgspec import Struct

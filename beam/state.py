@@ -4,8 +4,6 @@ No clock, no I/O: folding the same events twice gives the same bytes. `fold` lea
 same step in place, for the one who owns the state.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable
 from typing import Any

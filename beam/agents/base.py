@@ -4,8 +4,6 @@ An adapter spawns nothing, reads no files and knows no clock. It turns a `Turn` 
 back into events and one `Verdict`. A module satisfies `Adapter` by its names; there is no class to inherit from.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable

@@ -3,8 +3,6 @@
 A decoder fills a `Heard` and hands it to `verdict`. Must not know any CLI.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 

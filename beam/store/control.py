@@ -1,7 +1,5 @@
 """Requests to an agent's holder: files in `control/new`, answered by a `control.done` in its journal."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 from typing import Literal

@@ -4,8 +4,6 @@
 publication, so names sort in the order of arrival whatever the clock does. Must not know: what a turn is.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Callable

@@ -5,8 +5,6 @@ Two kinds of damage are no error: a last line that is not whole, and, before it,
 where nothing was synced yet. The next holder's notice names either. Must not know: who writes, or what events mean.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,7 +79,7 @@ class Segment(Struct):
     uncovered: tuple[int, int] | None
 
     @classmethod
-    def read(cls, path: Path) -> Segment:
+    def read(cls, path: Path) -> "Segment":
         """Reads it all. `uncovered` are the lines from the first damaged one on, where no notice covers it yet and a
         crash explains it. Raises CorruptError for any other damage."""
         data = files.read(path)

@@ -3,8 +3,6 @@
 Must not know: events.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import Struct
