@@ -49,7 +49,7 @@ def test_truncated_stream(subject: Subject) -> str:
     return fails(subject, "!drop-mid", "network")
 
 
-@case("a stream that breaks, then an answer")
+@case("broken stream, then an answer")
 def test_broken_then_answered(subject: Subject) -> str:
     """What was said before the break is no part of the answer."""
     asked = len(subject.model.prompts())
