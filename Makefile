@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 SEED ?= 0
 # More than the two cores of a small machine: much of the time tests wait for other processes.
-WORKERS ?= 6
+WORKERS ?= 4
 
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -30,11 +30,11 @@ demo: $(VENV)/.ready ## two scripted agents talk; their journal and the activity
 test: $(VENV)/.ready ## all tests, with the real agent CLIs where npm is
 	@if [ ! -d .pytest_cache ]; then $(PYTEST) -q --collect-only >/dev/null 2>&1 & fi; \
 	$(BIN)/python -m tests.real.install; installed=$$?; wait; exit $$installed
-	$(PYTEST) -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder -m 'not soak and not conformance'
+	$(PYTEST) -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not soak and not conformance'
 
 conformance: $(VENV)/.ready ## every agent CLI and every case, written into beam/agents/conformance.json
 	@$(BIN)/python -m tests.real.install
-	BEAM_REQUIRE_REAL_AGENTS=1 BEAM_WRITE_CONFORMANCE=1 $(PYTEST) -q -n 2 --dist loadgroup tests/conformance -m real
+	BEAM_REQUIRE_REAL_AGENTS=1 BEAM_WRITE_CONFORMANCE=1 $(PYTEST) -q -n 2 --dist loadfile tests/conformance -m real
 	BEAM_WRITE_DOCS=1 $(PYTEST) -q tests/test_docs.py tests/conformance/test_conformance_table.py
 
 lint: $(VENV)/.ready

@@ -565,7 +565,7 @@ def test_no_bytes_make_it_raise(data: bytes) -> None:
     check(data)
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.sampled_from(LINES), st.data())
 def test_no_change_of_a_real_line_makes_it_raise(line: bytes, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(line)))
@@ -580,7 +580,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.sampled_from(LINES), st.data())
 def test_no_field_of_another_type_makes_it_raise(line: bytes, data: st.DataObject) -> None:
     value = json.loads(line)

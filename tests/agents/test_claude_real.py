@@ -300,19 +300,19 @@ def test_the_model_gets_attached_text_and_images_also_from_outside_the_folder(cl
 @pytest.mark.parametrize(
     ("prompt", "streamed", "status", "class_"),
     [
-        ("!error 400", [True], Status.FAILED, Class.BAD_REQUEST),
         ("!error 401", [True] * 2, Status.FAILED, Class.AUTH),
-        ("!error 403", [True], Status.FAILED, Class.AUTH),
-        ("!error 404", [True, False], Status.FAILED, Class.BAD_REQUEST),
-        ("!error 413", [True], Status.FAILED, Class.CONTEXT_OVERFLOW),
-        ("!error 429", [True] * 2, Status.FAILED, Class.RATE_LIMIT),
         ("!error 500", [True] * 2, Status.FAILED, Class.OVERLOADED),
-        ("!error 529", [True] * 2, Status.FAILED, Class.OVERLOADED),
-        ("!drop", [True] * 2, Status.FAILED, Class.NETWORK),
         ("!drop-mid", [True, False], Status.FAILED, Class.NETWORK),
         ("!refuse", [True], Status.REFUSED, None),
         ("!max_tokens", [True] * 4, Status.TRUNCATED, None),
         ("!empty", [True] * 2, Status.COMPLETED, None),
+        pytest.param("!error 400", [True], Status.FAILED, Class.BAD_REQUEST, marks=pytest.mark.soak),
+        pytest.param("!error 403", [True], Status.FAILED, Class.AUTH, marks=pytest.mark.soak),
+        pytest.param("!error 404", [True, False], Status.FAILED, Class.BAD_REQUEST, marks=pytest.mark.soak),
+        pytest.param("!error 413", [True], Status.FAILED, Class.CONTEXT_OVERFLOW, marks=pytest.mark.soak),
+        pytest.param("!error 429", [True] * 2, Status.FAILED, Class.RATE_LIMIT, marks=pytest.mark.soak),
+        pytest.param("!error 529", [True] * 2, Status.FAILED, Class.OVERLOADED, marks=pytest.mark.soak),
+        pytest.param("!drop", [True] * 2, Status.FAILED, Class.NETWORK, marks=pytest.mark.soak),
     ],
 )
 def test_what_the_model_does_is_the_verdict(

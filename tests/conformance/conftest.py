@@ -20,13 +20,6 @@ def subject(
     yield from place(request.param, tmp_path_factory.mktemp(request.param), agents_path)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Several workers share the cells, but the cells of one file and one CLI have one place."""
-    for item in items:
-        if isinstance(item, pytest.Function) and "subject" in item.fixturenames:
-            item.add_marker(pytest.mark.xdist_group(f"{item.path.stem}-{item.callspec.params['subject']}"))
-
-
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Writes each cell as it comes, where that was asked for; one whose test failed is a cell that fails."""
     if not os.environ.get("BEAM_WRITE_CONFORMANCE") or "PYTEST_XDIST_WORKER" in os.environ:
@@ -34,7 +27,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     cells = [value for name, value in report.user_properties if name == "cell" and report.when == "call"]
     path, _, rest = report.nodeid.partition("::test_")
     if report.failed and "test_cells_" in path:
-        case, _, adapter = rest.partition("]")[0].partition("[")
+        case, _, adapter = rest.removesuffix("]").partition("[")
         crash = getattr(report.longrepr, "reprcrash", None)
         why = crash.message.splitlines()[0] if crash else "its test broke"
         cells.append({"case": case, "adapter": adapter, "status": "fails", "evidence": why})

@@ -55,6 +55,7 @@ def test_an_attached_file_reaches_the_model(agent: Agent) -> None:
     assert "the plums are ripe" in agent.sent() or str(note) in agent.sent()
 
 
+@pytest.mark.soak
 @each("qwen")
 def test_max_turns_ends_a_turn_that_calls_tools_without_end(agent: Agent) -> None:
     call = f"!tool list_directory {json.dumps({'path': str(agent.cli.project)})}"

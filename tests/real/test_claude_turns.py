@@ -193,8 +193,9 @@ def test_a_schema_gives_a_structured_answer_or_says_that_there_is_none(claude: C
     assert (never.code, never.json["status"]) == (1, "failed")
 
 
-def test_a_large_prompt_comes_back_whole(claude: Cli) -> None:
-    text = "x" * 900_000
+@pytest.mark.parametrize("size", [200_000, pytest.param(900_000, marks=pytest.mark.soak)])
+def test_a_large_prompt_comes_back_whole(claude: Cli, size: int) -> None:
+    text = "x" * size
     done = claude("send", "claude", stdin=text)
     assert done.code == 0, done.err
     assert text in done.out

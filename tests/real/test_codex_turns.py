@@ -86,6 +86,7 @@ def test_a_fork_goes_on_in_a_copy_and_leaves_its_parent_as_it_is(codex: Cli, mod
     assert (after["session_id"], after["reply"]) == (parent, "ECHO[and?] turns=2")
 
 
+@pytest.mark.soak
 def test_a_session_that_is_gone_is_said_and_the_turn_begins_once_afresh(codex: Cli) -> None:
     first = codex("send", "codex", "remember plums", "--json").json
     shutil.rmtree(codex.base / "home" / ".codex" / "sessions")

@@ -107,6 +107,7 @@ def test_a_session_survives_geminis_cleaning_up_that_destroys_sessions_with_gemi
     assert "remember plums" in sent(model)
 
 
+@pytest.mark.soak
 def test_a_session_that_is_gone_is_said_and_the_turn_begins_once_afresh(gemini: Cli) -> None:
     first = gemini("send", "gemini", "remember plums", "--json").json
     for path in chats(gemini):

@@ -79,6 +79,7 @@ def test_access_read_writes_nothing_though_vibe_asks_nobody_and_access_full_does
     assert changed == [str(made)]
 
 
+@pytest.mark.soak
 def test_retries_end_by_beams_own_cap(vibe: Cli) -> None:
     done = send(vibe, "!error 500")
     assert (done.code, done.json["status"], done.json["class"], done.json["reply"]) == (1, "failed", "overloaded", None)
