@@ -30,7 +30,7 @@ demo: $(VENV)/.ready ## two scripted agents talk; their journal and the activity
 test: $(VENV)/.ready ## all tests, with the real agent CLIs where npm is
 	@if [ ! -d .pytest_cache ]; then $(PYTEST) -q --collect-only >/dev/null 2>&1 & fi; \
 	$(BIN)/python -m tests.real.install; installed=$$?; wait; exit $$installed
-	$(PYTEST) -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not soak and not conformance'
+	$(PYTEST) -q -n $(WORKERS) --dist loadfile -m 'not soak and not conformance'
 
 conformance: $(VENV)/.ready ## every agent CLI and every case, written into beam/agents/conformance.json
 	@$(BIN)/python -m tests.real.install

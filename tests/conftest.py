@@ -12,17 +12,6 @@ import pytest
 from tests.real.install import bin_directories, bin_directory
 from tests.support.cli import Cli, processes_with
 
-LONG = (
-    "test_acceptance_asks",
-    "test_acceptance_tui",
-    "test_terminal_turns",
-    "test_terminal_asks",
-    "test_terminal_screens",
-    "test_acceptance_terminal",
-    "test_crash_points",
-    "test_teams_watch",
-)
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak-seed", type=int, default=0, help="seed of the soak tests; 0: a new one, printed")
@@ -32,11 +21,6 @@ def pytest_configure() -> None:
     """In the background of a script ^C is ignored, by all that is started here as well; its tests need it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that take minutes come first, then the real CLIs: so the workers end together."""
-    items.sort(key=lambda item: (item.path.stem not in LONG, item.get_closest_marker("real") is None))
 
 
 def pytest_report_header() -> str:
