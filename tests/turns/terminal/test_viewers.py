@@ -72,13 +72,14 @@ def scene(tmp_path: Path, code: str, play: Callable[[Viewers, Path], Awaitable[N
     said: list[str] = []
 
     async def run() -> None:
+        viewers: Viewers | None = None  # the program may say something before there are any
         terminal = await open_terminal(
             (sys.executable, "-c", code),
             env={"PATH": os.environ["PATH"]},
             cwd=str(tmp_path),
             turn_key=uuid.uuid4().hex,
             screen=Screen(80, 24),
-            on_output=lambda: viewers.changed(),
+            on_output=lambda: viewers.changed() if viewers else None,
         )
         viewers = Viewers(terminal, said.append)
         try:
