@@ -387,6 +387,14 @@ def test_a_model_that_talks_of_trying_again_in_an_aider_session_is_believed() ->
     assert verdict.reply == "It prints litellm.X and then\nRetrying in 0.2 seconds..."
 
 
+def test_an_aider_answer_that_begins_like_a_retry_without_its_time_is_an_answer() -> None:
+    found, verdict = decode(
+        "aider", *BANNER, b"", b"Retrying in a few seconds is fine.", b"Tokens: 2 sent, 7 received."
+    )
+    assert not any(isinstance(event, events.StatusChanged) for event in found)
+    assert verdict.reply == "Retrying in a few seconds is fine."
+
+
 def test_a_second_answer_of_aider_that_broke_off_fails_the_turn_that_its_first_one_would_have_completed() -> None:
     first = (b"Here", b"Tokens: 2 sent, 7 received.", b"", b"Half of", *BROKEN)
     assert decode("aider", *BANNER, b"", *first)[1].status is Status.FAILED

@@ -18,13 +18,13 @@ from beam.outcome import Usage
 
 _VERSION = re.compile(r"Aider v(\S+)")
 _MODEL = re.compile(r"(?:Main m|M)odel: (\S+)")
-_ANNOUNCED = ("Aider v", "Model: ", "Main model: ", "Repo-map: ", "Restored previous conversation history.")
 _LAST_ANNOUNCEMENT = "Repo-map: "
 _RESTORED = "Restored previous conversation history."
+_ANNOUNCED = ("Aider v", "Model: ", "Main model: ", _LAST_ANNOUNCEMENT, _RESTORED)
 _TOKENS = re.compile(r"Tokens: \S+ sent,(?: .*,)? \S+ received\.(?: Cost: \$(\d+(?:\.\d+)?) message)?")
 _EDITED = re.compile(r"Applied edit to (.+)")
 _MARKS = ("Tokens: ", "Retrying in ")
-_SECONDS = " seconds"
+_RETRYING = re.compile(r"Retrying in ([\d.]+) seconds")
 _QUESTION = "(Y)es/(N)o"
 _TALK = re.compile(r"Commit [0-9a-f]{7,} |Did not apply edit to |Skipping edits to |https://aider\.chat/\S")
 _CUT_OFF = "has hit a token limit!"
@@ -120,7 +120,7 @@ class Text:
         if text.startswith("Tok"):
             found = _TOKENS.match(text)
             return self._answered(found) if found else None
-        if _SECONDS not in text or (not (why := self._why()) and self._begun):
+        if not _RETRYING.match(text) or (not (why := self._why()) and self._begun):
             return None
         heard, self._trouble, self._answer, self._begun = self._heard, [], [], False
         heard.ended = ""
@@ -167,8 +167,7 @@ class Text:
 
 
 def _one_line(lines: list[str]) -> str:
-    """Lines of which a wrapped one ends with its blank."""
-    return " ".join(lines).replace("  ", " ").strip()
+    return " ".join(" ".join(lines).split())
 
 
 def _is_talk(text: str) -> bool:
