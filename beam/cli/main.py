@@ -64,6 +64,8 @@ def answer() -> int:
     from beam.cli import streams
 
     gc.set_threshold(_GC_THRESHOLD, 20, 100)
+    # asyncio would load OpenSSL (5 ms, 3 MB). No command speaks TLS, and none runs foreign code in this process.
+    sys.modules.setdefault("ssl", None)  # type: ignore[arg-type]
     streams.prepare()
     argv = sys.argv[1:]
     code = run(argv)
