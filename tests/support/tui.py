@@ -5,7 +5,8 @@ deaf (it reads nothing) · echo · exit · hang · flood · garbage · ask · pe
 its composer stays) · lookalike (an answer full of prompts, spinners and boxes) · alternate (screen) · repaint (all
 of it, each 20 ms) · blank (nothing for 4 s) · crawl (the answer comes in pieces, 2 s apart) · shed (it asks what
 nobody described, and takes any key for an answer) · plain (it asks for yes or no) · fickle (it asks, and goes on by
-itself) · parting (it leaves slowly, and then says how to go on in its session)
+itself) · parting (it leaves slowly, and then says how to go on in its session) · setup (it asks about a key at its
+start, and the first time ends over the answer; the file `asked` says that it did) · hopeless (it does so each time)
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 import termios
 import time
 import tty
+from pathlib import Path
 
 RULE = "─" * 60
 LOOKALIKE = (
@@ -57,6 +59,8 @@ class Tui:
         if self.manner == "alternate":
             os.write(1, b"\x1b[?1049h")
         os.write(1, b"\x1b[?2004h\x1b]0;\xe2\x9c\xb3 Claude Code\x07")
+        if self.manner in ("setup", "hopeless"):
+            self.begin()
         self.draw()
         if self.manner == "deaf":
             time.sleep(600)
@@ -79,6 +83,18 @@ class Tui:
                 else:
                     self.typed += key
             self.draw()
+
+    def begin(self) -> None:
+        asked = Path("asked")
+        is_asked = asked.exists()
+        asked.touch()
+        if is_asked and self.manner == "setup":
+            return
+        for first, second in (("❯", " "), (" ", "❯")):
+            self.draw(RULE, " Do you want to use this API key?", f" {first} 1. No", f" {second} 2. Yes")
+            self.read()
+        os.write(1, b"\r\nError: timed out discarding buffered terminal input\r\n")
+        os._exit(1)
 
     def enter(self) -> None:
         self.enters += 1

@@ -175,9 +175,30 @@ def test_an_agent_that_never_takes_the_text_is_stalled_with_its_screen(tmp_path:
 
 
 def test_an_agent_that_exits_is_crashed_with_its_last_words(tmp_path: Path) -> None:
-    verdict = Played(Face("exit"), tmp_path).verdict
+    played = Played(Face("exit"), tmp_path)
+    verdict = played.verdict
+    assert [event.stopped_by for event in played.events if isinstance(event, events.AgentExited)] == [None]
     assert (verdict.status, verdict.class_) == (Status.FAILED, Class.CRASHED)
     assert "exited with 3" in (verdict.reason or "") and "fatal: no such model" in (verdict.reason or "")
+
+
+def test_an_agent_that_ends_over_a_dialog_at_its_start_is_started_once_more(tmp_path: Path) -> None:
+    played = Played(Face("setup"), tmp_path)
+    assert (played.verdict.status, played.verdict.reply) == (Status.COMPLETED, "ECHO[hello]")
+    kinds = [type(event).__name__ for event in played.events]
+    assert kinds[:5] == ["AgentStarted", "Notice", "AgentExited", "AgentStarted", "PromptSent"]
+    (exited, _) = (event for event in played.events if isinstance(event, events.AgentExited))
+    assert (exited.code, exited.stopped_by) == (1, None)
+    (notice,) = (event for event in played.events if isinstance(event, events.Notice))
+    assert notice.text.startswith("it ended over its dialog (api key) before the message was typed")
+
+
+def test_an_agent_that_ends_so_again_is_crashed_with_its_last_words(tmp_path: Path) -> None:
+    played = Played(Face("hopeless"), tmp_path)
+    assert (played.verdict.status, played.verdict.class_) == (Status.FAILED, Class.CRASHED)
+    assert "timed out discarding" in (played.verdict.reason or "")
+    assert sum(isinstance(event, events.AgentStarted) for event in played.events) == 2
+    assert not played.has(events.PromptSent)
 
 
 def test_a_flood_neither_blocks_nor_fills_the_memory(tmp_path: Path) -> None:

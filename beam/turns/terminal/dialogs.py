@@ -45,6 +45,7 @@ class Dialogs:
         has_history: bool,
     ) -> None:
         self.failed: Verdict | None = None  # why the turn can't go on
+        self.agreed = ""  # the last dialog that beam said yes to by itself, so that the agent goes on
         self._turn = turn
         self._record = record
         self._hands = hands
@@ -76,6 +77,7 @@ class Dialogs:
         keys = self._keys(dialog)
         if keys is None:
             return False
+        self.agreed = dialog.name if keys == dialog.allow else ""
         await self._press(keys, lambda: self._end.reading.dialog is dialog)
         return True
 

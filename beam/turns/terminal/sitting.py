@@ -50,7 +50,8 @@ async def play(
     keeper: Keeper | None = None,
 ) -> Verdict:
     """The verdict on the turn. The agent is gone when it is there, unless the keeper has it then. A session whose file
-    is gone is said, and the turn begins afresh.
+    is gone is said, and the turn begins afresh. One that ends at its start, over a dialog to which beam said yes, is
+    started once more: nothing was typed yet, and Codex on a busy machine does so.
 
     Raises UnsupportedError for a text that can't be sent on this screen.
     """
@@ -59,8 +60,8 @@ async def play(
     kept = await keeper.take(_likeness(play, play.turn.session_id)) if keeper is not None else None
     if kept is not None:
         turn = structs.replace(play.turn, fresh_session_id=kept.fresh_session_id)
-        again = _Sitting(structs.replace(play, turn=turn), record, stop, clock, look, keeper, kept, is_kept=True)
-        verdict = await again.run()
+        again = structs.replace(play, turn=turn)
+        verdict = await _Sitting(again, record, stop, clock, look, keeper, kept, is_kept=True, is_last=False).run()
         if verdict is not None:
             return verdict
     launch = play.terminal.launch(play.turn, play.host)
@@ -69,8 +70,9 @@ async def play(
         record(gone)
         play = structs.replace(play, turn=afresh(play.turn))
         launch = play.terminal.launch(play.turn, play.host)
-    living = await _begin(play, launch)
-    verdict = await _Sitting(play, record, stop, clock, look, keeper, living).run()
+    verdict = await _Sitting(play, record, stop, clock, look, keeper, await _begin(play, launch), is_last=False).run()
+    if verdict is None:
+        verdict = await _Sitting(play, record, stop, clock, look, keeper, await _begin(play, launch)).run()
     assert verdict is not None
     return verdict if gone is None else structs.replace(verdict, session="lost")
 
@@ -124,6 +126,7 @@ class _Sitting:
         living: Living,
         *,
         is_kept: bool = False,
+        is_last: bool = True,
     ) -> None:
         self.play = play
         self.record = record
@@ -132,6 +135,7 @@ class _Sitting:
         self.keeper = keeper
         self.living = living
         self.is_kept = is_kept
+        self.is_last = is_last
         self.profile: Profile = play.profile
         self.screen = living.screen
         machine = structs.replace(self.profile, start_seconds=_FOR_EVER_S) if is_kept else self.profile
@@ -148,12 +152,15 @@ class _Sitting:
         self.stopped_at: float | None = None
         self.segments: list[typing.Segment] = []
         self.command = False
+        self.typed = False
         self.reply = ""
         self.failed: Verdict | None = None
-        self.not_ready = False
+        self.by_itself = False  # whether the agent ended so
+        self.not_ready = ""  # why the agent can't be given the message: another one can
 
     async def run(self) -> Verdict | None:
-        """The verdict; None where a kept agent did not take the message: nothing was typed, and it is gone."""
+        """The verdict; None where the agent did not take the message, nothing was typed, it is gone, and this was not
+        the last try."""
         play, turn, living = self.play, self.play.turn, self.living
         living.notice = lambda text: self._say(text)
         living.viewers.new_turn()
@@ -168,6 +175,8 @@ class _Sitting:
                 await living.show(self.keeper.socket)
                 self._film(self.keeper)
             ended = await self._accompany()
+            if not (self.is_last or self.is_kept):
+                self._look_at_start()
             living.stop_recording()
             self.desk.read()
             if self.end.state in (State.DONE, State.ERROR):
@@ -183,8 +192,8 @@ class _Sitting:
                 self.keeper.park(living, _likeness(play, session_id), play.keep)
                 return verdict
             assert ended is not None
-            stopped_by = "it took no message any more" if self.not_ready else self.stop.reason or "quit"
-            self.record(living.exited(ended, stopped_by))
+            stopped_by = self.not_ready or self.stop.reason or "quit"
+            self.record(living.exited(ended, None if self.by_itself else stopped_by))
             reached("agent.exited")
         except BaseException:
             why = "its turn broke off"
@@ -244,7 +253,15 @@ class _Sitting:
         finally:
             talking.cancel()
             await asyncio.wait({talking})
+        self.by_itself = self.living.gone
         return None if self._may_stay() else await self._leave()
+
+    def _look_at_start(self) -> None:
+        """Whether it ended by itself over a dialog to which beam said yes, before anything else was typed."""
+        is_gone = self.end.state is State.EXITED and not self.desk.is_stopped
+        if is_gone and self.dialogs.agreed and self.dialogs.failed is None and not self.typed:
+            self.not_ready = f"it ended over its dialog ({self.dialogs.agreed})"
+            self._say(f"{self.not_ready} before the message was typed, and is started once more")
 
     def _is_deaf(self) -> bool:
         """Whether the turn was stopped, and whoever types is held up all the same."""
@@ -255,7 +272,7 @@ class _Sitting:
     async def _talk(self) -> None:
         """The conversation, from the start-up dialogs to the end of the turn."""
         if self.is_kept and not await self._is_ready_again():
-            self.not_ready = not self.desk.is_stopped
+            self.not_ready = "" if self.desk.is_stopped else "it took no message any more"
             return
         if not await self._reach(State.READY):
             return
@@ -273,6 +290,7 @@ class _Sitting:
     async def _type(self) -> bool:
         """Types the message and sends it off; whether the agent took it."""
         reached("prompt.before")
+        self.typed = True
         self.record(events.PromptSent(bytes=len(self.play.turn.text.encode("utf-8", "replace"))), sync=True)
         reached("prompt.sent")
         self.living.mark("typing")
