@@ -24,7 +24,8 @@ def working(beam: Cli) -> Iterator[tuple[Cli, subprocess.Popen[bytes]]]:
     """A `bash` in a turn of a foreground `beam send`, which goes on until there is a file `go`."""
     beam.env["BEAM_TRUST"] = "1"
     said = "\\033[31mred\\033[0m \\033]52;c;Zm9v\\007\\033[21t日本\\n"
-    script = f"printf '{said}'; until [ -e go ]; do read -t 0.05 x && echo got $x; done; echo over"
+    # `read -t 0` takes nothing; bash's `read -t 0.05` may take a character just as its time is over, and lose it.
+    script = f"printf '{said}'; until [ -e go ]; do read -t 0 && read x && echo got $x; sleep 0.05; done; echo over"
     sending = beam.start("send", "bash", "--via", "terminal", script)
     eventually(lambda: "\nred 日本" in beam("attach", "bash", "--print").out)
     yield beam, sending
