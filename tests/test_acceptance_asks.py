@@ -66,7 +66,7 @@ def test_what_nobody_decides_in_time_is_denied(beam: Cli) -> None:
 
 @pytest.mark.parametrize("access", ["read", "edit"])
 def test_with_another_access_nobody_is_asked(beam: Cli, access: str) -> None:
-    place(beam)
+    place(beam, adapter="claude")
     done = beam(*SEND, "--access", access, "--json", "zz")
     assert (done.code, done.json["status"], done.json["reply"]) == (5, "denied", "did not run zz")
     assert kinds(beam) == ["asked", "decided"]
@@ -234,7 +234,7 @@ def test_what_was_typed_before_the_question_is_no_answer(beam: Cli) -> None:
 
 
 def test_a_person_at_a_terminal_gets_access_ask_where_nothing_else_is_said(beam: Cli) -> None:
-    place(beam)
+    place(beam, adapter="claude")
     (beam.project / "beam.yaml").write_text((beam.project / "beam.yaml").read_text().replace(", access: ask", ""))
     terminal = Terminal(beam, *SEND, "zz")
     terminal.until("Allow it?", 40)

@@ -1,4 +1,8 @@
-"""A place with an agent that asks: `tui`, a terminal agent with Claude Code's look, asks for each word it is sent."""
+"""A place with an agent that asks: `tui`, a terminal agent with Claude Code's look, asks for each word it is sent.
+
+Its screen is described in beam.yaml as beam knows Claude's. As `claude` itself (`adapter`) it has that one's kinds of
+access too, and is waited for: it writes no transcript.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,30 @@ import subprocess
 import sys
 from typing import Any
 
+import msgspec
+
+from beam.agents.claude.screen import profile as CLAUDE
+from beam.profile import Profile
 from tests.support import tui
 from tests.support.cli import Cli, eventually
 
 SEND = ("send", "tui", "--via", "terminal")
 
 
-def place(beam: Cli, manner: str = "permission", *, limits: str = "{}") -> None:
+def place(beam: Cli, manner: str = "permission", *, limits: str = "{}", adapter: str = "command") -> None:
     """Declares the agent; its access is `ask` unless a message says otherwise."""
     script = beam.base / "tui.sh"
     script.write_text(f"#!/bin/sh\nexec {sys.executable} {tui.__file__} {manner}\n")
     script.chmod(0o700)
-    beam.config(f"agents:\n  tui: {{adapter: claude, executable: {script}, access: ask}}\nlimits: {limits}\n")
+    own = f"command: [{script}], screen: {_described()}" if adapter == "command" else f"executable: {script}"
+    beam.config(f"agents:\n  tui: {{adapter: {adapter}, access: ask, {own}}}\nlimits: {limits}\n")
+
+
+def _described() -> str:
+    """What makes Claude's screen another one than any, as YAML in one line: JSON is YAML."""
+    plain = Profile(name="claude")
+    differs = {name for name in Profile.__struct_fields__ if getattr(CLAUDE, name) != getattr(plain, name)}
+    return msgspec.json.encode({name: getattr(CLAUDE, name) for name in sorted(differs)}).decode()
 
 
 def first_ask(beam: Cli, but: tuple[str, ...] = ()) -> dict[str, Any]:
