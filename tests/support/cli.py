@@ -1,8 +1,13 @@
-"""The real `beam`, run as a subprocess in a scratch home and a scratch project."""
+"""The real `beam`, a process of its own in a scratch home and a scratch project.
+
+A test that waits for a command's end gets a forked one (`warm`); one that is looked at while it runs, or that a shell
+runs, is an interpreter of its own.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import functools
 import json
 import os
 import signal
@@ -14,7 +19,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.warm import Warm, is_cold
+
 BEAM = (sys.executable, "-m", "beam")
+
+
+@functools.cache
+def _warm() -> Warm:
+    return Warm()
 
 
 @dataclass(frozen=True)
@@ -71,18 +83,22 @@ class Cli:
     def __call__(
         self, *args: str, stdin: str | bytes | None = None, timeout: float = 60, env: Mapping[str, str] = {}
     ) -> Ended:
-        """Runs `beam ARGS` to its end."""
+        """Runs `beam ARGS` to its end, where that is the same in a process that `warm` forks."""
         data = stdin.encode() if isinstance(stdin, str) else stdin
-        done = subprocess.run(
-            [*BEAM, *args],
-            cwd=self.project,
-            env={**self.env, **env},
-            input=data,
-            stdin=subprocess.DEVNULL if data is None else None,
-            capture_output=True,
-            timeout=timeout,
-            check=False,
-        )
+        given = {**self.env, **env}
+        if is_cold(given):
+            done = subprocess.run(
+                [*BEAM, *args],
+                cwd=self.project,
+                env=given,
+                input=data,
+                stdin=subprocess.DEVNULL if data is None else None,
+                capture_output=True,
+                timeout=timeout,
+                check=False,
+            )
+        else:
+            done = _warm().run(args, cwd=self.project, env=given, data=data, timeout=timeout)
         code = done.returncode if done.returncode >= 0 else 128 - done.returncode
         return Ended(code, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 

@@ -1,0 +1,210 @@
+"""`beam` without its start-up: a process that has imported all of it forks one for each command.
+
+Most of a short command's CPU time is imports. What forks is this package's code, not a copy of it: the child has the
+arguments, streams, directory and environment that it is given, and runs `beam.cli.main.main`. What a process only
+reads once when it starts (`is_cold`) needs a real one, as does whatever a test starts to look at while it runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+LANG = "C.UTF-8"
+_STARTS = ("PYTHON", "LC_", "BEAM_CRASH_AT")  # read by the interpreter, or once at an import
+_ROOT = Path(__file__).parents[2]
+_FIRST_OWN = 3  # descriptor
+_LAST = 256
+
+
+def is_cold(env: Mapping[str, str]) -> bool:
+    """Whether a command with this environment needs an interpreter of its own."""
+    return env.get("LANG") != LANG or any(name.startswith(_STARTS) for name in env)
+
+
+# -- whoever asks ------------------------------------------------------------------------------------------------------
+
+
+class Warm:
+    """The process that forks, one for each process of tests; it ends with it."""
+
+    def __init__(self) -> None:
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        env = {"PATH": os.environ["PATH"], "LANG": LANG, "HOME": "/nonexistent"}
+        with theirs:
+            self._process = subprocess.Popen([sys.executable, "-m", __name__], cwd=_ROOT, env=env, stdin=theirs)
+
+    def close(self) -> None:
+        """It forks no more."""
+        self._control.close()
+        self._process.wait(10)
+
+    def run(
+        self, args: tuple[str, ...], *, cwd: Path, env: Mapping[str, str], data: bytes | None, timeout: float
+    ) -> subprocess.CompletedProcess[bytes]:
+        """As `subprocess.run` with captured output. Raises subprocess.TimeoutExpired, the process then ended."""
+        with contextlib.ExitStack() as opened:
+            mine, theirs = socket.socketpair()
+            opened.enter_context(mine)
+            stdin = _Feed(data)
+            streams = [_Read(), _Read()]
+            order = json.dumps({"args": args, "cwd": str(cwd), "env": dict(env)}).encode()
+            given = [theirs.fileno(), stdin.theirs, *(stream.theirs for stream in streams)]
+            socket.send_fds(self._control, [b"run"], given)
+            for number in given[1:]:
+                os.close(number)
+            theirs.close()
+            mine.sendall(len(order).to_bytes(8, "big") + order)
+            said = mine.makefile("r")
+            pid = int(said.readline())
+            mine.settimeout(timeout)
+            deadline = time.monotonic() + timeout
+            for thread in (stdin, *streams):
+                thread.start()
+            try:
+                code = int(said.readline())
+                for stream in streams:
+                    stream.join(max(0.0, deadline - time.monotonic()))
+                    if stream.is_alive():
+                        raise TimeoutError
+            except TimeoutError:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                raise subprocess.TimeoutExpired(args, timeout) from None
+            said.close()
+        return subprocess.CompletedProcess(args, code, *(stream.data for stream in streams))
+
+
+class _Feed(threading.Thread):
+    """Writes what a process is to read, and closes it. None: it reads nothing."""
+
+    def __init__(self, data: bytes | None) -> None:
+        super().__init__(daemon=True)
+        self._data = data
+        if data is None:
+            self.theirs, self._mine = os.open(os.devnull, os.O_RDONLY), -1
+        else:
+            self.theirs, self._mine = os.pipe()
+
+    def run(self) -> None:
+        if self._data is not None:
+            with contextlib.suppress(BrokenPipeError), os.fdopen(self._mine, "wb") as file:
+                file.write(self._data)
+
+
+class _Read(threading.Thread):
+    """Reads what a process writes, to its end."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._mine, self.theirs = os.pipe()
+        self.data = b""
+
+    def run(self) -> None:
+        with os.fdopen(self._mine, "rb") as file:
+            self.data = file.read()
+
+
+# -- the process that forks --------------------------------------------------------------------------------------------
+
+
+def serve() -> None:
+    """Forks for each order on stdin, a socket, until its other end is closed."""
+    for module in pkgutil.walk_packages(importlib.import_module("beam").__path__, "beam."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    gc.collect()
+    gc.freeze()
+    control = socket.socket(fileno=os.dup(0))
+    woken, waker = os.pipe()
+    os.set_blocking(waker, False)
+    signal.set_wakeup_fd(waker)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    running: dict[int, socket.socket] = {}
+    with selectors.DefaultSelector() as ready:
+        ready.register(control, selectors.EVENT_READ)
+        ready.register(woken, selectors.EVENT_READ)
+        while True:
+            for key, _ in ready.select():
+                if key.fileobj is control:
+                    message, given, _, _ = socket.recv_fds(control, 16, 4)
+                    if not message:
+                        return
+                    asker = socket.socket(fileno=given[0])
+                    pid = _fork(asker, given[1:])
+                    running[pid] = asker
+                    _say(asker, pid)
+                else:
+                    os.read(woken, 4096)
+            for pid in list(running):
+                found, status = os.waitpid(pid, os.WNOHANG)
+                if found:
+                    asker = running.pop(pid)
+                    _say(asker, os.waitstatus_to_exitcode(status))
+                    asker.close()
+
+
+def _say(asker: socket.socket, number: int) -> None:
+    with contextlib.suppress(OSError):  # it waits no more
+        asker.sendall(b"%d\n" % number)
+
+
+def _fork(asker: socket.socket, streams: list[int]) -> int:
+    with asker.makefile("rb") as file:
+        order = json.loads(file.read(int.from_bytes(file.read(8), "big")))
+    pid = os.fork()
+    if pid == 0:
+        _become(order, streams)
+    for number in streams:
+        os.close(number)
+    return pid
+
+
+def _become(order: dict[str, object], streams: list[int]) -> None:
+    """This process is `beam` now."""
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+        os.closerange(_FIRST_OWN, _LAST)
+        was = sys.stdin, sys.stdout, sys.stderr
+        for number, name in enumerate(("stdin", "stdout", "stderr")):
+            old = was[number]
+            stream = open(  # noqa: SIM115, PTH123 - it lives as long as the process
+                number,
+                "w" if number else "r",
+                encoding=old.encoding,
+                errors=old.errors,
+                buffering=1 if name == "stderr" else -1,
+            )
+            setattr(sys, name, stream)
+        os.chdir(str(order["cwd"]))
+        os.environ.clear()
+        os.environ.update(order["env"])  # type: ignore[call-overload]
+        time.tzset()
+        from beam.cli.main import main
+
+        sys.argv = ["beam", *order["args"]]  # type: ignore[misc]
+        main()
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(70)
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,68 @@
+"""A command in a process that `warm` forks is what it is in one of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.cli import BEAM, Cli
+from tests.support.warm import Warm, is_cold
+
+pytestmark = pytest.mark.acceptance
+
+
+@pytest.fixture
+def warm() -> Iterator[Warm]:
+    warm = Warm()
+    yield warm
+    warm.close()
+
+
+@pytest.mark.parametrize(
+    ("args", "data"),
+    [
+        (("--version",), None),
+        (("--help",), None),
+        (("status", "--json"), None),
+        (("send", "scripted", "-", "--once"), "äöü \N{SNOWMAN}\nsecond".encode()),
+        (("send", "scripted", "-", "--once"), b""),
+        (("send", "nobody", "hi"), None),
+        (("send", "scripted", "hi", "--no-such-option"), None),
+        (("show", "nosuch", "--json"), None),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_code_and_streams_are_those_of_a_process_of_its_own(
+    beam: Cli, warm: Warm, args: tuple[str, ...], data: bytes | None
+) -> None:
+    assert not is_cold(beam.env)
+    stdin = subprocess.DEVNULL if data is None else None
+    own = subprocess.run(
+        [*BEAM, *args], cwd=beam.project, env=beam.env, input=data, stdin=stdin, capture_output=True, check=False
+    )
+    forked = warm.run(args, cwd=beam.project, env=beam.env, data=data, timeout=30)
+    assert (forked.returncode, forked.stdout, forked.stderr) == (own.returncode, own.stdout, own.stderr)
+
+
+def test_nothing_of_one_command_is_left_for_the_next(beam: Cli, warm: Warm) -> None:
+    first = warm.run(
+        ("send", "scripted", "x"), cwd=beam.project, env=beam.env | {"BEAM_ROOT": "a"}, data=None, timeout=30
+    )
+    other = warm.run(("status",), cwd=beam.base / "home", env=beam.env, data=None, timeout=30)
+    assert first.returncode == 0 and (beam.project / "a" / "agents").is_dir()
+    assert other.returncode == 0 and b"scripted" not in other.stdout
+
+
+def test_one_that_takes_too_long_is_ended(beam: Cli, warm: Warm) -> None:
+    began = time.monotonic()
+    with pytest.raises(subprocess.TimeoutExpired):
+        warm.run(("watch",), cwd=beam.project, env=beam.env, data=None, timeout=1.0)
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("env", [{"LANG": "C"}, {"LC_ALL": "C"}, {"PYTHONUTF8": "0"}, {"BEAM_CRASH_AT": "put.written"}])
+def test_what_is_read_at_the_start_needs_a_process_of_its_own(beam: Cli, env: dict[str, str]) -> None:
+    assert is_cold(beam.env | env)
