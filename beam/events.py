@@ -485,13 +485,15 @@ class MemberWorking(_OfTeam, frozen=True, kw_only=True, tag="member.working"):
 
 
 class MemberIdle(_OfTeam, frozen=True, kw_only=True, tag="member.idle"):
-    """The member waits. `reason`: available, interrupted, failed; `summary` is its last words to another member."""
+    """The member waits. `reason`: available, interrupted, failed; `summary` is its last words to another member.
+    `task_id` is the task that it worked on, `task_status` what it says became of it: resolved, blocked, failed."""
 
     member: str
     reason: str = "available"
     summary: str = ""
     failure: str = ""
     task_id: str | None = None
+    task_status: str | None = None
 
 
 class MemberUsed(_OfTeam, frozen=True, kw_only=True, tag="member.used"):

@@ -199,6 +199,7 @@ class Members:
                 summary=string(mail.frame, "summary"),
                 failure=string(mail.frame, "failureReason"),
                 task_id=string(mail.frame, "completedTaskId") or None,
+                task_status=string(mail.frame, "completedStatus") or None,
             )
         if mail.kind in _REQUESTS:
             return self._asked(mail, letter.to, at_ns, source)

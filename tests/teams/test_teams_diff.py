@@ -108,10 +108,12 @@ def test_what_lies_in_an_inbox_when_the_team_ends_is_lost() -> None:
 
 def test_an_idle_notification_makes_a_member_idle_and_its_next_mail_makes_it_work() -> None:
     diff = started(BOB)
-    idle = frame(1, type="idle_notification", idleReason="failed", failureReason="boom")
+    work = {"completedTaskId": "3", "completedStatus": "blocked"}
+    idle = frame(1, type="idle_notification", idleReason="failed", failureReason="boom", **work)
     found = diff.inbox(H, T, "team-lead", [idle], 3 * S)
     assert tags(found) == ["mail.sent", "member.idle"]
     assert isinstance(found[1], events.MemberIdle) and (found[1].reason, found[1].failure) == ("failed", "boom")
+    assert (found[1].task_id, found[1].task_status) == ("3", "blocked")
     diff.inbox(H, T, "bob", [mail(2, "team-lead")], 4 * S)
     assert tags(diff.inbox(H, T, "bob", [], 5 * S)) == ["mail.delivered", "member.working"]
 

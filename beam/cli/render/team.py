@@ -218,7 +218,8 @@ def say(event: AnyEvent) -> tuple[str, str] | None:
             return "▶", "works" + (f" ({event.why})" if event.why not in _OBVIOUS else "")
         case events.MemberIdle():
             reason = "" if event.reason == "available" else f" ({event.reason}) {event.failure}"
-            return "■", f"idle{reason} {event.summary}".rstrip()
+            task = f" (task {event.task_id} {event.task_status})" if event.task_id and event.task_status else ""
+            return "■", f"idle{reason}{task} {event.summary}".rstrip()
         case events.MemberUsed():
             return "·", f"used {used(event)}"
         case events.MemberLeft():

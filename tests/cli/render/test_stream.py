@@ -92,6 +92,8 @@ def test_a_turns_end_has_its_time_and_cost_and_a_members_idling_how_long_it_work
     stream.event(events.MemberWorking(team="t", member="a", agent="a@t", ts="2026-01-02T03:04:05.000000Z"))
     stream.event(events.MemberIdle(team="t", member="a", agent="a@t", ts="2026-01-02T03:04:08.000000Z"))
     assert out.getvalue().splitlines()[1].endswith("■ idle (3s)")
+    (row,) = lines(events.MemberIdle(team="t", member="a", task_id="3", task_status="blocked", summary="no key"))
+    assert row.endswith("■ idle (task 3 blocked) no key")
 
 
 def test_what_a_members_turn_used_is_told_with_its_last_words_or_alone() -> None:
