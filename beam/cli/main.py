@@ -64,8 +64,9 @@ def answer() -> int:
     from beam.cli import streams
 
     gc.set_threshold(_GC_THRESHOLD, 20, 100)
-    # asyncio would load OpenSSL (5 ms, 3 MB). No command speaks TLS, and none runs foreign code in this process.
-    sys.modules.setdefault("ssl", None)  # type: ignore[arg-type]
+    if sys.platform == "linux":  # elsewhere `beam watch` imports watchfiles, and that anyio, which may need it
+        # asyncio would load OpenSSL (5 ms, 3 MB). No command speaks TLS, and none runs foreign code in this process.
+        sys.modules.setdefault("ssl", None)  # type: ignore[arg-type]
     streams.prepare()
     argv = sys.argv[1:]
     code = run(argv)

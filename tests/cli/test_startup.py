@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import beam.events
 import beam.message
 import beam.outcome
 import beam.state
-from tests.support.cli import Cli
+from tests.support.cli import BEAM, Cli
 
 pytestmark = pytest.mark.acceptance
 
@@ -87,7 +88,7 @@ def test_yaml_is_imported_only_where_there_is_a_beam_yaml(beam: Cli) -> None:
 def test_a_turn_loads_an_event_loop_but_no_openssl(beam: Cli) -> None:
     found = imported(beam, "send", "scripted", "hi")
     assert "asyncio" in found
-    assert [name for name in ("ssl", "_ssl") if name in found] == []
+    assert [name for name in ("ssl", "_ssl") if name in found] == ([] if sys.platform == "linux" else ["ssl", "_ssl"])
 
 
 def test_structs_that_are_read_at_start_have_no_annotations_to_evaluate() -> None:
@@ -97,10 +98,50 @@ def test_structs_that_are_read_at_start_have_no_annotations_to_evaluate() -> Non
             f"{struct.__name__}.{name}"
             for struct in vars(module).values()
             if isinstance(struct, type) and issubclass(struct, msgspec.Struct) and struct.__module__ == module.__name__
-            for name, kind in vars(struct).get("__annotations__", {}).items()
+            for name, kind in inspect.get_annotations(struct).items()
             if isinstance(kind, str)
         ]
         assert texts == []
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        (0, "send scripted hi"),
+        (12, "recv desk"),
+        (4, "reply nosuch yes"),
+        (0, "asks"),
+        (4, "approve nosuch"),
+        (4, "deny nosuch"),
+        (4, "interrupt nosuch"),
+        (4, "attach nosuch --print"),
+        (0, "watch --now"),
+        (0, "log scripted"),
+        (0, "team list"),
+        (0, "agent list --matrix"),
+        (0, "agent show scripted"),
+        (0, "queue list"),
+        (4, "broker status"),
+        (0, "broker service"),
+        (0, "trust"),
+        (0, "doctor"),
+        (0, "dev schema"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_each_command_imports_all_that_it_needs_itself(beam: Cli, code: int, line: str) -> None:
+    """Most tests run commands in processes that have imported all of beam."""
+    assert beam("agent", "add", "desk", "mailbox").code == beam("send", "scripted", "before").code == 0
+    done = subprocess.run(
+        [*BEAM, *line.split()],
+        cwd=beam.project,
+        env=beam.env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == code, done
 
 
 def test_importing_the_api_is_light(beam: Cli) -> None:

@@ -182,15 +182,25 @@ def test_an_agent_that_exits_is_crashed_with_its_last_words(tmp_path: Path) -> N
     assert "exited with 3" in (verdict.reason or "") and "fatal: no such model" in (verdict.reason or "")
 
 
-def test_an_agent_that_ends_over_a_dialog_at_its_start_is_started_once_more(tmp_path: Path) -> None:
-    played = Played(Face("setup"), tmp_path)
+def test_an_agent_that_ends_right_after_a_dialog_at_its_start_is_started_once_more(tmp_path: Path) -> None:
+    given: list[str] = []
+
+    class WithScratch(Face):
+        def launch(self, turn: Turn, host: Host) -> Launch:
+            given.append(turn.fresh_session_id)
+            there = 'test -d "$0" || exit 9; exec "$@"'
+            return Launch(argv=("/bin/sh", "-c", there, turn.scratch, *super().launch(turn, host).argv))
+
+    played = Played(WithScratch("setup"), tmp_path)
     assert (played.verdict.status, played.verdict.reply) == (Status.COMPLETED, "ECHO[hello]")
     kinds = [type(event).__name__ for event in played.events]
     assert kinds[:5] == ["AgentStarted", "Notice", "AgentExited", "AgentStarted", "PromptSent"]
     (exited, _) = (event for event in played.events if isinstance(event, events.AgentExited))
     assert (exited.code, exited.stopped_by) == (1, None)
     (notice,) = (event for event in played.events if isinstance(event, events.Notice))
-    assert notice.text.startswith("it ended over its dialog (api key) before the message was typed")
+    assert notice.text.startswith("it ended right after its dialog (api key) and is started once more; its screen:\n")
+    assert notice.text.endswith("Error: timed out discarding buffered terminal input")
+    assert len(set(given)) == 2
 
 
 def test_an_agent_that_ends_so_again_is_crashed_with_its_last_words(tmp_path: Path) -> None:

@@ -22,10 +22,19 @@ LOOK_S = 0.1
 
 
 class Desk:
-    """The `Hands` of one turn. `look` is called now and then, for whatever else may have happened."""
+    """The `Hands` of one turn, which began then (the clock's seconds). `look` is called now and then, for whatever else
+    may have happened."""
 
     def __init__(
-        self, play: Play, living: Living, end: TurnEnd, stop: Stop, clock: Clock, look: Callable[[], None]
+        self,
+        play: Play,
+        living: Living,
+        end: TurnEnd,
+        stop: Stop,
+        clock: Clock,
+        look: Callable[[], None],
+        *,
+        began: float,
     ) -> None:
         self.end = end
         self.stop = stop
@@ -38,10 +47,9 @@ class Desk:
         self._clock = clock
         self._look = look
         self._seen_bytes = -1
-        self._began = clock.monotonic()
-        self._framed_at = self._began
+        self._began = began
+        self._framed_at = self._quiet_since = clock.monotonic()
         self._looked_at = 0.0
-        self._quiet_since = self._began
 
     @property
     def is_stopped(self) -> bool:

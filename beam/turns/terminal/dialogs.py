@@ -26,6 +26,7 @@ _SIGNALLED_S = 2.0  # a signal may come before the dialog is drawn
 _CHANGES_S = 10.0  # a busy machine draws late, and a key that is pressed again lands in what follows
 _TOLD_S = 5.0  # the transcript is written a moment after the dialog is drawn
 _SAME_DIALOG = 3
+_SOON_S = 3.0
 _FOR_EVER_S = 1e9
 _UNKNOWN = "it asks something that beam does not know"
 
@@ -45,7 +46,7 @@ class Dialogs:
         has_history: bool,
     ) -> None:
         self.failed: Verdict | None = None  # why the turn can't go on
-        self.agreed = ""  # the last dialog that beam said yes to by itself, so that the agent goes on
+        self._agreed = ("", -_FOR_EVER_S)  # the last dialog that beam said yes to by itself, and when
         self._turn = turn
         self._record = record
         self._hands = hands
@@ -77,9 +78,15 @@ class Dialogs:
         keys = self._keys(dialog)
         if keys is None:
             return False
-        self.agreed = dialog.name if keys == dialog.allow else ""
         await self._press(keys, lambda: self._end.reading.dialog is dialog)
+        if keys == dialog.allow:
+            self._agreed = (dialog.name, self._hands.now())
         return True
+
+    def agreed_just_now(self) -> str:
+        """The name of the dialog that beam said yes to by itself a moment ago; "" without one."""
+        name, at = self._agreed
+        return name if self._hands.now() - at < _SOON_S else ""
 
     def _keys(self, dialog: Dialog) -> tuple[str, ...] | None:
         """The keys that answer a dialog which is no request; None where the turn can't go on."""
@@ -102,6 +109,7 @@ class Dialogs:
     # -- requests ------------------------------------------------------------------------------------------------------
 
     async def _permission(self, dialog: Dialog) -> bool:
+        self._agreed = ("", -_FOR_EVER_S)
         if self._has_history:  # which may tell of the tool call a moment later
             await self._hands.until(lambda: self._question(dialog).call_id is not None, _TOLD_S)
         question = self._question(dialog)

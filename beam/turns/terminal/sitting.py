@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from beam import events
+from beam import events, files
 from beam.agents.base import Launch, Verdict
 from beam.clock import Clock
 from beam.errors import DiskError
@@ -31,7 +31,7 @@ from beam.turns.terminal.dialogs import Dialogs
 from beam.turns.terminal.living import Living
 from beam.turns.terminal.play import Play
 from beam.turns.terminal.reading import Reader, reply_on_screen
-from beam.turns.terminal.verdict import Seen, stalled, verdict_of
+from beam.turns.terminal.verdict import Seen, shown, stalled, verdict_of
 
 LATE_S = 1.0  # the last paint may come after everything says that the turn is over
 AGAIN_S = 1.0  # between two requests to stop
@@ -50,18 +50,18 @@ async def play(
     keeper: Keeper | None = None,
 ) -> Verdict:
     """The verdict on the turn. The agent is gone when it is there, unless the keeper has it then. A session whose file
-    is gone is said, and the turn begins afresh. One that ends at its start, over a dialog to which beam said yes, is
-    started once more: nothing was typed yet, and Codex on a busy machine does so.
+    is gone is said, and the turn begins afresh. One that ends right after beam said yes to a dialog at its start is
+    started once more, with nothing typed yet: Codex does so on a busy machine.
 
     Raises UnsupportedError for a text that can't be sent on this screen.
     """
-    text = play.turn.text
+    text, began = play.turn.text, clock.monotonic()
     typing.check(play.profile, text, command=play.commands and _is_command(play.profile, text))
     kept = await keeper.take(_likeness(play, play.turn.session_id)) if keeper is not None else None
     if kept is not None:
         turn = structs.replace(play.turn, fresh_session_id=kept.fresh_session_id)
         again = structs.replace(play, turn=turn)
-        verdict = await _Sitting(again, record, stop, clock, look, keeper, kept, is_kept=True, is_last=False).run()
+        verdict = await _Sitting(again, record, stop, clock, look, keeper, kept, began=began, is_kept=True).run()
         if verdict is not None:
             return verdict
     launch = play.terminal.launch(play.turn, play.host)
@@ -70,15 +70,21 @@ async def play(
         record(gone)
         play = structs.replace(play, turn=afresh(play.turn))
         launch = play.terminal.launch(play.turn, play.host)
-    verdict = await _Sitting(play, record, stop, clock, look, keeper, await _begin(play, launch), is_last=False).run()
+    living = await _begin(play, launch)
+    verdict = await _Sitting(play, record, stop, clock, look, keeper, living, began=began).run()
     if verdict is None:
-        verdict = await _Sitting(play, record, stop, clock, look, keeper, await _begin(play, launch)).run()
+        # Another id for a new session: the first one may have taken it.
+        turn = structs.replace(play.turn, fresh_session_id=afresh(play.turn).fresh_session_id)
+        play = structs.replace(play, turn=turn)
+        living = await _begin(play, play.terminal.launch(turn, play.host))
+        verdict = await _Sitting(play, record, stop, clock, look, keeper, living, began=began, is_last=True).run()
     assert verdict is not None
     return verdict if gone is None else structs.replace(verdict, session="lost")
 
 
 async def _begin(play: Play, launch: Launch) -> Living:
     turn = play.turn
+    files.make_directory(Path(turn.scratch))
     write_scratch(Path(turn.scratch), launch.files)
     living = await Living.open(
         launch,
@@ -125,8 +131,9 @@ class _Sitting:
         keeper: Keeper | None,
         living: Living,
         *,
+        began: float,
         is_kept: bool = False,
-        is_last: bool = True,
+        is_last: bool = False,
     ) -> None:
         self.play = play
         self.record = record
@@ -145,7 +152,7 @@ class _Sitting:
             has_history=play.history is not None and play.history.tells_end,
             resumes=play.turn.session_id is not None and not is_kept,
         )
-        self.desk = Desk(play, living, self.end, stop, clock, look)
+        self.desk = Desk(play, living, self.end, stop, clock, look, began=began)
         self.dialogs = Dialogs(
             play.turn, record, self.desk, self.end, play.asks, stop, has_history=play.history is not None
         )
@@ -175,8 +182,6 @@ class _Sitting:
                 await living.show(self.keeper.socket)
                 self._film(self.keeper)
             ended = await self._accompany()
-            if not (self.is_last or self.is_kept):
-                self._look_at_start()
             living.stop_recording()
             self.desk.read()
             if self.end.state in (State.DONE, State.ERROR):
@@ -200,7 +205,7 @@ class _Sitting:
             raise
         finally:
             if self.keeper is None or self.keeper.living is not living:
-                await living.close(why)
+                await living.close(self.not_ready or why)
         return verdict
 
     def _session(self, *, has_quit: bool) -> str | None:
@@ -254,14 +259,21 @@ class _Sitting:
             talking.cancel()
             await asyncio.wait({talking})
         self.by_itself = self.living.gone
+        self._look_at_start()
         return None if self._may_stay() else await self._leave()
 
     def _look_at_start(self) -> None:
-        """Whether it ended by itself over a dialog to which beam said yes, before anything else was typed."""
-        is_gone = self.end.state is State.EXITED and not self.desk.is_stopped
-        if is_gone and self.dialogs.agreed and self.dialogs.failed is None and not self.typed:
-            self.not_ready = f"it ended over its dialog ({self.dialogs.agreed})"
-            self._say(f"{self.not_ready} before the message was typed, and is started once more")
+        """Says why another agent is to be started, where this one ended by itself and nobody typed anything."""
+        if not self.by_itself or self.typed or self.desk.is_stopped:
+            return
+        if self.is_kept:
+            if self.not_ready:
+                self._say(self.not_ready)
+            return
+        dialog = self.dialogs.agreed_just_now()
+        if dialog and not (self.is_last or self.dialogs.failed or self.living.viewers.typed_at is not None):
+            self.not_ready = f"it ended right after its dialog ({dialog})"
+            self._say(f"{self.not_ready} and is started once more; its screen:\n{shown(self.desk.seen)}")
 
     def _is_deaf(self) -> bool:
         """Whether the turn was stopped, and whoever types is held up all the same."""

@@ -34,7 +34,15 @@ DONE = ("● done", RULE, "❯ ", RULE)
 class Desk:
     """An agent's screen and whoever types there; `on_key` says which screen follows a key, after `late` looks."""
 
-    def __init__(self, rows: tuple[str, ...], access: Access = "ask", *, late: int = 1, trusted: bool = True) -> None:
+    def __init__(
+        self,
+        rows: tuple[str, ...],
+        access: Access = "ask",
+        *,
+        late: int = 1,
+        trusted: bool = True,
+        has_history: bool = False,
+    ) -> None:
         self.clock = FakeClock()
         self.keys: list[str] = []
         self.written: list[Event] = []
@@ -45,7 +53,7 @@ class Desk:
         self.end = TurnEnd(CLAUDE, now=0.0)
         self.asks = Asks("x", self._record, self.clock, 600.0)
         turn = Turn(text="hi", message_id="x-1", agent="x", access=access, folder_trusted=trusted)
-        self.dialogs = Dialogs(turn, self._record, self, self.end, self.asks, self.stop, has_history=False)
+        self.dialogs = Dialogs(turn, self._record, self, self.end, self.asks, self.stop, has_history=has_history)
         self.pending: list[tuple[int, tuple[str, ...]]] = []
         self.show(rows)
 
@@ -96,9 +104,10 @@ class Desk:
         """Somebody decides at the next look."""
 
         def now() -> None:
-            self.on_look = lambda: None
-            (asked,) = [body for body in self.written if isinstance(body, events.PermissionAsked)]
-            self.asks.decide(asked.ask_id, Decision(by="ann", **fields))
+            for body in self.written:
+                if isinstance(body, events.PermissionAsked):
+                    self.on_look = lambda: None
+                    self.asks.decide(body.ask_id, Decision(by="ann", **fields))
 
         self.on_look = now
 
@@ -128,10 +137,25 @@ def test_a_dialog_that_moves_after_its_key_and_goes_late_is_over_only_when_it_is
         ({"decision": "deny"}, ["\x1b"]),
     ],
 )
-def test_a_decision_is_the_keys_of_that_answer(decision: dict[str, Any], keys: list[str]) -> None:
-    desk = Desk(YES_OR_NO)
+@pytest.mark.parametrize("has_history", [False, True])  # which may tell of the tool call, and does not
+def test_a_decision_is_the_keys_of_that_answer(decision: dict[str, Any], keys: list[str], has_history: bool) -> None:
+    desk = Desk(YES_OR_NO, has_history=has_history)
     desk.decide(**decision)
     assert desk.answer() and desk.keys == keys
+
+
+def test_a_yes_of_beams_own_is_remembered_for_a_moment_and_until_something_else_is_asked() -> None:
+    desk = Desk(TRUST)
+    assert desk.dialogs.agreed_just_now() == ""
+    assert desk.answer() and desk.dialogs.agreed_just_now() == "trust"
+    desk.clock.sleep(4)
+    assert desk.dialogs.agreed_just_now() == ""
+    desk.show(KEY)
+    assert desk.answer() and desk.dialogs.agreed_just_now() == "api key"
+    desk.show(YES_OR_NO)
+    desk.decide(decision="deny")
+    assert desk.answer() and desk.dialogs.agreed_just_now() == ""
+    assert not Desk(TRUST, trusted=False).answer()
 
 
 def test_without_a_decision_nothing_is_pressed() -> None:
