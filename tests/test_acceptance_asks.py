@@ -23,7 +23,7 @@ def ended(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
 
 
 def test_an_ask_is_shown_everywhere_and_approved_from_another_process(beam: Cli) -> None:
-    place(beam)
+    place(beam, adapter="claude")
     process, ask = started(beam)
     assert (ask["agent"], ask["tool"], ask["description"], ask["turn"]) == ("tui", "Bash command", "touch zz", 1)
     assert ask["suggestions"] == ["Yes, and don't ask again for zz"]
@@ -251,7 +251,7 @@ def test_a_person_at_a_terminal_gets_access_ask_where_nothing_else_is_said(beam:
 
 
 def test_a_screen_is_no_evidence_where_structured_evidence_is_required(beam: Cli) -> None:
-    asking.place(beam, "echo")
+    asking.place(beam, "echo", adapter="claude")
     done = beam(*SEND, "--require", "structured", "--json", "hello")
     assert (done.code, done.json["status"], done.json["class"]) == (10, "failed", "unsupported")
     assert (done.json["reply"], done.json["evidence"]) == (None, "screen")

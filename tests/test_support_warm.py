@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
-from tests.support.cli import BEAM, Cli
-from tests.support.warm import Warm, is_cold
+from tests.support.cli import BEAM, Cli, eventually, processes_with
+from tests.support.warm import RUNNING, Warm, is_cold
 
 pytestmark = pytest.mark.acceptance
 
@@ -61,6 +64,30 @@ def test_one_that_takes_too_long_is_ended(beam: Cli, warm: Warm) -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         warm.run(("watch",), cwd=beam.project, env=beam.env, data=None, timeout=1.0)
     assert time.monotonic() - began < 20
+    children = Path(f"/proc/{warm.process.pid}/task/{warm.process.pid}/children")
+    eventually(lambda: children.read_text() == "")
+
+
+def test_a_command_has_the_umask_of_who_asks_and_is_found_while_it_runs(beam: Cli, warm: Warm) -> None:
+    beam.config("agents:\n  masks: {command: [sh, -c, 'umask; touch here; until [ -e go ]; do sleep 0.05; done']}\n")
+    args = ("send", "masks", "x")
+    was = os.umask(0o027)
+    try:
+        with ThreadPoolExecutor() as pool:
+            ended = pool.submit(warm.run, args, cwd=beam.project, env=beam.env, data=None, timeout=30)
+            eventually((beam.project / "here").exists)
+            assert set(RUNNING) <= set(processes_with(str(beam.base))) and RUNNING
+            (beam.project / "go").touch()
+            assert ended.result().stdout == b"0027\n"
+    finally:
+        os.umask(was)
+    assert not RUNNING
+
+
+def test_without_the_process_that_forks_it_is_said(beam: Cli, warm: Warm) -> None:
+    warm.process.kill()
+    with pytest.raises((RuntimeError, BrokenPipeError)):
+        warm.run(("--version",), cwd=beam.project, env=beam.env, data=None, timeout=30)
 
 
 @pytest.mark.parametrize("env", [{"LANG": "C"}, {"LC_ALL": "C"}, {"PYTHONUTF8": "0"}, {"BEAM_CRASH_AT": "put.written"}])

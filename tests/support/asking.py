@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from beam.agents.claude.screen import profile as CLAUDE
-from beam.profile import Profile
+from beam.profile import GENERIC, Profile
 from tests.support import tui
 from tests.support.cli import Cli, eventually
 
@@ -31,9 +31,8 @@ def place(beam: Cli, manner: str = "permission", *, limits: str = "{}", adapter:
 
 def _described() -> str:
     """What makes Claude's screen another one than any, as YAML in one line: JSON is YAML."""
-    plain = Profile(name="claude")
-    differs = {name for name in Profile.__struct_fields__ if getattr(CLAUDE, name) != getattr(plain, name)}
-    return msgspec.json.encode({name: getattr(CLAUDE, name) for name in sorted(differs)}).decode()
+    names = [name for name in Profile.__struct_fields__ if getattr(CLAUDE, name) != getattr(GENERIC, name)]
+    return msgspec.json.encode({name: getattr(CLAUDE, name) for name in names if name != "name"}).decode()
 
 
 def first_ask(beam: Cli, but: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -7,7 +7,6 @@ runs, is an interpreter of its own.
 from __future__ import annotations
 
 import fcntl
-import functools
 import json
 import os
 import signal
@@ -19,14 +18,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support.warm import Warm, is_cold
+from tests.support.warm import RUNNING, Warm, is_cold
 
 BEAM = (sys.executable, "-m", "beam")
 
 
-@functools.cache
+_WARM: list[Warm] = []
+
+
 def _warm() -> Warm:
-    return Warm()
+    if not _WARM or _WARM[-1].process.poll() is not None:
+        _WARM.append(Warm())
+    return _WARM[-1]
 
 
 @dataclass(frozen=True)
@@ -212,7 +215,7 @@ def _text(path: Path) -> str:
 
 def processes_with(text: str) -> list[int]:
     """The pids of processes whose environment or command line holds the text."""
-    found = []
+    found = [pid for pid, given in RUNNING.copy().items() if text.encode() in given]
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue

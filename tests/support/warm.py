@@ -2,7 +2,8 @@
 
 Most of a short command's CPU time is imports. What forks is this package's code, not a copy of it: the child has the
 arguments, streams, directory and environment that it is given, and runs `beam.cli.main.main`. What a process only
-reads once when it starts (`is_cold`) needs a real one, as does whatever a test starts to look at while it runs.
+reads once when it starts (`is_cold`) needs a real one, as does whatever a test starts to look at while it runs. Limits
+of resources and signals that a test ignores are those of the process that forks.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ LANG = "C.UTF-8"
 _STARTS = ("PYTHON", "LC_", "BEAM_CRASH_AT")  # read by the interpreter, or once at an import
 _ROOT = Path(__file__).parents[2]
 _FIRST_OWN = 3  # descriptor
+RUNNING: dict[int, bytes] = {}  # what each forked command that somebody waits for was given; /proc does not tell
 _LAST = 256
+_ASKING = threading.Lock()
 
 
 def is_cold(env: Mapping[str, str]) -> bool:
@@ -45,47 +48,59 @@ class Warm:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         env = {"PATH": os.environ["PATH"], "LANG": LANG, "HOME": "/nonexistent"}
         with theirs:
-            self._process = subprocess.Popen([sys.executable, "-m", __name__], cwd=_ROOT, env=env, stdin=theirs)
+            self.process = subprocess.Popen([sys.executable, "-m", __name__], cwd=_ROOT, env=env, stdin=theirs)
 
     def close(self) -> None:
         """It forks no more."""
         self._control.close()
-        self._process.wait(10)
+        self.process.wait(10)
 
     def run(
         self, args: tuple[str, ...], *, cwd: Path, env: Mapping[str, str], data: bytes | None, timeout: float
     ) -> subprocess.CompletedProcess[bytes]:
         """As `subprocess.run` with captured output. Raises subprocess.TimeoutExpired, the process then ended."""
-        with contextlib.ExitStack() as opened:
-            mine, theirs = socket.socketpair()
-            opened.enter_context(mine)
-            stdin = _Feed(data)
-            streams = [_Read(), _Read()]
-            order = json.dumps({"args": args, "cwd": str(cwd), "env": dict(env)}).encode()
-            given = [theirs.fileno(), stdin.theirs, *(stream.theirs for stream in streams)]
-            socket.send_fds(self._control, [b"run"], given)
-            for number in given[1:]:
-                os.close(number)
-            theirs.close()
-            mine.sendall(len(order).to_bytes(8, "big") + order)
-            said = mine.makefile("r")
-            pid = int(said.readline())
-            mine.settimeout(timeout)
-            deadline = time.monotonic() + timeout
-            for thread in (stdin, *streams):
+        order = json.dumps({"args": args, "cwd": str(cwd), "env": dict(env), "umask": _umask()}).encode()
+        mine, theirs = socket.socketpair()
+        with mine, mine.makefile("r") as said:
+            threads = (_Feed(data), _Read(), _Read())
+            with theirs:
+                socket.send_fds(self._control, [b"run"], [theirs.fileno(), *(thread.theirs for thread in threads)])
+            for thread in threads:
+                os.close(thread.theirs)
                 thread.start()
+            mine.sendall(len(order).to_bytes(8, "big") + order)
+            pid = _number(said.readline())
+            RUNNING[pid] = order
             try:
-                code = int(said.readline())
-                for stream in streams:
-                    stream.join(max(0.0, deadline - time.monotonic()))
-                    if stream.is_alive():
+                deadline = time.monotonic() + timeout
+                mine.settimeout(timeout)
+                code = _number(said.readline())
+                for thread in threads[1:]:
+                    thread.join(max(0.0, deadline - time.monotonic()))
+                    if thread.is_alive():
                         raise TimeoutError
-            except TimeoutError:
+            except BaseException as error:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-                raise subprocess.TimeoutExpired(args, timeout) from None
-            said.close()
-        return subprocess.CompletedProcess(args, code, *(stream.data for stream in streams))
+                if isinstance(error, TimeoutError):
+                    raise subprocess.TimeoutExpired(args, timeout) from None
+                raise
+            finally:
+                del RUNNING[pid]
+        return subprocess.CompletedProcess(args, code, threads[1].data, threads[2].data)
+
+
+def _number(line: str) -> int:
+    if not line:
+        raise RuntimeError("the process that forks has ended; its stderr says why")
+    return int(line)
+
+
+def _umask() -> int:
+    with _ASKING:  # to ask for it is to change it
+        mask = os.umask(0o077)
+        os.umask(mask)
+    return mask
 
 
 class _Feed(threading.Thread):
@@ -93,6 +108,7 @@ class _Feed(threading.Thread):
 
     def __init__(self, data: bytes | None) -> None:
         super().__init__(daemon=True)
+        self.data = b""
         self._data = data
         if data is None:
             self.theirs, self._mine = os.open(os.devnull, os.O_RDONLY), -1
@@ -123,6 +139,8 @@ class _Read(threading.Thread):
 
 def serve() -> None:
     """Forks for each order on stdin, a socket, until its other end is closed."""
+    if sys.platform == "linux":
+        sys.modules["ssl"] = None  # type: ignore[assignment]  # as in beam.cli.main
     for module in pkgutil.walk_packages(importlib.import_module("beam").__path__, "beam."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
@@ -145,8 +163,9 @@ def serve() -> None:
                         return
                     asker = socket.socket(fileno=given[0])
                     pid = _fork(asker, given[1:])
-                    running[pid] = asker
-                    _say(asker, pid)
+                    if pid:
+                        running[pid] = asker
+                        _say(asker, pid)
                 else:
                     os.read(woken, 4096)
             for pid in list(running):
@@ -163,11 +182,12 @@ def _say(asker: socket.socket, number: int) -> None:
 
 
 def _fork(asker: socket.socket, streams: list[int]) -> int:
+    """The pid of what was forked; 0 where whoever asked is gone."""
     with asker.makefile("rb") as file:
-        order = json.loads(file.read(int.from_bytes(file.read(8), "big")))
-    pid = os.fork()
-    if pid == 0:
-        _become(order, streams)
+        order = file.read(int.from_bytes(file.read(8), "big"))
+    pid = os.fork() if order else 0
+    if order and pid == 0:
+        _become(json.loads(order), streams)
     for number in streams:
         os.close(number)
     return pid
@@ -192,6 +212,7 @@ def _become(order: dict[str, object], streams: list[int]) -> None:
                 buffering=1 if name == "stderr" else -1,
             )
             setattr(sys, name, stream)
+        os.umask(int(str(order["umask"])))
         os.chdir(str(order["cwd"]))
         os.environ.clear()
         os.environ.update(order["env"])  # type: ignore[call-overload]
