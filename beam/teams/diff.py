@@ -317,15 +317,20 @@ class Diff:
     def hook(self, home: str, call: HookCall, *, may_guess: bool = False) -> list[Event] | None:
         """One call of a hook; None where no team is known for it.
 
-        With `may_guess`, a call that only a team's member can have made gets the team that it must be.
+        With `may_guess`, a call that only a team's member can have made gets the team that it must be, and one of a
+        session for which a team is named that team.
         """
         name, speaker = self._speakers.get((home, call.session_id), ("", ""))
         named = call.team or string(call.response, "team_name")
         team = self.teams.get((home, named or name))
         if team is not None and team.is_ended and not named:
             team = None  # a session that was resumed leads another team now; its calls say nothing of this one
-        if team is None and may_guess and (named or call.response.get("msg_id")):
-            team = self.team(home, named or f"session-{call.session_id[:8]}")
+        if team is None and may_guess:
+            own = f"session-{call.session_id[:8]}"
+            if named or call.response.get("msg_id"):
+                team = self.team(home, named or own)
+            elif (found := self.teams.get((home, own))) is not None and not found.is_ended:
+                team = found
         if team is None:
             return None
         member = call.member or speaker or LEAD

@@ -288,6 +288,20 @@ def test_a_member_of_a_team_that_no_file_showed_joined_as_the_call_that_made_it_
     assert isinstance(event, events.MemberJoined) and (event.team, event.member) == ("session-2", "eve")
 
 
+def test_a_call_of_a_session_whose_team_shows_only_its_tasks_is_that_teams_call() -> None:
+    diff = Diff()
+    diff.begin(S)
+    diff.task(H, "session-c7b5231e", Task(id="1", subject="parser"), 2 * S)
+    response = {"task": {"id": "3", "subject": "junk"}}
+    given = {"subject": "junk"}
+    made = hook("PostToolUse", tool="TaskCreate", session_id="c7b5231e-1", input=given, response=response, call_id="c")
+    assert diff.hook(H, made) is None
+    (event,) = diff.hook(H, made, may_guess=True) or []
+    assert isinstance(event, events.TaskCreated) and (event.team, event.task_id) == ("session-c7b5231e", "3")
+    other = hook("PostToolUse", tool="TaskCreate", session_id="00000000-1", input=given, response=response, call_id="d")
+    assert diff.hook(H, other, may_guess=True) is None
+
+
 def hook(event: str, **given: Any) -> HookCall:
     return HookCall(**{"at_ns": 9 * S, "event": event, "session_id": "sid", **given})
 
