@@ -317,8 +317,8 @@ class Diff:
     def hook(self, home: str, call: HookCall, *, may_guess: bool = False) -> list[Event] | None:
         """One call of a hook; None where no team is known for it.
 
-        With `may_guess`, a call that only a team's member can have made gets the team that it must be, and one of a
-        session for which a team is named that team.
+        With `may_guess`, a call that only a team's member can have made gets the team that it must be, and any other
+        one the team that is called after its session.
         """
         name, speaker = self._speakers.get((home, call.session_id), ("", ""))
         named = call.team or string(call.response, "team_name")

@@ -26,7 +26,7 @@ _SIGNALLED_S = 2.0  # a signal may come before the dialog is drawn
 _CHANGES_S = 10.0  # a busy machine draws late, and a key that is pressed again lands in what follows
 _TOLD_S = 5.0  # the transcript is written a moment after the dialog is drawn
 _SAME_DIALOG = 3
-_SOON_S = 3.0
+_SOON_S = 3.0  # after a yes of beam's own: what ends then ended over it
 _FOR_EVER_S = 1e9
 _UNKNOWN = "it asks something that beam does not know"
 
