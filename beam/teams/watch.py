@@ -310,17 +310,19 @@ def _is_alive(session: model.Session) -> bool:
 
 
 def _orphans(team: Team) -> dict[str, int | None]:
-    """The members with processes of their own, and these processes; known by their arguments."""
+    """The members with processes of their own, and these processes; known by their arguments, which what a process
+    forks has too until it runs something else: the oldest is the member."""
     apart = [member for member in team.members.present.values() if member.is_apart]
-    found: dict[str, int | None] = {}
+    oldest: dict[str, tuple[int, int]] = {}
     if not table.LINUX:
         return {member.name: None for member in apart}
     for pid in table.pids() if apart else ():
         words = table.read(f"/proc/{pid}/cmdline").split(b"\0")
-        if b"--agent-id" not in words:
+        ticks = tree.start_ticks(pid) if b"--agent-id" in words else None
+        if ticks is None:
             continue
         agent_id = words[words.index(b"--agent-id") + 1 : words.index(b"--agent-id") + 2]
         for member in apart:
             if agent_id == [member.agent_id.encode()]:
-                found.setdefault(member.name, pid)
-    return found
+                oldest[member.name] = min(oldest.get(member.name, (ticks, pid)), (ticks, pid))
+    return {name: pid for name, (_, pid) in oldest.items()}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -21,6 +23,7 @@ from beam import events
 from beam.events import Event
 from beam.process import tree
 from beam.teams.watch import LEAVING_NS, Teams, homes
+from tests.support.cli import eventually
 from tests.teams.teams_replay import ALL, WITH_TRANSCRIPTS, Scratch, drain, proved
 
 pytestmark = pytest.mark.acceptance
@@ -234,8 +237,11 @@ def test_names_that_climb_and_names_that_are_escape_sequences_only_show(tmp_path
 
 def test_a_killed_lead_leaves_a_stale_team_and_names_who_runs_on(tmp_path: Path) -> None:
     lead = subprocess.Popen(["sleep", "60"])
-    orphan = subprocess.Popen(["sh", "-c", "sleep 60; :", "x", "--agent-id", "bob@session-1"])
+    forks = "import os, time; os.fork(); open('forked', 'w').close(); time.sleep(60)"
+    argv = [sys.executable, "-c", forks, "--agent-id", "bob@session-1"]
+    orphan = subprocess.Popen(argv, cwd=tmp_path, start_new_session=True)
     try:
+        eventually((tmp_path / "forked").exists)
         with team(tmp_path / "c", pid=lead.pid, backendType="tmux", tmuxPaneId="%1") as (teams, found):
             lead.kill()
             lead.wait()
@@ -244,7 +250,7 @@ def test_a_killed_lead_leaves_a_stale_team_and_names_who_runs_on(tmp_path: Path)
             assert [(e.member, e.pid) for e in of(found, events.MemberOrphaned)] == [("bob", orphan.pid)]
     finally:
         lead.kill()
-        orphan.kill()
+        os.killpg(orphan.pid, signal.SIGKILL)
         lead.wait()
         orphan.wait()
 
