@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import BEAM, Cli, eventually, processes_with
+from tests.support.cli import Cli, eventually, processes_with
 from tests.support.warm import RUNNING, Warm, is_cold
 
 pytestmark = pytest.mark.acceptance
@@ -42,12 +42,9 @@ def test_code_and_streams_are_those_of_a_process_of_its_own(
     beam: Cli, warm: Warm, args: tuple[str, ...], data: bytes | None
 ) -> None:
     assert not is_cold(beam.env)
-    stdin = subprocess.DEVNULL if data is None else None
-    own = subprocess.run(
-        [*BEAM, *args], cwd=beam.project, env=beam.env, input=data, stdin=stdin, capture_output=True, check=False
-    )
+    own = beam.cold(*args, stdin=data)
     forked = warm.run(args, cwd=beam.project, env=beam.env, data=data, timeout=30)
-    assert (forked.returncode, forked.stdout, forked.stderr) == (own.returncode, own.stdout, own.stderr)
+    assert (forked.returncode, forked.stdout.decode(), forked.stderr.decode()) == (own.code, own.out, own.err)
 
 
 def test_nothing_of_one_command_is_left_for_the_next(beam: Cli, warm: Warm) -> None:

@@ -14,7 +14,7 @@ import beam.events
 import beam.message
 import beam.outcome
 import beam.state
-from tests.support.cli import BEAM, Cli
+from tests.support.cli import Cli
 
 pytestmark = pytest.mark.acceptance
 
@@ -132,16 +132,8 @@ def test_structs_that_are_read_at_start_have_no_annotations_to_evaluate() -> Non
 def test_each_command_imports_all_that_it_needs_itself(beam: Cli, code: int, line: str) -> None:
     """Most tests run commands in processes that have imported all of beam."""
     assert beam("agent", "add", "desk", "mailbox").code == beam("send", "scripted", "before").code == 0
-    done = subprocess.run(
-        [*BEAM, *line.split()],
-        cwd=beam.project,
-        env=beam.env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == code, done
+    done = beam.cold(*line.split())
+    assert done.code == code, done
 
 
 def test_importing_the_api_is_light(beam: Cli) -> None:

@@ -90,20 +90,23 @@ class Cli:
         data = stdin.encode() if isinstance(stdin, str) else stdin
         given = {**self.env, **env}
         if is_cold(given):
-            done = subprocess.run(
-                [*BEAM, *args],
-                cwd=self.project,
-                env=given,
-                input=data,
-                stdin=subprocess.DEVNULL if data is None else None,
-                capture_output=True,
-                timeout=timeout,
-                check=False,
-            )
-        else:
-            done = _warm().run(args, cwd=self.project, env=given, data=data, timeout=timeout)
-        code = done.returncode if done.returncode >= 0 else 128 - done.returncode
-        return Ended(code, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+            return self.cold(*args, stdin=data, timeout=timeout, env=env)
+        done = _warm().run(args, cwd=self.project, env=given, data=data, timeout=timeout)
+        return _ended(done)
+
+    def cold(self, *args: str, stdin: bytes | None = None, timeout: float = 60, env: Mapping[str, str] = {}) -> Ended:
+        """The same in an interpreter of its own."""
+        done = subprocess.run(
+            [*BEAM, *args],
+            cwd=self.project,
+            env={**self.env, **env},
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
+        return _ended(done)
 
     def start(
         self, *args: str, env: Mapping[str, str] = {}, stdin: Any = subprocess.DEVNULL
@@ -176,6 +179,11 @@ class Cli:
                 if path.is_file() and "queue" not in path.parts:
                     found += path.read_bytes()
         return found
+
+
+def _ended(done: subprocess.CompletedProcess[bytes]) -> Ended:
+    code = done.returncode if done.returncode >= 0 else 128 - done.returncode
+    return Ended(code, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 
 def eventually(claim: Callable[[], bool], timeout: float = 20, what: str = "") -> None:

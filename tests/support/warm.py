@@ -23,13 +23,13 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 LANG = "C.UTF-8"
 _STARTS = ("PYTHON", "LC_", "BEAM_CRASH_AT")  # read by the interpreter, or once at an import
 _ROOT = Path(__file__).parents[2]
-_FIRST_OWN = 3  # descriptor
 RUNNING: dict[int, bytes] = {}  # what each forked command that somebody waits for was given; /proc does not tell
-_LAST = 256
+_FIRST_OWN, _LAST = 3, 256  # descriptors
 _ASKING = threading.Lock()
 
 
@@ -62,10 +62,11 @@ class Warm:
         order = json.dumps({"args": args, "cwd": str(cwd), "env": dict(env), "umask": _umask()}).encode()
         mine, theirs = socket.socketpair()
         with mine, mine.makefile("r") as said:
-            threads = (_Feed(data), _Read(), _Read())
+            feed, out, err = _Feed(data), _Read(), _Read()
             with theirs:
-                socket.send_fds(self._control, [b"run"], [theirs.fileno(), *(thread.theirs for thread in threads)])
-            for thread in threads:
+                given = [theirs.fileno(), feed.theirs, out.theirs, err.theirs]
+                socket.send_fds(self._control, [b"run"], given)
+            for thread in (feed, out, err):
                 os.close(thread.theirs)
                 thread.start()
             mine.sendall(len(order).to_bytes(8, "big") + order)
@@ -75,9 +76,9 @@ class Warm:
                 deadline = time.monotonic() + timeout
                 mine.settimeout(timeout)
                 code = _number(said.readline())
-                for thread in threads[1:]:
-                    thread.join(max(0.0, deadline - time.monotonic()))
-                    if thread.is_alive():
+                for stream in (out, err):
+                    stream.join(max(0.0, deadline - time.monotonic()))
+                    if stream.is_alive():
                         raise TimeoutError
             except BaseException as error:
                 with contextlib.suppress(ProcessLookupError):
@@ -87,7 +88,7 @@ class Warm:
                 raise
             finally:
                 del RUNNING[pid]
-        return subprocess.CompletedProcess(args, code, threads[1].data, threads[2].data)
+        return subprocess.CompletedProcess(args, code, out.data, err.data)
 
 
 def _number(line: str) -> int:
@@ -108,7 +109,6 @@ class _Feed(threading.Thread):
 
     def __init__(self, data: bytes | None) -> None:
         super().__init__(daemon=True)
-        self.data = b""
         self._data = data
         if data is None:
             self.theirs, self._mine = os.open(os.devnull, os.O_RDONLY), -1
@@ -193,7 +193,7 @@ def _fork(asker: socket.socket, streams: list[int]) -> int:
     return pid
 
 
-def _become(order: dict[str, object], streams: list[int]) -> None:
+def _become(order: dict[str, Any], streams: list[int]) -> None:
     """This process is `beam` now."""
     try:
         signal.set_wakeup_fd(-1)
@@ -212,14 +212,14 @@ def _become(order: dict[str, object], streams: list[int]) -> None:
                 buffering=1 if name == "stderr" else -1,
             )
             setattr(sys, name, stream)
-        os.umask(int(str(order["umask"])))
-        os.chdir(str(order["cwd"]))
+        os.umask(order["umask"])
+        os.chdir(order["cwd"])
         os.environ.clear()
-        os.environ.update(order["env"])  # type: ignore[call-overload]
+        os.environ.update(order["env"])
         time.tzset()
         from beam.cli.main import main
 
-        sys.argv = ["beam", *order["args"]]  # type: ignore[misc]
+        sys.argv = ["beam", *order["args"]]
         main()
     except BaseException:
         sys.excepthook(*sys.exc_info())

@@ -51,7 +51,7 @@ async def play(
 ) -> Verdict:
     """The verdict on the turn. The agent is gone when it is there, unless the keeper has it then. A session whose file
     is gone is said, and the turn begins afresh. One that ends right after beam said yes to a dialog at its start is
-    started once more, with nothing typed yet: Codex does so on a busy machine.
+    started once more, with nothing typed yet: a busy machine can be too slow for an agent's own start.
 
     Raises UnsupportedError for a text that can't be sent on this screen.
     """
