@@ -10,7 +10,7 @@ WORKERS ?= 4
 
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check lint format bench agents conformance soak docs picture clean
+.PHONY: help demo test check lint format bench agents conformance drift soak docs picture clean
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
 
@@ -36,6 +36,10 @@ conformance: $(VENV)/.ready ## every agent CLI and every case, written into beam
 	@$(BIN)/python -m tests.real.install
 	BEAM_REQUIRE_REAL_AGENTS=1 BEAM_WRITE_CONFORMANCE=1 $(PYTEST) -q -n 2 --dist loadfile tests/conformance -m real
 	BEAM_WRITE_DOCS=1 $(PYTEST) -q tests/test_docs.py tests/conformance/test_conformance_table.py
+
+drift: $(VENV)/.ready ## what changed in each agent CLI since the pinned version (CLIS="claude qwen@0.24.4": only these)
+	@$(BIN)/python -m tests.real.install
+	@$(BIN)/python -m tests.real.newest $(CLIS)
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff format --check .

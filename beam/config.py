@@ -13,14 +13,15 @@ from msgspec import Struct
 
 from beam import config_file
 from beam.config_file import ConfigFile, Fields, Source
-from beam.errors import ConfigError, NotFoundError
-from beam.home import Home, config_dir
+from beam.errors import ConfigError, NotFoundError, UsageError
+from beam.home import Home, config_dir, user_home
 from beam.limits import Limits
 from beam.message import NAME, check_name
 from beam.policy import Policy
 from beam.settings import AgentSettings
 
 BEAM_YAML = "beam.yaml"
+USER_CONFIG_NAME = "config.yaml"
 AGENT_JSON = "agent.json"
 USER_CONFIG = "user config"
 BUILT_IN = "built in"
@@ -109,7 +110,7 @@ class Config(Struct, frozen=True, kw_only=True):
             settings=AgentSettings(**self._with_adapter(name, fields, origin, said_by)),  # type: ignore[arg-type]
             origin={**dict.fromkeys(AgentSettings.__struct_fields__, DEFAULT), **origin},
             declared_in=said_by,
-            base=self.home.base,
+            base=self.home.project,
             agent_file=agent_file,
         )
 
@@ -137,14 +138,35 @@ class Config(Struct, frozen=True, kw_only=True):
         return NotFoundError(f"no agent is called {name!r}", hint, subject=name)
 
 
+def settled(environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns the environment, with BEAM_STATE where only the user's own configuration says it (`state_dir:`).
+
+    Raises ConfigError, and UsageError for a BEAM_STATE that is no absolute path.
+    """
+    named = environ.get("BEAM_STATE")
+    if named:
+        if not named.startswith("/"):
+            raise UsageError(f"BEAM_STATE is {named[:200]!r}, not an absolute path", "give it from / on")
+        return dict(environ)
+    path = config_dir(environ) / USER_CONFIG_NAME
+    data = config_file.read_bytes(path)
+    if data is None or b"state_dir" not in data:  # YAML is read only where it can matter: this runs in each command
+        return dict(environ)
+    folder = config_file.state_dir_in(data, path, home=user_home(environ))
+    return {**environ, "BEAM_STATE": str(folder)} if folder is not None else dict(environ)
+
+
 def load(home: Home, *, environ: Mapping[str, str], adapters: Collection[str]) -> Config:
     """The configuration that counts for this root; `adapters` are the names of those that exist.
 
     Raises ConfigError for the first thing in a file or variable that beam does not understand. Reads no agent.json.
     """
-    paths = ((USER_CONFIG, config_dir(environ) / "config.yaml"), (BEAM_YAML, home.config_file))
+    paths = ((USER_CONFIG, config_dir(environ) / USER_CONFIG_NAME), (BEAM_YAML, home.config_file))
     read = [(origin, config_file.read(path, adapters=adapters)) for origin, path in paths]
     files = tuple((origin, file) for origin, file in read if file is not None)
+    if any(origin == BEAM_YAML and file.state_dir is not None for origin, file in files):
+        hint = f"write it into {config_dir(environ) / USER_CONFIG_NAME}, or set BEAM_STATE"
+        raise Source(str(home.config_file)).error(("state_dir",), "only your own configuration can say this", hint)
     limits, limits_origin = _merged([(origin, file.limits) for origin, file in files])
     return Config(
         home=home,
@@ -194,7 +216,7 @@ def _agent_json(home: Home, name: str) -> Path:
 def _json_fields(data: bytes, path: Path) -> dict[str, object]:
     try:
         values = msgspec.json.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         hint = "mend it, or make it anew with beam agent add"
         raise ConfigError(f"{path}: not JSON: {error}", hint, subject=str(path)) from error
     return config_file.settings_fields(values, (), Source(str(path)))
@@ -210,44 +232,3 @@ def encode_agent_json(settings: AgentSettings) -> bytes:
     nothing = AgentSettings()
     names = [name for name in settings.__struct_fields__ if getattr(settings, name) != getattr(nothing, name)]
     return msgspec.json.format(msgspec.json.encode({name: getattr(settings, name) for name in names})) + b"\n"
-
-
-# -- what needs a trusted folder ---------------------------------------------------------------------------------------
-
-
-def wants_code(resolved: Resolved, *, vouched: Collection[str] = ()) -> str | None:
-    """Why this agent counts only in a trusted folder ("beam.yaml has x run 'make'"); None where it doesn't need that.
-
-    Only what files of the folder say matters; `vouched` names those of them (`agent.json`) that the user is known to
-    have written.
-    """
-    foreign = {BEAM_YAML, AGENT_JSON}.difference(vouched)
-
-    def says(field: str) -> str | None:
-        who = resolved.origin.get(field)
-        return who if who in foreign else None
-
-    settings = resolved.settings
-    if settings.command and (who := says("command")):
-        words = (word if isinstance(word, str) else " ".join(word) for word in settings.command)
-        return f"{who} has {resolved.name} run {' '.join(words)[:120]!r}"
-    if settings.executable and (who := says("executable")):
-        return f"{who} has {resolved.name} run {settings.executable[:120]!r}"
-    for name in settings.env:
-        if who := says(f"env.{name}"):
-            return f"{who} sets {name[:80]} in the environment of {resolved.name}"
-    if (
-        settings.script and not NAME.match(settings.script) and (who := says("script"))
-    ):  # a bare name is a shipped script
-        return f"{who} has {resolved.name} play {settings.script[:120]!r}"
-    if settings.screen and (who := says("screen")):
-        return f"{who} says which keys beam types into {resolved.name}"
-    if settings.access == "full" and (who := says("access")):
-        return f"{who} gives {resolved.name} full access"
-    if settings.cwd and (who := says("cwd")) and not _is_inside(settings.cwd, resolved.base):
-        return f"{who} has {resolved.name} work outside this folder, in {settings.cwd[:120]!r}"
-    return None
-
-
-def _is_inside(path: str, folder: Path) -> bool:
-    return (folder / path).resolve().is_relative_to(folder.resolve())

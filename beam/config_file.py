@@ -15,19 +15,20 @@ from typing import TYPE_CHECKING, Literal, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from beam import durations
-from beam.errors import ConfigError, DiskError, UsageError
+from beam import durations, files, yaml_text
+from beam.errors import ConfigError, DiskError, RefusedFileError, UsageError
 from beam.limits import Limits
 from beam.message import NAME
 from beam.policy import Policy
 from beam.profile import PATTERNS, Dialog, Profile, patterns_of
-from beam.settings import AgentSettings
+from beam.settings import ENVELOPES, AgentSettings
 
 if TYPE_CHECKING:
     import yaml
 
 Fields = Mapping[str, object]
 _KEYS = ("defaults", "agents", "limits", "policy", "allow_fs")
+_USER_KEYS = ("state_dir",)  # the user's own configuration only
 _DURATIONS = frozenset(
     {"timeout", "idle_timeout", "ask_timeout", "grace", "lease", "keep"}
     | {"backoff", "backoff_max", "circuit_window", "circuit_open"}
@@ -36,8 +37,10 @@ _MAY_BE_ZERO = frozenset(
     {"ask_timeout", "grace", "keep", "hops", "retries", "known_ids_days", "jitter", "retry_unknown"}
 )
 _LARGEST_FILE = 1 << 20
-_MOST_NODES = 50_000
-_DEEPEST = 32
+_LARGEST_NUMBER = 10**15
+_SCREEN_SIZES = ("rows", "columns")
+_LARGEST_SCREEN = 1000
+_LONGEST_NUMBER = 100  # characters; what YAML takes for a number may be any text of digits and colons
 
 
 class ConfigFile(Struct, frozen=True, kw_only=True):
@@ -49,6 +52,7 @@ class ConfigFile(Struct, frozen=True, kw_only=True):
     limits: Fields = {}
     policy: Fields = {}
     allow_fs: tuple[str, ...] = ()
+    state_dir: str | None = None
 
 
 class Source(Struct, frozen=True):
@@ -69,24 +73,24 @@ def read(path: Path, *, adapters: Collection[str]) -> ConfigFile | None:
 
     Raises ConfigError for whatever beam would not obey, DiskError where the file can't be read.
     """
-    data = read_bytes(path)
+    data = read_bytes(path, follow=True)
     return None if data is None else parse(data, path, adapters=adapters)
 
 
-def read_bytes(path: Path) -> bytes | None:
-    """A settings file's bytes; None where there is no such file."""
+def read_bytes(path: Path, *, follow: bool = False) -> bytes | None:
+    """A settings file's bytes; None where there is no such file. The person's own may be a link (`follow`)."""
     try:
-        with path.open("rb") as file:
-            data = file.read(_LARGEST_FILE + 1)
-    except (FileNotFoundError, NotADirectoryError):
+        return files.read(path, _LARGEST_FILE, follow=follow)
+    except FileNotFoundError:
         return None
-    except OSError as error:
-        raise DiskError(f"can't read {path}: {error.strerror}", "look at its permissions", subject=str(path)) from error
-    if len(data) > _LARGEST_FILE:
+    except RefusedFileError as error:
         raise ConfigError(
-            f"{path} is larger than 1 MiB", "settings are small; is this the right file?", subject=str(path)
-        )
-    return data
+            error.message, "settings are a small file; is this the right one?", subject=str(path)
+        ) from error
+    except DiskError as error:
+        if isinstance(error.__cause__, NotADirectoryError):
+            return None
+        raise
 
 
 def parse(data: bytes, path: Path, *, adapters: Collection[str]) -> ConfigFile:
@@ -95,7 +99,7 @@ def parse(data: bytes, path: Path, *, adapters: Collection[str]) -> ConfigFile:
     source = Source(str(path), lines)
     top = _mapping(values, (), source)
     for key in top:
-        if key not in _KEYS:
+        if key not in (*_KEYS, *_USER_KEYS):
             raise source.error((key,), "unknown key", _nearest(key, _KEYS))
     agents: dict[str, Fields] = {}
     for name, given in _mapping(top.get("agents"), ("agents",), source).items():
@@ -113,7 +117,26 @@ def parse(data: bytes, path: Path, *, adapters: Collection[str]) -> ConfigFile:
         limits=_fields(top.get("limits"), Limits, ("limits",), source),
         policy=_fields(top.get("policy"), Policy, ("policy",), source),
         allow_fs=_allow_fs(top.get("allow_fs"), source),
+        state_dir=_state_dir(top.get("state_dir"), source),
     )
+
+
+def state_dir_in(data: bytes, path: Path, *, home: Path) -> Path | None:
+    """Returns the folder that a YAML file's bytes name in `state_dir:`, `~` as `home`; None where they don't."""
+    values, lines = _parse_yaml(data, path)
+    source = Source(str(path), lines)
+    said = _state_dir(_mapping(values, (), source).get("state_dir"), source)
+    if said is None:
+        return None
+    return home / said[2:] if said.startswith("~/") else Path(said)
+
+
+def _state_dir(given: object, source: Source) -> str | None:
+    if given is None:
+        return None
+    if not isinstance(given, str) or not given.startswith(("/", "~/")) or "\0" in given:
+        raise source.error(("state_dir",), "expected an absolute path", "write it like /srv/beam or ~/beam-state")
+    return given
 
 
 def _allow_fs(given: object, source: Source) -> tuple[str, ...]:
@@ -202,13 +225,20 @@ def _checked(key: str, value: object, type_: object, at: tuple[str, ...], source
         raise source.error(at, _in_words(error), _type_hint(key, value)) from error
     if isinstance(checked, (int, float)) and not isinstance(checked, bool):
         lowest_allowed = checked >= 0 if key in _MAY_BE_ZERO else checked > 0
-        if not lowest_allowed or not math.isfinite(checked):
+        if not lowest_allowed or checked > _LARGEST_NUMBER or not math.isfinite(checked):
             raise source.error(
                 at, f"{value} is out of range", "give a number above 0; leave the key out for the default"
             )
+        if key in _SCREEN_SIZES and checked > _LARGEST_SCREEN:
+            raise source.error(at, f"{value} is out of range", f"no terminal has more than {_LARGEST_SCREEN}")
+        if key in _DURATIONS and checked > durations.LONGEST:
+            raise source.error(at, f"{value} seconds are longer than a year", "write it like 90s, 5m or 1h30m")
     _refuse_nul(checked, at, source)
     if key == "screen":
         return screen_fields(value, at, source)
+    if key == "envelope" and checked not in ENVELOPES and "{from}" not in str(checked):
+        some = ", ".join(ENVELOPES)
+        raise source.error(at, f"{str(checked)[:60]!r} is not one of {some}", "or write a text with {from} in it")
     if key == "env" and isinstance(checked, dict) and any(not name or "=" in name for name in checked):
         raise source.error(at, "a variable's name is not empty and has no =")
     return checked
@@ -325,7 +355,9 @@ def _parse_yaml(data: bytes, path: Path) -> tuple[object, dict[tuple[str, ...], 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     source = Source(str(path))
     try:
-        node = yaml.compose(data.decode("utf-8-sig"), Loader=loader)
+        text = data.decode("utf-8-sig")
+        yaml_text.check(text)
+        node = yaml.compose(text, Loader=loader)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{path}, line {line}: not UTF-8", "save the file as UTF-8", subject=str(path)) from error
@@ -334,6 +366,10 @@ def _parse_yaml(data: bytes, path: Path) -> tuple[object, dict[tuple[str, ...], 
     except (yaml.YAMLError, RecursionError) as error:
         reason = getattr(error, "reason", "nested too deeply")
         raise ConfigError(f"{path}: not YAML: {reason}", subject=str(path)) from error
+    except ValueError as error:
+        raise ConfigError(
+            f"{path}: {error}", "settings are small; is this the right file?", subject=str(path)
+        ) from error
     walk = _Walk(source)
     value = walk.value(node, ()) if node is not None else None
     return value, walk.lines
@@ -360,17 +396,23 @@ class _Walk:
     def value(self, node: yaml.Node, at: tuple[str, ...]) -> object:
         import yaml
 
-        self.nodes += 1
-        if self.nodes > _MOST_NODES or len(at) > _DEEPEST:
-            raise self.error(node, at, "nested too deeply, or made too large by its aliases")
+        self.count(node, at)
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, at)
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item, (*at, str(n))) for n, item in enumerate(node.value)]
+        if len(node.value) > _LONGEST_NUMBER and node.tag != "tag:yaml.org,2002:str":
+            raise self.error(node, at, "not a value that beam reads")
         try:
             return yaml.constructor.SafeConstructor().construct_object(node)
         except (yaml.YAMLError, ValueError) as error:
             raise self.error(node, at, "not a value that beam reads") from error
+
+    def count(self, node: yaml.Node, at: tuple[str, ...]) -> None:
+        """One more node: a few lines of aliases may stand for any number of them."""
+        self.nodes += 1
+        if self.nodes > yaml_text.MOST_NODES or len(at) > yaml_text.DEEPEST:
+            raise self.error(node, at, "nested too deeply, or made too large by its aliases")
 
     def mapping(self, node: yaml.MappingNode, at: tuple[str, ...]) -> dict[str, object]:
         import yaml
@@ -383,6 +425,7 @@ class _Walk:
                 for part in several:
                     if not isinstance(part, yaml.MappingNode):
                         raise self.error(part, at, "<< wants keys and values")
+                    self.count(part, (*at, "<<"))
                     merged = {**self.mapping(part, (*at, "<<")), **merged}
                 continue
             if not isinstance(key_node, yaml.ScalarNode):

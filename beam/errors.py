@@ -7,7 +7,10 @@ nothing below it does.
 
 from __future__ import annotations
 
+import errno
 from enum import IntEnum
+
+PASSING = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})  # shortages pass by themselves
 
 
 class ExitCode(IntEnum):
@@ -139,10 +142,21 @@ class DiskError(BeamError):
     kind = "disk"
 
 
+class ShortageError(BeamError):
+    """The system has no process, memory or descriptor to spare just now: nothing was started, and later it may be."""
+
+    exit_code = ExitCode.FAILED
+    kind = "shortage"
+
+
 class CorruptError(DiskError):
     """A file of the root holds what beam never wrote there."""
 
     kind = "corrupt"
+
+
+class RefusedFileError(CorruptError):
+    """Something has the name of a file that beam would read, and is no plain file, a link, too large, or another's."""
 
 
 def exit_code_of(kind: str) -> ExitCode | None:

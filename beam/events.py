@@ -82,8 +82,9 @@ class MessageClaimed(Event, frozen=True, kw_only=True, tag="message.claimed"):
 
 
 class MessageRequeued(Event, frozen=True, kw_only=True, tag="message.requeued"):
-    """The message went back to `new/`: its holder died before the prompt left, its lease ran out, or a person retried
-    it. `attempt` is the one that comes next, `not_before` when (RFC 3339; null: at once)."""
+    """The message went back to `new/`: its holder died before its agent was started (`holder_died`), the system had no
+    room to start it (`shortage`), its lease ran out (`lease_over`), or it is tried again (`retry`). `attempt` is the
+    one that comes next, `not_before` when (RFC 3339; null: at once)."""
 
     attempt: int
     reason: str
@@ -185,7 +186,8 @@ class SessionForked(Event, frozen=True, kw_only=True, tag="session.forked"):
 
 class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
     """A turn began; nothing was spawned yet. `turn_key` is random and marks every process of the turn. `lease_until` is
-    set where no process runs the turn (a mailbox): until then it is nobody else's."""
+    set where no process runs the turn (a mailbox): until then it is nobody else's. `at_most` is the access that its
+    agent's messages may be run with (null: what the receiver's settings say)."""
 
     attempt: int = 1
     owner: Owner
@@ -194,16 +196,19 @@ class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
     via: str
     why: str | None = None
     lease_until: str | None = None
+    at_most: str | None = None
 
 
 class PromptSent(Event, frozen=True, kw_only=True, tag="prompt.sent"):
-    """From here on the agent may have read the prompt: a message is never run again by itself after this."""
+    """From here on the agent may act on the message: it is never run again by itself after this, unless the agent's
+    guard was left to say that the agent was never executed."""
 
     bytes: int = 0
 
 
 class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
-    """The outcome (docs/exit-codes.md), on disk before anyone is told."""
+    """The outcome (docs/exit-codes.md), on disk before anyone is told. `at_most` is as in
+    `turn.started`."""
 
     attempt: int = 1
     status: Status
@@ -223,11 +228,13 @@ class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
     lossy: bool | UnsetType = UNSET
     evidence: Evidence | None = None
     redacted: int = 0
+    at_most: str | None = None
 
 
 class TurnClosed(Event, frozen=True, kw_only=True, tag="turn.closed"):
     """Nothing more will happen to the message. `reply` says what became of the answer: `waited` for, `queued` to `to`
-    as `reply_id`, `dead` (it could not be delivered), or `none` (nobody asked for it)."""
+    as `reply_id`, `dead` (it could not be delivered), or `none` (nobody
+    asked for it, or it ends an exchange; `detail`)."""
 
     attempt: int = 1
     reply: Literal["waited", "queued", "dead", "none"] = "none"
@@ -240,9 +247,9 @@ class TurnClosed(Event, frozen=True, kw_only=True, tag="turn.closed"):
 
 
 class AgentStarted(Event, frozen=True, kw_only=True, tag="agent.started"):
-    """The agent's process runs. `pid` is the agent's, `guard_pid` its guard's; `argv` has secrets and the prompt
-    blanked. `since` is the turn that started it, where it was kept since then; null where it began with this turn.
-    """
+    """The agent's process is there; headless, it is executed after `prompt.sent`. `pid` is the agent's, `guard_pid` its
+    guard's; `argv` has secrets and the prompt blanked. `since` is the turn that started it, where it was kept since
+    then; null where it began with this turn."""
 
     pid: int
     start_ticks: int
@@ -726,14 +733,14 @@ def decode(line: bytes) -> AnyEvent:
     """
     try:
         return _decoder.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # msgspec's own are ValueErrors
         return _decode_unknown(line, error)
 
 
 def _decode_unknown(line: bytes, error: Exception) -> Unknown:
     try:
         head = _head_decoder.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as no_head:
+    except (ValueError, RecursionError) as no_head:
         raise CorruptError(f"not an event: {no_head}") from no_head
     if head.type in _KNOWN:
         raise CorruptError(f"bad {head.type} event, seq {head.seq}: {error}") from error

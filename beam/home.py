@@ -1,6 +1,7 @@
-"""Where beam's files are, and whether they may be used: the root, an agent's place in it, the XDG directories.
+"""Names beam's files and checks whether they may be used: the root, an agent's place in it, the XDG directories.
 
-Makes directories, never files of state. Must not know: what is in a file, who holds a lock, or any setting.
+Makes directories, never files of state. Must not know: what is in a file, who holds a lock, any setting, or how a
+folder gets its root (`beam.roots`).
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from beam.errors import BeamError, ConfigError, DiskError, UsageError
+from beam.errors import BeamError, ConfigError, DiskError
 from beam.message import NAME, check_name
 
 if TYPE_CHECKING:
     import grp
     import pwd
 
-ROOT_NAME = ".beam"
 CONFIG_NAME = "beam.yaml"
-_ROOT_DIRS = ("agents", "locks", "threads")
+GONE = ".removed-"  # an agent's or a lane's directory that was moved away to be removed begins with this
+ROOT_DIRS = ("agents", "locks", "threads")
 _PLACE_DIRS = (
     *("queue", "queue/tmp", "queue/new", "queue/cur", "queue/dead"),
     *("control", "control/tmp", "control/new", "asks", "journal"),
@@ -84,6 +85,11 @@ class Place(Struct, frozen=True):
         """What a detached worker writes to stderr."""
         return self.dir / "worker.log"
 
+    def unstarted(self, turn_key: str) -> Path:
+        """The file by which the guard of that turn says that it never let the agent go. In the root: an agent that
+        could make it would have its message run twice."""
+        return self.dir / f"{turn_key}.unstarted"
+
     def lane_of(self, suffix: str) -> Place:
         """The lane of this agent with that name."""
         return Place(self.agent, self.dir / "once" / check_name(suffix, "lane"), suffix)
@@ -94,18 +100,17 @@ class Place(Struct, frozen=True):
 
 
 class Home(Struct, frozen=True):
-    """One root: `root` is the absolute path of a `.beam` directory, which need not exist yet."""
+    """One root, which need not exist yet, and the project folder that it belongs to; both are absolute paths.
+
+    No state is ever read from `project`, only declarations: beam.yaml and what it names.
+    """
 
     root: Path
-
-    @property
-    def base(self) -> Path:
-        """The folder that holds the root: the agents' working directory."""
-        return self.root.parent
+    project: Path
 
     @property
     def config_file(self) -> Path:
-        return self.base / CONFIG_NAME
+        return self.project / CONFIG_NAME
 
     def agent(self, name: str) -> Place:
         """The place of an agent. Raises UsageError for what is no name."""
@@ -119,6 +124,15 @@ class Home(Struct, frozen=True):
     def threads(self) -> Path:
         """Where it is counted what each thread used."""
         return self.root / "threads"
+
+    @property
+    def turns(self) -> Path:
+        """Where turns have their own folders: outside the root, as agents may write there."""
+        return self.root.with_name(f"{self.root.name}.turns")
+
+    def turns_of(self, place: Place) -> Path:
+        """Where the turns of one agent, or of one lane, have theirs."""
+        return self.turns / (place.agent if place.lane is None else f"{place.agent}.{place.lane}")
 
     def exists(self) -> bool:
         return self.root.is_dir()
@@ -134,63 +148,6 @@ def _named_dirs(folder: Path) -> list[str]:
         raise _disk_error(error, folder, "read") from error
 
 
-# -- finding -----------------------------------------------------------------------------------------------------------
-
-
-def find(root_flag: str | None, *, cwd: Path, environ: Mapping[str, str]) -> Home:
-    """The root that counts for a command run in `cwd`; creates nothing.
-
-    It is `root_flag`, `$BEAM_ROOT`, the nearest `.beam` upwards, else `.beam` at the git root or in `cwd`.
-    `$HOME/.beam` counts only in `$HOME` itself. Raises UsageError where a named root is plainly some other directory.
-    """
-    if root_flag is not None:
-        return _named_root(root_flag, cwd, "--root")
-    if environ.get("BEAM_ROOT"):
-        return _named_root(environ["BEAM_ROOT"], cwd, "BEAM_ROOT")
-    start = Path(os.path.abspath(cwd))  # noqa: PTH100 - resolve() would follow links that the caller walked through
-    user_home = environ.get("HOME")
-    folders = [folder for folder in (start, *start.parents) if folder == start or not _is_same(folder, user_home)]
-    for folder in folders:
-        if os.path.lexists(folder / ROOT_NAME):
-            return Home(folder / ROOT_NAME)
-    for folder in folders:
-        if os.path.lexists(folder / ".git"):
-            return Home(folder / ROOT_NAME)
-    return Home(start / ROOT_NAME)
-
-
-def _is_same(folder: Path, user_home: str | None) -> bool:
-    if not user_home:
-        return False
-    try:
-        return folder == Path(user_home) or folder.samefile(user_home)
-    except OSError:
-        return False
-
-
-def _named_root(named: str, cwd: Path, source: str) -> Home:
-    if not named or "\0" in named:
-        raise UsageError(f"{source} names no directory", f"give the path of a {ROOT_NAME} directory")
-    root = Path(os.path.abspath(cwd / named))  # noqa: PTH100
-    if root == root.parent:
-        raise UsageError(f"{source} is {root}", f"give the path of a {ROOT_NAME} directory", subject=str(root))
-    if root.name != ROOT_NAME and not any(os.path.lexists(root / name) for name in _ROOT_DIRS) and _holds_files(root):
-        raise UsageError(
-            f"{source} {root} is a directory of other things, not a root of beam",
-            f"name the {ROOT_NAME} directory itself: {root / ROOT_NAME}",
-            subject=str(root),
-        )
-    return Home(root)
-
-
-def _holds_files(folder: Path) -> bool:
-    try:
-        with os.scandir(folder) as entries:
-            return any(True for _ in entries)
-    except OSError:
-        return False
-
-
 # -- creating ----------------------------------------------------------------------------------------------------------
 
 
@@ -200,16 +157,14 @@ def create(home: Home, place: Place | None = None) -> None:
     Raises DiskError that names the path.
     """
     _make_root(home.root)
-    _make_dirs(_folders(home, place) if place is not None else [home.root / name for name in _ROOT_DIRS])
+    _make_dirs(_folders(home, place) if place is not None else [home.root / name for name in ROOT_DIRS])
+
+
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def _make_root(root: Path) -> None:
-    try:
-        if not root.parent.exists():
-            root.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _disk_error(error, root.parent, "create") from error
-    _make_dirs([root])
+    _make_dirs([*reversed(_missing(root.parent)), root])
     ignore = root / ".gitignore"
     try:
         if ignore.exists():
@@ -217,12 +172,24 @@ def _make_root(root: Path) -> None:
     except OSError as error:
         raise _disk_error(error, ignore, "read") from error
     try:
-        with os.fdopen(os.open(ignore, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600), "wb") as file:
+        with os.fdopen(os.open(ignore, _NEW_FILE, 0o600), "wb") as file:
             file.write(b"*\n")
     except OSError as error:
         with contextlib.suppress(OSError):
             ignore.unlink()  # half a file would be taken for the user's own
         raise _disk_error(error, ignore, "create") from error
+
+
+def _missing(folder: Path) -> list[Path]:
+    """The folder and those above it that are not there yet, the innermost first."""
+    found = []
+    try:
+        while not folder.exists():
+            found.append(folder)
+            folder = folder.parent
+    except OSError as error:
+        raise _disk_error(error, folder, "create") from error
+    return found
 
 
 def _make_dirs(folders: Sequence[Path]) -> None:
@@ -254,20 +221,21 @@ def _not_a_directory(path: Path) -> DiskError:
     return DiskError(f"{path} is a file; beam needs a directory there", "move the file away", subject=str(path))
 
 
+_ELSEWHERE = "BEAM_STATE=DIR, `state_dir:` in your own configuration, or --root DIR"
 _NEXT_STEP = {
-    errno.EROFS: "use a root on a disk that can be written: --root DIR, or BEAM_ROOT",
-    errno.ENOSPC: "free some space, or use another disk: --root DIR, or BEAM_ROOT",
-    errno.EDQUOT: "free some space, or use another disk: --root DIR, or BEAM_ROOT",
-    errno.EACCES: "use a folder of your own: --root DIR, or BEAM_ROOT",
-    errno.EPERM: "use a folder of your own: --root DIR, or BEAM_ROOT",
+    errno.EROFS: f"keep beam's state on a disk that can be written: {_ELSEWHERE}",
+    errno.ENOSPC: f"free some space, or keep beam's state on another disk: {_ELSEWHERE}",
+    errno.EDQUOT: f"free some space, or keep beam's state on another disk: {_ELSEWHERE}",
+    errno.EACCES: f"keep beam's state in a folder of your own: {_ELSEWHERE}",
+    errno.EPERM: f"keep beam's state in a folder of your own: {_ELSEWHERE}",
     errno.ENOTDIR: "a part of that path is a file; move it away",
-    errno.ENAMETOOLONG: "use a shorter path: --root DIR, or BEAM_ROOT",
+    errno.ENAMETOOLONG: f"use a shorter path: {_ELSEWHERE}",
 }
 
 
 def _disk_error(error: OSError, path: Path, verb: str) -> DiskError:
     reason = (error.strerror or str(error)).lower()
-    hint = _NEXT_STEP.get(error.errno or 0, "look at the disk, or use another root: --root DIR, or BEAM_ROOT")
+    hint = _NEXT_STEP.get(error.errno or 0, f"look at the disk, or keep beam's state elsewhere: {_ELSEWHERE}")
     return DiskError(f"can't {verb} {path}: {reason}", hint, subject=str(path))
 
 
@@ -279,7 +247,7 @@ def check_place(home: Home, place: Place) -> None:
 
 def _folders(home: Home, place: Place) -> list[Path]:
     outer = [place.dir] if place.lane is None else [place.dir.parent.parent, place.dir.parent, place.dir]
-    return [*(home.root / name for name in _ROOT_DIRS), *outer, *(place.dir / name for name in _PLACE_DIRS)]
+    return [*(home.root / name for name in ROOT_DIRS), *outer, *(place.dir / name for name in _PLACE_DIRS)]
 
 
 def _check_directory(folder: Path, cause: OSError | None) -> None:
@@ -315,7 +283,7 @@ def check_owner(home: Home, *, uid: int) -> None:
             target = os.path.realpath(home.root)
             raise DiskError(
                 f"{home.root} is a symbolic link; beam uses real directories only",
-                f"name the directory itself: --root {target}, or BEAM_ROOT={target}",
+                f"name the directory itself: --root {target}",
                 subject=str(home.root),
             )
         if not stat.S_ISDIR(root.st_mode):
@@ -356,7 +324,7 @@ def _check_mine(
 def _not_mine(path: Path, owner: int, error: type[BeamError]) -> BeamError:
     return error(
         f"{path} belongs to another user (uid {owner})",
-        "take it over with chown if you trust what is in it, or use another root: --root DIR, or BEAM_ROOT",
+        f"take it over with chown if you trust what is in it, or keep beam's state elsewhere: {_ELSEWHERE}",
         subject=str(path),
     )
 
@@ -389,7 +357,7 @@ def check_filesystem(home: Home, *, allow_fs: Collection[str] = (), mountinfo: s
         return
     raise DiskError(
         f"{home.root} is on a file system without dependable locks ({kind})",
-        f"use a root on a local disk (--root DIR, or BEAM_ROOT), or write `allow_fs: [{kind}]` into {home.config_file}",
+        f"keep beam's state on a local disk ({_ELSEWHERE}), or write `allow_fs: [{kind}]` into {home.config_file}",
         subject=str(home.root),
     )
 
@@ -426,7 +394,9 @@ _OCTAL = re.compile(r"\\([0-7]{3})")  # the kernel writes space, tab, newline an
 
 
 def state_dir(environ: Mapping[str, str]) -> Path:
-    """`$XDG_STATE_HOME/beam`: what beam remembers for this user."""
+    """Returns where beam keeps what it knows for this user: `$BEAM_STATE`, else `$XDG_STATE_HOME/beam`."""
+    if environ.get("BEAM_STATE", "").startswith("/"):
+        return Path(environ["BEAM_STATE"])
     return _xdg(environ, "XDG_STATE_HOME", ".local/state")
 
 
@@ -451,4 +421,4 @@ def user_home(environ: Mapping[str, str]) -> Path:
     try:
         return Path(pwd.getpwuid(os.getuid()).pw_dir)
     except KeyError as error:
-        raise DiskError("this user has no home directory", "set HOME") from error
+        raise DiskError("this user has no home directory", "set HOME to a folder of your own") from error

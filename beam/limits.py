@@ -14,6 +14,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     argv_text_bytes: int = 120 * KIB  # one argument on Linux holds 128 KiB, its NUL included
     waiting: int = 100
     hops: int = 20
+    replies: int = 1  # that are routed of one message between agents: an answer, then the answer to it, and so on
+    sends: int = 100  # requests of one turn: messages, replies, interrupts and denials
     timeout: float = 30 * 60.0
     idle_timeout: float = 10 * 60.0
     ask_timeout: float = 10 * 60.0
@@ -26,6 +28,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     known_ids_days: int = 30
     deltas_per_second: int = 20
     deaths_before_prompt: int = 3
+    start_attempts: int = 10  # of one message whose agent the system had no room to start
 
 
 DEFAULT = Limits()

@@ -4,17 +4,18 @@ Unknown fields of a message file survive a round trip. Must not know: where queu
 """
 
 import re
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from beam.errors import CorruptError, UsageError
 
 VERSION = 1
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,95}\Z")
-_FILE = re.compile(r"(\d{20})-([a-z0-9][a-z0-9_-]{0,95})\.json\Z")
+_FILE = re.compile(r"([0-9]{20})-([a-z0-9][a-z0-9_-]{0,95})\.json\Z")
+_MOST = 10**9  # of whatever a message counts: so many are a mistake, and nobody can count on from the largest number
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: sorts like the number it writes
 
 Access = Literal["read", "edit", "full", "ask"]
@@ -67,7 +68,9 @@ class Options(Struct, frozen=True, kw_only=True):
 class Message(Struct, frozen=True, kw_only=True):
     """One message, as in its file. `timestamp` and `deadline` are RFC 3339 UTC; `chain` are the agents whose turns are
     waiting for this message, the outermost first; `revision` counts edits; `for_session` is the
-    receiver's session that a reply belongs to."""
+    receiver's session that a reply belongs to; `replies` is how many answers are still routed, the one to this message
+    among them (null: what the limits say); `at_most` is the access of the agent that sent it: the receiver's turn
+    gets no more (null: a person sent it, or a program without an access)."""
 
     v: int = VERSION
     id: str
@@ -79,6 +82,7 @@ class Message(Struct, frozen=True, kw_only=True):
     session_context: SessionContext = SessionContext()
     reply_to: str | None = None
     reply: ReplyMode = "none"
+    replies: int | None = None
     thread: str = ""
     hops: int = 0
     attempt: int = 1
@@ -89,8 +93,9 @@ class Message(Struct, frozen=True, kw_only=True):
     chain: tuple[str, ...] = ()
     for_session: str | None = None
     spent: Spent = Spent()
+    at_most: Access | None = None
     options: Options = Options()
-    original: dict[str, Any] | UnsetType = UNSET  # the file as read, for the fields that only its writer knows
+    original: bytes | UnsetType = UNSET  # the file as read, for the fields that only its writer knows
 
     @property
     def text(self) -> str:
@@ -98,22 +103,26 @@ class Message(Struct, frozen=True, kw_only=True):
 
 
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
+_fields: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
 
 
 def decode(data: bytes) -> Message:
     """The message of a queue file's bytes. Raises CorruptError with the reason."""
     try:
         message = _decoder.decode(data)
-        original = msgspec.json.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        data.decode()  # fields that only their writer knows go out as they came in
+    except (ValueError, RecursionError) as error:
         raise CorruptError(f"not a message: {error}") from error
     if not NAME.match(message.to):
         raise CorruptError(f"not a message: `to` is not an agent's name: {message.to[:80]!r}")
     if not ID.match(message.id):
         raise CorruptError(f"not a message: bad id {message.id[:80]!r}")
-    if message.attempt < 1 or message.revision < 0 or message.hops < 0:
-        raise CorruptError("not a message: attempt counts from 1, revision and hops from 0")
-    return msgspec.structs.replace(message, original=original)
+    counts = (message.attempt - 1, message.revision, message.hops, message.replies or 0, message.spent.turns)
+    if not all(0 <= count <= _MOST for count in counts):
+        raise CorruptError(
+            "not a message: attempt counts from 1, revision, hops, replies and turns from 0, to a billion"
+        )
+    return msgspec.structs.replace(message, original=data)
 
 
 def encode(message: Message) -> bytes:
@@ -121,14 +130,17 @@ def encode(message: Message) -> bytes:
     plain = msgspec.to_builtins(msgspec.structs.replace(message, original=UNSET))
     if message.original is not UNSET:
         plain = _merge(message.original, plain)
-    return msgspec.json.encode(plain) + b"\n"
+    data = msgspec.json.encode(plain)
+    return (msgspec.json.format(data, indent=-1) if b"\n" in data else data) + b"\n"
 
 
-def _merge(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(old)
+def _merge(old: bytes | Raw, new: dict[str, Any]) -> dict[str, Any]:
+    """The fields of the object in `old`, as they were written, with those of `new` over them."""
+    merged: dict[str, Any] = dict(_fields.decode(old))
     for key, value in new.items():
-        before = merged.get(key)
-        merged[key] = _merge(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+        before: Raw | None = merged.get(key)
+        is_object = before is not None and isinstance(value, dict) and bytes(before)[:1] == b"{"
+        merged[key] = _merge(before, value) if before is not None and is_object else value
     return merged
 
 
@@ -138,6 +150,13 @@ def digest(message: Message) -> str:
 
     identity = (message.sender, message.to, message.payload, message.options)
     return hashlib.sha256(msgspec.json.encode(identity)).hexdigest()
+
+
+def access_word(word: str | None) -> Access | None:
+    """The access of that name, as a journal has it; `read` for a word that is none."""
+    if word is None or word in get_args(Access):
+        return cast(Access | None, word)
+    return "read"
 
 
 def new_id(agent: str, now_ns: int, random: bytes) -> str:
@@ -156,6 +175,11 @@ def keyed_id(agent: str, key: str) -> str:
 def reply_id(agent: str, message_id: str, attempt: int) -> str:
     """The id of the reply to one attempt of a message, in the queue of `agent`: putting it twice is once."""
     return f"{agent}-r{_hashed(f'{message_id} {attempt}')}"
+
+
+def sent_id(agent: str, turn_key: str, name: str) -> str:
+    """The id of a message that a turn sends to `agent` by the request of that name: putting it twice is once."""
+    return f"{agent}-s{_hashed(f'{turn_key} {name}')}"
 
 
 def _hashed(text: str) -> str:

@@ -13,7 +13,12 @@ Kind = Literal["permission", "trust", "full", "setup", "login"]
 
 
 class Dialog(Struct, frozen=True, kw_only=True):
-    """A question that takes the whole attention of the agent. `match` is searched in the screen's text (several rows).
+    """A question that takes the whole attention of the agent, and stands below all else on its screen: with a place
+    where one types under it, it is only quoted. `match` is searched in its text (several rows, down to the last one).
+
+    `first` is the row where it begins, and `body` what each of its rows below that looks like, up from the screen's
+    last one: where an agent can't write such rows, it can't pretend to ask. Without both a dialog begins where `match`
+    does. `subject`, `detail` and the other patterns are searched in its own rows.
 
     `allow` and `deny` are the keys of the two answers, each typed by itself; empty: there is no such answer. A `setup`
     dialog has only a harmless way on, which beam takes (`allow`); `trust` asks whether the folder may run code, `full`
@@ -36,6 +41,8 @@ class Dialog(Struct, frozen=True, kw_only=True):
     always_row: str = ""
     amend: tuple[str, ...] = ()
     amend_row: str = ""
+    first: str = ""
+    body: str = ""
 
 
 class Profile(Struct, frozen=True, kw_only=True):
@@ -60,7 +67,9 @@ class Profile(Struct, frozen=True, kw_only=True):
 
     `by_line`: text is typed line by line, each after the next prompt. `bracketed`: it announces that it takes pastes.
     `special`: a text that begins so would be a command to the agent and no message (a blank in front makes it one);
-    `never`: one that would be a command all the same, and can't be sent as a message.
+    `never`: one that would be a command all the same, and can't be sent as a message. `pieced_rows`: a message
+    that takes up to so many rows is pasted piece by piece, because the agent tells its model of a long paste that
+    others may have written it. The composer must show so many.
     `quit` are keys, each typed by itself. `start_seconds` until it must be ready; after `stall_seconds` without any
     change nobody knows what it waits for.
     """
@@ -96,6 +105,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     special: str = ""
     never: str = ""
     by_line: bool = False
+    pieced_rows: int = 0
     submit: str = "\r"
     interrupt: str = "\x03"
     quit: tuple[str, ...] = ("\x04",)
@@ -125,7 +135,10 @@ PATTERNS: dict[type[Struct], dict[str, Pattern]] = {
         "frame": _SCREEN,
         "failed": _FOUND_ON_SCREEN,
     },
-    Dialog: {"match": _SCREEN, **dict.fromkeys(("subject", "detail", "always_row"), _SCREEN)},
+    Dialog: {
+        **dict.fromkeys(("match", "subject", "detail", "always_row"), _SCREEN),
+        **dict.fromkeys(("first", "body"), _ROW),
+    },
 }
 
 

@@ -6,6 +6,8 @@ from msgspec import Struct
 
 from beam.message import Access
 
+ENVELOPES = ("none", "short", "full")  # of `envelope`; any other is a text of the person's own
+
 
 class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One agent. Times are seconds; null leaves it to the limits or to the agent CLI.
@@ -13,9 +15,10 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     `adapter` is a name of the registry. `executable` replaces the CLI's own name or path. `command`, `reply_path`,
     `session_path`, `cost_path`, `format` belong to `command` agents, `script` to `scripted`, `mailbox` and `lease` to
     mailboxes. A nested list in `command` is a group that is left out when a placeholder in it has no value. `cwd` is
-    relative to the folder that holds `.beam/`. `retries` caps the CLI's own API retries. `keep` is how long a broker
+    relative to the project folder. `retries` caps the CLI's own API retries. `keep` is how long a broker
     keeps the agent's terminal between turns (0: not at all), `record` whether each turn on it is recorded,
-    `screen` what is different on it from what its adapter knows.
+    `screen` what is different on it from what its adapter knows. `envelope` is what stands above a message of another
+    agent: none, short, full, or a text with `{from}` in it.
     """
 
     adapter: str = ""
@@ -31,6 +34,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     retries: int | None = None
     schema: str | None = None
     system: str | None = None
+    envelope: str | None = None
     command: tuple[str | tuple[str, ...], ...] = ()
     format: Literal["text", "json", "jsonl"] = "text"
     reply_path: str | None = None

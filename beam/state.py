@@ -25,17 +25,21 @@ QUEUED, CLAIMED, STARTED, SENT, FINISHED, CLOSED, DEAD = (
     "dead",
 )
 
+SHORTAGE = "shortage"  # why a message went back: the system had no room to start its agent
+
 
 class Known(Struct, kw_only=True, gc=False):
     """What the journal knows of a message. `phase` is the last durable step of its current `attempt`; `outcome_seq` is
     where its last outcome stands (turn.finished or message.dead), null before; `revision` counts edits; `deaths` counts
-    holders that died before the prompt left; `at` is when it was last heard of."""
+    holders that died before the agent was started, `shortages` starts for which the system had no room, since it was
+    queued; `at` is when it was last heard of."""
 
     phase: str
     attempt: int = 1
     digest: str = ""
     revision: int = 0
     deaths: int = 0
+    shortages: int = 0
     outcome_seq: int | None = None
     at: str = ""
     status: Status | None = None
@@ -80,6 +84,7 @@ class OpenTurn(Struct, kw_only=True):
     finished: bool = False
     cleared: bool = False
     lease_until: str | None = None
+    at_most: str | None = None
     processes: list[Owner] = []
     asks: dict[str, events.PermissionAsked] = {}
     tools: dict[str, str] = {}
@@ -117,6 +122,14 @@ class Totals(Sum, kw_only=True):
 
     by_status: dict[str, int] = {}
     by_model: dict[str, Sum] = {}
+
+    def count_in(self, other: "Totals") -> None:
+        """Counts all of those in."""
+        self.add(other.turns, other.usage, other.cost_usd)
+        for status, count in other.by_status.items():
+            self.by_status[status] = self.by_status.get(status, 0) + count
+        for model, share in other.by_model.items():
+            self.by_model.setdefault(model, Sum()).add(share.turns, share.usage, share.cost_usd)
 
 
 class Last(Struct, kw_only=True):
@@ -163,6 +176,10 @@ class State(Struct, kw_only=True):
         if self.open_turn is None:
             return "idle"
         return "waiting" if self.open_turn.asks and not self.open_turn.finished else "running"
+
+    def is_over(self) -> bool:
+        """Whether every message that the journal knows has its outcome and is closed."""
+        return self.open_turn is None and all(known.phase in (CLOSED, DEAD) for known in self.known.values())
 
 
 def fold(state: State, event: AnyEvent) -> State:
@@ -221,7 +238,12 @@ def _claimed(state: State, event: events.MessageClaimed) -> None:
 def _requeued(state: State, event: events.MessageRequeued) -> None:
     known = _known(state, event)
     if known is not None:
-        known.deaths = known.deaths + 1 if event.reason == "holder_died" else 0
+        if event.reason == "holder_died":
+            known.deaths += 1
+        elif event.reason == SHORTAGE:
+            known.shortages += 1
+        else:
+            known.deaths = known.shortages = 0
         known.phase, known.attempt, known.not_before = QUEUED, event.attempt, event.not_before
     if state.open_turn is not None and state.open_turn.message_id == event.message_id:
         state.open_turn = None
@@ -297,6 +319,7 @@ def _turn_started(state: State, event: events.TurnStarted) -> None:
         via=event.via,
         started_at=event.ts,
         lease_until=event.lease_until,
+        at_most=event.at_most,
         processes=[],
         asks={},
         tools={},
@@ -465,7 +488,8 @@ _STEPS: dict[type[events.Event], Callable[[State, Any], None]] = {
 class Snapshot(Struct, kw_only=True, tag="snapshot", tag_field="type"):
     """The first line of a segment: the state after everything before it, so that no older segment need be read.
 
-    `previous` is the name of the segment before, null for the first. `state` has the ids of 30 days.
+    `previous` is the name of the segment before, null for the first, and `after` the hash of its last line. `state` has
+    the ids of 30 days.
     """
 
     v: int = 1
@@ -473,4 +497,5 @@ class Snapshot(Struct, kw_only=True, tag="snapshot", tag_field="type"):
     ts: str
     previous: str | None
     last_seq: int
+    after: str = ""
     state: Raw

@@ -35,6 +35,7 @@ ROWS: tuple[Callable[[Bench], list[Figure]], ...] = (
     rows_start.no_wait,
     rows_start.cold_send,
     rows_process.guard_cost,
+    rows_process.confined,
     rows_process.stdout_file,
     rows_store.put,
     rows_store.writers,

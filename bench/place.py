@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from beam import roots
+from beam.home import Home
 from bench.measure import Bench
 
 _SCRIPT = Path(sys.executable).with_name("beam")
@@ -59,8 +61,13 @@ class Project:
         }
 
     @property
+    def place(self) -> Home:
+        """The root with its project folder."""
+        return roots.find(None, cwd=self.cwd, environ=self.env)
+
+    @property
     def root(self) -> Path:
-        return self.cwd / ".beam"
+        return self.place.root
 
 
 def acp_agent(project: Project) -> tuple[str, ...]:

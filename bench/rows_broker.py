@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from beam.clock import SystemClock
-from beam.home import Home, create
 from beam.limits import Limits
 from beam.message import Message, Payload, new_id
+from beam.roots import create
 from beam.state import CLOSED, DEAD
 from beam.store.journal import Reader, read_state
 from beam.store.queue import Queue
@@ -68,7 +68,7 @@ def many_agents(bench: Bench) -> list[Figure]:
     agents, turns = (40, 5) if bench.quick else (200, 20)
     project = _with_agents(bench, "many", agents, "['true']")
     for name in _names(agents):
-        place = Home(root=project.root).agent(name)
+        place = project.place.agent(name)
         Queue(place.queue, place.put_lock).put_all([_message(name) for _ in range(turns)], _CLOCK, Limits())
     before = run(["true"], env=project.env, cwd=project.cwd).cpu_ms
     with _serving(project, (*BEAM, "broker"), check=False) as broker:
@@ -138,7 +138,7 @@ def _with_agents(bench: Bench, name: str, count: int, command: str) -> Project:
     lines = "".join(f"  {agent}: {{command: {command}}}\n" for agent in _names(count))
     project = Project(bench, name, f"agents:\n{lines}")
     for agent in _names(count):
-        home = Home(root=project.root)
+        home = project.place
         create(home, home.agent(agent))
     return project
 
@@ -154,7 +154,7 @@ def _message(agent: str) -> Message:
 
 def _put(project: Project, agent: str) -> int:
     """Publishes a message; when its file got its name (nanoseconds since the epoch)."""
-    place = Home(root=project.root).agent(agent)
+    place = project.place.agent(agent)
     message = _message(agent)
     moment = 0
     rename = Path.rename
@@ -209,7 +209,7 @@ def _cpu_ms(pid: int) -> tuple[float, float]:
 
 def _check_all_ended(project: Project, agents: int, turns: int) -> None:
     for name in _names(agents):
-        state = read_state(Home(root=project.root).agent(name).journal)
+        state = read_state(project.place.agent(name).journal)
         assert len(state.known) == turns
         assert all(known.phase in (CLOSED, DEAD) for known in state.known.values())
         assert state.totals.by_status == {"completed": turns}, (name, state.last)
@@ -220,7 +220,7 @@ def _waited(project: Project, agents: int) -> list[float]:
     from beam import events
     from beam.clock import parse_rfc3339
 
-    journals = [list(Reader(Home(root=project.root).agent(name).journal).poll()) for name in _names(agents)]
+    journals = [list(Reader(project.place.agent(name).journal).poll()) for name in _names(agents)]
     first = min(parse_rfc3339(event.ts) for journal in journals for event in journal)
     found = []
     for journal in journals:

@@ -12,9 +12,9 @@ from pathlib import Path
 from beam import events
 from beam.clock import SystemClock
 from beam.events import Event
-from beam.home import Home, create
 from beam.limits import Limits
 from beam.outcome import Status, Usage
+from beam.roots import create
 from beam.state import State, apply
 from beam.store.journal import Journal, Lines, read_state
 from bench.measure import Bench, Figure, Series, in_turns, run
@@ -82,7 +82,7 @@ def million(bench: Bench) -> list[Figure]:
     """An agent with a million events (100,000 with --quick): opened by its next holder, and by a cold `beam status`."""
     wanted = 100_000 if bench.quick else 1_000_000
     project = Project(bench, "million", "agents:\n  worker:\n    command: [cat]\n")
-    home = Home(root=project.root)
+    home = project.place
     place = home.agent("worker")
     create(home, place)
     limits = Limits()
@@ -170,7 +170,7 @@ def claude_output(bench: Bench) -> list[Figure]:
 def watch(bench: Bench) -> list[Figure]:
     """From the append of an event to its line, printed by a real `beam watch --json`."""
     project = Project(bench, "watch", "agents:\n  worker:\n    command: [cat]\n")
-    home = Home(root=project.root)
+    home = project.place
     place = home.agent("worker")
     create(home, place)
     journal = Journal.open(place.journal, "worker", _CLOCK, Limits())

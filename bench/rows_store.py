@@ -10,9 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from beam.clock import SystemClock
-from beam.home import Home, Place, create
+from beam.home import Home, Place
 from beam.limits import Limits
 from beam.message import Message, Payload, encode, new_id
+from beam.roots import create
 from beam.store.journal import Journal
 from beam.store.queue import Queue
 from bench.measure import Bench, Figure, Series, in_turns
@@ -180,7 +181,9 @@ def append(bench: Bench) -> list[Figure]:
 
 
 def _place(bench: Bench, name: str) -> Place:
-    home = Home(root=bench.folder(name) / ".beam")
+    folder = bench.folder(name)
+    (folder / "project").mkdir()
+    home = Home(folder / "root", folder / "project")
     place = home.agent("worker")
     create(home, place)
     return place

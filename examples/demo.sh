@@ -4,19 +4,20 @@ set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+state=$(mktemp -d)  # beside the folder: what lies in it, agents may write
+trap 'rm -rf "$folder" "$state"' EXIT
 unset "${!BEAM_@}"
 cp "$here/demo/beam.yaml" "$folder"
 cd "$folder"
-export BEAM_ROOT="$folder/.beam" BEAM_TRUST=1 XDG_STATE_HOME="$folder/state"
+export BEAM_TRUST=1 BEAM_STATE="$state"
 
 heading() { printf '\n== %s\n\n' "$1"; }
 
 # Nothing waits, nothing runs, nothing was given up on. The agents are looked at one after the other: ask twice.
 is_quiet() { [[ -z $(beam queue list --json) ]]; }
 
-heading 'reviewer asks planner; every answer is routed back as a message'
-id=$(beam send planner 'Our client gives up too early. What do you propose?' --from reviewer --no-wait)
+heading 'reviewer asks planner; ten answers are routed, each as a message'
+id=$(beam send planner 'Our client gives up too early. What do you propose?' --from reviewer --no-wait --replies 10)
 echo "$id"
 
 heading 'the first answer, waited for'

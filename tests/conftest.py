@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -9,18 +10,32 @@ from pathlib import Path
 
 import pytest
 
+from beam.process import table, tree
 from tests.real.install import bin_directories, bin_directory
 from tests.support.cli import Cli, processes_with
+from tests.support.repository import make_repository
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak-seed", type=int, default=0, help="seed of the soak tests; 0: a new one, printed")
+    parser.addoption("--fuzz-seconds", type=float, default=1800, help="how long `make soak` feeds the readers")
 
 
 def pytest_configure() -> None:
     """In the background of a script ^C is ignored, by all that is started here as well; its tests need it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    tree.become_subreaper()
+
+
+def pytest_runtest_logfinish() -> None:
+    """Reaps what outlived the test's own processes: some machines have few process numbers and an init that reaps none.
+
+    Of a process that a test started and did not wait for, nobody asks the exit status any more.
+    """
+    for pid in table.children():
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
 
 
 def pytest_report_header() -> str:
@@ -32,9 +47,12 @@ def pytest_report_header() -> str:
 
 
 @pytest.fixture
-def beam(tmp_path: Path) -> Iterator[Cli]:
-    """The real beam in a scratch place. Afterwards nothing of it may be running."""
+def beam(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cli]:
+    """The real beam in a scratch place, a git repository where a real agent CLI is tried. Afterwards nothing of it may
+    be running."""
     cli = Cli(tmp_path)
+    if request.node.get_closest_marker("real") is not None:
+        make_repository(cli.project, cli.base / "home")
     yield cli
     cli.end()
     for pid in processes_with(str(tmp_path)):
@@ -46,13 +64,15 @@ def beam(tmp_path: Path) -> Iterator[Cli]:
 
 @pytest.fixture(scope="session")
 def agents_path() -> str:
-    """A PATH on which the pinned real agent CLIs come first. Without them the test is left out, and in CI it fails."""
+    """A PATH on which the pinned real agent CLIs come first, or those of `BEAM_AGENTS_FIRST` before them. Without them
+    the test is left out, and in CI it fails."""
     where = bin_directory()
     if where is None:
         if os.environ.get("BEAM_REQUIRE_REAL_AGENTS"):
             pytest.fail("the real agent CLIs are required here, and not installed: make agents")
         pytest.skip("left out: the real agent CLIs are not installed (make agents)")
-    return os.pathsep.join([*map(str, bin_directories()), os.environ["PATH"]])
+    first = [found] if (found := os.environ.get("BEAM_AGENTS_FIRST")) else []
+    return os.pathsep.join([*first, *map(str, bin_directories()), os.environ["PATH"]])
 
 
 @pytest.fixture(scope="session")

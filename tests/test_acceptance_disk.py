@@ -42,11 +42,20 @@ def limited(beam: Cli, *args: str, file_bytes: int | None = None, open_files: in
     return Ended(code, done.stdout.decode(), done.stderr.decode())
 
 
-def test_a_folder_that_can_not_be_written_is_named(beam: Cli) -> None:
+def test_a_folder_that_can_not_be_written_is_worked_in_all_the_same(beam: Cli) -> None:
     beam.project.chmod(0o555)
     done = limited(beam, "send", "scripted", "hi")
     beam.project.chmod(0o755)
-    refused(done, 74, str(beam.root), "--root")
+    assert (done.code, done.out) == (0, "You said: hi\n")
+
+
+def test_a_home_that_can_not_be_written_is_named_with_the_ways_out(beam: Cli) -> None:
+    home = beam.base / "home"
+    home.chmod(0o555)
+    done = limited(beam, "send", "scripted", "hi")
+    home.chmod(0o755)
+    refused(done, 74, str(home), "BEAM_STATE", "state_dir", "--root")
+    assert list(home.iterdir()) == list(beam.project.iterdir()) == []
 
 
 def test_a_root_that_can_not_be_written_is_named_and_what_is_in_it_can_be_read(beam: Cli) -> None:
@@ -120,6 +129,19 @@ def test_any_command_whose_stdout_is_full_says_so_once(beam: Cli, command: str) 
     done = beam.shell(f"beam {command} > /dev/full")
     assert done.code == 74, done
     said_once(done, "No space left")
+
+
+@pytest.mark.parametrize("form", ["", "--json"])
+@pytest.mark.parametrize(("where", "code"), [("> /dev/full", 74), (">&-", 74), ("| sleep 0", 141)])
+def test_a_message_whose_id_can_not_be_printed_is_said_to_be_sent(beam: Cli, form: str, where: str, code: int) -> None:
+    beam("queue", "pause", "scripted")
+    pipe = "mkfifo p; exec 3<>p 4>p 3<&-; " if where.startswith("|") else ""
+    where = ">&4" if pipe else where
+    done = beam.shell(f"{pipe}beam send scripted --no-wait {form} hi {where}")
+    assert (done.code, done.out) == (code, "")
+    line = said_once(done, "was sent", "beam wait")
+    message = line.partition("beam: ")[2].split()[0]
+    assert beam.box("scripted", "new")[0].endswith(f"-{message}.json")
 
 
 def test_a_closed_stdout_is_said(beam: Cli) -> None:
@@ -208,6 +230,7 @@ def test_a_corrupt_queue_file_becomes_a_dead_letter_and_the_rest_goes_on(beam: C
 
 
 def test_a_root_that_is_a_file_is_named(beam: Cli) -> None:
+    beam.root.parent.mkdir(parents=True)
     beam.root.write_text("not a directory")
     refused(beam("send", "scripted", "hi"), 74, str(beam.root))
 

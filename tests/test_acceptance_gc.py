@@ -42,6 +42,17 @@ def test_a_finished_lane_and_old_segments_go_and_the_agent_goes_on(beam: Cli) ->
     assert beam("doctor").code == 0
 
 
+def test_an_outcome_that_was_removed_is_not_found_and_its_key_runs_nothing_again(beam: Cli) -> None:
+    beam.config("limits: {segment_bytes: 1}\n")
+    first = beam("send", "scripted", "--key", "k", "one", "--json").json["message_id"]
+    beam("send", "scripted", "two")
+    aged(beam.root, 31)
+    assert beam("doctor", "--gc").code == 0
+    for command in (("wait", first), ("show", first), ("send", "scripted", "--key", "k", "one")):
+        refused(beam(*command), 4, first, "is over (completed)", "removed")
+    assert beam.types("scripted").count("turn.started") == 0, "the segment of the first is gone, and nothing ran again"
+
+
 def test_more_goes_by_size_and_dead_letters_only_when_asked_for(beam: Cli) -> None:
     beam.config("agents:\n  failing: {command: ['false']}\n")
     assert beam("send", "failing", "x").code == 1

@@ -52,6 +52,21 @@ def test_log_verify_says_that_all_is_whole(two_turns: Cli) -> None:
     said_once(done, "whole")
 
 
+def test_log_verify_names_the_line_in_which_a_word_was_changed(two_turns: Cli) -> None:
+    (segment,) = (two_turns.root / "agents/scripted/journal").glob("*.jsonl")
+    lines = segment.read_bytes().splitlines(keepends=True)
+    number = next(at for at, line in enumerate(lines, 1) if b'"type":"turn.finished"' in line)
+    lines[number - 1] = lines[number - 1].replace(b"You said: one", b"You said: 0ne")
+    segment.write_bytes(b"".join(lines))
+    done = two_turns("log", "scripted", "--verify")
+    assert done.code == 13
+    (said,) = done.out.splitlines()
+    assert said.startswith(f"{segment}:{number}: ")
+    said_once(done, "scripted", "damaged")
+    assert two_turns("send", "scripted", "three").code == 0, "who only reads or goes on is not held up"
+    assert two_turns("log", "scripted", "--verify").out == done.out
+
+
 def test_log_of_an_agent_that_never_worked_is_empty(beam: Cli) -> None:
     done = beam("log", "scripted")
     assert (done.code, done.out) == (0, "")

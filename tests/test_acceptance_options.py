@@ -166,4 +166,6 @@ def test_quiet_keeps_notes_away_but_not_errors(beam: Cli) -> None:
 def test_verbose_gives_the_figures(beam: Cli) -> None:
     done = beam("-v", "send", "scripted", "hi")
     assert (done.code, done.out) == (0, "You said: hi\n")
-    said_once(done, "scripted turn 1", "session")
+    folder, figures = done.err.splitlines()
+    assert folder == f"beam: scripted works in {beam.project}"
+    assert "scripted turn 1" in figures and "session" in figures

@@ -87,7 +87,7 @@ def test_an_unknown_outcome_is_run_again_by_itself_only_where_the_policy_says_so
 def test_a_thread_ends_when_its_budget_of_turns_is_used_up(beam: Cli) -> None:
     agents = "".join(f"  {name}: {{command: [echo, I am {name}]}}\n" for name in ("ping", "pong"))
     beam.config(f"policy: {{thread_turns: 4}}\nagents:\n{agents}")
-    assert beam("send", "ping", "go", "--from", "pong", "--no-wait").code == 0
+    assert beam("send", "ping", "go", "--from", "pong", "--no-wait", "--replies", "20").code == 0
 
     def is_over() -> bool:
         states = [json.loads(line) for line in beam("status", "--json").out.splitlines()]
@@ -109,7 +109,7 @@ def test_a_root_that_used_up_its_budget_runs_nothing_more(beam: Cli) -> None:
 
 def test_a_blocked_agent_says_why_and_a_person_can_say_that_nothing_is_left(beam: Cli) -> None:
     beam.config("agents:\n  a: {command: [echo, hi]}\n")
-    assert beam("send", "a", "x", env={"BEAM_CRASH_AT": "prompt.sent"}).code == 137
+    assert beam("send", "a", "x", env={"BEAM_CRASH_AT": "agent.running"}).code == 137
     segment = next((beam.root / "agents" / "a" / "journal").glob("*.jsonl"))
     owner = next(event["owner"] for event in beam.journal("a") if event["type"] == "turn.started")
     text = segment.read_text().replace(owner["boot_id"], "another boot")

@@ -17,11 +17,74 @@ def settle(beam: Cli) -> None:
     eventually(lambda: not processes_with(str(beam.base)), 60, "processes are left")
 
 
+ECHO = "[sh, -c, 'echo $BEAM_AGENT $BEAM_HOPS >> ../runs; cat']"
+PAIR = f"agents:\n  ping: {{command: {ECHO}}}\n  pong: {{command: {ECHO}}}\n"
+
+
+def turns_of(beam: Cli) -> list[str]:
+    """The turns of PAIR in order: the agent and its hops."""
+    settle(beam)
+    return (beam.base / "runs").read_text().splitlines()
+
+
+def test_an_answer_is_not_answered_so_one_message_between_two_agents_costs_two_turns(beam: Cli) -> None:
+    beam.config(PAIR)
+    sent = beam("send", "ping", "hello", "--from", "pong", "--no-wait").out.strip()
+    assert beam("wait", sent).code == 0
+    assert turns_of(beam) == ["ping 0", "pong 1"]
+    (closed,) = [event for event in beam.journal("pong") if event["type"] == "turn.closed"]
+    assert (closed["reply"], closed["detail"]) == ("none", "the exchange is over")
+
+
+def test_a_message_says_how_many_answers_are_routed(beam: Cli) -> None:
+    beam.config(PAIR)
+    assert beam("send", "ping", "hello", "--from", "pong", "--no-wait", "--replies", "20").code == 0
+    assert turns_of(beam) == [f"{'pong' if hop % 2 else 'ping'} {hop}" for hop in range(21)]
+
+
+def test_a_message_whose_answer_nobody_wants_is_one_turn(beam: Cli) -> None:
+    beam.config(PAIR)
+    assert beam("send", "ping", "hello", "--from", "pong", "--no-wait", "--replies", "0").code == 0
+    assert turns_of(beam) == ["ping 0"]
+
+
+def test_an_agent_says_how_many_answers_it_wants(beam: Cli) -> None:
+    asks = f"'cat; [ $BEAM_HOPS = 0 ] || exit 0; {' '.join(BEAM)} send ping hello --no-wait --replies 3'"
+    beam.config(f"{PAIR}  asker: {{command: [sh, -c, {asks}]}}\n")
+    assert beam("send", "asker", "go").code == 0
+    assert turns_of(beam) == ["ping 1", "ping 3"]
+
+
+@pytest.mark.parametrize("said", ["END", "**END**", "END.\n", "\n"])
+def test_who_says_end_or_nothing_ends_the_exchange(beam: Cli, said: str) -> None:
+    (beam.project / "said").write_text(said)
+    beam.config(PAIR.replace("cat']", "[ $BEAM_HOPS = 0 ] && cat || cat said']"))
+    assert beam("send", "ping", "hello", "--from", "pong", "--no-wait", "--replies", "20").code == 0
+    assert turns_of(beam) == ["ping 0", "pong 1"]
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        (("--replies", "2"), "nobody waits for"),
+        (("--replies", "2", "--no-wait"), "routed nowhere"),
+        (("--replies", "1001", "--no-wait", "--from", "pong"), "from 0 to 1000"),
+    ],
+)
+def test_a_number_of_replies_that_can_t_be_is_refused(beam: Cli, args: tuple[str, ...], why: str) -> None:
+    beam.config(PAIR)
+    refused = beam("send", "ping", "hello", *args)
+    assert (refused.code, refused.out) == (2, "")
+    assert why in refused.err
+
+
 @pytest.mark.parametrize("hops", [20, 3])
 def test_two_agents_that_always_answer_each_other_stop_at_the_limit_and_say_why(beam: Cli, hops: int) -> None:
     runs = beam.base / "runs"
     agent = f'[sh, -c, "echo $BEAM_AGENT $BEAM_HOPS >> {runs}; cat"]'
-    beam.config(f"agents:\n  ping: {{command: {agent}}}\n  pong: {{command: {agent}}}\nlimits: {{hops: {hops}}}\n")
+    beam.config(
+        f"agents:\n  ping: {{command: {agent}}}\n  pong: {{command: {agent}}}\nlimits: {{hops: {hops}, replies: 100}}\n"
+    )
     assert beam("send", "ping", "hello", "--from", "pong", "--no-wait").code == 0
     settle(beam)
     turns = [line.split() for line in runs.read_text().splitlines()]

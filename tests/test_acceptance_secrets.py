@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from beam.pty_adapter import cast
+from beam.pty_adapter.screen import Screen
 from tests.support.cli import Cli
 from tests.support.secrets import PLANTED
 
@@ -69,3 +71,41 @@ def test_a_key_cut_at_any_place_between_two_deltas_is_not_written(beam: Cli) -> 
     assert secret.encode() not in written
     for length in range(20, len(secret)):
         assert secret[:length].encode() not in written, f"the first {length} characters of it"
+
+
+def test_a_key_that_a_program_writes_by_cursor_moves_is_in_no_recording_of_its_screen(beam: Cli) -> None:
+    beam.config("agents:\n  shell: {adapter: bash, record: true}\n")
+    rest = PLANTED["anthropic-key"][1].removeprefix("sk-ant-api03-")[:24]
+    program = f"k={rest}; for n in 1; do printf '\\033[9;8Hapi03-\\033[9;14H%s\\033[9;1Hsk-ant-\\033[12;1H' $k; done"
+    done = beam("send", "shell", program)
+    assert done.code == 0, done
+    (path,) = (beam.root / "agents" / "shell" / "casts").iterdir()
+    recording = cast.read(path.read_bytes())
+    screen, seen = Screen(recording.columns, recording.rows), ""
+    for moment in recording.moments:
+        if moment.kind == "o":
+            screen.feed(moment.text.encode())
+            seen += screen.view().text
+    assert f"sk-ant-api03-{rest}" not in seen and "*" * (13 + len(rest)) in seen
+    assert rest not in path.read_text().partition("\\r")[2].replace(f"k={rest}", "")
+
+
+def test_a_key_in_lines_of_thinking_in_colours_and_in_a_frame_is_nowhere_on_disk(beam: Cli) -> None:
+    text, secret = PLANTED["anthropic-key"]
+    rows = [text[at : at + 30] for at in range(0, len(text), 30)]
+    frame = "\n".join(f"\u2502 {row:<30} \u2502" for row in rows)
+    said = [
+        *({"type": "thinking", "text": text[at : at + 25]} for at in range(0, len(text), 25)),
+        {"type": "text", "text": f"a key:\n{frame}\n"},
+        {"type": "tool.called", "call_id": "1", "name": "cat", "input": {}},
+        {"type": "tool.returned", "call_id": "1", "output": f"\x1b[32m{text[:9]}\x1b[1m{text[9:]}\x1b[0m"},
+        {"reply": f"it is \x1b[7m{text[:40]}\x1b[0m{text[40:]}"},
+    ]
+    (beam.project / "said").write_text("".join(json.dumps(line) + "\n" for line in said))
+    beam.config("agents:\n  leaky:\n    command: [cat, said]\n    format: jsonl\n    reply_path: reply\n")
+    done = beam("send", "leaky", "go", "--json")
+    assert (done.json["status"], done.json["redacted"]) == ("completed", 1)
+    written = beam.everything_written().decode()
+    parts = [secret[at : at + 12] for at in range(len(secret) - 12)]
+    assert [part for part in parts if part in written or part in done.out] == []
+    assert beam.types("leaky").count("thinking") == len(range(0, len(text), 25))

@@ -100,7 +100,7 @@ def test_events_of_a_message_that_never_ran_end_with_its_death(beam: Cli) -> Non
 
 
 def test_without_home_it_works(beam: Cli) -> None:
-    done = beam.shell("unset HOME; beam send scripted hi")
+    done = beam.shell(f"unset HOME; BEAM_STATE={beam.base}/state beam send scripted hi")
     assert (done.code, done.out) == (0, "You said: hi\n"), done
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +32,14 @@ def tester(beam: Cli) -> Cli:
 def running(beam: Cli, count: int = 1) -> None:
     """Waits until a turn hangs."""
     eventually(lambda: beam.types("tester").count("status") >= count, what=str(beam.types("tester")))
+
+
+def takes(process: subprocess.Popen[bytes], number: signal.Signals) -> bool:
+    """Whether the process does something of its own about that signal. Of SIGHUP that is so once it sends."""
+    assert process.poll() is None, "it ended before"
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
 
 
 def end(process: subprocess.Popen[bytes], timeout: float = 30) -> Ended:
@@ -120,7 +129,7 @@ def test_an_interrupt_of_a_second_sender_of_a_key_leaves_the_turn_alone(tester: 
     first = tester.start("send", "tester", "slow", "--key", "k")
     running(tester)
     second = tester.start("send", "tester", "slow", "--key", "k")
-    time.sleep(0.7)
+    eventually(lambda: takes(second, signal.SIGHUP))
     second.send_signal(signal.SIGINT)
     done = end(second)
     assert done.code == 130, done

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+from typing import Any
 
 import pytest
 
+from beam import folder
 from tests.support.claims import refused
-from tests.support.cli import Cli
+from tests.support.cli import Cli, eventually
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.acceptance
@@ -45,7 +49,9 @@ def test_no_wait_is_refused_just_the_same(cloned: Cli) -> None:
     [
         "{adapter: scripted, env: {LD_PRELOAD: ./x.so}}",
         "{adapter: claude, access: full}",
+        "{adapter: claude, access: edit}",
         "{adapter: scripted, script: ./s.yaml}",
+        "{adapter: bash}",
     ],
 )
 def test_each_way_to_run_code_needs_trust(beam: Cli, settings: str) -> None:
@@ -134,3 +140,180 @@ def test_an_agent_json_that_beam_did_not_write_needs_trust_too(beam: Cli) -> Non
 def test_an_agent_added_by_command_needs_no_trust(beam: Cli) -> None:
     assert beam("agent", "add", "mine", "--command", "cat").code == 0
     assert beam("send", "mine", "hi").out == "hi\n"
+
+
+# -- trust is of content -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trusted(cloned: Cli) -> Cli:
+    """The same folder, trusted as it was."""
+    (cloned.project / "beam.yaml").write_text("agents:\n  evil: {command: [touch, harmless]}\n")
+    assert cloned("trust").code == 0
+    assert cloned("send", "evil", "hi").code == 0
+    return cloned
+
+
+def test_a_beam_yaml_that_was_changed_after_it_was_trusted_is_asked_about_again(trusted: Cli) -> None:
+    (trusted.project / "beam.yaml").write_text(EVIL)
+    refused(trusted("send", "evil", "hi"), 2, "not as you trusted it", "new: beam.yaml has evil run 'touch ran-code'")
+    assert not ran(trusted)
+    assert trusted("trust").code == 0
+    assert trusted("send", "evil", "hi").code == 0
+    assert ran(trusted)
+
+
+def test_a_change_that_runs_nothing_else_is_not_asked_about(trusted: Cli) -> None:
+    text = (trusted.project / "beam.yaml").read_text()
+    (trusted.project / "beam.yaml").write_text(f"# a comment\n{text}  other: {{adapter: scripted}}\n")
+    assert trusted("send", "evil", "hi").code == 0
+
+
+def test_a_script_that_was_changed_after_it_was_trusted_is_asked_about_again(beam: Cli) -> None:
+    beam.config("agents:\n  mine: {command: [sh, run.sh]}\n", trusted=False)
+    (beam.project / "run.sh").write_text("echo one\n")
+    assert beam("trust").code == 0
+    assert beam("send", "mine", "hi").out == "one\n"
+    (beam.project / "run.sh").write_text("echo one\ntouch ran-code\n")
+    refused(beam("send", "mine", "hi"), 2, "changed: run.sh: 1 line is new")
+    assert not ran(beam)
+
+
+def test_diff_shows_what_changed_without_the_values_of_variables_and_trusts_nothing(trusted: Cli) -> None:
+    assert trusted("trust", "--diff").out == ""
+    (trusted.project / ".env").write_text("OPENAI_API_BASE=http://10.0.0.1/sesame\n")
+    (trusted.project / ".aider.conf.yml").write_text("test-cmd: touch ran-code\n")
+    shown = trusted("trust", "--diff")
+    assert shown.code == 0
+    for line in (
+        "new: .env (obeyed by ",
+        "  + OPENAI_API_BASE=…",
+        "new: .aider.conf.yml",
+        "  + test-cmd: touch ran-code",
+    ):
+        assert line in shown.out
+    assert "sesame" not in shown.out
+    assert trusted("trust", "--diff").out == shown.out
+    given = trusted("trust")
+    assert "test-cmd: touch ran-code" in given.err
+    assert trusted("trust", "--diff").out == ""
+
+
+def test_a_link_or_a_fifo_in_the_place_of_a_file_neither_hangs_nor_passes(trusted: Cli) -> None:
+    os.mkfifo(trusted.project / ".env")
+    os.mkfifo(trusted.project / ".aider.conf.yml")
+    (trusted.project / ".qwen").symlink_to("/proc/self")
+    for words in (("trust", "--diff"), ("agent", "show", "aider", "--json"), ("status",), ("doctor",)):
+        assert trusted(*words, env={"PATH": os.environ["PATH"]}).code in (0, 13)
+    assert (
+        "aider obeys" in trusted("agent", "show", "aider", "--json").json["untrusted"]
+        or "new: .env" in (trusted("agent", "show", "aider", "--json").json["untrusted"])
+    )
+
+
+def test_a_file_that_an_agent_cli_obeys_is_refused_before_the_cli_is_looked_for(beam: Cli) -> None:
+    (beam.project / ".aider.conf.yml").write_text("test: true\ntest-cmd: touch ran-code\n")
+    refused(beam("send", "aider", "hi"), 2, "aider obeys .aider.conf.yml of this folder", "beam trust")
+    assert beam("send", "scripted", "hi").out == "You said: hi\n"
+
+
+def test_the_policy_of_a_cloned_folder_needs_trust(beam: Cli) -> None:
+    beam.config("policy: {retry_unknown: 3}\n", trusted=False)
+    refused(beam("send", "scripted", "hi"), 2, "beam.yaml sets the policy retry_unknown: 3")
+
+
+def test_a_known_agents_name_that_a_cloned_folder_gives_to_a_shell_needs_trust(beam: Cli) -> None:
+    beam.config("agents:\n  claude: {adapter: bash}\n", trusted=False)
+    refused(beam("send", "claude", "touch ran-code"), 2, "beam.yaml has claude run what it is sent, by bash")
+    beam.config("defaults: {adapter: bash}\n", trusted=False)
+    refused(beam("send", "codex", "touch ran-code"), 2, "beam.yaml has codex run what it is sent, by bash")
+
+
+def test_another_folder_with_the_same_inode_and_the_same_files_is_not_trusted(trusted: Cli) -> None:
+    text = (trusted.project / "beam.yaml").read_bytes()
+    shutil.rmtree(trusted.project)
+    trusted.project.mkdir()
+    (trusted.project / "beam.yaml").write_bytes(text)
+    if not folder.birth_ns(trusted.project, trusted.project.stat()):
+        pytest.skip("this file system does not tell when a folder was made")
+    refused(trusted("send", "evil", "hi"), 2, "another folder is where the one that you trusted was")
+
+
+def test_a_folder_trusted_by_an_earlier_version_is_confirmed_once(trusted: Cli) -> None:
+    path = trusted.base / "home/.local/state/beam/trust.json"
+    stored = json.loads(path.read_text())
+    stored["v"] = 1
+    for each in stored["folders"]:
+        del each["birth_ns"], each["held"]
+    path.write_text(json.dumps(stored))
+    refused(trusted("send", "evil", "hi"), 2, "before beam looked at what is in it", "touch harmless", "beam trust")
+    assert trusted("trust").code == 0
+    assert trusted("send", "evil", "hi").code == 0
+
+
+def test_the_variable_is_said_once_where_it_makes_a_difference(cloned: Cli) -> None:
+    env = {"BEAM_TRUST": "1"}
+    assert cloned("send", "evil", "hi", env=env).err.count("BEAM_TRUST=1") == 1
+    assert cloned("send", "scripted", "hi", env=env).err == ""
+    assert cloned("trust").code == 0
+    assert cloned("send", "evil", "hi", env=env).err == ""
+
+
+def test_an_agent_trusts_no_folder(cloned: Cli) -> None:
+    done = cloned("trust", env={"BEAM_AGENT": "claude", "BEAM_HOPS": "0"})
+    refused(done, 2, "only a person trusts a folder")
+    assert cloned("send", "evil", "hi").code == 2
+
+
+# -- messages that wait ------------------------------------------------------------------------------------------------
+
+
+def state(beam: Cli, agent: str) -> dict[str, Any]:
+    (line,) = (line for line in beam("status", "--json").lines if line["agent"] == agent)
+    return dict(line)
+
+
+def lapsed(beam: Cli) -> list[str]:
+    """Two messages that waited when the folder's file was changed; their ids."""
+    assert beam("queue", "pause", "evil").code == 0
+    ids = [beam("send", "evil", text, "--no-wait").out.strip() for text in ("one", "two")]
+    (beam.project / "beam.yaml").write_text(EVIL)
+    assert beam("queue", "resume", "evil").code == 0
+    return ids
+
+
+def test_messages_wait_while_trust_lapsed_and_say_why_and_go_on_once_it_is_given(trusted: Cli) -> None:
+    ids = lapsed(trusted)
+    waiting = trusted("wait", ids[0], "--timeout", "2s")
+    assert waiting.code == 12, waiting
+    status = state(trusted, "evil")
+    assert (status["state"], status["waiting"], status["dead"]) == ("untrusted", 2, 0)
+    assert "not as you trusted it" in status["untrusted"]
+    assert "beam trust" in trusted("status").out
+    assert not ran(trusted)
+    assert trusted("trust").code == 0
+    for message in ids:
+        assert trusted("wait", message, "--timeout", "30s").code == 0
+    assert ran(trusted)
+    assert state(trusted, "evil")["state"] == "idle"
+
+
+def test_messages_go_on_once_the_file_is_as_it_was(trusted: Cli) -> None:
+    text = (trusted.project / "beam.yaml").read_text()
+    ids = lapsed(trusted)
+    assert trusted("wait", ids[0], "--timeout", "1s").code == 12
+    (trusted.project / "beam.yaml").write_text(text)
+    for message in ids:
+        assert trusted("wait", message, "--timeout", "30s").code == 0
+    assert not ran(trusted)
+
+
+def test_a_broker_leaves_messages_waiting_while_trust_lapsed_and_goes_on_once_it_is_given(trusted: Cli) -> None:
+    assert trusted("broker", "start").code == 0
+    ids = lapsed(trusted)
+    eventually(lambda: state(trusted, "evil")["state"] == "untrusted")
+    assert trusted("trust").code == 0
+    for message in ids:
+        assert trusted("wait", message, "--timeout", "30s").code == 0
+    assert ran(trusted)
+    assert trusted("broker", "stop", "--grace", "0s").code == 0

@@ -1,4 +1,4 @@
-"""Who wins, who said it, and what needs a trusted folder."""
+"""Who wins, and who said it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from beam import config
-from beam.config import Config, parse_agent_json, wants_code
+from beam.config import Config, parse_agent_json
 from beam.errors import ConfigError, NotFoundError, UsageError
 from beam.home import Home, create
 from beam.limits import Limits
@@ -22,8 +22,8 @@ class Folder:
     """A folder with a user, whose files a test writes in one line."""
 
     def __init__(self, path: Path) -> None:
-        self.root = Home(path / "work" / ".beam")
-        self.root.base.mkdir()
+        self.root = Home(path / "root", path / "work")
+        self.root.project.mkdir()
         self.user = path / "user"
 
     def yaml(self, text: str) -> Folder:
@@ -94,7 +94,6 @@ def test_an_adapters_name_is_an_agent_without_configuration(folder: Folder) -> N
     resolved = loaded.resolve("claude")
     assert resolved.settings == AgentSettings(adapter="claude")
     assert (resolved.declared_in, loaded.path, loaded.names()) == ("built in", None, [])
-    assert wants_code(resolved) is None
 
 
 def test_the_adapter_may_be_left_out_where_something_implies_it(folder: Folder) -> None:
@@ -177,49 +176,11 @@ def test_agent_json_holds_what_differs_and_reads_back(tmp_path: Path) -> None:
     assert config.encode_agent_json(AgentSettings()) == b"{}\n"
 
 
-@pytest.mark.parametrize(
-    ("agent", "reason"),
-    [
-        ("command: [make, all]", "beam.yaml has x run 'make all'"),
-        ("adapter: claude, executable: ./evil", "beam.yaml has x run './evil'"),
-        ("adapter: claude, env: {LD_PRELOAD: e.so}", "beam.yaml sets LD_PRELOAD in the environment of x"),
-        ("script: ./s.yaml", "beam.yaml has x play './s.yaml'"),
-        ("script: demo", None),
-        ("adapter: claude, access: full", "beam.yaml gives x full access"),
-        ("adapter: claude, access: edit, model: opus", None),
-        ("adapter: claude, cwd: ../other", "beam.yaml has x work outside this folder, in '../other'"),
-        ("adapter: claude, cwd: src/deep", None),
-        ("mailbox: true", None),
-    ],
-)
-def test_what_a_folder_says_needs_trust_where_it_runs_code(folder: Folder, agent: str, reason: str | None) -> None:
-    assert wants_code(folder.yaml(f"agents: {{x: {{{agent}}}}}").load().resolve("x")) == reason
-
-
-def test_what_the_user_says_needs_no_trust(folder: Folder) -> None:
-    folder.user_config('agents: {x: {command: [make], env: {A: "1"}}}\ndefaults: {access: full}')
-    assert wants_code(folder.load().resolve("x")) is None
-    assert wants_code(folder.load(BEAM_ACCESS="full").resolve("claude")) is None
-
-
-def test_defaults_of_a_folder_need_trust_for_agents_of_the_users_too(folder: Folder) -> None:
-    loaded = folder.user_config("agents: {x: {adapter: claude}}").yaml("defaults: {env: {PATH: /evil}}").load()
-    assert wants_code(loaded.resolve("x")) == "beam.yaml sets PATH in the environment of x"
-    assert wants_code(loaded.resolve("claude")) == "beam.yaml sets PATH in the environment of claude"
-
-
-def test_an_agent_json_needs_trust_unless_it_is_vouched_for(folder: Folder) -> None:
-    resolved = folder.agent_json("x", '{"command": ["make"]}').load().resolve("x")
-    assert wants_code(resolved) == "agent.json has x run 'make'"
-    assert wants_code(resolved, vouched={"agent.json"}) is None
-    assert resolved.agent_file is not None
-    assert len(resolved.agent_file.digest) == 64
-
-
 def test_yaml_is_imported_only_where_there_is_a_file(folder: Folder) -> None:
     code = (
         "import sys; from pathlib import Path; from beam import config, home, redact, trust\n"
-        f"config.load(home.Home(Path({str(folder.root.root)!r})), environ={{'HOME': '/nowhere'}}, adapters=[])\n"
+        f"where = home.Home(Path({str(folder.root.root)!r}), Path({str(folder.root.project)!r}))\n"
+        "config.load(where, environ={'HOME': '/nowhere'}, adapters=[])\n"
         "print(sorted({'yaml', 'asyncio', 'subprocess', 'socket'}.intersection(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -84,6 +84,10 @@ def test_anchors_and_merges_work() -> None:
             "agents: {x: {adapter: claude, access: ful}}",
             "'ful' is not one of read, edit, full, ask (did you mean full?)",
         ),
+        (
+            "agents: {x: {adapter: claude, envelope: shrot}}",
+            "agents.x.envelope: 'shrot' is not one of none, short, full (or write a text with {from} in it)",
+        ),
         ("agents: {x: {adapter: claude, access: [full]}}", "['full'] is not one of"),
         (
             "agents: {x: {adapter: claude, model: 4}}",
@@ -163,3 +167,34 @@ def test_any_bytes_are_settings_or_a_complaint(data: str | bytes) -> None:
         parse(data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass"))
     except ConfigError as error:
         assert error.message.startswith("/folder/beam.yaml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a":' * 150_000,
+        "[" * 900_000,
+        "- " * 100_000,
+        "a: [" + "[x], " * 100_000 + "]",
+        "a0: &a0 {}\n" + "".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 40)),
+    ],
+)
+def test_yaml_that_would_keep_its_reader_busy_is_refused(text: str) -> None:
+    assert "nested too deeply" in complaint(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "limits: {hops: " + "9" * 400 + "}",
+        "limits: {hops: " + "9" * 5000 + "}",
+        "limits: {hops: 1" + ":1" * 3000 + "}",
+        "limits: {waiting: 1.0e+400}",
+        "agents: {x: {adapter: claude, timeout: 1.0e+300}}",
+        "agents: {x: {mailbox: true, lease: 40000000}}",
+        "agents: {x: {adapter: python, screen: {rows: 100000000}}}",
+    ],
+)
+def test_numbers_that_nothing_could_use_are_refused(text: str) -> None:
+    said = complaint(text)
+    assert any(words in said for words in ("out of range", "longer than a year", "not a value", "a whole number")), said

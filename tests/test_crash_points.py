@@ -28,8 +28,9 @@ NOT_SENT = (
     "agent.spawned",
     "agent.started",
     "prompt.before",
+    "prompt.sent",  # headless the agent is held until then; its guard says that it never let it go
 )
-SENT = ("prompt.sent", "prompt.written", "agent.exited", "finish.before")
+SENT = ("agent.running", "prompt.written", "agent.exited", "finish.before")
 FINISHED = ("finish.recorded", "route.before", "close.before")
 ROUTED = ("route.put", "route.told")  # where there is a queue to route to
 CLOSED = ("close.recorded", "remove.before", "removed")
@@ -40,13 +41,16 @@ CONTROL = ("control.published", "control.before", "retry.published", "control.do
 EDIT = ("edit.rewritten",)
 ASKED = ("ask.recorded", "ask.shown")
 DECIDED = ("decision.recorded", "decision.shown")
+ASKED_BY_AN_AGENT = ("outbox.put", "outbox.taken", "outbox.removed")  # tests/test_acceptance_outbox.py
 REPAIR = ("repair.ended", "repair.noted")
 SEGMENT = ("segment.written", "segment.renamed", "segment.published")
 
 
 def test_every_point_is_in_a_row_of_the_table() -> None:
     rows = (PUT_BEFORE, PUT_AFTER, NOT_SENT, SENT, FINISHED, ROUTED, CLOSED, GIVEN_UP, REQUEUE, LEASE_OVER)
-    covered = {point for row in (*rows, CONTROL, EDIT, ASKED, DECIDED, REPAIR, SEGMENT) for point in row}
+    covered = {
+        point for row in (*rows, CONTROL, EDIT, ASKED, ASKED_BY_AN_AGENT, DECIDED, REPAIR, SEGMENT) for point in row
+    }
     assert covered == set(POINTS)
     assert len(set(POINTS)) == len(POINTS)
 
@@ -207,7 +211,7 @@ def test_a_holder_that_dies_while_it_puts_a_message_back_loses_nothing(beam: Cli
     place.holds("worker")
 
 
-@pytest.mark.parametrize("point", ("claim.renamed", "turn.started", "prompt.before"))
+@pytest.mark.parametrize("point", ("claim.renamed", "turn.started", "prompt.before", "prompt.sent"))
 def test_after_three_deaths_before_the_prompt_the_message_is_a_dead_letter(beam: Cli, point: str) -> None:
     place = Place(beam)
     message_id = place.crash_worker(point, "worker", "hi")
@@ -285,7 +289,7 @@ def test_an_answer_that_was_recorded_is_delivered_once(beam: Cli, point: str) ->
 @pytest.mark.parametrize("point", (*CONTROL, "remove.before", "removed"))
 def test_a_retry_is_one_more_attempt_whatever_happens_to_who_asked(beam: Cli, point: str) -> None:
     place = Place(beam)
-    place.crash("prompt.sent", "send", "worker", "hi")
+    place.crash("agent.running", "send", "worker", "hi")
     message_id = place.id_of("worker")
     assert beam("wait", message_id).code == 8
     place.crash(point, "queue", "retry", message_id)
@@ -385,7 +389,7 @@ def test_nothing_is_read_of_a_journal_but_its_newest_segment(beam: Cli) -> None:
 
 def test_what_the_journal_says_of_a_crash_is_one_line_of_json_each(beam: Cli) -> None:
     place = Place(beam)
-    place.crash("prompt.sent", "send", "worker", "hi")
+    place.crash("agent.running", "send", "worker", "hi")
     message_id = place.id_of("worker")
     assert beam("status").code == 0
     assert beam("wait", message_id).code == 8

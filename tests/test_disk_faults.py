@@ -129,7 +129,7 @@ def allocate(root: Root) -> Row:
 
 
 def read(root: Root) -> Row:
-    return Row(lambda: files.read(root.base / "beam.yaml"), done=lambda: True)
+    return Row(lambda: files.read(root.base / "beam.yaml", 1000), done=lambda: True)
 
 
 def names(root: Root) -> Row:
@@ -379,9 +379,9 @@ def claim_the_root(root: Root) -> Row:
 
 def trust_a_folder(root: Root) -> Row:
     environ = {"HOME": str(root.base)}
-    trust.trust(root.base.parent, environ)
+    trust.trust(root.base.parent, [], environ)
     return Row(
-        lambda: trust.trust(root.base, environ),
+        lambda: trust.trust(root.base, [], environ),
         done=lambda: trust.trusted(environ) == sorted([root.base, root.base.parent]),
         intact=lambda: root.base.parent in trust.trusted(environ),
     )
@@ -389,7 +389,7 @@ def trust_a_folder(root: Root) -> Row:
 
 def untrust_a_folder(root: Root) -> Row:
     environ = {"HOME": str(root.base)}
-    trust.trust(root.base, environ)
+    trust.trust(root.base, [], environ)
     return Row(lambda: trust.untrust(root.base, environ), done=lambda: not trust.trusted(environ))
 
 
@@ -424,7 +424,7 @@ def faulty(row_of: Callable[[Root], Row], base: Path, *at: int, number: int = 0,
     base.mkdir()
     root = Root(base)
     row = row_of(root)
-    faults = Faults(root.base)
+    faults = Faults(base)
     told = 0
     is_intact = row.intact if len(at) == 1 and not lasts else row.left or row.intact
     with faults.counting(*at, number=number, lasts=lasts):
@@ -438,7 +438,7 @@ def faulty(row_of: Callable[[Root], Row], base: Path, *at: int, number: int = 0,
                 with faults.apart():
                     where = [calls[each - 1] for each in at if each <= len(calls)], errno.errorcode[number], lasts
                     assert error.exit_code == ExitCode.DISK
-                    assert str(root.base) in error.message, where
+                    assert str(base) in error.message, where
                     assert error.hint, where
                     assert is_intact(), where
     assert told or row.quiet or not at, (calls[at[0] - 1], errno.errorcode[number], "nothing was said")

@@ -26,10 +26,14 @@ PLACEHOLDERS = {
     "key": r"[0-9a-f]{32}",
     "lane": r"[a-z0-9]+",
     "cursor": r"[a-z0-9][a-z0-9_-]{0,63}",
-    "day": r"\d{4}-\d\d-\d\d",
+    "hour": r"\d{4}-\d\d-\d\dT\d\d",
     "turn": r"\d+",
     "adapter": r"[a-z]+",
     "session": r"[A-Za-z0-9_-]+",
+    "tid": r"\d+",
+    "name": r"[a-z0-9][a-z0-9_-]*",
+    "slug": r"[a-z0-9_-]+",
+    "digest": r"[0-9a-f]{16}",
     "thread": r"[a-z0-9][a-z0-9_-]*",
 }
 AGENTS = """
@@ -57,7 +61,8 @@ def expression(pattern: str) -> re.Pattern[str]:
 
 @dataclass
 class Seen:
-    """What lay under a directory at any look, relative to it; directories end with a slash."""
+    """What lay under a directory at any look, relative to it; directories end with a slash. What is in a root is a
+    table of its own."""
 
     top: Path
     found: set[str] = field(default_factory=set)
@@ -65,8 +70,13 @@ class Seen:
     def look(self) -> None:
         for folder, names, files in os.walk(self.top):
             here = Path(folder).relative_to(self.top)
+            if here.as_posix() == "projects":
+                self.found |= {f"projects/{name}/" for name in names if "." not in name}
+                names[:] = [name for name in names if "." in name]
             self.found |= {(here / name).as_posix() for name in files}
-            self.found |= {f"{(here / name).as_posix()}/" for name in names if here.name == "scratch"}
+            self.found |= {f"{(here / name).as_posix()}/" for name in names if here.parent.suffix == ".turns"}
+            if here.parent.parent.suffix == ".turns":
+                names.clear()  # what is in it is its adapter's
 
     def check(self, where: str) -> None:
         """Every file has its row, and every row that is not for a moment had a file."""
@@ -93,6 +103,7 @@ def test_every_file_of_real_runs_is_named_and_every_name_has_a_file(beam: Cli) -
     assert beam("agent", "add", "desk", "mailbox").code == 0
 
     assert beam("send", "scripted", "one").code == beam("send", "scripted", "two").code == 0
+    assert beam("--root", "../named", "send", "scripted", "one").code == 0
     assert beam("send", "scripted", "three", "--once").code == 0
     later = beam("send", "scripted", "four", "--no-wait").out.strip()
     assert beam("wait", later).code == 0
@@ -130,8 +141,10 @@ def test_every_file_of_real_runs_is_named_and_every_name_has_a_file(beam: Cli) -
 
     root.check("root")
     state.check("state")
-    for name in ("queue/tmp/<n>-<id>.json", "scratch/<key>/", "journal/.<seq>.jsonl.tmp"):
+    for name in ("queue/tmp/<n>-<id>.json", "journal/.<seq>.jsonl.tmp"):
         assert any(map(expression(f"agents/<agent>/{name}").fullmatch, root.found)), name
+    scratch = "projects/<slug>-<digest>.turns/<agent>/<key>/"
+    assert any(map(expression(scratch).fullmatch, state.found)), state.found
 
 
 def cut_short(beam: Cli, look: Callable[[], None]) -> None:
@@ -165,8 +178,8 @@ def asked_for(beam: Cli, look: Callable[[], None]) -> None:
 
 
 def test_the_page_says_where_the_root_and_the_settings_are(beam: Cli) -> None:
-    assert beam("send", "scripted", "x", "--root", "elsewhere/.beam").code == 2
-    assert beam("--root", "elsewhere/.beam", "send", "scripted", "x").code == 0
-    assert (beam.project / "elsewhere" / ".beam" / "agents" / "scripted").is_dir()
-    assert beam("status", env={"BEAM_ROOT": "nowhere/.beam"}).code == 0
-    assert not (beam.project / "nowhere").exists()
+    assert beam("send", "scripted", "x", "--root", "../elsewhere").code == 2
+    assert beam("--root", "../elsewhere", "send", "scripted", "x").code == 0
+    assert (beam.base / "elsewhere" / "agents" / "scripted").is_dir()
+    assert beam("status", env={"BEAM_ROOT": "../nowhere"}).code == 0
+    assert not (beam.base / "nowhere").exists()

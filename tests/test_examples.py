@@ -33,9 +33,9 @@ SCRIPTS = {
 def place(beam: Cli) -> Cli:
     """A project with agents for the examples."""
     there = installed(beam)
-    there.config(AGENTS)
     for name, text in SCRIPTS.items():
         (there.project / name).write_text(text)
+    there.config(AGENTS)
     return there
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from beam import files
-from beam.errors import DiskError
+from beam.errors import DiskError, RefusedFileError
 
 
 class Failing:
@@ -109,11 +111,11 @@ def test_names_are_sorted_and_a_missing_directory_has_none(tmp_path: Path) -> No
 
 def test_reading_tells_what_is_gone_from_what_is_broken(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"0123")
-    assert (files.read(tmp_path / "a"), files.read(tmp_path / "a", 2)) == (b"0123", b"01")
+    assert files.read(tmp_path / "a", 4) == b"0123"
     with pytest.raises(FileNotFoundError):
-        files.read(tmp_path / "b")
+        files.read(tmp_path / "b", 4)
     with pytest.raises(DiskError, match="can't read"):
-        files.read(tmp_path)
+        files.read(tmp_path, 4)
 
 
 def test_directories_are_made_private_with_their_parents(tmp_path: Path) -> None:
@@ -131,3 +133,161 @@ def test_files_that_can_not_be_opened_later_are_told_before(monkeypatch: pytest.
     with pytest.raises(DiskError, match="Too many open files") as caught:
         files.check_descriptors(3)
     assert "ulimit -n" in caught.value.hint
+
+
+def a_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def a_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(path))
+
+
+def holes(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(8 << 30)
+
+
+def a_link_to_a_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def a_link_to_a_file(path: Path) -> None:
+    path.with_name("real").write_bytes(b"data")
+    path.symlink_to("real")
+
+
+def a_link_to_itself(path: Path) -> None:
+    path.symlink_to(path)
+
+
+BITING: list[Callable[[Path], None]] = [a_pipe, a_socket, holes, a_link_to_a_device, a_link_to_a_file, a_link_to_itself]
+
+
+@pytest.mark.parametrize("make", BITING)
+def test_what_is_no_plain_file_is_refused_at_once_and_named(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "a")
+    with pytest.raises(RefusedFileError, match=str(tmp_path / "a")) as caught:
+        files.read(tmp_path / "a", 1000)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("make", [a_pipe, a_socket, holes, a_link_to_a_device, a_link_to_itself])
+def test_a_link_that_may_be_followed_leads_to_a_plain_file(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "a")
+    (tmp_path / "link").symlink_to("a")
+    with pytest.raises(RefusedFileError):
+        files.read(tmp_path / "link", 1000, follow=True)
+    (tmp_path / "good").write_bytes(b"data")
+    (tmp_path / "to-good").symlink_to("good")
+    assert files.read(tmp_path / "to-good", 1000, follow=True) == b"data"
+
+
+def test_a_link_to_another_users_file_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.geteuid() == 0:
+        (tmp_path / "theirs").write_bytes(b"data")
+        os.chown(tmp_path / "theirs", 12345, -1)
+    else:
+        (tmp_path / "theirs").write_bytes(b"data")
+        monkeypatch.setattr(files.os, "geteuid", lambda: os.getuid() + 1)
+    (tmp_path / "link").symlink_to("theirs")
+    with pytest.raises(RefusedFileError, match="another user"):
+        files.read(tmp_path / "link", 1000, follow=True)
+
+
+def test_a_file_is_read_up_to_its_limit_also_while_it_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_bytes(b"x" * 10)
+    assert files.read(tmp_path / "a", 10) == b"x" * 10
+    with pytest.raises(RefusedFileError, match="larger than"):
+        files.read(tmp_path / "a", 9)
+    real = os.fstat
+
+    class Smaller:
+        def __init__(self, found: os.stat_result) -> None:
+            self.st_mode, self.st_size, self.st_uid = found.st_mode, 3, found.st_uid
+
+    monkeypatch.setattr(files.os, "fstat", lambda handle: Smaller(real(handle)))
+    assert files.read(tmp_path / "a", 10) == b"x" * 10
+    with pytest.raises(RefusedFileError, match="larger than"):
+        files.read(tmp_path / "a", 9)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[int]:
+    handle = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    yield handle
+    os.close(handle)
+
+
+def test_a_file_in_an_open_directory_is_read_wherever_the_directory_went(tmp_path: Path) -> None:
+    (tmp_path / "box").mkdir()
+    (tmp_path / "box" / "a").write_bytes(b"data")
+    folder = os.open(tmp_path / "box", os.O_RDONLY | os.O_DIRECTORY)
+    (tmp_path / "box").rename(tmp_path / "elsewhere")
+    assert files.read_at(folder, "a", 4, owner=os.getuid()) == b"data"
+    os.close(folder)
+
+
+def test_a_file_is_written_into_an_open_directory_wherever_it_went_and_never_over_another(tmp_path: Path) -> None:
+    (tmp_path / "box").mkdir()
+    folder = files.open_directory(tmp_path / "box", follow=False)
+    (tmp_path / "box").rename(tmp_path / "elsewhere")
+    files.write_at(folder, "a", b"data")
+    assert (tmp_path / "elsewhere/a").read_bytes() == b"data"
+    (tmp_path / "elsewhere/b").symlink_to(tmp_path / "target")
+    os.mkfifo(tmp_path / "elsewhere/c")
+    for name in "abc":
+        with pytest.raises(FileExistsError):
+            files.write_at(folder, name, b"other")
+    assert (tmp_path / "elsewhere/a").read_bytes() == b"data" and not (tmp_path / "target").exists()
+    os.close(folder)
+
+
+def test_a_link_to_a_directory_is_opened_only_where_links_may_be(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    os.close(files.open_directory(tmp_path / "link"))
+    with pytest.raises(OSError):
+        files.open_directory(tmp_path / "link", follow=False)
+
+
+@pytest.mark.parametrize("make", BITING)
+def test_what_an_agent_put_in_place_of_a_file_is_refused(
+    tmp_path: Path, folder: int, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / "a")
+    with pytest.raises(RefusedFileError, match=r"^a "):
+        files.read_at(folder, "a", 1000, owner=os.getuid())
+
+
+def test_a_file_in_an_open_directory_has_one_name_one_owner_and_a_size(tmp_path: Path, folder: int) -> None:
+    (tmp_path / "a").write_bytes(b"data")
+    with pytest.raises(RefusedFileError, match="larger"):
+        files.read_at(folder, "a", 3, owner=os.getuid())
+    with pytest.raises(RefusedFileError, match="another user"):
+        files.read_at(folder, "a", 4, owner=os.getuid() + 1)
+    (tmp_path / "b").hardlink_to(tmp_path / "a")
+    with pytest.raises(RefusedFileError, match="more than one name"):
+        files.read_at(folder, "a", 4, owner=os.getuid())
+    with pytest.raises(RefusedFileError, match="No such file"):
+        files.read_at(folder, "gone", 4, owner=os.getuid())
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../a", "/etc/passwd", "b/a", "a\0b"])
+def test_a_name_in_an_open_directory_leads_nowhere_else(tmp_path: Path, folder: int, name: str) -> None:
+    with pytest.raises(RefusedFileError, match="no name of a file"):
+        files.read_at(folder, name, 4, owner=os.getuid())
+
+
+def test_a_passing_shortage_is_not_the_files_fault(
+    tmp_path: Path, folder: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_bytes(b"data")
+
+    def refuse(*_: object, **__: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(files.os, "open", refuse)
+    with pytest.raises(DiskError) as caught:
+        files.read_at(folder, "a", 4, owner=os.getuid())
+    assert not isinstance(caught.value, RefusedFileError)

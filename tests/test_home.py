@@ -1,4 +1,4 @@
-"""Where the root is, what is made in it, and which roots are refused."""
+"""What is made in a root, and which roots are refused."""
 
 from __future__ import annotations
 
@@ -24,83 +24,16 @@ a torn line
 """
 
 
-def find(cwd: Path, flag: str | None = None, **environ: str) -> Path:
-    return home.find(flag, cwd=cwd, environ=environ).root
-
-
 @pytest.fixture
 def root(tmp_path: Path) -> Home:
-    made = Home(tmp_path / "work" / ".beam")
-    made.base.mkdir()
+    made = Home(tmp_path / "root", tmp_path / "work")
+    made.project.mkdir()
     home.create(made)
     return made
 
 
 def check(root: Home, **more: object) -> None:
     home.check(root, uid=os.getuid(), mountinfo=MOUNTINFO, **more)  # type: ignore[arg-type]
-
-
-# -- finding
-
-
-def test_the_flag_beats_the_variable_beats_the_folder(tmp_path: Path) -> None:
-    (tmp_path / ".beam").mkdir()
-    assert find(tmp_path, "a/.beam", BEAM_ROOT="/x/.beam") == tmp_path / "a/.beam"
-    assert find(tmp_path, None, BEAM_ROOT="/x/.beam") == Path("/x/.beam")
-    assert find(tmp_path, None, BEAM_ROOT="") == tmp_path / ".beam"
-
-
-def test_the_nearest_root_upwards_counts_even_above_the_git_root(tmp_path: Path) -> None:
-    inner = tmp_path / "repo" / "src"
-    inner.mkdir(parents=True)
-    (tmp_path / "repo" / ".git").mkdir()
-    (tmp_path / ".beam").mkdir()
-    assert find(inner) == tmp_path / ".beam"
-    (tmp_path / "repo" / ".beam").mkdir()
-    assert find(inner) == tmp_path / "repo" / ".beam"
-
-
-def test_without_a_root_it_is_at_the_git_root_or_here(tmp_path: Path) -> None:
-    inner = tmp_path / "repo" / "src"
-    inner.mkdir(parents=True)
-    assert find(inner) == inner / ".beam"
-    (tmp_path / "repo" / ".git").write_text("gitdir: elsewhere\n")
-    assert find(inner) == tmp_path / "repo" / ".beam"
-
-
-def test_the_root_of_the_users_home_counts_only_there(tmp_path: Path) -> None:
-    inner = tmp_path / "src"
-    inner.mkdir()
-    (tmp_path / ".beam").mkdir()
-    (tmp_path / ".git").mkdir()
-    assert find(inner, HOME=str(tmp_path)) == inner / ".beam"
-    assert find(tmp_path, HOME=str(tmp_path)) == tmp_path / ".beam"
-    link = tmp_path.parent / f"{tmp_path.name}-link"
-    link.symlink_to(tmp_path)
-    assert find(inner, HOME=str(link)) == inner / ".beam"
-
-
-def test_finding_creates_nothing(tmp_path: Path) -> None:
-    found = home.find(None, cwd=tmp_path, environ={})
-    assert not found.exists()
-    assert found.agents() == []
-    assert found.agent("a").lanes() == []
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("flag", ["", "/", "a\0b"])
-def test_a_flag_that_names_no_directory_is_refused(tmp_path: Path, flag: str) -> None:
-    with pytest.raises(UsageError, match="--root"):
-        find(tmp_path, flag)
-
-
-def test_a_folder_of_other_things_is_not_taken_for_a_root(tmp_path: Path) -> None:
-    (tmp_path / "src").mkdir()
-    with pytest.raises(UsageError, match=r"name the .beam directory itself"):
-        find(tmp_path, str(tmp_path))
-    (tmp_path / "agents").mkdir()
-    assert find(tmp_path, str(tmp_path)) == tmp_path
-    assert find(tmp_path, "new") == tmp_path / "new"
 
 
 # -- creating
@@ -135,18 +68,18 @@ def test_a_gitignore_of_the_users_stays(root: Home) -> None:
 
 
 def test_places_of_an_agent_and_its_lanes(tmp_path: Path) -> None:
-    place = Home(tmp_path / ".beam").agent("a")
-    assert place.lock == tmp_path / ".beam/locks/a"
-    assert place.lane_of("x").lock == tmp_path / ".beam/agents/a/once/x/lock"
+    place = Home(tmp_path / "root", tmp_path).agent("a")
+    assert place.lock == tmp_path / "root/locks/a"
+    assert place.lane_of("x").lock == tmp_path / "root/agents/a/once/x/lock"
     assert (place.queue, place.put_lock) == (place.dir / "queue", place.dir / "put.lock")
 
 
 @pytest.mark.parametrize("name", ["", "../x", "A", "a/b", "a" * 65, "a\n"])
 def test_a_path_is_never_built_of_what_is_no_name(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError):
-        Home(tmp_path).agent(name)
+        Home(tmp_path, tmp_path).agent(name)
     with pytest.raises(UsageError):
-        Home(tmp_path).agent("a").lane_of(name)
+        Home(tmp_path, tmp_path).agent("a").lane_of(name)
 
 
 def test_junk_among_the_agents_is_not_an_agent(root: Home) -> None:
@@ -158,16 +91,16 @@ def test_junk_among_the_agents_is_not_an_agent(root: Home) -> None:
 
 
 def test_a_file_where_a_directory_should_be_is_named(tmp_path: Path) -> None:
-    (tmp_path / ".beam").write_text("")
-    with pytest.raises(DiskError, match=r"\.beam is a file"):
-        home.create(Home(tmp_path / ".beam"))
-    with pytest.raises(DiskError, match=r"\.beam is a file"):
-        check(Home(tmp_path / ".beam"))
+    (tmp_path / "root").write_text("")
+    with pytest.raises(DiskError, match="root is a file"):
+        home.create(Home(tmp_path / "root", tmp_path))
+    with pytest.raises(DiskError, match="root is a file"):
+        check(Home(tmp_path / "root", tmp_path))
 
 
 def test_a_disk_that_does_not_take_the_root_is_a_disk_error_with_a_next_step() -> None:
     with pytest.raises(DiskError, match=r"can't create /proc/nowhere.*--root DIR"):
-        home.create(Home(Path("/proc/nowhere/.beam")))
+        home.create(Home(Path("/proc/nowhere/root"), Path("/")))
 
 
 # -- checking
@@ -177,7 +110,7 @@ def test_a_root_of_ones_own_passes(root: Home) -> None:
     root.config_file.write_text("")
     root.config_file.chmod(0o644)
     check(root)
-    check(Home(root.base / "absent" / ".beam"))
+    check(Home(root.root.parent / "absent", root.project))
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o720, 0o702, 0o777])
@@ -214,17 +147,17 @@ def test_a_group_counts_as_ones_own_only_where_nobody_else_is_in_it(
 def test_roots_and_configurations_of_another_user_are_refused(root: Home) -> None:
     with pytest.raises(DiskError, match="belongs to another user"):
         home.check_owner(root, uid=os.getuid() + 1)
-    bare = Home(root.base / "bare" / ".beam")
-    bare.base.mkdir()
+    bare = Home(root.root.parent / "bare-root", root.root.parent / "bare")
+    bare.project.mkdir()
     bare.config_file.write_text("")
     with pytest.raises(ConfigError, match="belongs to another user"):
         home.check_owner(bare, uid=os.getuid() + 1)
 
 
 def test_a_linked_root_is_refused_and_its_target_named(root: Home, tmp_path: Path) -> None:
-    (tmp_path / ".beam").symlink_to(root.root)
+    (tmp_path / "link").symlink_to(root.root)
     with pytest.raises(DiskError, match=f"--root {root.root}"):
-        check(Home(tmp_path / ".beam"))
+        check(Home(tmp_path / "link", tmp_path))
 
 
 def test_a_linked_beam_yaml_is_checked_where_it_lies(root: Home, tmp_path: Path) -> None:
@@ -260,7 +193,7 @@ def test_the_file_system_is_that_of_the_nearest_topmost_mount(path: str, kind: s
     ("where", "kind"), [("/beam-n/a", "nfs4"), ("/beam-m/two words", "fuse.sshfs"), ("/beam-o", "9p")]
 )
 def test_file_systems_without_dependable_locks_are_refused_unless_allowed(where: str, kind: str) -> None:
-    shared = Home(Path(where) / ".beam")
+    shared = Home(Path(where) / "root", Path("/"))
     with pytest.raises(DiskError, match=f"allow_fs: .{kind}"):
         home.check_filesystem(shared, mountinfo=MOUNTINFO)
     home.check_filesystem(shared, mountinfo=MOUNTINFO, allow_fs=[kind])

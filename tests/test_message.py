@@ -125,3 +125,33 @@ def test_other_names_are_no_messages(name: str) -> None:
 def test_a_bad_name_is_refused_before_a_path_is_built(name: str) -> None:
     with pytest.raises(UsageError, match="is not an agent's name"):
         check_name(name)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"a":' * 100_000,
+        raw(color="red").replace(b'"red"', b"[" * 100_000 + b"]" * 100_000),
+        raw(color="red").replace(b"red", b"\xff"),
+        raw(attempt=10**18),
+        raw(revision=2**64 - 1),
+        raw(hops=9 * 10**400),
+        raw(spent={"turns": 2**63}),
+    ],
+)
+def test_monstrous_json_is_no_message(data: bytes) -> None:
+    with pytest.raises(CorruptError, match="not a message"):
+        decode(data)
+
+
+def test_what_only_the_writer_knows_costs_no_memory_and_stays_as_it_was_on_one_line() -> None:
+    message = decode(raw(payload={"text": "hi"}, more=[[], {}]).replace(b"[[], {}]", b"[1.50,\n {}]"))
+    assert isinstance(message.original, bytes)
+    data = encode(message)
+    assert data.count(b"\n") == 1
+    assert b"[1.50,{}]" in data
+
+
+def test_only_ascii_digits_make_a_position() -> None:
+    assert parse_file_name(f"{'1' * 20}-a-1.json") == (int("1" * 20), "a-1")
+    assert parse_file_name(f"{chr(0x0661) * 20}-a-1.json") is None

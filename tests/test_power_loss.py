@@ -51,11 +51,18 @@ MOST_OUTSTANDING = 12  # of so many changes every subset is tried
 MEMORY = "/dev/shm"  # a real disk would take most of the time
 
 
+def placed(base: Path) -> Home:
+    """A root on the disk that fails; its project folder is on another."""
+    return Home(base / "root", base.parent / "work")
+
+
 def configured(base: Path) -> Config:
     """The configuration of a root there, with its beam.yaml."""
-    base.mkdir(parents=True, exist_ok=True)
-    (base / "beam.yaml").write_text(CONFIG)
-    return load(Home(base / ".beam"), environ={"HOME": str(base.parent)}, adapters=tuple(registry.ADAPTERS))
+    here = placed(base)
+    for folder in (base, here.project):
+        folder.mkdir(parents=True, exist_ok=True)
+    here.config_file.write_text(CONFIG)
+    return load(here, environ={"HOME": str(base.parent)}, adapters=tuple(registry.ADAPTERS))
 
 
 class Scene:
@@ -64,9 +71,7 @@ class Scene:
     def __init__(self, base: Path, config: Config | None = None) -> None:
         self.clock = FakeClock()
         environ = {"HOME": str(base.parent), "PATH": "/usr/bin:/bin", "BEAM_TRUST": "1"}
-        self.world = World(
-            home=Home(base / ".beam"), config=config or configured(base), clock=self.clock, environ=environ
-        )
+        self.world = World(home=placed(base), config=config or configured(base), clock=self.clock, environ=environ)
         self.disk = Disk(base)
         self._claimed: tuple[str, int] | None = None
 
@@ -398,7 +403,8 @@ def play(
                     f"seed {seed}, cut {cut} of {disk.now}, in {tmp_path}: before it, and what is left of it"
                 )
                 raise
-            shutil.rmtree(base / ".beam", ignore_errors=True)
+            for path in (placed(base).root, placed(base).turns):
+                shutil.rmtree(path, ignore_errors=True)
             count += 1
     outstanding = [disk.outstanding(cut) for cut in disk.cuts()]
     few = sum(number <= upto for number in outstanding)

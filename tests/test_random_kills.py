@@ -67,7 +67,7 @@ class Storm:
         args = ["send", self.random.choice(AGENTS), f"text{number}"]
         chance = self.random.random()
         if chance < 0.7:
-            args += ["--from", "asker" if chance < 0.4 else self.random.choice(AGENTS), "--no-wait"]
+            args += ["--from", "asker" if chance < 0.4 else self.random.choice(AGENTS), "--no-wait", "--replies", "20"]
         return self._start(*args)
 
     def _start(self, *args: str) -> subprocess.Popen[bytes]:
@@ -134,11 +134,13 @@ class Storm:
     @staticmethod
     def _check_one(said: list[Event], runs: int) -> None:
         """One outcome. A prompt ran once if the journal says that its agent spoke, at most once if it was sent, and not
-        at all if it was not."""
+        at all if it was not. One that was sent and went back did not run: its agent was never let go."""
         outcomes = [event for event in said if event["type"] in OUTCOMES]
         assert len({event["attempt"] for event in outcomes}) == 1, said
         assert len(of_type(outcomes, "turn.finished")) <= 1, said
-        status, sent = outcomes[0]["status"], len(of_type(said, "prompt.sent"))
+        went_back = max((event["seq"] for event in of_type(said, "message.requeued")), default=0)
+        sent = sum(event["seq"] > went_back for event in of_type(said, "prompt.sent"))
+        status = outcomes[0]["status"]
         has_spoken = any(SPOKEN in event["text"] for event in of_type(said, "text", "text.delta"))
         assert sent <= 1, said
         assert runs in ((1,) if has_spoken else (0, 1)[: 1 + sent]), (runs, said)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam import events
-from beam.redact import KINDS, Stream, maybe, redact, redact_event, redact_json
-from tests.support.secrets import BASE64, LETTERS, SECRETS
+from beam.redact import KINDS, Stream, is_open, maybe, redact, redact_event, redact_json, redact_pieces
+from tests.support.secrets import BASE64, LETTERS, PLANTED, SECRETS
 
 secrets = pytest.mark.parametrize(("text", "left", "secret"), SECRETS.values(), ids=SECRETS)
 
@@ -125,6 +125,89 @@ def test_at_least_twelve_kinds_are_in_the_table_and_each_is_proven_here() -> Non
     assert set(KINDS) == {name.split()[0] for name in SECRETS}
 
 
+RED, BOLD, PLAIN = "\x1b[31m", "\x1b[1;38;5;208m", "\x1b[0m"
+
+
+@secrets
+@pytest.mark.parametrize(
+    "colour",
+    [RED, BOLD, "\x1b(B\x1b[m", "\x1b[2K", "\x1b]8;;http://x\x07", "\\u001b[31m", "\\x1b[1m", "\\033[0;1m", "\\e[m"],
+)
+def test_a_secret_in_colours_is_found_wherever_they_change(text: str, left: str, secret: str, colour: str) -> None:
+    if "\\" in colour and (secret.startswith("-----BEGIN") or "\\" in text):
+        return  # in source code the whole key is; in a key with escapes of its own nobody colours
+    for cut in (1, len(text) // 2, len(text) - 1):
+        painted = f"{colour}{text[:cut]}{colour}{text[cut:]}{PLAIN}! and on"
+        shown, count = redact(painted)
+        assert count == 1, painted
+        assert longest_part(secret, shown) < 12, (painted, shown)
+        assert streamed(painted[:cut], painted[cut : cut + 3], painted[cut + 3 :]) == shown
+        assert shown.endswith(f"{PLAIN}! and on") and shown.startswith(colour)
+        assert maybe(json.dumps({"x": painted}).encode()) and maybe(painted.encode())
+
+
+def longest_part(secret: str, text: str) -> int:
+    """How many characters of the secret stand in the text one behind the other, at most."""
+    starts = ((at, size) for size in range(1, 13) for at in range(len(secret) - size + 1))
+    return max((size for at, size in starts if secret[at : at + size] in text), default=0)
+
+
+def framed(text: str, width: int, edge: str = "\u2502", end: str = "\n", dim: str = "") -> str:
+    """A box around the text, which is broken where its rows are full."""
+    rows = [text[at : at + width] for at in range(0, len(text), width)]
+    plain = PLAIN if dim else ""
+    side = f"{dim}{edge}{plain}"
+    return end.join(f"{side} {row:<{width}} {side}" for row in rows)
+
+
+@pytest.mark.parametrize("edge", ["\u2502", "\u2503", "\u2551", "\u258c"])
+@pytest.mark.parametrize(("end", "dim"), [("\n", ""), ("\r\n", "\x1b[2m")])
+@pytest.mark.parametrize("width", [13, 30, 60, 76])
+def test_a_key_that_a_frame_breaks_over_rows_is_found_whole(edge: str, end: str, dim: str, width: int) -> None:
+    for kind in ("anthropic-key", "github-token", "jwt", "xai-key"):
+        key, secret = PLANTED[kind]
+        shown, count = redact(framed(f"use {key} now", width, edge, end, dim))
+        assert count == 1 and longest_part(secret, shown) < 6, shown
+        assert streamed(*framed(f"use {key} now", width, edge, end, dim)) == shown
+
+
+def test_rows_of_a_frame_that_are_not_full_are_words_of_their_own() -> None:
+    key = f"ghp_{LETTERS[:36]}"
+    text = f"\u2502 {key:<60} \u2502\n\u2502 {'next':<60} \u2502"
+    assert redact(text) == (text.replace(key, "[redacted:github-token]"), 1)
+    assert redact(f"{key}\nnext") == ("[redacted:github-token]\nnext", 1)
+
+
+def test_what_a_frame_and_colours_hold_besides_secrets_stays_to_the_letter() -> None:
+    text = (
+        framed("the task-force at desk-12 asked for https://example.org/x", 20, dim="\x1b[2m")
+        + "\\u001b[1m \\e[0m \x1b"
+    )
+    assert redact(text) == (text, 0)
+    assert streamed(*text) == text
+
+
+@secrets
+def test_a_secret_in_several_pieces_is_gone_from_all_of_them(text: str, left: str, secret: str) -> None:
+    for cut in range(1, len(text)):
+        first, second, third = redact_pieces([f"say {text[:cut]}", text[cut:], "; done"])
+        assert first + second + third == f"say {left}; done"
+        assert third == "; done"
+
+
+def test_of_a_secret_whose_beginning_is_out_already_the_rest_is_blanked() -> None:
+    key = f"sk-ant-api03-{LETTERS}"
+    assert redact_pieces(["so s", f"{key[1:]} y"], out=4) == ["so s", "[redacted:anthropic-key] y"]
+    assert redact_pieces([f"{key} a", f" {key}"], out=len(key) + 2)[1] == " [redacted:anthropic-key]"
+
+
+def test_a_text_is_open_while_its_end_may_be_the_beginning_of_a_secret() -> None:
+    assert all(map(is_open, ["use sk-ant-", f"AIza{LETTERS[:20]}", f"ghp_{LETTERS[:36]}", "Authorization: Bearer "]))
+    assert not any(
+        map(is_open, ["", "this is", "use sk", "sk-ant- is how they begin", f"ghp_{LETTERS[:36]}.", "done."])
+    )
+
+
 _texts = st.lists(
     st.one_of(
         st.sampled_from([text for text, _, _ in SECRETS.values()]),
@@ -132,6 +215,8 @@ _texts = st.lists(
         st.sampled_from(
             ["sk-", "eyJ", "AIza", "-----", "-----BEGIN PRIVATE KEY-----", "-----END X-----", "://", ":", "@"]
         ),
+        st.sampled_from([RED, PLAIN, "\x1b", "\x1b[3", "\x1b]8;;x\x1b\\", "\x9b1m", "\x1b(B", "\\u001b[1m", "\\e[m"]),
+        st.sampled_from(["\u2502", "\u2502\n\u2502", " \u2502\r\n\u2502 ", "\r\n", "  ", "    "]),
         st.sampled_from(
             ["\\n", "\\", "n", " ", "\n", '"', "[redacted:jwt]", "bearer ", "Authorization: ", "é", "A" * 1100]
         ),
@@ -221,6 +306,21 @@ def test_a_private_key_without_an_end_is_held_only_up_to_a_cap() -> None:
             "aws_secret_access_key=",
             "\\n",
             "\\u0041",
+        ),
+        *(
+            RED,
+            "\x1b",
+            "\x1b[",
+            "\x1b]",
+            "\u2502",
+            "\u2502 ",
+            " \u2502\n",
+            "\u2502\n\u2502",
+            "\n\u2502",
+            "\\u001b[",
+            "\\\\e",
+            f"sk-{RED}",
+            f"a {RED}",
         ),
         *("hooks.slack.com/services/", "authorization:" + " " * 8, "api-key" + '"' * 8, "s", "\n eyJaaaaaaaaa"),
     ],

@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 
 from beam.clock import SystemClock
-from beam.home import Home
 from beam.limits import Limits
 from beam.message import Message, Payload, new_id
 from beam.store.queue import Queue
@@ -62,7 +61,7 @@ def sample(pid: int, at: float) -> Sample:
 def put(cli: Cli, agent: str, *, sender: str) -> None:
     """A message as `beam send --no-wait` puts it, without the cost of a process."""
     now = _CLOCK.now_ns()
-    place = Home(root=cli.root).agent(agent)
+    place = cli.home.agent(agent)
     ident = new_id(agent, now, os.urandom(4))
     message = Message(
         id=ident,

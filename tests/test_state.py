@@ -167,6 +167,15 @@ def test_only_deaths_in_a_row_are_counted() -> None:
     assert state_after(died, died, events.MessageRequeued(attempt=2, reason="retry")).known["a-1"].deaths == 0
 
 
+def test_shortages_are_counted_beside_deaths_until_the_message_is_tried_anew() -> None:
+    died = events.MessageRequeued(attempt=1, reason="holder_died")
+    short = events.MessageRequeued(attempt=1, reason="shortage", not_before="2026-01-01T00:00:00Z")
+    known = state_after(STARTED, events.PromptSent(), short, died, short).known["a-1"]
+    assert (known.phase, known.shortages, known.deaths, known.not_before) == (QUEUED, 2, 1, short.not_before)
+    known = state_after(short, died, events.MessageRequeued(attempt=2, reason="retry")).known["a-1"]
+    assert (known.shortages, known.deaths) == (0, 0)
+
+
 def test_the_clis_own_running_total_goes_with_its_session_and_into_no_other() -> None:
     total = Usage(input_tokens=90, output_tokens=7)
     counted = [events.SessionStarted(session_id="s1"), events.UsageSeen(usage=total, total=total)]

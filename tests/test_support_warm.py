@@ -49,10 +49,10 @@ def test_code_and_streams_are_those_of_a_process_of_its_own(
 
 def test_nothing_of_one_command_is_left_for_the_next(beam: Cli, warm: Warm) -> None:
     first = warm.run(
-        ("send", "scripted", "x"), cwd=beam.project, env=beam.env | {"BEAM_ROOT": "a"}, data=None, timeout=30
+        ("send", "scripted", "x"), cwd=beam.project, env=beam.env | {"BEAM_ROOT": "../a"}, data=None, timeout=30
     )
     other = warm.run(("status",), cwd=beam.base / "home", env=beam.env, data=None, timeout=30)
-    assert first.returncode == 0 and (beam.project / "a" / "agents").is_dir()
+    assert first.returncode == 0 and (beam.base / "a" / "agents").is_dir()
     assert other.returncode == 0 and b"scripted" not in other.stdout
 
 

@@ -13,6 +13,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from beam.events import Event
 from beam.message import Access
+from beam.obeyed import Obeyed
 from beam.outcome import Class, Denial, Evidence, SessionNote, Status, Usage
 from beam.profile import Profile
 from beam.settings import AgentSettings
@@ -25,9 +26,11 @@ class Turn(Struct, frozen=True, kw_only=True):
 
     `session_id` is the resume id to go on with, null for a new session; `fresh_session_id` is a UUID that a CLI
     which takes one may use for a new session (the same for each launch of one attempt); `fork`: go on in a copy of
-    it. `scratch` is an empty private directory that is removed after the turn. `schema` is a JSON Schema as text.
-    `once`: nobody will resume this session. `folder_trusted`: a person said that this folder's own files may run
-    code. `carried` is what the CLI had counted over the whole session before this turn, for one whose figures go on
+    it. `scratch` is an empty private directory that is removed after the turn; `outbox` is where the agent may write
+    requests to beam, "" where it may not. `schema` is a JSON Schema as text.
+    `once`: nobody will resume this session. `folder_trusted`: a person said that this folder's own files, as they are
+    now, may run code. `leave_out`: there are files of `Card.obeys` that nobody trusted; the CLI must be kept from them.
+    `carried` is what the CLI had counted over the whole session before this turn, for one whose figures go on
     growing; null where beam does not know.
     """
 
@@ -43,6 +46,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     access: Access = "read"
     cwd: str = ""
     scratch: str = ""
+    outbox: str = ""
     attach: tuple[str, ...] = ()
     schema: str | None = None
     once: bool = False
@@ -50,6 +54,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     budget_usd: float | None = None
     settings: AgentSettings = AgentSettings()
     folder_trusted: bool = False
+    leave_out: bool = False
     carried: Usage | None = None
 
 
@@ -194,7 +199,8 @@ class HasHistory(Protocol):
 class Capabilities(Struct, frozen=True, kw_only=True):
     """What a face really does; each has a test. `access` lists the words that it can enforce; empty: it has no access
     of its own, and trusting the folder covers it. `attach`: how files go along (null: not at all). `rewrites`: it
-    changes the blanks of some prompts, and a notice says where."""
+    changes the blanks of some prompts, and a notice says where. `outbox`: with which access its file tool can write
+    into the outbox of the turn."""
 
     resume: bool = False
     fork: bool = False
@@ -212,11 +218,30 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     access: tuple[Access, ...] = ()
     prompt_in_argv: bool = False
     rewrites: bool = False
+    outbox: tuple[Access, ...] = ()
+
+
+class Remembers(Struct, frozen=True, kw_only=True):
+    """A JSON file of the folder into which a CLI writes what a person allowed for ever. `keys` lead to the list that it
+    adds to, and `most` is how many entries one decision may add."""
+
+    path: str
+    keys: tuple[str, ...]
+    most: int
 
 
 class Card(Struct, frozen=True, kw_only=True):
     """What people see of an adapter. `executable` is the program's name on PATH ("" for none of its own). `versions`
-    are those that its tests ran. `runs_code`: an agent of it in a folder's beam.yaml counts only after `beam trust`.
+    are those that its tests ran. `runs_code`: it is a program of the person's own, whose settings say what it runs.
+    `runs_text`: what it is sent is run as code. An agent of either in a folder's beam.yaml counts only after `beam
+    trust`. `own_sandbox`: below full access the system holds it by its own doing, and Landlock would break that.
+    `makes`: the folders (null) and files (their first content) that it makes when it is first used, which it can't
+    under Landlock; a path begins with HOME or with an XDG variable. `writes`: the folders (as in `makes`) that it needs
+    to write besides its own, below full access; all others are closed to a CLI that a link leads out of its folder.
+    Null: only beam's files are. `obeys` are the files of a folder that the CLI
+    obeys. `occupied` are files (or `$NAME`: variables) of the machine's owner in whose place its switches against them
+    would come; where one is there they are not used. `remembers` are the files into which it writes what a person
+    allowed it `--always`.
     `unverified` says why nobody has seen it run, and how to use it all the same: then it has no face, and is only
     listed."""
 
@@ -228,6 +253,13 @@ class Card(Struct, frozen=True, kw_only=True):
     versions: tuple[str, ...] = ()
     faces: Mapping[Face, Capabilities]
     runs_code: bool = False
+    own_sandbox: bool = False
+    makes: Mapping[str, str | None] = {}
+    writes: tuple[str, ...] | None = None
+    runs_text: bool = False
+    obeys: tuple[Obeyed, ...] = ()
+    occupied: tuple[str, ...] = ()
+    remembers: tuple[Remembers, ...] = ()
     unverified: str = ""
 
 

@@ -14,6 +14,7 @@ card = Card(
     install="install bash",
     faces={"terminal": Capabilities(interrupt=True)},
     runs_code=True,
+    runs_text=True,
 )
 exec: Exec | None = None
 _RC = r"""unset PROMPT_COMMAND HISTFILE

@@ -18,6 +18,7 @@ card = Card(
     install="install Python 3",
     faces={"terminal": Capabilities(interrupt=True)},
     runs_code=True,
+    runs_text=True,
 )
 exec: Exec | None = None
 _STARTUP = """\

@@ -68,7 +68,7 @@ class Attached:
     def _told(self, line: bytes) -> None:
         try:
             told = _decoder.decode(line)
-        except msgspec.MsgspecError as error:
+        except (ValueError, RecursionError) as error:
             hint = "its broker may be of another version: beam broker status"
             raise BeamError(f"the holder of {self.agent} sends what this beam does not know", hint) from error
         if isinstance(told, Bye):

@@ -10,25 +10,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beam import home as homes
+from beam import roots
 from beam.agents import registry
-from beam.api.both import Steps, coroutine_verb, waiting_verb
-from beam.api.caller import caller_now
-from beam.api.compose import HUMAN, caller_of, compose
+from beam.api.both import coroutine_verb, finished, waiting_verb
+from beam.api.inside import TurnAround, turn_around
+from beam.broker.compose import HUMAN, Caller, compose
 from beam.broker.world import World
 from beam.clock import Clock, SystemClock
-from beam.config import load
-from beam.errors import NotFoundError, UntrustedError, UsageError
+from beam.config import load, settled
+from beam.errors import DiskError, NotFoundError, UsageError
 from beam.home import Place
 from beam.message import NAME, Access, Message, Options, SessionContext
+from beam.steps import Steps
 
 if TYPE_CHECKING:
     from beam.api import look
+    from beam.api.adopt import Candidate
     from beam.api.asks import AskLine
     from beam.api.attach import Attached
     from beam.api.broker import BrokerStatus
     from beam.api.doctor import Check
     from beam.api.gc import Collected
+    from beam.api.root import RootLine
     from beam.api.smoke import Smoked
+    from beam.api.trusting import Looked
     from beam.api.usage import UsageLine
     from beam.api.watch import Placed
     from beam.events import AnyEvent, Event
@@ -45,8 +50,8 @@ def _nobody(event: Event) -> None:
 class Beam:
     """One root of beam, as one process sees it.
 
-    `root` is a `.beam` directory; left out, it is found as the command line finds it: `$BEAM_ROOT`, the nearest `.beam`
-    upwards from `cwd`, else beside the git root. Reading verbs create nothing.
+    `root` is a directory of beam's own; left out, it is found as the command line finds it: `$BEAM_ROOT`, else the one
+    of the project folder around `cwd`. Reading verbs create nothing.
     """
 
     def __init__(
@@ -57,9 +62,21 @@ class Beam:
         environ: Mapping[str, str] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self.environ = dict(os.environ if environ is None else environ)
-        self.home = homes.find(None if root is None else str(root), cwd=cwd or Path.cwd(), environ=self.environ)
+        self.environ = settled(os.environ if environ is None else environ)
+        self._root = None if root is None else str(root)
+        self._cwd = cwd or Path.cwd()
         self._clock = clock or SystemClock()
+        self.trusted_by_variable = False  # whether the last message may run only because of BEAM_TRUST=1
+
+    @cached_property
+    def home(self) -> homes.Home:
+        """The root, found when it is needed: what an agent asks for in its turn touches none. Raises UsageError."""
+        return roots.find(self._root, cwd=self._cwd, environ=self.environ)
+
+    @cached_property
+    def turn(self) -> TurnAround | None:
+        """The turn of an agent in which this process runs; None for a person's."""
+        return turn_around(self.environ)
 
     @cached_property
     def world(self) -> World:
@@ -82,26 +99,46 @@ class Beam:
         options: Options = Options(),
         key: str | None = None,
         deadline: float | None = None,
+        replies: int | None = None,
     ) -> Message:
-        """The message that `send` would put, checked against everything that can be known before it is put.
+        """The message that `send` would put, checked against everything that can be known before it is put. `replies`:
+        how many answers are routed, in turn, where the sender is an agent (null: what the limits say).
 
-        Raises NotFoundError (no such agent; its CLI is missing), UntrustedError, UsageError, LimitError.
+        Raises NotFoundError (no such agent; its CLI is missing), UntrustedError, UsageError, LimitError, DiskError.
         """
-        from beam.turns.order import find_executable
+        from beam.broker.put import check_receiver
+        from beam.turns.order import granted_access
 
+        if self.turn is not None:
+            return self.turn.message(
+                agent,
+                text,
+                wait=wait,
+                sender=sender,
+                attach=attach,
+                options=options,
+                key=key,
+                deadline=deadline,
+                replies=replies,
+                clock=self._clock,
+            )
+        if self.is_agent:
+            raise UsageError(
+                f"BEAM_AGENT is {self.me}, and this process is in no turn of an agent",
+                "unset BEAM_AGENT if you are not inside an agent",
+            )
         world = self.world
-        resolved = world.resolve(agent)
-        why = world.why_untrusted(resolved)
-        if why is not None:
-            raise UntrustedError(why, f"look at it, then: beam trust {world.base}", subject=str(world.base))
-        find_executable(registry.adapter(resolved.settings.adapter), resolved.settings, self.environ, world.base)
-        caller = caller_now(self.environ)
+        roots.check_folder(self.home, self.environ)
+        configured = world.resolve(agent).settings.access
+        access = granted_access(configured, options.access, at_most="read" if world.is_exposed else None)
+        self.trusted_by_variable = check_receiver(world, agent, access).by_variable
         if options.once and key is not None:
             raise UsageError("--once and --key don't go together", "a throw-away session has no first outcome to give")
+        self._check_access(options.access)
         return compose(
             agent,
             text,
-            caller=caller,
+            caller=Caller(),
             wait=wait,
             clock=self._clock,
             limits=world.limits,
@@ -110,8 +147,22 @@ class Beam:
             options=options,
             key=key,
             deadline=deadline,
-            session_context=self._context(sender or caller.name),
+            replies=replies,
+            session_context=self._context(sender or HUMAN),
         )
+
+    def _check_access(self, access: Access | None) -> None:
+        """Refuses what a root that agents may write would lower: it is not done in silence where a person said it."""
+        if access in (None, "read"):
+            return
+        where = roots.exposed(self.home, self.environ)
+        if where is not None:
+            raise UsageError(
+                f"--access {access} is not given in the root {self.home.root}: it lies in {where}, where agents may "
+                "write messages in your name",
+                "keep the root elsewhere (no --root, or one outside; BEAM_STATE), or leave --access out",
+                subject=str(self.home.root),
+            )
 
     def _context(self, sender: str) -> SessionContext:
         if sender == HUMAN or not NAME.match(sender) or sender not in self.home.agents():
@@ -131,10 +182,12 @@ class Beam:
     def put(self, message: Message) -> Steps[str]:
         """Puts the message into its queue and sees that somebody runs it; its id. It returns as soon as that is sure:
         at once where the agent is held or no broker serves, else after half a second at most."""
-        from beam.api.put import put
         from beam.broker import registry as brokers
         from beam.broker import worker
+        from beam.broker.put import put
 
+        if self.turn is not None:
+            return (yield from self.turn.put(message, self._clock))
         place = self._place(message)
         put(self.world, place, message)
         if not self._is_mailbox(message.to):
@@ -150,19 +203,26 @@ class Beam:
         """What a sender who waits should know: nobody runs this agent's messages by itself now. None where somebody
         does.
         """
+        if self.turn is not None:
+            return None
         if self._is_mailbox(message.to):
             return f"{message.to} is a mailbox; it answers when somebody does: beam recv {message.to}"
         from beam.store.journal import read_state
 
         if read_state(self._place(message).journal).paused:
             return f"the queue of {message.to} is paused; beam queue resume {message.to}"
-        return None
+        from beam.api.look import why_it_waits
+
+        why = why_it_waits(self.world, self._place(message))
+        return None if why is None else f"what waits for {message.to} does so until you trust the folder: {why}"
 
     @coroutine_verb
     async def deliver(self, message: Message, seen: Callable[[Event], None] = _nobody) -> Outcome:
         """The outcome of a message made by `message`; its events go to `seen` as they are recorded."""
         from beam.api.send import send
 
+        if self.turn is not None:
+            return await self.turn.deliver(message, self._clock)
         return await send(self.world, self._place(message), message, seen)
 
     @coroutine_verb
@@ -190,10 +250,10 @@ class Beam:
         self, message_id: str, *, timeout: float | None = None, seen: Callable[[Event], None] = _nobody
     ) -> Steps[Outcome]:
         """The outcome of a message, once it has one. Raises UnfinishedError after `timeout` seconds; nothing stops."""
-        from beam.api.follow import follow
+        from beam.broker.follow import follow
 
         place, whole = self._find(message_id)
-        outcome = yield from follow(self.world, place, whole, seen=seen, timeout=timeout)
+        outcome = yield from follow(self.world, place, whole, seen=seen, timeout=timeout, looks_only=self.is_agent)
         assert outcome is not None
         return outcome
 
@@ -210,6 +270,7 @@ class Beam:
 
     def recv(self, agent: str, *, lease: float | None = None) -> Message | None:
         """Takes the next message of a mailbox, for `lease` seconds; None if none waits."""
+        self.check_person("takes messages of a mailbox")
         from beam.broker.mailbox import recv
 
         return recv(self.world, self.world.place(agent), lease)
@@ -230,6 +291,9 @@ class Beam:
         """Answers a message that `recv` took. With `failed` the text is the reason why there is no answer."""
         from beam.broker.mailbox import reply
 
+        if self.turn is not None:
+            answered: Outcome = finished(self.turn.reply(message_id, text, self._clock, failed=failed))
+            return answered
         place, whole = self._find(message_id)
         return reply(self.world, place, whole, text, failed=failed)
 
@@ -261,7 +325,6 @@ class Beam:
 
     def stream_all(self, teams: Teams, *, follow: bool = True, history: bool = False) -> Iterator[list[Placed]]:
         """The same of this root and of every other that this user has, each event with its root."""
-        from beam import roots
         from beam.api.watch import watch_roots
 
         found: list[homes.Home] = []
@@ -294,16 +357,25 @@ class Beam:
 
         return [self._existing(name).agent for name in agents] or look.agent_names(self.world)
 
-    def running(self, agent: str) -> str:
-        """The id of the message whose turn runs now. Raises UsageError if none does."""
-        turn = self.status([agent])[0].running
-        if turn is None or turn.message_id is None:
+    def folder(self, agent: str) -> str:
+        """Where the agent works. Raises NotFoundError, ConfigError."""
+        from beam.api.look import folder_of
+
+        return folder_of(self.world, self.world.resolve(agent).settings)
+
+    def running(self, agent: str) -> list[str]:
+        """The ids of the messages whose turns run now, that of the agent's own session first. Raises UsageError if none
+        does."""
+        from beam.api import look
+
+        found = look.running_ids(self._existing(agent))
+        if not found:
             raise UsageError(f"{agent} is in no turn", "beam status", subject=agent)
-        return turn.message_id
+        return found
 
     def verify(self, agent: str) -> list[str]:
         """Everything that is wrong in the agent's journal, a line each."""
-        from beam.api.doctor import damage
+        from beam.api.verify import damage
 
         return damage(self._existing(agent).journal)
 
@@ -317,8 +389,14 @@ class Beam:
     ) -> Collected:
         """Removes what is over and older than that (seconds), then by size; what was removed. Nothing that waits, runs
         or was given up on (unless `dead`), and nothing of an agent that somebody holds."""
+        self.check_person("removes what is over")
         from beam.api import gc
 
+        if not dry_run:
+            from beam.teams import spool
+            from beam.teams.watch import spool_dir
+
+            spool.sweep(spool_dir(self.environ), self._clock.now_ns())
         return gc.collect(self.world, older_than=older_than, keep_bytes=keep_bytes, dead=dead, dry_run=dry_run)
 
     def doctor(self, *, all: bool = False) -> list[Check]:
@@ -348,7 +426,7 @@ class Beam:
 
     def check_person(self, what: str) -> None:
         """Raises UsageError where an agent calls: only a person does this. `what` says what, for the complaint."""
-        if caller_of(self.environ).is_agent:
+        if self.is_agent:
             raise UsageError(f"only a person {what}; this is a process of {self.me}", "use a shell of your own")
 
     # -- agents ----------------------------------------------------------------------------------------------------
@@ -371,12 +449,14 @@ class Beam:
 
     def add_agent(self, name: str, settings: AgentSettings) -> Path:
         """Declares an agent by command; the path of its agent.json. Raises UsageError if it is declared already."""
+        self.check_person("declares agents")
         from beam.api import manage
 
         return manage.add(self.world, name, settings)
 
     def set_agent(self, name: str, changes: Mapping[str, str | None]) -> Path:
         """Changes settings of an agent by command; None takes one back."""
+        self.check_person("changes agents")
         from beam.api import manage
 
         return manage.change(self.world, name, changes)
@@ -384,18 +464,21 @@ class Beam:
     def fork_agent(self, name: str, new: str) -> str:
         """Declares an agent with the settings of `name` whose first turn goes on in a copy of that one's session. The
         session's id. Raises NotFoundError (no session yet), UnsupportedError, UntrustedError, UsageError."""
+        self.check_person("makes agents")
         from beam.api import manage
 
         return manage.fork(self.world, name, new, by=self.me)
 
     def remove_agent(self, name: str, *, purge: bool = False) -> str:
         """Takes an agent's agent.json away; with `purge` its queue and journal too. What was done, in words."""
+        self.check_person("removes agents")
         from beam.api import manage
 
         return manage.remove(self.world, name, purge=purge)
 
     def unblock(self, agent: str) -> str:
         """Says that no process of the agent's last turn is left, where beam can't see (another host or container)."""
+        self.check_person("says that processes are gone")
         from beam.api import manage
 
         return manage.unblock(self.world, self._existing(agent).agent)
@@ -403,7 +486,8 @@ class Beam:
     @waiting_verb
     def reset(self, agent: str) -> Steps[str]:
         """Puts the agent's session aside; the next turn starts another. The old session's id, or "no session"."""
-        from beam.api.requests import request
+        self.check_person("puts a session aside")
+        from beam.broker.requests import request
 
         place = self._existing(agent)
         return (yield from request(self.world, place, "reset", by=self.me))
@@ -420,17 +504,20 @@ class Beam:
     @waiting_verb
     def drop(self, message_id: str) -> Steps[str]:
         """Takes a message out of its queue; its outcome is `cancelled`."""
+        self.check_person("drops messages")
         return (yield from self._request("drop", message_id))
 
     @waiting_verb
     def retry(self, message_id: str) -> Steps[str]:
         """Runs a dead letter again, as its next attempt."""
+        self.check_person("retries messages")
         return (yield from self._request("retry", message_id))
 
     @waiting_verb
     def edit(self, message_id: str, text: str) -> Steps[str]:
         """Gives a waiting message another text."""
-        from beam.api.compose import check_text, sayable
+        self.check_person("edits messages")
+        from beam.broker.compose import check_text, sayable
 
         text = sayable(text)
         check_text(text, self.world.limits)
@@ -439,20 +526,24 @@ class Beam:
     @waiting_verb
     def pause(self, agent: str) -> Steps[str]:
         """Claims nothing more from the agent's queue; a running turn goes on. What was done, in words."""
-        from beam.api.requests import request
+        self.check_person("pauses agents")
+        from beam.broker.requests import request
 
         return (yield from request(self.world, self._existing(agent), "pause", by=self.me))
 
     @waiting_verb
     def resume(self, agent: str) -> Steps[str]:
         """Serves the agent's queue again. What was done, in words."""
-        from beam.api.requests import request
+        self.check_person("resumes agents")
+        from beam.broker.requests import request
 
         return (yield from request(self.world, self._existing(agent), "resume", by=self.me))
 
     @waiting_verb
     def interrupt(self, message_id: str) -> Steps[str]:
         """Ends the turn of exactly this message, or withdraws it."""
+        if self.turn is not None:
+            return (yield from self.turn.interrupt(self._whole(message_id), self._clock))
         return (yield from self._request("interrupt", message_id))
 
     # -- decide ----------------------------------------------------------------------------------------------------
@@ -483,6 +574,9 @@ class Beam:
         """Denies what that ask is about. `message` is for the agent; `stop` ends its turn."""
         from beam.api import asks
 
+        if self.turn is not None:
+            whole = asks.find(self.world, ask_id)[1]
+            return (yield from self.turn.deny(whole, self._clock, message=message, stop=stop))
         return (yield from asks.decide(self.world, ask_id, "deny", by=self.me, message=message, stop=stop))
 
     def default_access(self, agent: str, via: str | None) -> Access | None:
@@ -491,13 +585,20 @@ class Beam:
         from beam.turns.order import face_of
 
         settings = self.world.resolve(agent).settings
-        if settings.access is not None or self.is_agent:
+        if settings.access is not None or self.is_agent or self.world.is_exposed:
             return None
         adapter = registry.adapter(settings.adapter)
         return "ask" if "ask" in adapter.card.faces[face_of(adapter, via)].access else None
 
+    def _whole(self, message_id: str) -> str:
+        """The whole id, where this process may read the root; else the words as they are."""
+        try:
+            return self._find(message_id)[1]
+        except DiskError:
+            return message_id
+
     def _request(self, verb: Verb, message_id: str, text: str | None = None) -> Steps[str]:
-        from beam.api.requests import request
+        from beam.broker.requests import request
 
         place, whole = self._find(message_id)
         return (yield from request(self.world, place, verb, whole, by=self.me, text=text))
@@ -505,12 +606,12 @@ class Beam:
     @property
     def is_agent(self) -> bool:
         """Whether an agent calls, inside its turn."""
-        return caller_of(self.environ).is_agent
+        return self.turn is not None or bool(self.environ.get("BEAM_AGENT"))
 
     @property
     def me(self) -> str:
         """Who calls: an agent's name inside its turn, else `human`."""
-        return caller_of(self.environ).name
+        return self.turn.agent if self.turn is not None else self.environ.get("BEAM_AGENT") or HUMAN
 
     # -- broker ----------------------------------------------------------------------------------------------------
 
@@ -525,18 +626,21 @@ class Beam:
     ) -> None:
         """Serves all agents of this root here, until a signal says to stop. `poll` and `grace` are seconds; `write`
         gets what the broker has to say, in whole lines."""
+        self.check_person("serves a root")
         from beam.api import broker
 
         broker.serve(self.world, cap=cap, poll=poll, poll_only=poll_only, grace=grace, write=write)
 
     def start_broker(self, *, cap: int | None = None, poll: float = 1.0, poll_only: bool = False) -> int:
         """Starts a detached broker; its pid."""
+        self.check_person("starts a broker")
         from beam.api import broker
 
         return broker.start(self.world, cap=cap, poll=poll, poll_only=poll_only).owner.pid
 
     def stop_broker(self, *, grace: float = 30.0) -> int:
         """Stops the broker: politely, after `grace` seconds at once. The pid it had."""
+        self.check_person("stops a broker")
         from beam.api import broker
 
         return broker.stop(self.world, grace=grace).owner.pid
@@ -549,7 +653,7 @@ class Beam:
 
     def broker_skew(self) -> str | None:
         """What to say where a broker of another version serves this root; None where all is well."""
-        if not (self.home.root / "broker.json").exists():
+        if self.turn is not None or not (self.home.root / "broker.json").exists():
             return None
         from beam.api import broker
 
@@ -563,23 +667,67 @@ class Beam:
 
     # -- set up ----------------------------------------------------------------------------------------------------
 
-    def trust(self) -> Path:
-        """From now on this folder's beam.yaml may run code. The folder."""
-        from beam import trust
+    def roots(self) -> list[RootLine]:
+        """All roots of this user, with the folder that each belongs to."""
+        from beam.api import root
 
-        if not self.home.base.is_dir():
-            raise NotFoundError(f"there is no folder {self.home.base}", "", subject=str(self.home.base))
-        trust.trust(self.home.base, self.environ)
-        return self.home.base
+        return root.lines(self.environ)
+
+    def root_notes(self) -> list[str]:
+        """What a person should know about where this root lies, a sentence each; mostly nothing."""
+        old, project = self.home.project / roots.OLD_NAME, self.home.root / roots.PROJECT_JSON
+        if os.path.lexists(project) and not os.path.lexists(old) and roots.exposed(self.home, self.environ) is None:
+            return []
+        from beam.api import root
+
+        return list(root.notes(self.home, self.environ))
+
+    def adoptable(self) -> list[Candidate]:
+        """Other roots of this folder, with all that `adopt` would take over, to be shown before."""
+        from beam.api import adopt
+
+        return adopt.candidates(self.home, self._folder, self.environ)
+
+    def adopt(self, candidate: Candidate) -> list[str]:
+        """Moves the agents of another root of this folder into this one; what was done, in words."""
+        from beam.api import adopt
+
+        self.check_person("adopts a root")
+        return adopt.adopt(self.home, candidate, self._folder, self.environ)
+
+    @property
+    def _folder(self) -> Path:
+        """The project folder around the current folder, whatever the root says."""
+        return roots.project_folder(Path(os.path.realpath(self._cwd)), self.environ)
+
+    def remove_root(self, path: Path, *, sure: bool = False) -> str:
+        """Removes a root of this user with all that it holds; with `sure` also where messages wait."""
+        from beam.api import root
+
+        self.check_person("removes a root")
+        return root.remove(path, self.environ, sure=sure)
+
+    def look_at_folder(self) -> Looked:
+        """All that agents would obey in this folder, and what of it was trusted."""
+        from beam.api import trusting
+
+        if not self.home.project.is_dir():
+            raise NotFoundError(f"there is no folder {self.home.project}", "", subject=str(self.home.project))
+        return trusting.look(self.world)
+
+    def trust(self, looked: Looked | None = None) -> Path:
+        """From now on this folder's files may run code, as they were when they were looked at; the folder. What waited
+        for that goes on."""
+        from beam.api import trusting
+
+        self.check_person("trusts a folder")
+        trusting.trust(self.world, looked or self.look_at_folder())
+        return self.home.project
 
     def untrust(self) -> Path:
         """Takes that back. The folder."""
+        self.check_person("trusts folders")
         from beam import trust
 
-        trust.untrust(self.home.base, self.environ)
-        return self.home.base
-
-    def why_untrusted(self) -> list[str]:
-        """What the folder's agents want to do that needs trust, in words."""
-        lines = (self.world.why_untrusted(self.world.resolve(name)) for name in self.world.config.names())
-        return [line for line in lines if line is not None]
+        trust.untrust(self.home.project, self.environ)
+        return self.home.project

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from beam import files
+from beam.steps import Steps
 
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
-Steps = Generator[float, None, R]
 
 
 class Bound(Generic[P, R]):
@@ -76,15 +76,19 @@ class waiting_verb(Generic[S, P, R]):
             return await sleeping(function(bound, *args, **kwargs))
 
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            steps = function(bound, *args, **kwargs)
-            while True:
-                try:
-                    time.sleep(next(steps))
-                except StopIteration as done:
-                    result: R = done.value
-                    return result
+            return finished(function(bound, *args, **kwargs))
 
         return Bound(call, aio)
+
+
+def finished(steps: Steps[R]) -> R:
+    """The result of such a generator; sleeps without an event loop."""
+    while True:
+        try:
+            time.sleep(next(steps))
+        except StopIteration as done:
+            result: R = done.value
+            return result
 
 
 async def sleeping(steps: Steps[R]) -> R:

@@ -13,15 +13,16 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam import __version__, files, home, roots
+from beam import __version__, files, roots
 from beam.broker import registry
 from beam.broker.registry import BrokerFile
 from beam.broker.world import World
-from beam.errors import NotFoundError, UnfinishedError, UnsupportedError
+from beam.errors import DiskError, NotFoundError, UnfinishedError, UnsupportedError
 from beam.process import tree
 from beam.process.load import rss_bytes
 
 _LOG_BYTES = 1024 * 1024
+_TAIL_BYTES = 64 * 1024  # where the last line of the log is looked for
 _START_S = 15.0
 _END_S = 20.0
 
@@ -42,8 +43,10 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
 
 
 def start(world: World, *, cap: int | None, poll: float, poll_only: bool) -> BrokerFile:
-    """A detached broker, serving. Raises UsageError if there is one already, UnfinishedError if it does not come up."""
-    home.create(world.home)
+    """A detached broker, serving. Raises UsageError if there is one already, UnfinishedError if it does not come up,
+    DiskError where the project folder is gone."""
+    roots.check_folder(world.home, world.environ)
+    roots.create(world.home)
     roots.remember(world.home, world.environ)
     log = registry.log_path(world.home)
     _rotate(log)
@@ -54,7 +57,7 @@ def start(world: World, *, cap: int | None, poll: float, poll_only: bool) -> Bro
     if before is not None:
         registry.claim(world.home, before).release()
     with files.disk("open", log):
-        handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        handle = files.open_stream(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
         started = subprocess.Popen(
             argv,
@@ -93,8 +96,9 @@ def _rotate(log: Path) -> None:
 
 def _last_line(log: Path) -> str:
     try:
-        lines = log.read_text(errors="replace").strip().splitlines()
-    except OSError:
+        start = max(0, log.stat().st_size - _TAIL_BYTES)
+        lines = b"".join(files.pieces(log, start)).decode(errors="replace").strip().splitlines()
+    except (OSError, DiskError):
         return "it said nothing"
     return lines[-1] if lines else "it said nothing"
 
@@ -165,6 +169,7 @@ def skew(world: World) -> str | None:
 
 def unit(world: World) -> str:
     """A systemd user unit that serves this root."""
+    state = f"Environment=BEAM_STATE={world.environ['BEAM_STATE']}\n" if world.environ.get("BEAM_STATE") else ""
     return f"""\
 # ~/.config/systemd/user/beam-{world.base.name}.service
 [Unit]
@@ -173,7 +178,7 @@ Description=beam broker of {world.base}
 [Service]
 ExecStart={sys.executable} -m beam --root {world.home.root} broker
 WorkingDirectory={world.base}
-Restart=on-failure
+{state}Restart=on-failure
 KillMode=mixed
 TimeoutStopSec=60
 
@@ -190,6 +195,8 @@ def serve(
 
     from beam.broker import loop
 
+    roots.check_folder(world.home, world.environ)
+    roots.create(world.home)
     roots.remember(world.home, world.environ)
 
     def say(text: str) -> None:

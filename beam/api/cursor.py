@@ -22,14 +22,17 @@ import msgspec
 from msgspec import Struct
 
 from beam import files
-from beam.clock import parse_rfc3339, rfc3339
-from beam.errors import CorruptError, UsageError
+from beam.clock import parse_rfc3339, recorded_ns, rfc3339
+from beam.errors import CorruptError, DiskError, UsageError
 from beam.events import Event, MailDelivered, MailLost, MailSent
 from beam.home import state_dir
+from beam.sayable import sayable
 
 WINDOW_NS = 120_000_000_000  # how long before the latest time something may still be told
 SAME_NS = 5_000_000_000  # two sources tell of one happening within this
 _LINES = 5_000  # of one process: then the file is written anew
+_REWRITTEN_BYTES = 4 << 20  # or after so many
+_MOST_BYTES = 16 << 20  # what is read of one: with all that two minutes may hold
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _MOMENT = re.compile(r"/\d+$")
 
@@ -63,10 +66,11 @@ class Cursor:
         self._at = rfc3339(now_ns)
         self._log: int | None = None
         self._count = 0
+        self._size = 0  # bytes that were added since it was written anew
         self._last: _Written | None = None
         self.since = ""
         try:
-            first, *rest = files.read(path, follow=True).split(b"\n")
+            first, *rest = files.read(path, _MOST_BYTES).split(b"\n")
             saved = msgspec.json.decode(first, type=_Saved)
             self._at = saved.at
             self._all = [*saved.seen, *_after(rest)]
@@ -74,7 +78,7 @@ class Cursor:
             self.since = rfc3339(parse_rfc3339(self._at) - WINDOW_NS)
         except FileNotFoundError:
             return
-        except (msgspec.MsgspecError, ValueError) as error:
+        except (ValueError, RecursionError) as error:
             raise CorruptError(f"{path} is no cursor: {error}", "remove it to begin anew", subject=str(path)) from error
         for what, at in self._all:
             self._seen.setdefault(what, []).append(at)
@@ -101,7 +105,8 @@ class Cursor:
         written = _Written(out)
         if found is not None and stat.S_ISREG(found.st_mode) and Path("/proc/self/fd").is_dir():
             name = Path(f"/proc/self/fd/{output.fileno()}")
-            written = _Written(out, str(name.readlink()), found.st_ino, found.st_size, lines)
+            path = str(name.readlink())
+            written = _Written(out, path if sayable(path) == path else "", found.st_ino, found.st_size, lines)
         if written.path:
             self._append(written)
         else:
@@ -119,21 +124,23 @@ class Cursor:
         """Writes the file anew, what is too old to come again left out."""
         oldest = rfc3339(parse_rfc3339(self._at) - WINDOW_NS)
         self._all = [(what, at) for what, at in self._all if at >= oldest]
-        self._count = 0
+        self._count = self._size = 0
         files.make_directory(self._path.parent)
         files.replace(self._path, msgspec.json.encode(_Saved(self._at, self._all)) + b"\n")
         if self._log is not None:
             os.close(self._log)
         with files.disk("write", self._path):
-            self._log = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
+            self._log = files.open_to_write(self._path, os.O_WRONLY | os.O_APPEND)
 
     def _append(self, written: _Written) -> None:
-        if self._log is None or self._count >= _LINES:
+        if self._log is None or self._count >= _LINES or self._size >= _REWRITTEN_BYTES:
             self.save()
         assert self._log is not None
+        line = msgspec.json.encode(written) + b"\n"
         with files.disk("write", self._path):
-            os.write(self._log, msgspec.json.encode(written) + b"\n")
+            os.write(self._log, line)
         self._count += 1
+        self._size += len(line)
         self._all += written.out
         self._at = max(self._at, *(at for _, at in written.out))
 
@@ -158,19 +165,22 @@ def _arrived(written: _Written) -> int:
     """How many of a write's events are in the file that they went to. Half a line there is ended."""
     path = Path(written.path)
     try:
-        with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_ino != written.inode:
-                return len(written.out)
-            file.seek(written.size)
-            data = file.read()
+        if path.stat().st_ino != written.inode:
+            return len(written.out)
+        count, last = 0, b""
+        for last in files.pieces(path, written.size):
+            count += last.count(b"\n")
         if not written.lines:
-            return len(written.out) if data else 0
-        if data and not data.endswith(b"\n"):
-            with path.open("ab") as file:
-                file.write(b"\n")
-    except OSError:
+            return len(written.out) if last else 0
+        if last and not last.endswith(b"\n"):
+            handle = files.open_to_write(path, os.O_WRONLY | os.O_APPEND)
+            try:
+                os.write(handle, b"\n")
+            finally:
+                os.close(handle)
+    except (OSError, DiskError, ValueError, OverflowError):  # a path with a NUL, a size that no file has
         return len(written.out)
-    return data.count(b"\n")
+    return count
 
 
 def _has_descriptor(output: TextIO) -> bool:
@@ -201,4 +211,4 @@ def _digest(*parts: str) -> str:
 
 
 def _is_same(event: Event, at: str) -> bool:
-    return event.ts == at if event.seq else abs(parse_rfc3339(event.ts) - parse_rfc3339(at)) <= SAME_NS
+    return event.ts == at if event.seq else abs(parse_rfc3339(event.ts) - recorded_ns(at)) <= SAME_NS

@@ -5,23 +5,24 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 
-from beam import events, home
+from beam import home
 from beam.agents import registry
 from beam.agents.base import Adapter
 from beam.api.look import agent_names, places
+from beam.api.root import check
+from beam.api.verify import damage
 from beam.broker.world import World
-from beam.errors import BeamError, CorruptError
-from beam.store.journal import Lines, Segment, segments
+from beam.errors import BeamError
+from beam.turns.confine import held_by
 from beam.turns.order import face_of, find_executable
 
 _DECLARED, _HERE, _MISSING = range(3)
 _FACES = ("dialogue", "exec", "terminal")  # the best first
-_NUMBERS = re.compile(r"\d+(?:\.\d+)+")
+_NUMBERS = re.compile(r"\d{1,9}(?:\.\d{1,9})+")
 _AT_ONCE = 4
 
 
@@ -33,40 +34,6 @@ class Check(Struct, frozen=True, kw_only=True):
     detail: str
 
 
-def damage(journal: Path) -> list[str]:
-    """Everything that is wrong in a journal, a line each: damaged lines that no notice covers, gaps in seq."""
-    found: list[str] = []
-    expected: int | None = None
-    for name in segments(journal):
-        path = journal / name
-        try:
-            segment = Segment.read(path)
-        except CorruptError as error:
-            found.append(error.message)
-            found += _every_bad_line(path)
-            expected = None
-            continue
-        except BeamError as error:
-            found.append(error.message)
-            continue
-        for event in segment.events:
-            if expected is not None and event.seq != expected:
-                found.append(f"{path}: event {event.seq} stands where {expected} should")
-            expected = event.seq + 1
-    return found
-
-
-def _every_bad_line(path: Path) -> list[str]:
-    found = []
-    for number, line in enumerate(path.read_bytes().split(b"\n")[1:-1], 2):
-        try:
-            list(Lines(path).feed(line + b"\n", 0))
-            events.decode(line)
-        except CorruptError as error:
-            found.append(f"{path}:{number}: {error.message}")
-    return found
-
-
 def checks(world: World, *, every: bool = False) -> Iterator[Check]:
     """All checks of a root: what is declared here, then the CLIs that are installed, then those that are not. CLIs that
     beam was never seen to run are one line, or with `every` one each."""
@@ -76,6 +43,8 @@ def checks(world: World, *, every: bool = False) -> Iterator[Check]:
     else:
         kind = home.filesystem_of(root.resolve(), home.read_mountinfo())
         yield Check(what="root", result="ok", detail=f"{root} ({kind or 'unknown file system'})")
+    for note in check(world.home, world.environ):
+        yield Check(what="root", result="note", detail=note)
     for place in places(world):
         bad = damage(place.journal)
         name = f"journal {place.agent}" + (f" (once {place.lane})" if place.lane else "")
@@ -116,14 +85,16 @@ def _agent(world: World, name: str) -> tuple[int, Check]:
         detail = "; ".join(filter(None, (error.message, error.hint)))
         result: Literal["note", "bad"] = "note" if missing or not declared else "bad"
         return _MISSING if missing else rank, Check(what=what, result=result, detail=detail)
-    why = world.why_untrusted(resolved)
+    why = world.stands(resolved).refusal
     if why is not None:
         return rank, Check(what=what, result="note", detail=f"not trusted: {why}; beam trust")
     if not executable:
         return rank, Check(what=what, result="ok", detail=adapter.card.summary)
     version = _version(executable, adapter.card.version_argv, world)
     other = untested(version, adapter.card.versions)
-    details = (f"{executable} {version}".rstrip(), _face(adapter), other)
+    held = held_by(adapter.card)
+    kept = f"below full access: {held}" if held else ""
+    details = (f"{executable} {version}".rstrip(), _face(adapter), kept, other)
     return rank, Check(what=what, result="note" if other else "ok", detail="; ".join(filter(None, details)))
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -15,10 +17,9 @@ from beam import files
 from beam.broker import registry, worker
 from beam.broker.world import World
 from beam.errors import DiskError
-from beam.home import Home, Place
-from beam.message import decode
+from beam.home import GONE, Home, Place
 from beam.state import CLOSED, DEAD, State
-from beam.store import control
+from beam.store import control, lanes
 from beam.store.journal import read_state, segments
 from beam.store.lock import try_lock
 from beam.store.queue import BOXES, Queue
@@ -26,7 +27,6 @@ from beam.store.thread import file_name
 
 DAY_S = 24 * 3600.0
 _MOMENT_S = 3600.0  # what is there for a moment only is left behind after this
-_GONE = ".removed-"
 What = Literal["lane", "segment", "dead letter", "thread", "log", "scratch", "left behind", "recording"]
 
 
@@ -114,23 +114,39 @@ def _size(path: Path) -> int:
     """Bytes of all files below, or of this one."""
     total = 0
     with files.disk("read", path):
-        if not path.is_dir():
-            return path.stat().st_size if path.exists() else 0
-        for each in path.rglob("*"):
+        for each in _below(path):
             with contextlib.suppress(FileNotFoundError):
-                total += each.lstat().st_size if not each.is_dir() else 0
+                found = each.lstat()
+                total += 0 if stat.S_ISDIR(found.st_mode) else found.st_size
     return total
+
+
+def _below(path: Path) -> Iterator[Path]:
+    """It and all that lies in it. Others work there: what goes meanwhile is left out."""
+    yield path
+    for folder, folders, names in os.walk(path):
+        yield from (Path(folder, name) for name in (*folders, *names))
+
+
+def _last_written(path: Path, now: float) -> float:
+    """When it or anything in it was written last; now where something of it is gone: then somebody works on it."""
+    try:
+        return max(each.lstat().st_mtime for each in _below(path))
+    except FileNotFoundError:
+        return now
 
 
 def _candidate(home: Home, path: Path, what: What, now: float, remove: Callable[[], bool] | None = None) -> _Candidate:
     def unlink() -> bool:
+        if path.is_dir() and not path.is_symlink():
+            return _remove_tree(path)
         files.remove(path)
         return True
 
     with files.disk("read", path):
-        newest = max((each.lstat().st_mtime for each in (path, *(path.rglob("*") if path.is_dir() else ()))), default=0)
+        newest = _last_written(path, now)
     found = Removed(
-        path=str(path.relative_to(home.root)), what=what, bytes=_size(path), age_s=round(max(0.0, now - newest), 3)
+        path=os.path.relpath(path, home.root), what=what, bytes=_size(path), age_s=round(max(0.0, now - newest), 3)
     )
     return _Candidate(found, remove or unlink)
 
@@ -142,6 +158,10 @@ def _of_root(home: Home, now: float) -> Iterator[_Candidate]:
     for name in files.names(home.root):
         if name.startswith(".") and name.endswith(".tmp"):
             yield _candidate(home, home.root / name, "left behind", now)
+    for name in files.names(home.root / "agents"):
+        if name.startswith(GONE):
+            path = home.root / "agents" / name
+            yield _candidate(home, path, "left behind", now, partial(_remove_tree, path))
     log = registry.log_path(home)
     for path in (log, log.with_name(f"{log.name}.1")):
         if path.exists() and (path != log or registry.running(home) is None):
@@ -164,7 +184,7 @@ def _threads_in(place: Place) -> Iterator[str]:
     queue = Queue(place.queue, place.put_lock)
     for entry in (entry for box in BOXES for entry in queue.entries(box)):
         with contextlib.suppress(FileNotFoundError, DiskError):  # it went on just now, or is no message
-            message = decode(files.read(queue.path(entry)))
+            message = queue.read(entry)
             yield file_name(message.thread or message.id)
 
 
@@ -172,7 +192,8 @@ def _of_place(home: Home, place: Place, now: float, *, dead: bool) -> Iterator[_
     """What is over in a place whose lock we have."""
     state = read_state(place.journal)
     if place.lane is not None and _is_over(place, state, dead=dead):
-        yield _candidate(home, place.dir, "lane", now, partial(_remove_lane, place, dead=dead))
+        what: What = "lane" if state.known else "left behind"  # nothing ever came into that one
+        yield _candidate(home, place.dir, what, now, partial(_remove_lane, place, dead=dead))
         return
     if dead and not control.waiting(place.control):
         for name in files.names(place.queue / "dead"):
@@ -187,8 +208,8 @@ def _of_place(home: Home, place: Place, now: float, *, dead: bool) -> Iterator[_
     for name in files.names(place.dir / "casts"):
         yield _candidate(home, place.dir / "casts" / name, "recording", now)
     if state.open_turn is None:
-        for name in files.names(place.dir / "scratch"):
-            path = place.dir / "scratch" / name
+        for name in files.names(home.turns_of(place)):
+            path = home.turns_of(place) / name
             yield _candidate(home, path, "scratch", now, partial(_remove_tree, path))
     yield from _left_behind(home, place, now)
 
@@ -198,23 +219,26 @@ def _left_behind(home: Home, place: Place, now: float) -> Iterator[_Candidate]:
     for folder in (place.dir, place.journal):
         for name in files.names(folder):
             if name.startswith(".") and name.endswith(".tmp"):
-                yield _candidate(home, folder / name, "left behind", now)
+                path = folder / name
+                remove = partial(_remove_tree, path) if path.is_dir() else None
+                yield _candidate(home, path, "left behind", now, remove)
     for folder in (place.queue / "tmp", place.control / "tmp"):
         for name in files.names(folder):
             yield _candidate(home, folder / name, "left behind", now)
+    for name in files.names(lanes.folder(place)) if place.lane is None else ():
+        if not (place.dir / "once" / name).is_dir():
+            yield _candidate(home, lanes.folder(place) / name, "left behind", now)
     for name in files.names(place.dir / "once") if place.lane is None else ():
-        if name.startswith(_GONE):
+        if name.startswith(GONE):
             path = place.dir / "once" / name
             yield _candidate(home, path, "left behind", now, partial(_remove_tree, path))
 
 
 def _is_over(place: Place, state: State, *, dead: bool) -> bool:
-    """Whether a lane's message has its outcome, and nothing lies in its queue that somebody may want."""
+    """Whether a lane's message has its outcome, or never came, and nothing lies in its queue that somebody may want."""
     boxes = ("new", "cur") if dead else ("new", "cur", "dead")
     return (
-        bool(state.known)
-        and state.open_turn is None
-        and all(known.phase in (CLOSED, DEAD) for known in state.known.values())
+        state.is_over()
         and not any(files.names(place.queue / box) for box in (*boxes, "tmp"))
         and not control.waiting(place.control)
     )
@@ -247,7 +271,7 @@ def _remove_tree(path: Path) -> bool:
 
 def _remove_lane(place: Place, *, dead: bool) -> bool:
     """Moves the lane away, so that nobody can publish into it, and looks once more; then it goes."""
-    away = place.dir.with_name(f"{_GONE}{place.lane}")
+    away = place.dir.with_name(f"{GONE}{place.lane}")
     files.move(place.dir, away)
     moved = Place(place.agent, away, place.lane)
     try:
@@ -257,4 +281,5 @@ def _remove_lane(place: Place, *, dead: bool) -> bool:
     if not is_over:
         files.move(away, place.dir)
         return False
+    (lanes.folder(place) / place.dir.name).unlink(missing_ok=True)
     return _remove_tree(away)

@@ -2,62 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct, field
 
-from beam import files, home
+from beam import home
 from beam.agents import registry
 from beam.agents.base import Card
-from beam.api.follow import outcome_in
+from beam.api import turns_now
+from beam.api.turns_now import KeptTerminal, OnceTurn, Running, is_run
 from beam.broker.failure import circuit_word
+from beam.broker.follow import outcome_in
 from beam.broker.world import World
-from beam.errors import BeamError, CorruptError, NotFoundError, UsageError
+from beam.errors import BeamError, CorruptError, DiskError, NotFoundError, UsageError
 from beam.home import Place
-from beam.message import agent_of, decode
+from beam.message import agent_of
 from beam.outcome import Outcome, Status
+from beam.sayable import sayable
 from beam.settings import AgentSettings
 from beam.state import State, Totals
+from beam.store import lanes
 from beam.store.journal import read_state
 from beam.store.queue import Entry, Queue
-
-
-class OpenAsk(Struct, frozen=True, kw_only=True):
-    """What a running turn waits for a decision on (`beam asks` says more); then it is denied (RFC 3339)."""
-
-    id: str
-    tool: str
-    expires: str | None = None
-
-
-class Running(Struct, frozen=True, kw_only=True):
-    """The turn that runs now, until its reply is on its way. `alive`: whether its holder still lives (null: it is on
-    another host). `processes` are the agent's, with its guard and all that it started, `rss_mb` their memory; null
-    where nobody knows."""
-
-    message_id: str | None
-    turn: int
-    since: str
-    pid: int
-    host: str
-    alive: bool | None
-    tools: tuple[str, ...] = ()
-    processes: int | None = None
-    rss_mb: float | None = None
-    lease_until: str | None = None
-    asks: tuple[OpenAsk, ...] = ()
-
-
-class KeptTerminal(Struct, frozen=True, kw_only=True):
-    """An agent's process that lives on between its turns. `turn` is the one that started it, `since` when it was kept
-    first; `processes` and `rss_mb` as in `Running`."""
-
-    pid: int
-    turn: int
-    since: str
-    processes: int | None = None
-    rss_mb: float | None = None
 
 
 class LastOutcome(Struct, frozen=True, kw_only=True):
@@ -72,10 +40,12 @@ class LastOutcome(Struct, frozen=True, kw_only=True):
 
 
 class AgentStatus(Struct, frozen=True, kw_only=True):
-    """One line of `beam status`. `state`: idle, running, waiting, paused, blocked, died
-    (its holder did, and nobody took over).
+    """One line of `beam status`. `state`: idle, running, waiting, paused, blocked, untrusted (what waits does so until
+    a person trusts the folder; `untrusted` says why), died (its holder did, and nobody took over).
     `oldest` is when the message that waits longest was published (RFC 3339). `circuit`: closed, open (nothing is
-    claimed until `circuit_until`), half open (one message will be tried)."""
+    claimed until `circuit_until`), half open (one message will be tried). `once` are its `--once` messages that are not
+    over; `waiting`, `dead`, `totals`, `last` and a `state` other than idle are of those, too. `folder` is where it
+    works, "" where its settings can't be read."""
 
     agent: str
     adapter: str
@@ -91,16 +61,20 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
     circuit: str = "closed"
     circuit_until: str | None = None
     blocked: str | None = None
+    untrusted: str | None = None
     error: str | None = None
     kept: KeptTerminal | None = None
+    once: tuple[OnceTurn, ...] = ()
+    folder: str = ""
 
 
 class QueueItem(Struct, frozen=True, kw_only=True):
-    """One message of a queue. `box`: waiting, running or dead. `error` where its file is damaged."""
+    """One message of a queue. `box`: waiting, running, died (who ran it did, and nobody took over yet), or dead: given
+    up on. `error` where its file is damaged."""
 
     id: str
     agent: str
-    box: Literal["waiting", "running", "dead"]
+    box: Literal["waiting", "running", "died", "dead"]
     sender: str = field(name="from", default="")
     timestamp: str = ""
     attempt: int = 1
@@ -148,13 +122,17 @@ class Pending(Struct, frozen=True, kw_only=True):
     v: int = 1
     message_id: str
     agent: str
-    status: Literal["waiting", "running"]
+    status: Literal["waiting", "running", "died"]
     attempt: int
     position: int
     text: str
 
 
 _BOXES: dict[str, Literal["waiting", "running", "dead"]] = {"new": "waiting", "cur": "running", "dead": "dead"}
+
+
+def _box(entry: Entry, place: Place, state: State) -> Literal["waiting", "running", "died", "dead"]:
+    return "died" if entry.box == "cur" and not is_run(place, state) else _BOXES[entry.box]
 
 
 def queue_of(place: Place) -> Queue:
@@ -245,14 +223,15 @@ def _pending(place: Place, message_id: str) -> Pending:
         box = entry.box
         ahead = sum(1 for other in queue.entries("new") if other.position < entry.position)
         try:
-            message = decode(files.read(queue.path(entry)))
+            message = queue.read(entry)
             attempt, text = message.attempt, message.text
-        except (FileNotFoundError, CorruptError):
+        except (FileNotFoundError, DiskError):
             box = "cur"
+    has_died = box != "new" and not is_run(place, read_state(place.journal))
     return Pending(
         message_id=message_id,
         agent=place.agent,
-        status="waiting" if box == "new" else "running",
+        status="waiting" if box == "new" else "died" if has_died else "running",
         attempt=attempt,
         position=ahead,
         text=text,
@@ -261,86 +240,93 @@ def _pending(place: Place, message_id: str) -> Pending:
 
 def status_of(world: World, place: Place) -> AgentStatus:
     """The agent's state now; a damaged journal or configuration is said, not raised."""
-    adapter, error, state = "", None, State(agent=place.agent)
+    adapter, error, circuit, state = "", None, "closed", State(agent=place.agent)
+    works_in = ""
     try:
         home.check_place(world.home, place)
         state = read_state(place.journal)
-        adapter = world.resolve(place.agent).settings.adapter
+        circuit = circuit_word(state, world.clock.now_ns())
+        settings = world.resolve(place.agent).settings
+        adapter, works_in = settings.adapter, folder_of(world, settings)
     except BeamError as trouble:
         error = trouble.message
     queue = queue_of(place)
     waiting = queue.entries("new")
-    running = _running(state)
+    once = turns_now.once(place)
+    sums = turns_now.with_lanes(place, state)
+    running = turns_now.running(state)
+    words = {turn.state for turn in once}
     word = state.word
     if running is not None and running.alive is False and running.lease_until is None:
         word = "died"
+    elif word == "idle" and words & {"running", "died"}:
+        word = "running" if "running" in words else "died"
     elif word == "idle" and state.paused:
         word = "paused"
+    untrusted = why_it_waits(world, place) if word == "idle" and waiting else None
+    word = "untrusted" if untrusted is not None else word
     return AgentStatus(
         agent=place.agent,
         adapter=adapter,
         state=word,
-        waiting=len(waiting),
-        dead=len(queue.entries("dead")),
-        oldest=_timestamp(queue, waiting),
+        waiting=len(waiting) + sum(turn.state == "waiting" for turn in once),
+        dead=len(queue.entries("dead")) + sums.dead,
+        oldest=_oldest(place, waiting),
         running=running,
         session_id=state.session.session_id if state.session else None,
         turn=state.turn,
         last=None
-        if state.last is None
-        else LastOutcome(**{name: getattr(state.last, name) for name in LastOutcome.__struct_fields__}),
-        totals=state.totals,
-        circuit=circuit_word(state, world.clock.now_ns()),
+        if sums.last is None
+        else LastOutcome(**{name: getattr(sums.last, name) for name in LastOutcome.__struct_fields__}),
+        totals=sums.totals,
+        circuit=circuit,
         circuit_until=state.circuit_until,
         blocked=state.blocked,
+        untrusted=untrusted,
         error=error,
-        kept=_kept(state),
+        kept=turns_now.kept(state),
+        once=tuple(once),
+        folder=works_in,
     )
 
 
-def _kept(state: State) -> KeptTerminal | None:
-    from beam.process import load
+def folder_of(world: World, settings: AgentSettings) -> str:
+    """Where an agent with these settings works: the project folder, or the one in it that `cwd` names."""
+    folder = os.path.realpath(world.base / settings.cwd) if settings.cwd else str(world.base)
+    said: str = sayable(folder)
+    return said
 
-    kept = state.kept
-    if kept is None:
+
+def running_ids(agent: Place) -> list[str]:
+    """The messages whose turns run now: the agent's own, then `--once` ones. Of a turn whose holder died, too: who asks
+    for its end takes over."""
+    turn = read_state(agent.journal).open_turn
+    own = [turn.message_id] if turn is not None and turn.message_id is not None else []
+    return own + [turn.message_id for turn in turns_now.once(agent) if turn.state != "waiting"]
+
+
+def why_it_waits(world: World, place: Place) -> str | None:
+    """Why what waits there does so until a person trusts the folder; None where it need not, or nothing waits."""
+    queue = queue_of(place)
+    head = next(iter(queue.entries("new")), None)
+    if head is None or world.is_mailbox(place.agent):
         return None
-    seen = load.of_trees(kept.processes)
-    return KeptTerminal(
-        pid=kept.pid,
-        turn=kept.turn,
-        since=kept.at,
-        processes=seen.processes if seen is not None else None,
-        rss_mb=round(seen.rss_bytes / 2**20, 1) if seen is not None else None,
-    )
+    from beam.broker import standing
+
+    return standing.waits_for_trust(world, queue, head)
 
 
-def _running(state: State) -> Running | None:
-    from beam.process import load, tree
-
-    turn = state.open_turn
-    if turn is None:
-        return None
-    seen = load.of_trees(turn.processes)
-    return Running(
-        message_id=turn.message_id,
-        turn=turn.turn,
-        since=turn.started_at,
-        pid=turn.owner.pid,
-        host=turn.owner.host,
-        alive=tree.is_alive(turn.owner),
-        tools=tuple(turn.tools.values()),
-        processes=seen.processes if seen is not None else None,
-        rss_mb=round(seen.rss_bytes / 2**20, 1) if seen is not None else None,
-        lease_until=turn.lease_until,
-        asks=tuple(OpenAsk(id=ask.ask_id, tool=ask.tool, expires=ask.expires) for ask in turn.asks.values()),
-    )
+def _oldest(place: Place, waiting: list[Entry]) -> str | None:
+    queues = [queue_of(lane) for lane in lanes.entered(place)]
+    found = [_timestamp(queue, queue.entries("new")) for queue in queues]
+    return min(filter(None, [_timestamp(queue_of(place), waiting), *found]), default=None)
 
 
 def _timestamp(queue: Queue, waiting: list[Entry]) -> str | None:
     for entry in waiting[:1]:
         try:
-            return decode(files.read(queue.path(entry))).timestamp
-        except (FileNotFoundError, CorruptError):
+            return queue.read(entry).timestamp
+        except (FileNotFoundError, DiskError):
             return None
     return None
 
@@ -354,16 +340,17 @@ def queue_items(world: World, agents: list[str]) -> Iterator[QueueItem]:
                 known = state.known.get(entry.id)
                 reason = str(known.status) if box == "dead" and known is not None and known.status else None
                 try:
-                    message = decode(files.read(queue.path(entry)))
+                    message = queue.read(entry)
                 except FileNotFoundError:
                     continue
-                except CorruptError as error:
-                    yield QueueItem(id=entry.id, agent=place.agent, box=_BOXES[box], error=error.message)
+                except DiskError as error:
+                    where = _box(entry, place, state)
+                    yield QueueItem(id=entry.id, agent=place.agent, box=where, error=error.message)
                     continue
                 yield QueueItem(
                     id=entry.id,
                     agent=place.agent,
-                    box=_BOXES[box],
+                    box=_box(entry, place, state),
                     sender=message.sender,
                     timestamp=message.timestamp,
                     attempt=message.attempt,
@@ -425,10 +412,10 @@ def agent_shown(world: World, name: str) -> AgentShown:
         origin=dict(resolved.origin),
         card=adapter.card,
         installed=line.installed,
-        untrusted=world.why_untrusted(resolved),
+        untrusted=world.stands(resolved).refusal,
         status=status_of(world, world.place(name)),
         environment="that of the process that runs the turn, minus the deny list, plus env:",
-        cwd=str((world.base / resolved.settings.cwd).resolve() if resolved.settings.cwd else world.base),
+        cwd=folder_of(world, resolved.settings),
         fork=_fork(world.place(name)),
     )
 

@@ -8,18 +8,23 @@ import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from beam import config_file, files, home, roots, trust
+from beam import config_file, files, roots, trust
 from beam.agents import registry
 from beam.broker.world import World
 from beam.config import AGENT_JSON, encode_agent_json, parse_agent_json
-from beam.errors import BeamError, NotFoundError, UnfinishedError, UnsupportedError, UntrustedError, UsageError
-from beam.home import Place
+from beam.errors import BeamError, DiskError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
+from beam.home import GONE, Place
 from beam.message import check_name
+from beam.outcome import Status
 from beam.settings import AgentSettings
-from beam.store.lock import try_lock
+from beam.store.lock import Lock, try_lock
+
+if TYPE_CHECKING:
+    from beam.broker.hold import Holder
 
 
 def add(world: World, name: str, settings: AgentSettings) -> Path:
@@ -37,7 +42,8 @@ def change(world: World, name: str, changes: Mapping[str, str | None]) -> Path:
     place = world.place(check_name(name))
     world.resolve(name)
     path = place.dir / AGENT_JSON
-    settings = parse_agent_json(files.read(path), path) if path.exists() else AgentSettings()
+    data = config_file.read_bytes(path)
+    settings = parse_agent_json(data, path) if data is not None else AgentSettings()
     plain = {field: getattr(settings, field) for field in settings.__struct_fields__}
     default = AgentSettings()
     for key, value in changes.items():
@@ -58,9 +64,7 @@ def fork(world: World, name: str, new: str, *, by: str) -> str:
     place = world.place(check_name(new))
     settings = msgspec.structs.replace(world.config, variables={}).resolve(name).settings
     resolved = world.resolve(name)
-    why = world.why_untrusted(resolved)
-    if why is not None:
-        raise UntrustedError(why, f"look at it, then: beam trust {world.base}", subject=str(world.base))
+    world.check_trusted(resolved)
     card = registry.adapter(settings.adapter).card
     if not any(can.fork for can in card.faces.values()):
         raise UnsupportedError(
@@ -76,7 +80,7 @@ def fork(world: World, name: str, new: str, *, by: str) -> str:
     before = read_state(place.journal)
     if new in world.config.names() or before.turn or before.known:
         raise UsageError(f"there is an agent {new} here already", "give the copy another name", subject=new)
-    home.create(world.home, place)
+    roots.create(world.home, place)
     lock = try_lock(place.lock)
     if lock is None:
         raise UnfinishedError(f"somebody else makes {new} now", "give the copy another name", subject=new)
@@ -93,11 +97,11 @@ def fork(world: World, name: str, new: str, *, by: str) -> str:
 
 def _write(world: World, place: Place, settings: AgentSettings) -> Path:
     is_new = not place.dir.exists()
-    home.create(world.home, place)
+    roots.create(world.home, place)
     roots.remember(world.home, world.environ)
     data = encode_agent_json(settings)
     path = place.dir / AGENT_JSON
-    before = files.read(path) if path.exists() else None
+    before = config_file.read_bytes(path)
     files.replace(path, data)
     try:
         world.resolve(place.agent)
@@ -121,24 +125,84 @@ def _remove_empty(folder: Path) -> None:
 
 
 def remove(world: World, name: str, *, purge: bool) -> str:
-    """Takes the agent.json away, and with `purge` all of the agent's files. Raises UnfinishedError while it is held."""
+    """Takes the agent.json away, and with `purge` all of the agent's files: who counts on an answer is told.
+
+    Raises UnfinishedError while it is held.
+    """
     place = world.place(check_name(name))
     path = place.dir / AGENT_JSON
     if not path.exists() and not (purge and place.dir.is_dir()):
         known = name in world.config.names()
         hint = "it is declared in beam.yaml; take it out there" if known else "beam agent list"
         raise NotFoundError(f"agent {name} was not added by command", hint, subject=name)
+    if not purge:
+        with _locked(place):
+            files.remove(path)
+        return f"{name} is not declared any more; its queue and journal stay in {place.dir}"
+    with contextlib.ExitStack() as held:
+        holders = [_held(world, each, held) for each in (place, *place.lanes())]
+        waited = sum(_give_up_all(holder) for holder in holders if holder is not None)
+        away = place.dir.with_name(f"{GONE}{name}")
+        with files.disk("remove", place.dir):
+            shutil.rmtree(away, ignore_errors=True)  # what a purge that was killed left
+            place.dir.rename(away)  # who sends meanwhile finds no queue, and not half of one
+            shutil.rmtree(away)
+        for turns in (world.home.turns_of(place), *world.home.turns.glob(f"{name}.*")):
+            shutil.rmtree(turns, ignore_errors=True)
+    told = f"; {waited} waited, and who waits for an answer is told" if waited else ""
+    return f"{name} and all its messages and events are gone{told}"
+
+
+def _held(world: World, place: Place, held: contextlib.ExitStack) -> Holder | None:
+    """The holder of it, until `held` ends; None where its files are too damaged for one, and only its lock is held."""
+    from beam.broker.hold import Holder
+
+    try:
+        holder = Holder.take(world, place)
+    except DiskError:
+        held.enter_context(_locked(place))
+        return None
+    if holder is None:
+        raise _in_a_turn(place)
+    held.callback(holder.release)
+    return holder
+
+
+def _locked(place: Place) -> Lock:
     lock = try_lock(place.lock)
     if lock is None:
-        raise UnfinishedError(f"{name} is in a turn", "wait for it, or interrupt it", subject=name)
-    with lock:
-        if path.exists():
-            files.remove(path)
-        if not purge:
-            return f"{name} is not declared any more; its queue and journal stay in {place.dir}"
-        with files.disk("remove", place.dir):
-            shutil.rmtree(place.dir)
-        return f"{name} and all its messages and events are gone"
+        raise _in_a_turn(place)
+    return lock
+
+
+def _in_a_turn(place: Place) -> UnfinishedError:
+    return UnfinishedError(f"{place.agent} is in a turn", "wait for it, or interrupt it", subject=place.agent)
+
+
+def _give_up_all(holder: Holder) -> int:
+    """Gives up what waits, so that who counts on a reply gets one; how many that were. What can't be said is left."""
+    from beam.broker import closing
+
+    name = holder.place.agent
+    count = 0
+    for box in ("cur", "new"):
+        for entry in holder.queue.entries(box):
+            count += 1
+            with contextlib.suppress(BeamError):
+                message = holder.waiting.read(entry)
+                if box == "cur" and holder.is_leased():
+                    holder.cancel_lease(entry, "removal of its mailbox")
+                elif message is not None:
+                    closing.bury(
+                        holder,
+                        entry,
+                        message,
+                        "dropped",
+                        f"{name} was removed with all its messages",
+                        status=Status.CANCELLED,
+                        tell=message.sender != name,
+                    )
+    return count
 
 
 def unblock(world: World, name: str) -> str:
@@ -154,10 +218,7 @@ def unblock(world: World, name: str) -> str:
     turn = state.open_turn or state.kept
     if state.blocked is None or turn is None:
         raise UsageError(f"{name} is not blocked", "beam status", subject=name)
-    lock = try_lock(place.lock)
-    if lock is None:
-        raise UnfinishedError(f"{name} is in a turn", "wait for it, or interrupt it", subject=name)
-    with lock:
+    with _locked(place):
         journal = Journal.open(place.journal, name, world.clock, world.limits)
         try:
             text = f"a person said that no process of turn {turn.turn} is left"

@@ -14,6 +14,7 @@ from msgspec import Struct
 from beam.agents import registry
 
 Word = Literal["works", "unsupported", "fails"]
+Result = Literal["refused", "capped", "written", "read", "not offered"]
 
 
 class Case(Struct, frozen=True, kw_only=True):
@@ -26,14 +27,16 @@ class Case(Struct, frozen=True, kw_only=True):
     quick: bool = False
 
 
-class Cell(Struct, frozen=True, kw_only=True):
+class Cell(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What came of it. `works`; `unsupported` and beam says so; `fails`, and `evidence` says why. `test` is the id of
-    the test that ran, `date` the day (UTC)."""
+    the test that ran, `date` the day (UTC). `attempts`, where the case is of many: what came of each, by its name and
+    by the tool (`file`, `shell`)."""
 
     status: Word
     test: str
     evidence: str
     date: str
+    attempts: dict[str, dict[str, Result]] = {}
 
 
 class Column(Struct, frozen=True, kw_only=True):

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable
 
 from beam.api.both import sleeping
-from beam.api.follow import follow, told_outcome
-from beam.api.put import put
-from beam.api.requests import withdraw
 from beam.broker import registry
 from beam.broker.failure import circuit_word
+from beam.broker.follow import follow, gone_is_said, told_outcome
 from beam.broker.hold import Holder
+from beam.broker.put import put
+from beam.broker.requests import withdraw
 from beam.broker.world import World
 from beam.errors import LimitError, SignalledError
 from beam.events import Event
@@ -44,7 +44,8 @@ async def send(world: World, place: Place, message: Message, seen: Callable[[Eve
         if stop.reason is None and place.lane is None:
             await sleeping(registry.give_way(world, place))
         if stop.reason is None:
-            outcome = await _run_here(world, place, message, stop, seen)
+            with gone_is_said(place, message.id):
+                outcome = await _run_here(world, place, message, stop, seen)
         if outcome is None and stop.reason is None:
             outcome = await sleeping(
                 follow(
@@ -96,7 +97,7 @@ async def _run_here(
 
         Requests(holder).look()
         waiting = holder.waiting.look()
-        if not waiting or waiting[0].id != message.id:
+        if not waiting or waiting[0].id != message.id or holder.waits_for_trust(waiting[0]) is not None:
             return None
         claimed = holder.waiting.claim(waiting[0])
         if claimed is None:

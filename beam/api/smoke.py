@@ -240,7 +240,6 @@ def _environment(scratch: Path, path: str) -> dict[str, str]:
         "HOME": str(scratch / "home"),
         "TMPDIR": str(scratch / "tmp"),
         "LANG": "C.UTF-8",
-        "BEAM_ROOT": str(scratch / "project" / ".beam"),
     }
 
 

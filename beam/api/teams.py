@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from beam.teams.diff import Team
 from beam.teams.hooks_install import Done
 from beam.teams.look import Look
 from beam.teams.model import when_ns
+from beam.teams.spool import sweep
 from beam.teams.stuck import Wait, stuck
 from beam.teams.usage import Usage
 from beam.teams.watch import Teams, homes, spool_dir
@@ -148,6 +150,7 @@ def teams(
     since_ns = parse_rfc3339(since) if since else None
     here = homes(environ, claude_homes)
     spool = spool_dir(environ)
+    sweep(spool, time.time_ns())
     return Teams(here, spool=spool, also=also, since_ns=since_ns, with_gone=with_gone, poll_only=poll_only)
 
 
@@ -158,4 +161,7 @@ def install_hooks(scope: str, *, environ: Mapping[str, str], project: Path, remo
     """
     path = hooks_install.settings_path(scope, home=Path(homes(environ)[0]), project=project)
     kept = state_dir(environ) / "settings"
-    return hooks_install.uninstall(path, kept=kept) if remove else hooks_install.install(path, kept=kept)
+    sweep(spool_dir(environ), time.time_ns())
+    if remove:
+        return hooks_install.uninstall(path, kept=kept)
+    return hooks_install.install(path, kept=kept, state=environ.get("BEAM_STATE", ""))

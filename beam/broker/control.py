@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,7 +9,7 @@ import msgspec
 from beam import events
 from beam.broker import closing
 from beam.clock import parse_rfc3339
-from beam.errors import BeamError, CorruptError, NotFoundError, UnfinishedError, UsageError
+from beam.errors import BeamError, CorruptError, DiskError, NotFoundError, UnfinishedError, UsageError
 from beam.faults import reached
 from beam.message import Payload
 from beam.outcome import Status
@@ -35,9 +34,12 @@ class Requests:
         for name in control.waiting(directory):
             try:
                 request = control.read(directory, name)
-            except CorruptError as error:
+            except DiskError as error:
+                is_unreadable = isinstance(error.__cause__, PermissionError | IsADirectoryError)
+                if not (is_unreadable or isinstance(error, CorruptError)):
+                    raise
                 self.holder.record(events.Notice(code="bad_request", text=error.message))
-                control.remove(directory, name)
+                control.put_away(directory, name)
                 continue
             if request is None:
                 continue
@@ -65,8 +67,6 @@ class Requests:
         return self.holder.running[0] if self.holder.running is not None else None
 
     def _carry_out(self, request: Control) -> str:
-        if request.verb == "serve":
-            return self._serve(request)
         if request.verb in ("pause", "resume"):
             return self._pause(request)
         if request.verb == "reset":
@@ -190,19 +190,3 @@ class Requests:
         body = events.QueuePaused(by=request.sender) if wanted else events.QueueResumed(by=request.sender)
         self.holder.record(body, sync=True)
         return "paused" if wanted else "resumed"
-
-    def _serve(self, request: Control) -> str:
-        """Starts a worker that lives longer than this turn, for a message that the turn's agent sent."""
-        from beam.broker import worker
-        from beam.home import Home
-
-        if request.serve is None or not request.serve.root.startswith("/"):
-            raise UsageError("the request names no queue")
-        place = Home(Path(request.serve.root)).agent(request.serve.agent)
-        if request.serve.lane is not None:
-            place = place.lane_of(request.serve.lane)
-        if not place.queue.is_dir():
-            raise NotFoundError(f"there is no queue of {request.serve.agent} in {request.serve.root}")
-        world = msgspec.structs.replace(self.holder.world, home=Home(Path(request.serve.root)))
-        worker.start(world, place)
-        return f"a worker for {request.serve.agent}"

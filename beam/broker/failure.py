@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from beam import events
-from beam.clock import parse_rfc3339, rfc3339
-from beam.errors import BeamError, DiskError, LimitError
+from beam.clock import parse_rfc3339, recorded_ns, rfc3339
+from beam.errors import PASSING, BeamError, DiskError, LimitError, ShortageError
 from beam.events import TurnFinished
 from beam.message import Message, Spent
 from beam.outcome import Status
@@ -31,12 +31,25 @@ def next_attempt(policy: Policy, message: Message, finished: TurnFinished) -> tu
 
     The same outcome always gives the same answer, so that a holder that died before it acted is followed exactly.
     """
-    chance = hashlib.sha256(f"{message.id} {finished.attempt}".encode()).digest()[0] / 256
+    chance = _chance(message.id, finished.attempt)
     pause = retry_in(policy, finished.status, finished.class_, finished.attempt, chance)
     if pause is None:
         return None
     again = msgspec.structs.replace(message, attempt=finished.attempt + 1, deadline=None)
     return again, rfc3339(parse_rfc3339(finished.ts) + int(pause * _NS))
+
+
+def is_shortage(error: BeamError) -> bool:
+    """Whether the error says that the system has no process, memory or descriptor to spare just now."""
+    cause = error.__cause__
+    return isinstance(error, ShortageError) or (isinstance(cause, OSError) and cause.errno in PASSING)
+
+
+def after_shortage(policy: Policy, message: Message, shortages: int, now_ns: int) -> tuple[str, float]:
+    """When the agent may be started next (RFC 3339) after so many tries, and the seconds until then."""
+    pause = min(policy.backoff * 2.0 ** (shortages - 1), policy.backoff_max)
+    pause *= 1 + policy.jitter * _chance(message.id, shortages)
+    return rfc3339(now_ns + int(pause * _NS)), pause
 
 
 def judge_circuit(holder: Holder, finished: TurnFinished) -> None:
@@ -53,6 +66,11 @@ def judge_circuit(holder: Holder, finished: TurnFinished) -> None:
         holder.record(events.CircuitOpened(until=rfc3339(int(after.until * _NS)), failures=len(after.failures)))
 
 
+def _chance(message_id: str, number: int) -> float:
+    """In [0, 1), always the same for the same."""
+    return hashlib.sha256(f"{message_id} {number}".encode()).digest()[0] / 256
+
+
 def circuit_word(state: State, now_ns: int) -> str:
     """closed, open, or half open."""
     return Circuit(until=_until(state)).word(now_ns / _NS)
@@ -63,7 +81,7 @@ def _until(state: State) -> float | None:
 
 
 def _seconds(timestamp: str) -> float:
-    return parse_rfc3339(timestamp) / _NS
+    return recorded_ns(timestamp) / _NS
 
 
 def pause_s(state: State, head: str | None, now_ns: int) -> float | None:

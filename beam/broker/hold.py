@@ -7,24 +7,25 @@ once more and start a worker if anything waits. The order of durable steps is th
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from beam import events, home
+from beam import durations, events, home
 from beam.broker import closing, failure, recovery
+from beam.broker.outbox import Outboxes
 from beam.broker.sessions import session_lock
 from beam.broker.waiting import Waiting
 from beam.broker.world import World
-from beam.clock import parse_rfc3339, rfc3339
-from beam.errors import BeamError, DiskError
+from beam.clock import recorded_ns, rfc3339
+from beam.errors import BeamError, DiskError, ShortageError
 from beam.events import Event, TurnFinished
 from beam.faults import reached
 from beam.home import Place
 from beam.message import Message
 from beam.outcome import Outcome, Status, exit_code
-from beam.state import QUEUED, SENT, State
+from beam.state import QUEUED, SENT, SHORTAGE, State
 from beam.store import asks as ask_files
-from beam.store import control
+from beam.store import control, lanes
 from beam.store.journal import Journal
 from beam.store.lock import Lock, try_lock
 from beam.store.queue import Entry, Queue
@@ -32,7 +33,9 @@ from beam.store.reserve import Reserve
 from beam.turns.keeper import Keeper
 
 if TYPE_CHECKING:
+    from beam.broker.renewal import Renewal
     from beam.turns.asks import Asks
+    from beam.turns.order import Order
     from beam.turns.stop import Stop
 
 Watcher = Callable[[Event], None]
@@ -52,6 +55,7 @@ class Holder:
         self.reserve = Reserve(place.reserve)
         self.queue = Queue(place.queue, place.put_lock)
         self.waiting = Waiting(self)
+        self.outboxes = Outboxes(self)
         self.blocked: str | None = None
         self.running: tuple[str, Stop] | None = None
         self.asks: Asks | None = None  # of the turn that runs here
@@ -91,20 +95,25 @@ class Holder:
     def leave(self, *, start_worker: bool = True) -> bool:
         """Nobody holds the agent any more; whether something waits that nobody has taken since.
 
-        With `start_worker` a worker is started for that.
+        With `start_worker` a worker is started for that, and for lanes of the agent whose own died.
         """
-        from beam.broker import worker
+        from beam.broker import stranded, worker
 
         self.release()
         waits = self.blocked is None and self.waits()
         if waits and start_worker:
             worker.start(self.world, self.place)
+        if start_worker:
+            stranded.rescue(self.world, self.place)
         return waits
 
     def release(self) -> None:
         """Closes the journal and gives the lock away. A kept terminal is ended at once (`end_terminal` is politer)."""
         self.keeper.drop()
+        self.outboxes.close()
         self._driving.close()
+        if self.place.lane is not None and self.blocked is None and self.state.is_over():
+            lanes.leave(self.place)
         self.journal.close()
         self._lock.release()
 
@@ -112,7 +121,10 @@ class Holder:
         """Whether a message or a request waits that a worker could do something about."""
         if control.waiting(self.place.control):
             return True
-        return bool(self.queue.entries("new")) and not self.state.paused and not self.is_mailbox()
+        if self.state.paused or self.is_mailbox():
+            return False
+        head = next(iter(self.queue.entries("new")), None)
+        return head is not None and self.waits_for_trust(head) is None
 
     def pause_s(self, head: Entry | None = None) -> float | None:
         """Seconds until the next message, which is `head`, may be claimed (0: now); None where the queue is paused."""
@@ -122,6 +134,12 @@ class Holder:
     def is_held_back(self) -> bool:
         """Whether nothing may be claimed now: paused, the circuit open, or the next attempt not due."""
         return self.pause_s() != 0
+
+    def waits_for_trust(self, entry: Entry) -> str | None:
+        """Why this message waits until a person trusts the folder; None where it need not."""
+        from beam.broker import standing
+
+        return standing.waits_for_trust(self.world, self.queue, entry)
 
     def is_mailbox(self) -> bool:
         """Whether its messages are taken by `recv`, never run."""
@@ -134,7 +152,7 @@ class Holder:
         turn = self.state.open_turn
         if turn is None or turn.lease_until is None or turn.finished or not turn.sent:
             return False
-        return self.world.clock.now_ns() < parse_rfc3339(turn.lease_until)
+        return self.world.clock.now_ns() < recorded_ns(turn.lease_until)
 
     def cancel_lease(self, entry: Entry, by: str) -> None:
         """Takes a message back that `recv` gave out; who answers it now is told that it is over."""
@@ -172,14 +190,19 @@ class Holder:
             finished = await self._turn(message, stop)
         finally:
             self.running = None
+        if isinstance(finished, BeamError):
+            self._put_back(entry, message, finished)
+            return None
         failure.judge_circuit(self, finished)
         closing.close(self, entry, message, finished)
         known = self.state.known.get(message.id)
         return None if known is not None and known.phase == QUEUED else events.outcome_of(finished)
 
-    async def _turn(self, message: Message, stop: Stop) -> TurnFinished:
+    async def _turn(self, message: Message, stop: Stop) -> TurnFinished | BeamError:
+        """The outcome, on disk; or the shortage for which nothing was started, so that the message goes on waiting."""
         from beam.broker.control import Requests
-        from beam.broker.order import order_of
+        from beam.broker.order import order_of, sender_of
+        from beam.broker.renewal import Renewal
         from beam.turns.asks import Asks
         from beam.turns.run import run
 
@@ -192,8 +215,11 @@ class Holder:
                 driven = None if order.fork else order.session_id  # a copy is made by reading
                 if driven is None or self._driven != (order.adapter_name, driven):  # the kept terminal has the lock
                     held.enter_context(session_lock(self.world, order.adapter_name, driven, scope=scope))
+                sender = sender_of(self, order)
+                self.outboxes.make(order.turn_key)
+                self.outboxes.begin(sender)
             except BeamError as error:
-                return self._could_not_begin(message, error)
+                return error if self._passes(message, error) else self._could_not_begin(message, error)
 
             def record(body: Event, *, sync: bool = False) -> Event:
                 return self.record(body, turn=order.turn, message_id=message.id, sync=sync)
@@ -202,16 +228,51 @@ class Holder:
                 Requests(self).look()
                 self.waiting.expire()
                 asks.expire()
+                self.outboxes.look(sender)
 
+            def last_look() -> None:
+                self.outboxes.end(sender)
+
+            renewal = Renewal(self, order)
             self.asks = asks = Asks(self.place.agent, record, self.world.clock, self.world.limits.ask_timeout)
             try:
-                finished = await run(order, record, stop, self.world.clock, look, asks, self.keeper)
+                finished = await run(order, record, stop, self.world.clock, look, last_look, asks, self.keeper)
+                self._renew(renewal, asks.always)
                 await self._drive(order.adapter_name, scope, held, driven)
                 return finished
-            except DiskError as error:
-                return self._cut_short(message, order.turn, error)
+            except (DiskError, ShortageError) as error:
+                if self._passes(message, error):
+                    return error
+                if isinstance(error, ShortageError):
+                    finished = self._could_not_begin(message, error, turn=order.turn)
+                    recovery.remove_words(self)
+                    return finished
+                return self._cut_short(message, order, error)
             finally:
                 self.asks = None
+                self.outboxes.forget_gone()
+
+    def _passes(self, message: Message, error: BeamError) -> bool:
+        """Whether it is a shortage before anything ran, and the message may be tried once more."""
+        known = self.state.known[message.id]
+        is_unstarted = isinstance(error, ShortageError) or known.phase != SENT
+        return is_unstarted and failure.is_shortage(error) and known.shortages + 1 < self.world.limits.start_attempts
+
+    def _put_back(self, entry: Entry, message: Message, error: BeamError) -> None:
+        """The message waits for the time after a shortage, which the journal says."""
+        tries = self.state.known[message.id].shortages + 1
+        not_before, pause = failure.after_shortage(self.world.policy, message, tries, self.world.clock.now_ns())
+        text = f"{error.message}: nothing ran; tried again in {durations.show(pause)}"
+        turn = self.state.open_turn.turn if self.state.open_turn is not None else None
+        self.record(events.Notice(code=SHORTAGE, text=text), turn=turn, message_id=message.id)
+        closing.offer(self, entry, message, reason=SHORTAGE, not_before=not_before)
+        recovery.remove_words(self)
+
+    def _renew(self, renewal: Renewal, decisions: Sequence[str]) -> None:
+        try:
+            renewal.settle(decisions)
+        except BeamError as error:  # the outcome is on disk; a person is asked once more, that is all
+            self.record(events.Notice(code="trust_renewed", text=f"trust could not be renewed: {error.message}"))
 
     async def _drive(self, adapter: str, scope: str, held: contextlib.ExitStack, driven: str | None) -> None:
         """After a turn: the vendor's session stays locked as long as a kept terminal is in it."""
@@ -249,11 +310,11 @@ class Holder:
             self._driven = None
             self._driving.close()
 
-    def _cut_short(self, message: Message, turn: int, error: DiskError) -> TurnFinished:
+    def _cut_short(self, message: Message, order: Order, error: DiskError) -> TurnFinished:
         """The outcome of a turn that was ended because its events could not be written, if that can be. Raises the
-        error where it can't, or nothing was sent: the next holder says what is known."""
+        error where it can't, or the agent was not started: the next holder says what is known."""
         open_turn = self.state.open_turn
-        if open_turn is None or self.state.known[message.id].phase != SENT:
+        if open_turn is None or self.state.known[message.id].phase != SENT or self._was_unstarted(order):
             raise error
         finished = TurnFinished(
             attempt=message.attempt,
@@ -264,14 +325,19 @@ class Holder:
             exit_code=exit_code(Status.UNKNOWN, None),
         )
         try:
-            written = self.record(finished, turn=turn, message_id=message.id, sync=True)
+            written = self.record(finished, turn=order.turn, message_id=message.id, sync=True)
         except DiskError:
             raise error from None
         reached("finish.recorded")
         return written
 
-    def _could_not_begin(self, message: Message, error: BeamError) -> TurnFinished:
-        """The outcome of a message that got no turn: its agent is gone, its settings wrong, its session taken."""
+    @staticmethod
+    def _was_unstarted(order: Order) -> bool:
+        return order.unstarted is not None and order.unstarted.exists()
+
+    def _could_not_begin(self, message: Message, error: BeamError, turn: int | None = None) -> TurnFinished:
+        """The outcome of a message that got no turn, or whose turn came to nothing: its agent is gone, its settings
+        wrong, its session taken, the system had no room too often."""
         from beam.turns.run import refusal
 
         verdict = refusal(error)
@@ -283,7 +349,7 @@ class Holder:
             exit_code=exit_code(verdict.status, verdict.class_),
         )
         reached("finish.before")
-        written = self.record(finished, message_id=message.id, sync=True)
+        written = self.record(finished, turn=turn, message_id=message.id, sync=True)
         reached("finish.recorded")
         return written
 
@@ -292,6 +358,8 @@ class Holder:
         if self.is_held_back() or self.is_mailbox():
             return False
         for entry in self.waiting.look():
+            if self.waits_for_trust(entry) is not None:
+                return False
             claimed = self.waiting.claim(entry)
             if claimed is not None:
                 await self.run(*claimed, stop)

@@ -1,90 +1,44 @@
 """The broker: a holder of many agents. It serves each agent's queue in order, several agents at once, up to a cap.
 
 It takes the lock of every agent that has files here, and of those that appear later; what somebody else holds it asks
-for again. One agent's trouble stops that agent only.
+for again. A lane it takes when its own worker can't be on its way any more, and only while there is something in it.
+One agent's trouble stops that agent only.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import math
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 
-from beam import files, home
+from beam import files, home, roots, trust
 from beam.agents import registry as adapters
-from beam.broker import worker
+from beam.broker import stranded, worker
 from beam.broker.control import Requests
 from beam.broker.hold import Holder
+from beam.broker.served import Served, stamp_of
 from beam.broker.wake import Wake
 from beam.broker.world import World
 from beam.clock import rfc3339
 from beam.config import load
-from beam.errors import BeamError
+from beam.errors import BeamError, DiskError
 from beam.home import Place
+from beam.store import lanes
 from beam.turns.stop import Stop
 
 _TRY_AGAIN_S = 1.0
+_TRUST_S = 5.0  # until a folder that is not trusted is looked at again: what changed may be changed back
 _TRY_SOON_S = 0.02  # who sends looks at the lock, too, and has it for a moment
 _MOST_SOON = 5
 _TROUBLE_S = 5.0
 _GC_THRESHOLDS = 2_000, 10, 10  # those of a short command would let what is garbage here lie for days
-_SETTLED_NS = 1_000_000_000  # file systems tell times no finer than some milliseconds
 Say = Callable[[str], None]
-
-
-class Served:
-    """One agent as the broker sees it.
-
-    `is_dirty`: something may have changed since the last look. `next`: the position of the message that may be claimed
-    now (null: none may). `look_at`: when time alone makes another look worth it. `started`: when its last turn began.
-    `missed`: how often in a row somebody else had the lock.
-    """
-
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self.directories = (place.queue / "new", place.control / "new")
-        self.is_dirty = True
-        self.next: int | None = None
-        self.look_at = math.inf
-        self.started = 0.0
-        self.stamps: tuple[int, ...] | None = None
-        self.holder: Holder | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.stop: Stop | None = None
-        self.not_before = 0.0
-        self.missed = 0
-        self.trouble = ""
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a turn of it runs."""
-        return self.task is not None and not self.task.done()
-
-    def due(self) -> float:
-        """When time alone makes another look worth it (monotonic seconds)."""
-        if self.is_dirty:
-            return self.not_before
-        kept = self.holder.keeper.due() if self.holder is not None else None
-        return self.look_at if kept is None else min(self.look_at, kept)
-
-    def needs_look(self, now: float) -> bool:
-        """Whether there may be something to do; `now` is monotonic seconds."""
-        return not self.is_busy and self.not_before <= now and (self.is_dirty or self.look_at <= now)
-
-    def compare_stamps(self, now_ns: int) -> None:
-        """Dirty, if a directory was changed since this was asked last, or so lately that the next change might not
-        show.
-        """
-        stamps = tuple(stamp[0] if (stamp := _stamp(path)) else 0 for path in self.directories)
-        is_settled = now_ns - max(stamps) > _SETTLED_NS
-        self.is_dirty = self.is_dirty or stamps != self.stamps
-        self.stamps = stamps if is_settled else None
 
 
 class Broker:
@@ -98,11 +52,16 @@ class Broker:
         self.poll_only = poll_only
         self.say = say
         self.served: dict[str, Served] = {}
+        self.why_lost: Callable[[], str] = _not_lost
+        self.lost = ""  # why the root is not this broker's any more
+        self.lanes: dict[Place, Served] = {}
         self.stopping = False
         self.forced = False
         self._wake: Wake | None = None
         self._looked_at_all = -math.inf
+        self._lane_began: dict[str, float] = {}
         self._config_seen: tuple[object, ...] = self._config_now()
+        self._config_wrong = ""
 
     # -- the loop --------------------------------------------------------------------------------------------------
 
@@ -129,23 +88,31 @@ class Broker:
             self._wake.now()
 
     def _look(self) -> None:
+        self.lost = self.why_lost()
+        if self.lost:
+            self.say(f"{self.lost}: nothing more is claimed")
+            self.ask_to_stop()
+            return
         self._see_what_changed()
         now = self.world.clock.monotonic()
         ready = []
-        for served in self.served.values():
+        for served in self._all():
             if served.needs_look(now):
                 served.next = self._prepared(served)
             self._tend(served)
             if served.next is not None and not served.is_busy:
                 ready.append((served.started, served.next, served))
-        room = self.cap - sum(served.is_busy for served in self.served.values())
+        room = self.cap - sum(served.is_busy for served in self._all())
         # Whose last turn is longest ago comes first, so that a long queue keeps no other agent waiting.
         for _, _, served in sorted(ready, key=lambda each: each[:2])[: max(0, room)]:
             self._start(served)
 
+    def _all(self) -> list[Served]:
+        return [*self.served.values(), *self.lanes.values()]
+
     def _pause_s(self) -> float:
         """Seconds until the next look, if nothing happens."""
-        idle = (served for served in self.served.values() if not served.is_busy)
+        idle = (served for served in self._all() if not served.is_busy)
         due = min((max(served.due(), served.not_before) for served in idle), default=math.inf)
         return max(0.0, min(self.poll, due - self.world.clock.monotonic()))
 
@@ -154,12 +121,16 @@ class Broker:
         assert self._wake is not None
         now = self.world.clock.monotonic()
         changed = self._wake.changed()
-        is_time = now - self._looked_at_all >= self.poll or changed is None
+        is_time = changed is None or now - self._looked_at_all >= self.poll
         if is_time or self.world.home.root / "agents" in (changed or ()):
             self._adopt()
+        if is_time or any(lanes.folder(served.place) in (changed or ()) for served in self.served.values()):
+            self._adopt_lanes()
         if is_time:
             self._looked_at_all = now
-        self._reload()
+            for lane in self.lanes.values():
+                lane.is_dirty = True
+        self._reload(again=is_time)
         for served in self.served.values():
             if changed is None or (is_time and not self._wake.notifies) or not changed.isdisjoint(served.directories):
                 served.is_dirty = True
@@ -175,60 +146,100 @@ class Broker:
             if name not in self.served:
                 place = self.world.place(name)
                 self.served[name] = Served(place)
+                with contextlib.suppress(BeamError):  # the agent's own look says it
+                    lanes.make(place)
             self._watch(self.served[name])
         for name in set(self.served).difference(names):
             served = self.served[name]
             if not served.is_busy:
                 if served.holder is not None:
                     served.holder.release()
-                for directory in served.directories:
+                for directory in (*served.directories, lanes.folder(served.place)):
                     self._wake.forget(directory)
                 del self.served[name]
 
+    def _adopt_lanes(self) -> None:
+        """Every lane with something left is served once its own worker had its time; what is over is let go."""
+        found: set[Place] = set()
+        for served in self.served.values():
+            with contextlib.suppress(BeamError):  # the agent's own look says it
+                found.update(lanes.entered(served.place))
+        for place in sorted(found.difference(self.lanes), key=lambda lane: lane.lane or ""):
+            self.lanes[place] = lane = Served(place)
+            lane.started = self._lane_began.get(place.agent, 0.0)
+            lane.not_before = self.world.clock.monotonic() + stranded.own_s(place, self.world.clock.now_ns())
+        for place in set(self.lanes).difference(found):
+            if not self.lanes[place].is_busy:
+                self._let_go(self.lanes.pop(place))
+
+    def _let_go(self, served: Served) -> None:
+        """Somebody else may have it now. What waited for one lane less to be held is looked at."""
+        if served.holder is not None:
+            served.holder.release()
+            served.holder = None
+        for lane in self.lanes.values():
+            lane.is_dirty |= lane.is_put_off
+            lane.is_put_off = False
+
     def _watch(self, served: Served) -> None:
         assert self._wake is not None
-        for directory in served.directories:
+        for directory in (*served.directories, lanes.folder(served.place)):
             self._wake.watch(directory)
+
+    def _taken(self, served: Served) -> Holder | None:
+        """Its holder, if nobody else is. No more lanes are held at once than turns may run: each costs open files."""
+        if served.holder is not None:
+            return served.holder
+        assert self._wake is not None
+        is_lane = served.place.lane is not None
+        if is_lane and sum(lane.holder is not None for lane in self.lanes.values()) >= self.cap:
+            served.is_dirty, served.is_put_off = False, True
+            return None
+        if not is_lane:
+            roots.create(self.world.home, served.place)
+            self._watch(served)
+        served.holder = Holder.take(self.world, served.place)
+        if served.holder is None:
+            served.missed += 1
+            again = _TRY_SOON_S if served.missed <= _MOST_SOON else min(_TRY_AGAIN_S, self.poll)
+            served.not_before = self.world.clock.monotonic() + again
+            return None
+        served.missed = 0
+        served.holder.keeper.keeps = not (self.stopping or is_lane)
+        served.holder.keeper.on_exit = self._wake.now
+        return served.holder
 
     def _prepare(self, served: Served) -> int | None:
         """Takes the agent if it is free, answers requests; the position of the message that comes next, if one does."""
-        if served.holder is None:
-            home.create(self.world.home, served.place)
-            self._watch(served)
-            assert self._wake is not None
-            served.holder = Holder.take(self.world, served.place)
-            if served.holder is None:
-                served.missed += 1
-                again = _TRY_SOON_S if served.missed <= _MOST_SOON else min(_TRY_AGAIN_S, self.poll)
-                served.not_before = self.world.clock.monotonic() + again
-                return None
-            served.missed = 0
-            served.holder.keeper.keeps = not self.stopping
-            served.holder.keeper.on_exit = self._wake.now
-        served.is_dirty = False
         served.look_at = math.inf
-        holder = served.holder
+        holder = self._taken(served)
+        if holder is None:
+            return None
+        served.is_dirty = False
         holder.world = self.world
         Requests(holder).look()
         if holder.blocked is not None:
-            why, served.holder = holder.blocked, None
-            holder.release()
-            raise BeamError(f"blocked: {why}")
+            raise BeamError(f"blocked: {holder.blocked}")
         if holder.is_mailbox():
-            served.holder = None
-            holder.release()
+            self._let_go(served)
             return None
         waiting = holder.waiting.look()
         if holder.is_held_back():
             holder.waiting.expire()
         served.trouble = ""
-        if not waiting:
+        if waiting and holder.waits_for_trust(waiting[0]) is not None:
+            served.look_at = self.world.clock.monotonic() + _TRUST_S
+            if served.place.lane is not None:
+                self._let_go(served)
             return None
-        pause = holder.pause_s(waiting[0])
-        if pause is None or pause > 0:
-            served.look_at = self.world.clock.monotonic() + (math.inf if pause is None else pause)
-            return None
-        return waiting[0].position
+        pause = holder.pause_s(waiting[0]) if waiting else None
+        if pause == 0:
+            return waiting[0].position
+        if pause is not None:
+            served.look_at = self.world.clock.monotonic() + pause
+        if served.place.lane is not None:
+            self._let_go(served)
+        return None
 
     def _prepared(self, served: Served) -> int | None:
         """The same; trouble stops this agent only."""
@@ -236,18 +247,19 @@ class Broker:
             return self._prepare(served)
         except (BeamError, OSError) as error:
             self._trouble(served, error)
-            return None
+        except Exception as error:  # noqa: BLE001 - see `_turn`
+            self._bug(served, error)
+        return None
 
     def _trouble(self, served: Served, error: BaseException) -> None:
         text = str(error)
         if text != served.trouble:
-            self.say(f"{served.place.agent}: {text}")
+            lane = f" (once {served.place.lane})" if served.place.lane is not None else ""
+            self.say(f"{served.place.agent}{lane}: {text}")
         served.trouble = text
         served.next, served.is_dirty = None, True
         served.not_before = self.world.clock.monotonic() + _TROUBLE_S
-        if served.holder is not None:
-            served.holder.release()
-            served.holder = None
+        self._let_go(served)
 
     def _tend(self, served: Served) -> None:
         """Ends a kept terminal whose time is over."""
@@ -273,6 +285,8 @@ class Broker:
     def _start(self, served: Served) -> None:
         served.stop = Stop()
         served.started = self.world.clock.monotonic()
+        if served.place.lane is not None:
+            self._lane_began[served.place.agent] = served.started
         served.next = None
         served.task = asyncio.get_running_loop().create_task(self._turn(served, served.stop))
 
@@ -300,38 +314,44 @@ class Broker:
     def _config_now(self) -> tuple[object, ...]:
         from beam.home import config_dir
 
-        paths = (self.world.home.config_file, config_dir(self.world.environ) / "config.yaml")
-        return tuple(_stamp(path) for path in paths)
+        environ = self.world.environ
+        paths = (self.world.home.config_file, config_dir(environ) / "config.yaml", trust.store_path(environ))
+        return tuple(stamp_of(path) for path in paths)
 
-    def _reload(self) -> None:
+    def _reload(self, *, again: bool) -> None:
+        """Reads a configuration that changed. One that could not be read is tried `again`: what was wrong may be gone
+        without any trace in its files."""
         now = self._config_now()
-        if now == self._config_seen:
+        if now == self._config_seen and not (again and self._config_wrong):
             return
         self._config_seen = now
         try:
             home.check_owner(self.world.home, uid=os.geteuid())
             config = load(self.world.home, environ=self.world.environ, adapters=tuple(adapters.ADAPTERS))
         except BeamError as error:
-            self.say(f"the old configuration stays: {error}")
+            if str(error) != self._config_wrong:
+                self.say(f"the old configuration stays: {error}")
+            self._config_wrong = str(error)
             return
+        self._config_wrong = ""
         self.world = msgspec.structs.replace(self.world, config=config)
-        for served in self.served.values():
+        for served in self._all():
             served.is_dirty = True
         self.say("read the configuration again")
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
     async def _finish(self, grace: float) -> None:
-        for served in self.served.values():
+        for served in self._all():
             if served.holder is not None:
                 served.holder.keeper.keeps = False
         await self._finish_turns(grace)
         await asyncio.gather(
-            *(self._end_terminal(served, "the broker stops") for served in self.served.values() if served.holder)
+            *(self._end_terminal(served, "the broker stops") for served in self._all() if served.holder)
         )
 
     async def _finish_turns(self, grace: float) -> None:
-        busy = [served.task for served in self.served.values() if served.task is not None and not served.task.done()]
+        busy = [served.task for served in self._all() if served.task is not None and not served.task.done()]
         if not busy:
             return
         self.say(f"stopping; {len(busy)} turns have {grace:g} s")
@@ -343,29 +363,33 @@ class Broker:
         while self._busy():
             if asked == 0 or (self.forced and asked == 1):
                 asked += 1
-                for served in self.served.values():
+                for served in self._all():
                     if served.is_busy and served.stop is not None:
                         served.stop.ask("interrupted", by="the broker's stop")
             await self._wake.wait(0.2)
 
     def _busy(self) -> bool:
-        return any(served.is_busy for served in self.served.values())
+        return any(served.is_busy for served in self._all())
 
     def _leave(self) -> None:
         """Lets every agent go. What was published after the broker was asked to stop gets a worker: its sender saw the
-        lock held, and counts on us. So does all of an agent that was not held yet: a reply of ours may have made it."""
+        lock held, and counts on us. So does all of an agent that was not held yet: a reply of ours may have made it.
+        In a root that is not this broker's any more nothing is looked at."""
+        if self.lost:
+            for served in self.served.values():
+                if served.holder is not None:
+                    served.holder.release()
+            return
         held = [served for served in self.served.values() if served.holder is not None]
         before = {served.place.agent: self._last_waiting(served) for served in held}
         for name in set(self.world.home.agents()).difference(self.served):
             self.served[name] = Served(self.world.place(name))
-        for served in self.served.values():
-            if served.holder is not None:
-                served.holder.release()
-                served.holder = None
+        for served in self._all():
+            self._let_go(served)
         for name, served in self.served.items():
             if self._last_waiting(served) > before.get(name, 0):
                 worker.ensure(self.world, served.place)
-        left = sum(1 for served in self.served.values() for _ in self._waiting(served))
+        left = sum(1 for served in self._all() for _ in self._waiting(served))
         if left:
             self.say(f"{left} messages wait; beam broker start, or beam wait ID, goes on with them")
 
@@ -382,12 +406,8 @@ class Broker:
         return max(self._waiting(served), default=0)
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+def _not_lost() -> str:
+    return ""
 
 
 async def run(world: World, *, cap: int, poll: float, poll_only: bool, grace: float, say: Say) -> None:
@@ -397,8 +417,9 @@ async def run(world: World, *, cap: int, poll: float, poll_only: bool, grace: fl
     from beam.process import tree
     from beam.turns.signals import STOPPING
 
-    home.create(world.home)
-    held = files.HELD_FILES * len(world.home.agents())
+    roots.check_folder(world.home, world.environ)
+    roots.create(world.home)
+    held = files.HELD_FILES * (len(world.home.agents()) + cap)
     files.check_descriptors(files.TURN_FILES + files.MORE_TURN_FILES * (cap - 1) + held)
     told = registry.BrokerFile(
         owner=tree.this_process(),
@@ -414,16 +435,19 @@ async def run(world: World, *, cap: int, poll: float, poll_only: bool, grace: fl
     tree.become_subreaper()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
-    lock = None
+    claimed = None
     try:
-        lock = registry.claim(world.home, told)  # who reads broker.json may send a signal at once
+        claimed = registry.claim(world.home, told)  # who reads broker.json may send a signal at once
+        broker.why_lost = claimed.why_lost
         say(f"serving {world.home.root} (pid {os.getpid()}, up to {cap} turns at once)")
         await broker.serve(grace=grace)
     finally:
-        if lock is not None:
-            registry.release(world.home, lock)
+        if claimed is not None:
+            registry.release(world.home, claimed)
         for number in STOPPING:
             loop.remove_signal_handler(number)
-        if lock is not None:
+        if claimed is not None:
             say("stopped")
         sys.stderr.flush()
+    if broker.lost:
+        raise DiskError(broker.lost, "beam broker start, where the agents are now", subject=str(world.home.root))

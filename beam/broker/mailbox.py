@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from typing import TypeVar
 
-from beam import events, home
+from beam import events, roots
 from beam.agents import registry
 from beam.broker import closing
 from beam.broker.hold import Holder
 from beam.broker.world import World
-from beam.clock import parse_rfc3339, rfc3339
+from beam.clock import recorded_ns, rfc3339
 from beam.errors import DiskError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.events import TurnFinished
 from beam.faults import reached
@@ -18,13 +19,14 @@ from beam.message import Message
 from beam.outcome import Class, Outcome, Status, exit_code
 from beam.process import tree
 from beam.state import SENT
+from beam.steps import Steps
 
 _PATIENCE_S = 5.0
+_LOOK_S = 0.01
+R = TypeVar("R")
 
 
-def _hold(world: World, place: Place) -> Holder:
-    import time
-
+def _hold(world: World, place: Place) -> Steps[Holder]:
     settings = world.resolve(place.agent).settings
     if "mailbox" not in registry.adapter(settings.adapter).card.faces:
         raise UnsupportedError(
@@ -32,12 +34,12 @@ def _hold(world: World, place: Place) -> Holder:
             "beam agent list",
             subject=place.agent,
         )
-    home.create(world.home, place)
+    roots.create(world.home, place)
     until = world.clock.monotonic() + _PATIENCE_S
     while (holder := Holder.take(world, place)) is None:
         if world.clock.monotonic() > until:
             raise UnfinishedError(f"{place.agent} is held by another process", "try again", subject=place.agent)
-        time.sleep(0.01)
+        yield _LOOK_S
     if holder.blocked is not None:
         holder.release()
         raise UnfinishedError(f"{place.agent} is blocked: {holder.blocked}", "beam status", subject=place.agent)
@@ -49,7 +51,7 @@ def recv(world: World, place: Place, lease: float | None) -> Message | None:
 
     None if none waits, or the queue is paused. Raises UnfinishedError while one is out and not answered.
     """
-    holder = _hold(world, place)
+    holder = _slept(_hold(world, place))
     try:
         turn = holder.state.open_turn
         if turn is not None and turn.lease_until is not None and not turn.finished:
@@ -96,7 +98,23 @@ def _lend(holder: Holder, message: Message, lease: float | None) -> None:
 
 def reply(world: World, place: Place, message_id: str, text: str, *, failed: bool) -> Outcome:
     """Answers a message that was taken. Raises NotFoundError if it is not out (answered already, its lease is over)."""
-    holder = _hold(world, place)
+    return _slept(replying(world, place, message_id, text, failed=failed))
+
+
+def _slept(steps: Steps[R]) -> R:
+    import time
+
+    while True:
+        try:
+            time.sleep(next(steps))
+        except StopIteration as done:
+            result: R = done.value
+            return result
+
+
+def replying(world: World, place: Place, message_id: str, text: str, *, failed: bool) -> Steps[Outcome]:
+    """The same for one who has more to do than to wait until nobody else holds the mailbox."""
+    holder = yield from _hold(world, place)
     try:
         turn, known = holder.state.open_turn, holder.state.known.get(message_id)
         if turn is None or turn.message_id != message_id or known is None or known.phase != SENT:
@@ -112,7 +130,7 @@ def reply(world: World, place: Place, message_id: str, text: str, *, failed: boo
         if entry is None or message is None:
             raise NotFoundError(f"{message_id} is gone", "", subject=message_id)
         status, class_ = (Status.FAILED, Class.UNKNOWN) if failed else (Status.COMPLETED, None)
-        began = parse_rfc3339(turn.started_at)
+        began = recorded_ns(turn.started_at)
         if not failed:
             with contextlib.suppress(DiskError):  # the outcome says it too, and fits where this may not
                 holder.record(events.Text(text=text), turn=turn.turn, message_id=message_id)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beam import events, trust
+from beam import events
 from beam.agents import registry
+from beam.broker.outbox import Sender
 from beam.broker.world import World
 from beam.errors import BeamError
-from beam.message import Message
+from beam.message import Message, SessionContext
 from beam.outcome import Usage
 from beam.process import tree
+from beam.sayable import sayable
 from beam.state import Fork
 from beam.store.journal import read_state
-from beam.turns.order import Order
+from beam.turns.confine import Own
+from beam.turns.order import Order, lowest, most_of
 
 if TYPE_CHECKING:
     from beam.broker.hold import Holder
@@ -25,10 +30,12 @@ def order_of(holder: Holder, message: Message) -> Order:
     world, place = holder.world, holder.place
     resolved = world.resolve(message.to)
     settings = resolved.settings
+    stands = world.stands_for(resolved, message)
     turn_key = world.clock.random(16).hex()
     session_id = _session(holder, message, settings.adapter)
     session = holder.state.session if session_id is not None else None
     fork = holder.state.fork if session_id is not None else None
+    place_key = sayable(str(place.dir))
     return Order(
         message=message,
         turn=holder.state.turn + 1,
@@ -36,7 +43,7 @@ def order_of(holder: Holder, message: Message) -> Order:
         session_id=session_id,
         fork=fork is not None,
         carried=_carried_by(world, fork) if fork is not None else session.carried if session is not None else None,
-        fresh_session_id=str(uuid.uuid5(uuid.NAMESPACE_OID, f"{place.dir} {message.id} {message.attempt}")),
+        fresh_session_id=str(uuid.uuid5(uuid.NAMESPACE_OID, f"{place_key} {message.id} {message.attempt}")),
         adapter=registry.adapter(settings.adapter),
         adapter_name=settings.adapter,
         settings=settings,
@@ -44,21 +51,47 @@ def order_of(holder: Holder, message: Message) -> Order:
         environ=world.environ,
         child_env={
             "BEAM_ROOT": str(world.home.root),
+            "BEAM_PROJECT": str(world.base),
             "BEAM_AGENT": message.to,
             "BEAM_LANE": place.lane or "",
-            "BEAM_CALLER": "",
+            "BEAM_OUTBOX": str(world.home.turns_of(place) / turn_key / "outbox"),
+            "BEAM_BIN": program(),
             "BEAM_MESSAGE_ID": message.id,
             "BEAM_THREAD": message.thread,
             "BEAM_HOPS": str(message.hops),
             "BEAM_CHAIN": ",".join((*message.chain, message.to)),
-            "BEAM_SPENT": f"{message.spent.turns + 1} {message.spent.cost_usd:g}",
         },
         base=world.base,
-        scratch=place.dir / "scratch" / turn_key,
+        scratch=world.home.turns_of(place) / turn_key,
         owner=tree.this_process(),
-        untrusted=world.why_untrusted(resolved),
-        folder_trusted=trust.is_trusted(world.base, world.environ),
+        own=Own.of(world.home.root, world.environ),
+        unstarted=place.unstarted(turn_key),
+        untrusted=stands.refusal,
+        folder_trusted=stands.trusted,
+        left_out=stands.left_out,
+        folder_env=stands.env,
         from_agent=message.hops > 0,
+        at_most=lowest("read" if world.is_exposed else None, message.at_most),
+    )
+
+
+def program() -> str:
+    """The path of the `beam` that belongs to this interpreter, for a sandbox with a PATH of its own; "" where there is
+    none."""
+    path = Path(sys.executable).with_name("beam")
+    return str(path) if path.is_file() else ""
+
+
+def sender_of(holder: Holder, order: Order) -> Sender:
+    """Who speaks through the outbox of this turn, and what it may do."""
+    session = holder.state.session
+    return Sender(
+        agent=order.message.to,
+        message=order.message,
+        turn_key=order.turn_key,
+        at_most=most_of(order),
+        context=SessionContext(session_id=session.session_id if session else None, turn_number=order.turn),
+        folder=(order.base / order.settings.cwd).resolve() if order.settings.cwd else order.base,
     )
 
 

@@ -1,23 +1,25 @@
 """What a new holder does first: ends what is left of the last one's turn, and brings every message file to where the
 journal says.
 
-By the last durable step of each message: nothing sent: back to its place; sent: nobody knows; finished: closed; closed:
-put away. Each step can be cut short and done again.
+By the last durable step of each message: nothing sent, or its agent was never started: back to its place; sent: nobody
+knows; finished: closed; closed: put away. Each step can be cut short and done again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from beam import events
+from beam import events, files
 from beam.broker import closing
+from beam.broker.outbox import Sender
 from beam.errors import CorruptError
 from beam.events import TurnFinished
 from beam.faults import reached
-from beam.message import Message
+from beam.message import Message, SessionContext, access_word
 from beam.outcome import Status, exit_code
 from beam.process import tree
 from beam.state import CLOSED, DEAD, FINISHED, SENT, Known
@@ -51,17 +53,38 @@ def _recover(holder: Holder) -> None:
         for ask_id in list(turn.asks):
             cancelled = events.PermissionCancelled(ask_id=ask_id, why="its holder died")
             holder.record(cancelled, turn=turn.turn, message_id=turn.message_id, sync=True)
-    shutil.rmtree(holder.place.dir / "scratch", ignore_errors=True)
+    _drain(holder)
     holder.queue.sweep()
     control.sweep(holder.place.control, holder.world.clock.now_ns() - _OLD_NS)
     for entry in holder.queue.entries("cur"):
         message = holder.waiting.read(entry)
         if message is not None:
             _recover_claimed(holder, entry, message)
+    shutil.rmtree(holder.world.home.turns_of(holder.place), ignore_errors=True)
+    remove_words(holder)
     turn = holder.state.open_turn
     if turn is not None and turn.message_id is None:
         holder.record(events.TurnClosed(attempt=turn.attempt), turn=turn.turn, sync=True)
     _account(holder)
+
+
+def _drain(holder: Holder) -> None:
+    """Carries out what the agent of the dead holder's turn had asked for and nobody took yet."""
+    turn = holder.state.open_turn
+    entry = next((one for one in holder.queue.entries("cur") if turn is not None and one.id == turn.message_id), None)
+    message = holder.waiting.read(entry) if entry is not None else None
+    if turn is None or message is None or turn.lease_until is not None:
+        return
+    session = holder.state.session
+    sender = Sender(
+        agent=message.to,
+        message=message,
+        turn_key=turn.turn_key,
+        at_most=access_word(turn.at_most),
+        context=SessionContext(session_id=session.session_id if session else None, turn_number=turn.turn),
+        folder=holder.world.base,
+    )
+    holder.outboxes.drain_left(sender)
 
 
 def _end_kept(holder: Holder) -> bool:
@@ -134,7 +157,7 @@ def _recover_claimed(holder: Holder, entry: Entry, message: Message) -> None:
         known = holder.state.known[message.id]
     if known.attempt > message.attempt:
         holder.queue.remove(entry)
-    elif known.phase == SENT:
+    elif known.phase == SENT and not _was_never_started(holder):
         _recover_sent(holder, entry, message, known)
     elif known.phase == FINISHED:
         closing.close(holder, entry, message, _finished(holder, known))
@@ -154,7 +177,7 @@ def _finished(holder: Holder, known: Known) -> TurnFinished:
 
 
 def _back(holder: Holder, entry: Entry, message: Message, known: Known) -> None:
-    """Claimed, and nothing sent: back to its place, up to three times."""
+    """Claimed, and its agent was not started: back to its place, up to three times."""
     deaths = holder.world.limits.deaths_before_prompt
     if known.deaths + 1 >= deaths:
         detail = f"holder died {deaths} times before the prompt was sent"
@@ -166,6 +189,20 @@ def _back(holder: Holder, entry: Entry, message: Message, known: Known) -> None:
     reached("requeue.recorded")
     holder.queue.move(entry, "new")
     reached("requeue.moved")
+
+
+def _was_never_started(holder: Holder) -> bool:
+    """Whether the guard of the open turn, which is gone now, left word that it never let the agent go."""
+    turn = holder.state.open_turn
+    return turn is not None and holder.place.unstarted(turn.turn_key).is_file()
+
+
+def remove_words(holder: Holder) -> None:
+    """Removes what guards left word of, where the journal says what came of it."""
+    for name in files.names(holder.place.dir):
+        if name.endswith(".unstarted"):
+            with contextlib.suppress(OSError):
+                (holder.place.dir / name).unlink()
 
 
 def _recover_sent(holder: Holder, entry: Entry, message: Message, known: Known) -> None:

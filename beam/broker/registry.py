@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Generator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from beam.store.lock import Lock, is_free, try_lock
 
 _MOMENT_S = 0.5
 _LOOK_S = 0.01
+_MOST_BYTES = 1 << 20  # it has 300
 
 
 class BrokerFile(Struct, frozen=True, kw_only=True):
@@ -42,7 +44,34 @@ def log_path(home: Home) -> Path:
     return home.root / "broker.log"
 
 
-def claim(home: Home, told: BrokerFile) -> Lock:
+class Claim:
+    """A root that this process is the broker of. Its directory stays open, so that no other gets its inode."""
+
+    def __init__(self, root: Path, lock: Lock) -> None:
+        self._root = root
+        self._lock = lock
+        with files.disk("open", root):
+            self._directory = files.open_directory(root, follow=False)
+
+    def why_lost(self) -> str:
+        """Why what is there is not this process's any more; "" while it is. What can't be seen now is not lost."""
+        try:
+            named, held = self._root.stat(follow_symlinks=False), os.fstat(self._directory)
+            if (named.st_dev, named.st_ino) != (held.st_dev, held.st_ino):
+                return f"{self._root} is another directory now"
+            return "" if self._lock.is_still() else f"{self._lock.path} was removed or replaced"
+        except (FileNotFoundError, NotADirectoryError):
+            return f"{self._root} is gone"
+        except OSError:
+            return ""
+
+    def release(self) -> None:
+        """Another process may be its broker now."""
+        os.close(self._directory)
+        self._lock.release()
+
+
+def claim(home: Home, told: BrokerFile) -> Claim:
     """This process is the root's broker from now on. Raises UsageError if there is one."""
     lock = try_lock(home.root / "broker.lock")
     if lock is None:
@@ -54,27 +83,33 @@ def claim(home: Home, told: BrokerFile) -> Lock:
             subject=str(home.root),
         )
     try:
-        files.replace(path(home), msgspec.json.encode(told) + b"\n")
+        claimed = Claim(home.root, lock)
     except BaseException:
         lock.release()
         raise
-    return lock
+    try:
+        files.replace(path(home), msgspec.json.encode(told) + b"\n")
+    except BaseException:
+        claimed.release()
+        raise
+    return claimed
 
 
-def release(home: Home, lock: Lock) -> None:
-    """The root has no broker any more."""
-    with contextlib.suppress(OSError):
-        path(home).unlink(missing_ok=True)
-    lock.release()
+def release(home: Home, claimed: Claim) -> None:
+    """The root has no broker any more, unless it is somebody else's by now."""
+    if not claimed.why_lost():
+        with contextlib.suppress(OSError):
+            path(home).unlink(missing_ok=True)
+    claimed.release()
 
 
 def read(home: Home) -> BrokerFile | None:
     """What broker.json says, alive or not. Raises CorruptError."""
     try:
-        return msgspec.json.decode(files.read(path(home)), type=BrokerFile)
+        return msgspec.json.decode(files.read(path(home), _MOST_BYTES), type=BrokerFile)
     except FileNotFoundError:
         return None
-    except msgspec.MsgspecError as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptError(f"{path(home)} is damaged: {error}", "remove it", subject=str(path(home))) from error
 
 

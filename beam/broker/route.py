@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from beam import home
+from beam import roots
 from beam.broker import failure, worker
 from beam.broker.world import World
 from beam.clock import rfc3339
 from beam.errors import BeamError, CorruptError, DiskError
 from beam.events import TurnClosed, TurnFinished
 from beam.faults import reached
-from beam.message import Message, Payload, SessionContext, reply_id
+from beam.message import Message, Payload, SessionContext, access_word, reply_id
 from beam.outcome import Status
 from beam.state import State
 from beam.store.journal import read_state
 from beam.store.queue import Queue
 
 _ANSWERED = frozenset({Status.COMPLETED, Status.TRUNCATED, Status.REFUSED, Status.DENIED})
+_AROUND_END = " \t\r\n.*_`\"'"  # how models dress up a word
 
 
 def reply(world: World, message: Message, finished: TurnFinished, state: State) -> TurnClosed:
@@ -23,7 +24,8 @@ def reply(world: World, message: Message, finished: TurnFinished, state: State) 
     if message.reply == "wait":
         return TurnClosed(attempt=finished.attempt, reply="waited", to=message.sender)
     if message.reply != "queue":
-        return TurnClosed(attempt=finished.attempt, reply="none")
+        detail = "the exchange is over" if message.type == "reply" else ""
+        return TurnClosed(attempt=finished.attempt, reply="none", detail=detail)
     to = message.sender
     if message.type == "reply" and finished.turn is None and not world.is_agent(message.to):
         detail = f"a reply to {message.to}, which is gone, is not answered"
@@ -32,7 +34,8 @@ def reply(world: World, message: Message, finished: TurnFinished, state: State) 
         return TurnClosed(attempt=finished.attempt, reply="dead", to=to, detail=f"no agent is called {to}")
     answer = answer_to(world, message, finished, state)
     if answer is None:
-        return TurnClosed(attempt=finished.attempt, reply="none", to=to, detail="nothing was said")
+        said = "it said END" if (finished.reply or "").strip() else "nothing was said"
+        return TurnClosed(attempt=finished.attempt, reply="none", to=to, detail=said)
     try:
         put(world, answer)
         why_dead = _why_dead(world, answer)
@@ -62,11 +65,13 @@ def _why_dead(world: World, answer: Message) -> str | None:
 
 
 def answer_to(world: World, message: Message, finished: TurnFinished, state: State) -> Message | None:
-    """The reply as a message; None where nothing was said. A turn without an answer is told, and ends the exchange."""
+    """The reply as a message; None where nothing was said, or END. A turn without an answer is told, and ends the
+    exchange."""
     answered = finished.status in _ANSWERED
     text = finished.reply or ""
-    if answered and not text.strip():
+    if answered and text.strip(_AROUND_END) in ("", "END"):
         return None
+    left = (world.limits.replies if message.replies is None else message.replies) - 1
     if not answered:
         what = finished.status if finished.class_ is None else f"{finished.status} ({finished.class_})"
         text = f"[beam] {message.to} did not answer {message.id}: {what}: {finished.reason or 'no reason given'}"
@@ -81,10 +86,12 @@ def answer_to(world: World, message: Message, finished: TurnFinished, state: Sta
             session_id=state.session.session_id if state.session else None, turn_number=finished.turn
         ),
         reply_to=message.id,
-        reply="queue" if answered else "none",
+        reply="queue" if answered and left > 0 else "none",
+        replies=max(left, 0),
         thread=message.thread,
         hops=message.hops + 1,
         for_session=message.session_context.session_id,
+        at_most=access_word(finished.at_most),
         spent=message.spent.plus(finished.cost_usd) if finished.turn is not None else message.spent,
     )
 
@@ -92,7 +99,7 @@ def answer_to(world: World, message: Message, finished: TurnFinished, state: Sta
 def put(world: World, message: Message) -> None:
     """Puts a message whose id says what it is into its agent's queue, once, and sees that somebody will run it."""
     place = world.place(message.to)
-    home.create(world.home, place)
+    roots.create(world.home, place)
     queue = Queue(place.queue, place.put_lock)
     queue.put(
         message, world.clock, world.limits, exempt=True, known=lambda: message.id in read_state(place.journal).known

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 from typing import TYPE_CHECKING
 
-from beam import events, files
+from beam import events
 from beam.broker import closing, failure
 from beam.clock import parse_rfc3339
 from beam.errors import CorruptError, DiskError
 from beam.faults import reached
-from beam.message import Message, decode, digest
+from beam.message import Message, digest
 from beam.outcome import Class, Status
 from beam.state import CLOSED, DEAD, FINISHED, SENT
-from beam.store.queue import Entry
+from beam.store.queue import LAST_POSITION, Entry
 
 if TYPE_CHECKING:
     from beam.broker.hold import Holder
@@ -30,14 +29,12 @@ class Waiting:
     def read(self, entry: Entry) -> Message | None:
         """The entry's message; None if it is gone or was damaged, and then buried."""
         try:
-            message = decode(files.read(self.holder.queue.path(entry)))
+            message = self.holder.queue.read(entry)
         except FileNotFoundError:
             return None
         except DiskError as error:
-            cause = error.__cause__
-            is_link = isinstance(cause, OSError) and cause.errno == errno.ELOOP
-            unreadable = is_link or isinstance(cause, PermissionError | IsADirectoryError)
-            if not (unreadable or isinstance(error, CorruptError)):
+            is_unreadable = isinstance(error.__cause__, PermissionError | IsADirectoryError)
+            if not (is_unreadable or isinstance(error, CorruptError)):
                 raise
             self._bury_unread(entry, error.message)
             return None
@@ -50,8 +47,10 @@ class Waiting:
     def _what_is_wrong(self, entry: Entry, message: Message) -> str | None:
         if message.id != entry.id or message.to != self.holder.place.agent:
             return f"the file of {entry.id} holds {message.id} to {message.to}"
+        if entry.position > LAST_POSITION:
+            return f"its position {entry.position} is larger than any"
         try:
-            parse_rfc3339(message.deadline or "2000-01-01")
+            parse_rfc3339("2000-01-01" if message.deadline is None else message.deadline)
         except ValueError as error:
             return f"its deadline is no time: {error}"
         return None
@@ -168,7 +167,7 @@ class Waiting:
             if entry.id != message.id:
                 continue
             try:
-                older = decode(files.read(self.holder.queue.path(entry)))
+                older = self.holder.queue.read(entry)
             except (FileNotFoundError, CorruptError):
                 continue
             if older.attempt < message.attempt and digest(older) == digest(message):

@@ -1,4 +1,4 @@
-"""A worker: a detached process that drains one agent's queue and exits.
+"""A worker: a detached process that drains one agent's queue, then the lanes that nobody drains, and exits.
 
 `python -m beam.broker.worker ROOT AGENT [LANE]`.
 """
@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beam import files
+from beam import files, roots
 from beam.broker.world import World
-from beam.clock import rfc3339
 from beam.errors import BeamError
 from beam.home import Home, Place, check_filesystem, check_owner
 from beam.store.lock import is_free
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 _LOG_BYTES = 256 * 1024
 _MOST_BUGS = 4  # one more than a message may have before it is given up
 _LOOK_S = 0.2
+_MORE_LOOKS, _MOMENT_S = 3, 0.02
 _SERVE_NS = 600 * 1_000_000_000
 
 served_here: set[Path] = set()  # the roots whose agents a broker in this process takes, new ones as well
@@ -35,24 +35,19 @@ served_here: set[Path] = set()  # the roots whose agents a broker in this proces
 def ensure(world: World, place: Place) -> None:
     """Somebody will look at the queue: whoever holds the agent looks again after letting go, and if nobody does, a
     worker is started. A broker in this process takes the agent itself. A mailbox needs none: its messages are asked
-    for."""
-    if world.is_mailbox(place.agent) or not is_free(place.lock):
+    for. A lane always gets a worker: at its lock people look, too."""
+    if world.is_mailbox(place.agent):
         return
-    if place.lane is not None or world.home.root not in served_here:
+    if place.lane is not None or (is_free(place.lock) and world.home.root not in served_here):
         start(world, place)
 
 
 def start(world: World, place: Place) -> None:
-    """Starts a worker, detached from this process and its terminal.
-
-    Inside an agent's turn the turn's holder is asked to: what this process starts ends with the turn.
-    """
-    if any(name.startswith("BEAM_TURN_") for name in world.environ) and _ask_outer_holder(world, place):
-        return
-    launch(world.home.root, place, world.environ)
+    """Starts a worker, detached from this process and its terminal."""
+    launch(world.home, place, world.environ)
 
 
-def launch(root: Path, place: Place, environ: Mapping[str, str]) -> None:
+def launch(home: Home, place: Place, environ: Mapping[str, str]) -> None:
     """Starts the worker's process. What it says goes to the place's worker.log.
 
     Raises DiskError where the system starts no more processes.
@@ -61,22 +56,22 @@ def launch(root: Path, place: Place, environ: Mapping[str, str]) -> None:
 
     from beam.process import tree
 
-    mode = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND | os.O_NOFOLLOW
+    mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     with files.disk("open", place.log):
         if place.log.exists() and place.log.stat().st_size > _LOG_BYTES:
             mode |= os.O_TRUNC
-        log = os.open(place.log, mode, 0o600)
-    argv = [sys.executable, "-m", "beam.broker.worker", str(root), place.agent]
+        log = files.open_stream(place.log, mode)
+    argv = [sys.executable, "-m", "beam.broker.worker", str(home.root), place.agent]
     if place.lane is not None:
         argv.append(place.lane)
     try:
-        with files.disk("start a worker in", root.parent):
+        with files.disk("start a worker in", home.project):
             started = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
-                cwd=root.parent,
+                cwd=home.project,
                 env=dict(environ),
                 start_new_session=True,
             )
@@ -96,34 +91,6 @@ def _see_off(pid: int) -> None:
     tree.spared.discard(pid)
 
 
-def _ask_outer_holder(world: World, place: Place) -> bool:
-    """Publishes the request where the holder of this process's turn looks; False if nobody knows who that is."""
-    from beam.message import NAME, new_id
-    from beam.store import control
-
-    environ = world.environ
-    root, agent, lane = environ.get("BEAM_ROOT", ""), environ.get("BEAM_AGENT", ""), environ.get("BEAM_LANE") or None
-    if not root.startswith("/") or not NAME.match(agent) or (lane is not None and not NAME.match(lane)):
-        return False
-    outer = Home(Path(root)).agent(agent)
-    outer = outer if lane is None else outer.lane_of(lane)
-    if not outer.control.is_dir():
-        return False
-    now = world.clock.now_ns()
-    control.publish(
-        outer.control,
-        control.Control(
-            id=new_id(agent, now, world.clock.random(4)),
-            verb="serve",
-            sender=agent,
-            timestamp=rfc3339(now),
-            expires=rfc3339(now + _SERVE_NS),
-            serve=control.Serve(root=str(world.home.root), agent=place.agent, lane=place.lane),
-        ),
-    )
-    return True
-
-
 def main(argv: list[str]) -> int:
     """Drains the queue that the arguments name."""
     import asyncio
@@ -132,14 +99,15 @@ def main(argv: list[str]) -> int:
     from beam.clock import SystemClock
     from beam.config import load
 
-    home = Home(Path(argv[0]))
     environ = dict(os.environ)
+    home = roots.at(Path(argv[0]), environ)
+    roots.check_folder(home, environ)
     check_owner(home, uid=os.geteuid())
     config = load(home, environ=environ, adapters=adapters.ADAPTERS)
     check_filesystem(home, allow_fs=config.allow_fs)
     world = World(home=home, config=config, clock=SystemClock(), environ=environ)
     files.check_descriptors(files.TURN_FILES)
-    asyncio.run(drain(world, world.place(argv[1], argv[2] if len(argv) > 2 else None)))
+    asyncio.run(serve(world, world.place(argv[1], argv[2] if len(argv) > 2 else None)))
     return 0
 
 
@@ -151,19 +119,43 @@ def _told(argv: list[str]) -> int:
         return int(error.exit_code)
 
 
-async def drain(world: World, place: Place) -> None:
-    """Runs all that waits for the agent; returns when nothing does, somebody else holds it, or a signal asked to stop.
+async def serve(world: World, place: Place) -> None:
+    """Drains the place, and then every lane of its agent whose own worker died. A lane that can't be drained is said,
+    and the others go on."""
+    import asyncio
+
+    from beam.broker import stranded
+
+    goes_on = await drain(world, place)
+    tried = {place.lane}
+    while goes_on:
+        lane = next((one for one in stranded.found(world.home.agent(place.agent)) if one.lane not in tried), None)
+        if lane is None:
+            return
+        own_s = stranded.own_s(lane, world.clock.now_ns())
+        if own_s > 0:
+            await asyncio.sleep(own_s)
+            continue
+        tried.add(lane.lane)
+        try:
+            goes_on = await drain(world, lane)
+        except BeamError as error:
+            sys.stderr.write(f"beam worker: lane {lane.lane} of {lane.agent}: {error}\n")
+
+
+async def drain(world: World, place: Place) -> bool:
+    """Runs all that waits for the agent; returns when nothing does, somebody else holds it, or a signal asked to stop:
+    False then.
 
     A bug that ends a turn is printed; recovery then says what is known of that message, and the rest goes on. Raises it
     when it comes four times in a row, and DiskError.
     """
-    from beam.broker.hold import Holder
     from beam.process import tree
     from beam.turns.stop import Stop
 
     tree.become_subreaper()
     bugs = 0
-    while (holder := Holder.take(world, place)) is not None:
+    while (holder := await _taken(world, place)) is not None:
         stop = Stop()
         waits = False
         try:
@@ -181,7 +173,23 @@ async def drain(world: World, place: Place) -> None:
         finally:
             waits = holder.leave(start_worker=False)
         if stop.reason is not None or not (waits or bugs):
-            return
+            return stop.reason is None
+    return True
+
+
+async def _taken(world: World, place: Place) -> Holder | None:
+    """The holder. A lane is asked for again: somebody may just have looked whether it is held."""
+    import asyncio
+
+    from beam.broker.hold import Holder
+
+    holder = Holder.take(world, place)
+    for _ in range(_MORE_LOOKS if place.lane is not None else 0):
+        if holder is not None:
+            break
+        await asyncio.sleep(_MOMENT_S)
+        holder = Holder.take(world, place)
+    return holder
 
 
 async def _work(holder: Holder, stop: Stop) -> None:

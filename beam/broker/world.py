@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from beam import trust
+from beam import roots
 from beam.agents import registry
 from beam.clock import Clock
 from beam.config import Config, Resolved
-from beam.errors import BeamError
+from beam.errors import BeamError, UntrustedError
 from beam.home import Home, Place
 from beam.limits import Limits
+from beam.message import Access, Message
 from beam.policy import Policy
+
+if TYPE_CHECKING:
+    from beam.broker.standing import Stands
 
 
 class World(Struct, frozen=True, kw_only=True):
@@ -48,13 +53,42 @@ class World(Struct, frozen=True, kw_only=True):
         except BeamError:
             return False
 
-    def why_untrusted(self, resolved: Resolved) -> str | None:
-        """Why this agent may not run before `beam trust`; null where it may."""
-        return trust.refusal(resolved, self.environ)
+    def stands(self, resolved: Resolved, access: Access | None = None) -> Stands:
+        """How the agent stands in its folder, with this access or else the one that its settings give."""
+        from beam.broker import standing
+
+        return standing.stands(self, resolved, access or resolved.settings.access or "read")
+
+    def stands_for(self, resolved: Resolved, message: Message) -> Stands:
+        """The same for the turn of a message."""
+        return self.stands(resolved, self.access_for(resolved, message))
+
+    def access_for(self, resolved: Resolved, message: Message) -> Access:
+        """The access that the agent's settings and this message come to."""
+        from beam.turns.order import granted_access
+
+        return granted_access(
+            resolved.settings.access,
+            message.options.access,
+            from_agent=message.hops > 0,
+            at_most="read" if self.is_exposed else message.at_most,
+        )
+
+    def check_trusted(self, resolved: Resolved, access: Access | None = None) -> Stands:
+        """The same. Raises UntrustedError where the agent may not run before `beam trust`."""
+        stands = self.stands(resolved, access)
+        if stands.refusal is not None:
+            raise UntrustedError(stands.refusal, stands.hint, subject=str(self.base))
+        return stands
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether the root lies where agents may write: what it holds may be anybody's."""
+        return roots.exposed(self.home, self.environ) is not None
 
     @property
     def base(self) -> Path:
-        return self.home.base
+        return self.home.project
 
     def place(self, agent: str, lane: str | None = None) -> Place:
         """Where the agent's files are."""

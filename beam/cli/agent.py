@@ -108,7 +108,7 @@ def show(
             "installed",
             {None: f"no; {shown.card.install}", "": "needs no program"}.get(shown.installed, shown.installed or ""),
         ),
-        ("cwd", shown.cwd),
+        ("folder", shown.cwd),
         ("environment", shown.environment),
         ("trust", shown.untrusted or "nothing here needs it, or it was given"),
     ]

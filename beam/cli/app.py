@@ -30,7 +30,8 @@ COMMANDS = {
     "agent": ("Set up", "beam.cli.agent", "List, show, add, fork, change, reset and remove agents."),
     "queue": ("Set up", "beam.cli.queue", "List, retry, drop and edit messages; pause and resume agents."),
     "broker": ("Set up", "beam.cli.broker", "Serve all agents of this root, in the foreground or detached."),
-    "trust": ("Set up", "beam.cli.setup", "Let this folder's beam.yaml run code."),
+    "trust": ("Set up", "beam.cli.setup", "Let this folder's files run code, as they are now."),
+    "root": ("Set up", "beam.cli.setup", "Print where this folder's state lies, or list all roots."),
     "doctor": ("Set up", "beam.cli.setup", "Check the root, its journals and the agents' CLIs."),
     "dev": ("Set up", "beam.cli.dev", "Tools for adapter authors and tests."),
 }
@@ -76,7 +77,9 @@ def _version(wanted: bool) -> None:
 def beam(
     ctx: typer.Context,
     directory: str | None = typer.Option(None, "-C", metavar="DIR", help="Run as if started in DIR."),
-    root: str | None = typer.Option(None, "--root", metavar="DIR", help="The .beam directory to use."),
+    root: str | None = typer.Option(
+        None, "--root", metavar="DIR", help="The root to use, instead of the project folder's own."
+    ),
     quiet: bool = typer.Option(False, "-q", "--quiet", help="No notes on stderr; errors still come."),
     verbose: bool = typer.Option(False, "-v", "--verbose", help="More notes on stderr."),
     version: bool = typer.Option(False, "--version", is_eager=True, callback=_version, help="Print the version."),

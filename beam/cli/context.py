@@ -40,11 +40,22 @@ class Context:
         return path
 
     @cached_property
+    def environ(self) -> dict[str, str]:
+        """The environment, with what the user's own configuration says of where beam's state lies."""
+        from beam.api import settled
+
+        return settled(os.environ)
+
+    @cached_property
     def beam(self) -> Beam:
         """The root that this call is about."""
         from beam.api import Beam
 
-        return Beam(self._root, cwd=self.cwd)
+        found = Beam(self._root, cwd=self.cwd)
+        if found.turn is None:
+            for note in found.root_notes():
+                self.note(note)
+        return found
 
     def path(self, given: str) -> Path:
         """A path of the command line."""

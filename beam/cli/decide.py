@@ -6,6 +6,7 @@ import typer
 
 from beam.cli.context import context
 from beam.cli.group import App
+from beam.errors import BeamError
 
 app = App()
 _ID = typer.Argument(..., metavar="ID", help="An ask's id, or the end of it (four characters or more).")
@@ -70,13 +71,20 @@ def deny(
 @app.verb()
 def interrupt(
     ctx: typer.Context,
-    target: str = typer.Argument(..., metavar="AGENT|ID", help="An agent (its running turn) or a message's id."),
+    target: str = typer.Argument(..., metavar="AGENT|ID", help="An agent (all its turns) or a message's id."),
 ) -> int:
     """End the turn of a message, or withdraw it.
 
-    What is over is refused, never applied to another turn.
+    Of an agent all that runs is ended, `--once` turns too. What is over is refused, never applied to another turn.
     """
     call = context(ctx)
-    message = call.beam.running(target) if target in call.beam.home.agents() else target
-    call.note(f"{message}: {call.beam.interrupt(message)}")
+    messages = call.beam.running(target) if target in call.beam.home.agents() else [target]
+    refused: list[BeamError] = []
+    for message in messages:
+        try:
+            call.note(f"{message}: {call.beam.interrupt(message)}")
+        except BeamError as error:  # it may have ended by itself just now; the others are ended all the same
+            refused.append(error)
+    if len(refused) == len(messages):
+        raise refused[0]
     return 0

@@ -141,6 +141,9 @@ def decode(
     size: Annotated[
         str, typer.Option(metavar="CxR", help="Of `terminal`: columns and rows, where FILE does not say them.")
     ] = "100x40",
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Of `terminal`: with the rows that decided, and screens that are unknown.")
+    ] = False,
     enter: Annotated[
         list[float] | None,
         typer.Option(metavar="S", help="Of `terminal`: Enter was pressed after S seconds, where FILE does not say it."),
@@ -153,7 +156,7 @@ def decode(
     printed is what the machine sees in it that finds the end of a turn on a screen: states, dialogs, signals.
     """
     if adapter == "terminal":
-        _decode_terminal(file, profile, size, enter or [])
+        _decode_terminal(file, profile, size, enter or [], explain=explain)
         return
     import sys
 
@@ -162,17 +165,25 @@ def decode(
     from beam.events import encode
     from beam.testing.replay import replay, without_raw
 
-    tail = stderr.read_bytes().decode(errors="replace") if stderr else ""
+    tail = _bytes(stderr).decode(errors="replace") if stderr else ""
     ended = Exit(code=None if signal else exit_code, signal=signal, stderr_tail=tail)
     with file.open("rb") if file else sys.stdin.buffer as lines:
         for event in replay(adapter, lines, session_id=session, exit=ended):
             write_line(safe_json(encode(event if raw else without_raw(event)).decode(), sys.stdout))
 
 
-def _decode_terminal(file: Path | None, profile: str | None, size: str, enters: list[float]) -> None:
+def _bytes(file: Path) -> bytes:
+    from beam.cli.prompt import bounded
+
+    with file.open("rb") as opened:
+        return bounded(opened, str(file))
+
+
+def _decode_terminal(file: Path | None, profile: str | None, size: str, enters: list[float], *, explain: bool) -> None:
     import re
     import sys
 
+    from beam.cli.prompt import bounded
     from beam.cli.render.text import write_json
     from beam.errors import UsageError
     from beam.pty_adapter import replay
@@ -182,15 +193,15 @@ def _decode_terminal(file: Path | None, profile: str | None, size: str, enters: 
     if dimensions is None or "0" in dimensions.groups():
         raise UsageError(f"--size {size}: not a size", "columns and rows, like 100x40", subject=size)
     screen = replay.profile_of(profile)
-    data = file.read_bytes() if file else sys.stdin.buffer.read()
+    data = _bytes(file) if file else bounded(sys.stdin.buffer, "stdin")
     beside = file.with_suffix(".timeline.jsonl") if file else None
-    timeline = beside.read_bytes() if beside is not None and beside.is_file() else None
+    timeline = _bytes(beside) if beside is not None and beside.is_file() else None
     try:
         recording = replay.read(data, timeline, columns=int(dimensions[1]), rows=int(dimensions[2]), enters=enters)
     except NoCastError as error:
         hint = "an asciicast of version 2, or raw bytes"
         raise UsageError(f"{file or 'stdin'} is no recording of a terminal: {error}", hint) from error
-    for noted in replay.replay(recording, screen):
+    for noted in replay.replay(recording, screen, explain=explain):
         write_json(noted)
 
 

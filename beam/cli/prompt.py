@@ -43,10 +43,10 @@ def read(words: list[str], paths: list[str], call: Context) -> str:
 def _stdin() -> bytes:
     if sys.stdin is None:
         return b""
-    return _bounded(sys.stdin.buffer, "stdin")
+    return bounded(sys.stdin.buffer, "stdin")
 
 
-def _bounded(stream: BinaryIO, name: str) -> bytes:
+def bounded(stream: BinaryIO, name: str) -> bytes:
     """All of it, unless it is so long that it may have no end."""
     data = stream.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
@@ -67,7 +67,7 @@ def _text(data: bytes, where: str, call: Context) -> str:
 def _file(path: str, call: Context) -> str:
     try:
         with call.path(path).open("rb") as file:
-            return _text(_bounded(file, path), path, call).rstrip("\n")
+            return _text(bounded(file, path), path, call).rstrip("\n")
     except FileNotFoundError as error:
         raise NotFoundError(f"there is no file {path}", "give the path of a file here", subject=path) from error
     except OSError as error:
@@ -113,12 +113,13 @@ def schema(path: str | None, call: Context) -> str | None:
     import msgspec
 
     try:
-        data = call.path(path).read_bytes()
+        with call.path(path).open("rb") as file:
+            data = bounded(file, path)
         if not isinstance(msgspec.json.decode(data), dict):
             raise UsageError(f"{path} is not a JSON object", "a JSON Schema is one", subject=path)
     except FileNotFoundError as error:
         raise NotFoundError(f"there is no file {path}", "give the path of a file here", subject=path) from error
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not JSON: {error}", "", subject=path) from error
     except OSError as error:
         raise UsageError(f"can't read {path}: {error.strerror}", "", subject=path) from error

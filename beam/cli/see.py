@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from beam.cli.context import context
+from beam.cli.context import Context, context
 from beam.cli.group import App
 from beam.cli.render.text import write_json
 from beam.errors import ExitCode, NotFoundError, UsageError
@@ -60,13 +60,13 @@ def watch(
     for wrong in _unfit(types or ()):
         call.note(wrong)
     if stuck is not None:
-        if not _stuck(parse(stuck), team or (), claude_home or (), as_json=as_json):
+        if not _stuck(call, parse(stuck), team or (), claude_home or (), as_json=as_json):
             call.note(f"nobody in a team of yours waits for longer than {stuck}")
         return 0
     if every and agent:
         raise UsageError("--all and names of agents don't go together", "--agent NAME picks one of all")
     stream = Stream(sys.stdout, as_json=as_json, plain=plain)
-    cursor = open_cursor(after, os.environ) if after is not None else None
+    cursor = open_cursor(after, call.environ) if after is not None else None
     seconds = parse(since) if since is not None else None
     begin = since_time(seconds) if seconds is not None else cursor.since if cursor is not None else ""
     now = now or event is not None
@@ -78,7 +78,7 @@ def watch(
         journals = call.beam.home.root / "agents"
         from_when = begin if begin or not now else _EVER
         gone = event is not None or begin != ""
-        live = teams(os.environ, claude_homes=claude_home or (), since=from_when, with_gone=gone, also=[journals])
+        live = teams(call.environ, claude_homes=claude_home or (), since=from_when, with_gone=gone, also=[journals])
     if not now and not as_json:
         call.note(f"watching {'all roots' if every else call.beam.home.root} and your Claude teams; ^C ends it")
     if live is not None and not now and not as_json and not begin and not types:
@@ -127,10 +127,13 @@ def _batches(
 
     if every and teams is not None:
         for placed in beam.stream_all(teams, follow=follow, history=history):
-            yield [Line(one.event, one.home.root if one.home is not None else None, one.lane) for one in placed]
+            yield [
+                Line(one.event, one.home.root, one.home.project, one.lane) if one.home is not None else Line(one.event)
+                for one in placed
+            ]
         return
     for placed in watch_root(beam.world, agents=names, follow=follow, history=history, teams=teams):
-        yield [Line(one.event, None, one.lane) for one in placed]
+        yield [Line(one.event, lane=one.lane) for one in placed]
 
 
 def _unfit(patterns: Sequence[str]) -> Iterator[str]:
@@ -145,12 +148,12 @@ def _unfit(patterns: Sequence[str]) -> Iterator[str]:
             yield f"no event is like {pattern!r}; there are {groups} (docs/events.md)"
 
 
-def _stuck(seconds: float, names: Sequence[str], claude_homes: Sequence[str], *, as_json: bool) -> int:
+def _stuck(call: Context, seconds: float, names: Sequence[str], claude_homes: Sequence[str], *, as_json: bool) -> int:
     """Prints who waits for longer than that; how many there are."""
     from beam.api.teams import TeamsHere
     from beam.cli.render import team as render
 
-    waits = TeamsHere(os.environ, claude_homes=claude_homes).stuck(seconds, names=names)
+    waits = TeamsHere(call.environ, claude_homes=claude_homes).stuck(seconds, names=names)
     if as_json:
         for wait in waits:
             write_json(wait)
@@ -244,9 +247,12 @@ def status(
     if as_json:
         _print_json(found)
     elif found:
-        render.table(found)
+        render.table(found, call.beam.home.project)
+        sys.stdout.flush()
+        told = call.detail if os.path.realpath(call.cwd) == os.path.realpath(call.beam.home.project) else call.note
+        told(f"the agents of {call.beam.home.project}")
     else:
-        call.note(f'no agent was used in {call.beam.home.base} yet; beam send claude "hello"')
+        call.note(f'no agent was used in {call.beam.home.project} yet; beam send claude "hello"')
 
 
 def _print_json(values: Iterable[object]) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import typer
 
 from beam.cli.context import Context, context, is_interactive
 from beam.cli.group import App
-from beam.errors import SignalledError, UntrustedError, UsageError
+from beam.errors import DiskError, SignalledError, UntrustedError, UsageError
 from beam.message import Message, Options
 from beam.outcome import Outcome
 
@@ -46,6 +46,9 @@ def send(
         None, "--from", metavar="NAME", help="Send as another; the journal says who did."
     ),
     no_wait: bool = typer.Option(False, "--no-wait", help="Print the message's id and return."),
+    replies: int | None = typer.Option(
+        None, "--replies", metavar="N", min=0, help="Answers to route between the two agents, in turn; default 1."
+    ),
     timeout: str | None = typer.Option(
         None, "--timeout", metavar="D", help="Stop the turn after this long (90s, 30m)."
     ),
@@ -101,18 +104,27 @@ def send(
             options=options,
             key=key,
             deadline=parse(deadline) if deadline is not None else None,
+            replies=replies,
         )
 
     message = trusting(call, compose)
+    if call.verbose and not beam.is_agent:
+        call.detail(f"{agent} works in {beam.folder(agent)}")
+    if beam.trusted_by_variable:
+        call.note("BEAM_TRUST=1: this folder's files count, though nobody trusted them as they are")
     skew = beam.broker_skew()
     if skew is not None:
         call.note(skew)
     if no_wait:
-        beam.put(message)
-        if as_json:
-            write_json(beam.show(message.id))
-        else:
-            write_line(message.id)
+        sent = beam.put(message)
+        try:
+            if as_json:
+                write_json(beam.show(sent))
+            else:
+                write_line(sent)
+            sys.stdout.flush()
+        except OSError as error:
+            _say_sent(sent, error)
         return 0
     from beam.cli.render.outcome import Printer
 
@@ -129,6 +141,19 @@ def send(
     return printer.outcome(outcome)
 
 
+def _say_sent(message_id: str, error: OSError) -> NoReturn:
+    """The message is on its way, and the caller must not send it again for want of its id."""
+    from beam.cli import streams
+    from beam.cli.errors import complain
+
+    what, hint = f"{message_id} was sent; its id can't be written to stdout", f"beam wait {message_id}"
+    if isinstance(error, BrokenPipeError):
+        complain(f"{what}: nobody reads it; {hint}")
+        raise error
+    streams.drop_stdout()
+    raise DiskError(f"{what}: {error.strerror}", hint, subject=message_id) from error
+
+
 def trusting(call: Context, act: Callable[[], T]) -> T:
     """Does it; where the folder must be trusted first, asks on a terminal, once."""
     try:
@@ -136,11 +161,15 @@ def trusting(call: Context, act: Callable[[], T]) -> T:
     except UntrustedError as error:
         if not is_interactive(sys.stdin, sys.stderr):
             raise
+        from beam.api import trusting
         from beam.cli.render.text import visible
 
-        sys.stderr.write(visible(f"beam: {error.message}\nTrust {call.beam.home.base} to run it? [y/N] "))
+        looked = call.beam.look_at_folder()
+        allowed = "".join(f"  {line}\n" for line in trusting.allowed(looked))
+        question = f"Trust {call.beam.home.project} with all of this? [y/N] "
+        sys.stderr.write(visible(f"beam: {error.message}\n{allowed}{question}"))
         sys.stderr.flush()
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise
-        call.beam.trust()
+        call.beam.trust(looked)
         return act()

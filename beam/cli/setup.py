@@ -1,8 +1,10 @@
-"""`trust` and `doctor`."""
+"""`trust`, `root` and `doctor`."""
 
 from __future__ import annotations
 
+import os
 import sys
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -11,20 +13,26 @@ from beam.cli.group import App
 from beam.cli.render.text import write_json
 from beam.errors import ExitCode, UsageError
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 app = App()
 
 
 @app.verb()
 def trust(
     ctx: typer.Context,
-    folder: str | None = typer.Argument(
-        None, metavar="[DIR]", help="The folder; default: the one that holds the root."
+    folder: str | None = typer.Argument(None, metavar="[DIR]", help="The folder; default: the project folder."),
+    diff: bool = typer.Option(
+        False, "--diff", help="Say what is new or changed since the folder was trusted, and trust nothing."
     ),
     no: bool = typer.Option(False, "--no", help="Take the trust back."),
 ) -> None:
-    """Let this folder's beam.yaml run code.
+    """Let this folder's files run code, as they are now.
 
-    Commands, environment, scripts and full access that a folder's files ask for count only after this.
+    What could run code or raise rights counts only after this: commands, environment, scripts and access in beam.yaml,
+    and files that an agent CLI obeys (.env, .claude/settings.json, .qwen/, .aider.conf.yml …). It says all of it. When
+    one of them changes you are asked again.
     """
     call = context(ctx)
     beam = call.beam
@@ -32,12 +40,65 @@ def trust(
         from beam.api import Beam
 
         beam = Beam(cwd=call.path(folder))
+    if no and diff:
+        raise UsageError("--diff and --no don't go together", "beam trust --diff")
     if no:
         call.note(f"not trusted any more: {beam.untrust()}")
         return
-    for line in beam.why_untrusted():
+    from beam.api import trusting
+
+    looked = beam.look_at_folder()
+    if diff:
+        from beam.cli.render.text import write_line
+
+        for line in trusting.differences(looked):
+            write_line(line)
+        if not looked.standing.changes:
+            call.note("nothing is new or changed")
+        return
+    beam.check_person("trusts a folder")
+    for line in trusting.allowed(looked):
         call.note(line)
-    call.note(f"trusted: {beam.trust()}")
+    call.note(f"trusted: {beam.trust(looked)}")
+
+
+@app.verb()
+def root(
+    ctx: typer.Context,
+    what: str | None = typer.Argument(None, metavar="[list]", help="`list`: all roots that you have."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object a root."),
+) -> None:
+    """Print where this folder's state lies: queues, journals, settings by command.
+
+    The first command that writes makes it; `ls $(beam root)` works from then on. `beam root list` shows every root of
+    yours, its folder, and which folders are gone; `beam doctor --remove-root ROOT` removes one.
+    """
+    call = context(ctx)
+    if what not in (None, "list"):
+        raise UsageError(f"{what[:80]!r} is not known here", "beam root, or beam root list", subject=what[:80])
+    if what is None:
+        home = call.beam.home
+        if as_json:
+            write_json({"root": _text(home.root), "project": _text(home.project), "exists": home.exists()})
+        else:
+            sys.stdout.buffer.write(os.fsencode(home.root) + b"\n")  # a shell gets the very name, whatever is in it
+        return
+    from beam.cli.render.tables import columns
+
+    found = call.beam.roots()
+    if as_json:
+        for line in found:
+            write_json(line)
+        return
+    rows = [
+        (line.root, line.project + ("" if line.exists else " (gone)"), ", ".join(line.agents), str(line.waiting))
+        for line in found
+    ]
+    columns(("ROOT", "FOLDER", "AGENTS", "WAITING"), rows, wide=is_terminal(sys.stdout))
+
+
+def _text(path: Path) -> str:
+    return os.fsencode(path).decode(errors="backslashreplace")
 
 
 @app.verb()
@@ -55,6 +116,13 @@ def doctor(
     ),
     dead: bool = typer.Option(False, "--dead", help="With --gc: dead letters, too."),
     dry_run: bool = typer.Option(False, "--dry-run", help="With --gc: say what would be removed."),
+    adopt: bool = typer.Option(
+        False,
+        "--adopt",
+        help="Show other roots of this folder (of an earlier version, of a moved folder); go on with them.",
+    ),
+    remove_root: str | None = typer.Option(None, metavar="ROOT", help="Remove a root with all that it holds."),
+    yes: bool = typer.Option(False, "--yes", help="With --adopt and --remove-root: do it without asking."),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object a check, or a removed thing."),
 ) -> int:
     """Check the root, its journals and the agents' CLIs.
@@ -68,6 +136,17 @@ def doctor(
         raise UsageError(f"{clis[:80]!r} belongs to --smoke", f"beam doctor --smoke {clis[:80]}", subject=clis[:80])
     if smoke and gc:
         raise UsageError("--smoke and --gc don't go together", "beam doctor --smoke")
+    if sum((smoke, gc, adopt, remove_root is not None)) > 1:
+        raise UsageError("--smoke, --gc, --adopt and --remove-root don't go together", "one at a time")
+    if yes and not adopt and remove_root is None:
+        raise UsageError("--yes belongs to --adopt and --remove-root", "beam doctor --adopt")
+    if adopt:
+        return _adopt(call, sure=yes)
+    if remove_root is not None:
+        if not yes and not _agreed(call, f"Remove {remove_root} with all that it holds?"):
+            return int(ExitCode.USAGE)
+        call.note(call.beam.remove_root(call.path(remove_root), sure=yes))
+        return 0
     if smoke:
         return _smoke(call, [] if clis is None else clis.split(","), as_json=as_json)
     if gc:
@@ -78,6 +157,38 @@ def doctor(
             "--older-than, --keep-bytes, --dead and --dry-run belong to --gc", "beam doctor --gc --dry-run"
         )
     return _check(call, every=every, as_json=as_json)
+
+
+def _adopt(call: Context, *, sure: bool) -> int:
+    """Shows what other roots of this folder hold, asks, and goes on with them."""
+    from beam.cli.render.candidates import lines
+    from beam.cli.render.text import write_line
+
+    found = call.beam.adoptable()
+    if not found:
+        call.note("there is no other root of this folder")
+        return 0
+    for candidate in found:
+        for line in lines(candidate):
+            write_line(line)
+    if not sure and not _agreed(call, "Go on with these agents, and run what waits?"):
+        return int(ExitCode.USAGE)
+    for candidate in found:
+        for line in call.beam.adopt(candidate):
+            call.note(line)
+    return 0
+
+
+def _agreed(call: Context, question: str) -> bool:
+    """Whether the person at the terminal says yes; without a terminal the answer is no, and says how to say yes."""
+    if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+        from beam.cli.errors import complain
+
+        complain("nothing was done: nobody is at a terminal to agree; to agree beforehand: --yes")
+        return False
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _check(call: Context, *, every: bool, as_json: bool) -> int:

@@ -11,8 +11,11 @@ def prepare() -> None:
     """Opens what the parent closed, so that no file of beam's gets a standard number. A pipe's text is UTF-8, whatever
     the locale; a terminal's is ASCII where the locale says that it shows nothing else.
 
-    A closed stdout becomes one that can't be written: the answer would be lost, and that is said.
+    A closed stdout becomes one that can't be written: the answer would be lost, and that is said. A umask that takes
+    rights from the owner leaves them: of what beam makes, it could read nothing again, nor could its agents.
     """
+    umask = os.umask(0o077)
+    os.umask(umask & 0o077)
     for number, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(number)

@@ -66,7 +66,8 @@ def show(
     if as_json:
         write_json(found)
     ahead = f", {found.position} ahead of it" if found.status == "waiting" else ""
-    complain(f"{found.message_id} is {found.status}{ahead}; beam wait {found.message_id}")
+    where = "left by a holder that died" if found.status == "died" else found.status
+    complain(f"{found.message_id} is {where}{ahead}; beam wait {found.message_id}")
     return int(ExitCode.UNFINISHED)
 
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import msgspec
 import typer
 
-from beam.cli.context import context
+from beam.cli.context import Context, context
 from beam.cli.group import App
 from beam.cli.render.text import write, write_json, write_line
-from beam.errors import UsageError
+from beam.errors import BeamError, UsageError
 
 app = App("Look at the agent teams of Claude Code.")
 
@@ -27,7 +27,7 @@ def list_(ctx: typer.Context, claude_home: list[str] | None = _HOME, as_json: bo
     from beam.api.teams import TeamsHere
     from beam.cli.render import team as render
 
-    lines = TeamsHere(os.environ, claude_homes=claude_home or ()).teams()
+    lines = TeamsHere(context(ctx).environ, claude_homes=claude_home or ()).teams()
     if as_json:
         _json(lines)
     elif lines:
@@ -37,12 +37,12 @@ def list_(ctx: typer.Context, claude_home: list[str] | None = _HOME, as_json: bo
 
 
 @app.verb()
-def show(team: str = _TEAM, claude_home: list[str] | None = _HOME, as_json: bool = _JSON) -> None:
+def show(ctx: typer.Context, team: str = _TEAM, claude_home: list[str] | None = _HOME, as_json: bool = _JSON) -> None:
     """Show a team: its members, what each does and said last, tokens and cost, who waits."""
     from beam.api.teams import TeamsHere
     from beam.cli.render import team as render
 
-    found = TeamsHere(os.environ, claude_homes=claude_home or ()).show(team)
+    found = TeamsHere(context(ctx).environ, claude_homes=claude_home or ()).show(team)
     if as_json:
         _json([found])
     else:
@@ -55,7 +55,7 @@ def tasks(ctx: typer.Context, team: str = _TEAM, claude_home: list[str] | None =
     from beam.api.teams import TeamsHere
     from beam.cli.render import team as render
 
-    lines = TeamsHere(os.environ, claude_homes=claude_home or ()).tasks(team)
+    lines = TeamsHere(context(ctx).environ, claude_homes=claude_home or ()).tasks(team)
     if as_json:
         _json(lines)
     elif lines:
@@ -76,7 +76,7 @@ def mail(
     from beam.api.teams import TeamsHere
     from beam.cli.render import team as render
 
-    lines = TeamsHere(os.environ, claude_homes=claude_home or ()).mail(team, by_thread=thread)
+    lines = TeamsHere(context(ctx).environ, claude_homes=claude_home or ()).mail(team, by_thread=thread)
     if as_json:
         _json(lines)
     elif lines:
@@ -103,7 +103,7 @@ def hook(
     if not install and not uninstall:
         from beam.teams import hook as fast
 
-        fast.main()
+        fast.main(_bytes(context(ctx)))
         if veto is not None:
             write(sys.stderr, veto + "\n")
         return 0 if veto is None else 2
@@ -113,10 +113,19 @@ def hook(
 
     call = context(ctx)
     scope = "project" if project else "user"
-    done = install_hooks(scope, environ=os.environ, project=call.cwd, remove=uninstall)
+    done = install_hooks(scope, environ=call.environ, project=call.cwd, remove=uninstall)
     what = ", ".join(done.changed) if done.changed else "nothing to do"
     write_line(f"{done.action}: {what} ({done.path})")
     return 0
+
+
+def _bytes(call: Context) -> dict[bytes, bytes]:
+    """The environment as the hook wants it; a configuration that is wrong is no reason to veto anything."""
+    try:
+        environ = call.environ
+    except BeamError:
+        environ = dict(os.environ)
+    return {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
 
 
 def _json(values: Sequence[msgspec.Struct]) -> None:

@@ -5,14 +5,22 @@ the holder dies. On Linux it is a subreaper: a process that was orphaned, moved 
 environment is still a descendant of the guard, and `waitpid` saying ECHILD proves that none is left. What was handed to
 a process elsewhere is found by the marker, the name of an environment variable that all of the turn carry.
 
-Lifeline: a pipe from the holder. Its end is the holder's death; its lines are the holder's wishes, `interrupt SIGNAL`
-(to the agent's process alone) and `end GRACE`. Status: a pipe to the holder, in lines: `started PID START_TICKS` or
-`failed ERRNO`, then `exited CODE SIGNAL` (one of them -), then `clean SWEPT LEFT MS`. SIGINT to the guard is passed on
-to the agent alone; SIGTERM and SIGHUP mean: end now. It exits with the agent's code, or 128 + its signal.
+The agent's process is forked at once and held before its exec: the holder knows its pid, and lets it go only when it is
+on disk that it may act. A guard whose holder dies before that starts nothing, and leaves a file that says so: the next
+holder need not guess.
 
-It is a program of its own, imports nothing of beam but `table`, and of the standard library only the cheapest modules:
-every agent process pays for it. macOS has no subreaper and no parent-death signal: there the guard remembers whom it
-saw below itself, twice a second. (Not run on macOS.)
+Lifeline: a pipe from the holder. Its end is the holder's death; its lines are the holder's wishes, `go`, `interrupt
+SIGNAL` (to the agent's process alone) and `end GRACE`. Status: a pipe to the holder, in lines: `held PID START_TICKS`,
+then `running` or `failed ERRNO` (`failed` alone where nothing could be forked), then `exited CODE SIGNAL` (one of them
+-), then `clean SWEPT LEFT MS`. SIGINT to the guard is passed on to the agent alone; SIGTERM and SIGHUP mean: end now.
+It exits with the agent's code, or 128 + its signal.
+
+What it is told comes by a file without a name, so that its command line holds no word of the agent's or of beam's: who
+ends processes by a pattern ends what is meant, and leaves the guard, which cleans up.
+
+It is a program of its own, imports nothing of beam but `table` (its child `landlock`, where the agent is confined), and
+of the standard library only the cheapest modules: every agent process pays for it. macOS has no subreaper and no
+parent-death signal: there the guard remembers whom it saw below itself, twice a second. (Not run on macOS.)
 """
 
 from __future__ import annotations
@@ -41,18 +49,49 @@ HOLDER_GRACE = 2.0  # after the holder's death, so that everything is gone withi
 CHASE_SECONDS = 0.02
 EXIT_NOT_STARTED = 125
 
-_BOOT = "import sys; sys.path.append(sys.argv.pop(1)); import guard; guard.main(sys.argv[1:])"
+EXEC_SECONDS = 1.0  # an end waits so long for the word of an exec under way: did it act or not?
+
+_BOOT = (
+    "import posix, sys; fd = int(sys.argv[1]); told = posix.pread(fd, posix.fstat(fd).st_size, 0).split(b'\\0'); "
+    "posix.close(fd); sys.path.append(told.pop(0).decode(sys.getfilesystemencoding(), 'surrogateescape')); "
+    "import guard; guard.main(told)"
+)
+_GO = b"g"
+PATH = b"/usr/local/bin:/usr/bin:/bin"  # for an agent whose environment has none
 
 
-def command(argv: Sequence[str], *, lifeline: int, status: int, holder: int, marker: str, grace: float) -> list[str]:
-    """The command line of a guard; the holder passes both descriptors on and makes it a session leader.
+def command(told: int) -> list[str]:
+    """The command line of a guard, for `sys.executable`; the holder makes it a session leader and passes on `told`, a
+    descriptor of a file with `telling(...)`, and those named in there.
 
     Its own environment is the agent's, with the marker set to `table.GUARD_VALUE`. It is imported and not run as a
-    script for the sake of its cached bytecode: 5 ms of CPU.
+    script for the sake of its cached bytecode: 5 ms of CPU. The interpreter is not named by its path, which may hold
+    any word (`.../venvs/beam/bin/python`).
     """
-    here = __file__.rpartition("/")[0]
-    words = [str(lifeline), str(status), str(holder), marker, str(grace), "--"]
-    return [sys.executable, "-I", "-S", "-c", _BOOT, here, *words, *argv]
+    name = "/proc/self/exe" if table.LINUX else sys.executable
+    return [name, "-I", "-S", "-c", _BOOT, str(told)]
+
+
+def telling(
+    argv: Sequence[bytes],
+    *,
+    lifeline: int,
+    status: int,
+    holder: int,
+    marker: bytes,
+    grace: float,
+    unstarted: bytes = b"",
+    confined: bytes = b"",
+) -> bytes:
+    """What a guard is told: the agent's command line, the descriptors, who its holder is, the file that it makes if the
+    agent never came to start (none if empty), and what the agent may not change (`landlock.carried`; nothing if empty).
+    No word may hold a NUL (ValueError)."""
+    here = __file__.rpartition("/")[0].encode(sys.getfilesystemencoding(), "surrogateescape")
+    numbers = (str(lifeline).encode(), str(status).encode(), str(holder).encode())
+    words = [here, *numbers, marker, str(grace).encode(), unstarted, confined, *argv]
+    if any(b"\0" in word for word in words):
+        raise ValueError("embedded null byte")
+    return b"\0".join(words)
 
 
 class Guard:
@@ -67,6 +106,11 @@ class Guard:
         self.me = posix.getpid()
         self.on_terminal = posix.isatty(0)
         self.agent = 0
+        self.went = False  # whether the agent was let go, and was not refused by the system
+        self.failure = 0  # the errno of its exec
+        self.report = -1  # of its exec: the errno, or its end, which means success
+        self._gate = -1
+        self._has_heard = False
         self.exited: int | None = None  # the agent's wait status
         self.sweeping = False
         self.swept: set[int] = set()  # pids of what outlived the agent
@@ -79,24 +123,46 @@ class Guard:
         except OSError:
             return
 
-    def start(self, argv: list[str], env: dict[bytes, bytes]) -> int:
-        """Starts the agent's process; 0, or the errno of the exec that failed."""
-        report, sink = posix.pipe()
+    def hold(self, argv: list[bytes], env: dict[bytes, bytes], confined: bytes = b"") -> None:
+        """Forks the agent's process, which waits before its exec. Raises OSError."""
+        gate, self._gate = posix.pipe()
+        self.report, sink = posix.pipe()
         every = _signal.valid_signals()
         _signal.pthread_sigmask(_signal.SIG_BLOCK, every)
         self.agent = posix.fork()
         if self.agent == 0:
             try:
-                become_agent(argv, env, guard=self.me)
+                posix.close(self._gate)
+                wait_for_go(gate, guard=self.me)
+                become_agent(argv, env, confined=confined)
             except OSError as error:
                 posix.write(sink, str(error.errno or 0).encode())
             finally:
                 posix._exit(127)
         _signal.pthread_sigmask(_signal.SIG_SETMASK, [])
+        posix.close(gate)
         posix.close(sink)
-        failure = int(posix.read(report, 16) or b"0")
-        posix.close(report)
-        return failure
+        row = table.stat_of(self.agent)
+        self.say(f"held {self.agent} {row[2] if row else 0}")
+
+    def let_go(self) -> None:
+        """The agent's process becomes the agent, if its holder still lives and does not want the end."""
+        if self.deadline is None and not self.went and posix.getppid() == self.holder:
+            try:
+                posix.write(self._gate, _GO)
+            except OSError:  # somebody ended it already
+                return
+            self.went = True
+
+    def hear_report(self, seconds: float | None = None) -> None:
+        """Says what became of the exec, once; within that time, if it is still under way."""
+        if self.went and not self._has_heard:
+            if seconds is not None and not select.select([self.report], [], [], seconds)[0]:
+                return
+            self._has_heard = True
+            self.failure = int(posix.read(self.report, 16) or b"0")
+            self.went = not self.failure
+            self.say(f"failed {self.failure}" if self.failure else "running")
 
     def reap(self) -> bool:
         """Collects the dead; True when no child is left (on Linux: no descendant)."""
@@ -109,8 +175,10 @@ class Guard:
                 return False
             if pid == self.agent and self.exited is None:
                 self.exited = status
-                code = posix.waitstatus_to_exitcode(status)
-                self.say(f"exited {code} -" if code >= 0 else f"exited - {-code}")
+                self.hear_report()
+                if not self.failure:
+                    code = posix.waitstatus_to_exitcode(status)
+                    self.say(f"exited {code} -" if code >= 0 else f"exited - {-code}")
             elif self.sweeping and posix.WIFSIGNALED(status):
                 self.swept.add(pid)
 
@@ -141,6 +209,9 @@ class Guard:
 
     def end(self, grace: float) -> None:
         """Asks everything to end, once; what is left after `grace` seconds is killed. A later call may shorten them."""
+        self.hear_report(EXEC_SECONDS)
+        if not self.went:  # nothing runs that could use it
+            grace = 0.0
         wanted = time.monotonic() + grace
         if self.deadline is None and grace > 0:
             for process in self.targets(childless=False):
@@ -159,7 +230,9 @@ class Guard:
     def on_wish(self, line: bytes) -> None:
         """What a line on the lifeline means."""
         word, _, value = line.partition(b" ")
-        if word == b"interrupt":
+        if word == b"go":
+            self.let_go()
+        elif word == b"interrupt":
             self.interrupt(int(value))
         elif word == b"end":
             self.end(float(value))
@@ -209,11 +282,16 @@ class Guard:
         return True
 
 
-def become_agent(argv: list[str], env: dict[bytes, bytes], *, guard: int) -> None:
-    """In the new child: turns it into the agent's process. Returns only by raising OSError."""
+def wait_for_go(gate: int, *, guard: int) -> None:
+    """In the new child: returns when the guard lets it go, and ends it if that never comes. Every signal but SIGKILL
+    waits until then: the guard's handlers are still those of this process."""
     table.prctl(table.PR_SET_PDEATHSIG, _signal.SIGKILL)
-    if posix.getppid() != guard:
+    if posix.getppid() != guard or posix.read(gate, 1) != _GO:
         posix._exit(EXIT_NOT_STARTED)
+
+
+def become_agent(argv: list[bytes], env: dict[bytes, bytes], *, confined: bytes = b"") -> None:
+    """In the new child: turns it into the agent's process, confined as that says. Returns only by raising OSError."""
     if not posix.isatty(0):
         posix.setpgid(0, 0)  # a kill(0) of the agent's must not hit the guard
     _signal.set_wakeup_fd(-1)
@@ -221,19 +299,29 @@ def become_agent(argv: list[str], env: dict[bytes, bytes], *, guard: int) -> Non
         if signal not in (_signal.SIGKILL, _signal.SIGSTOP):
             _signal.signal(signal, _signal.SIG_DFL)
     _signal.pthread_sigmask(_signal.SIG_SETMASK, [])
-    if "/" in argv[0]:
+    if confined:
+        _confine(confined)
+    if b"/" in argv[0]:
         posix.execve(argv[0], argv, env)
     denied: OSError | None = None
-    for folder in env.get(b"PATH", b"/usr/local/bin:/usr/bin:/bin").split(b":"):
+    for folder in env.get(b"PATH", PATH).split(b":"):
         if not folder:
             continue
         try:
-            posix.execve(folder + b"/" + argv[0].encode("utf-8", "surrogateescape"), argv, env)
+            posix.execve(folder + b"/" + argv[0], argv, env)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except PermissionError as error:
             denied = error
-    raise denied or FileNotFoundError(errno.ENOENT, argv[0])
+    raise denied or FileNotFoundError(errno.ENOENT, "not on the PATH")
+
+
+def _confine(value: bytes) -> None:
+    if TYPE_CHECKING or __package__:
+        from beam.process import landlock
+    else:
+        import landlock
+    landlock.confine_as(value)
 
 
 def _ignore(signal: int, frame: object) -> None:
@@ -266,7 +354,7 @@ def _watch(pid: int) -> int:
 def _wait(guard: Guard, *, lifeline: int, wakeup: int, holder: int) -> None:
     """Returns when it is time to kill: nobody is left, or the end was wanted and its grace is over."""
     poll = select.poll()
-    for fd in (lifeline, wakeup, holder):
+    for fd in (lifeline, wakeup, holder, guard.report):
         if fd >= 0:
             poll.register(fd, select.POLLIN)
     wishes = b""
@@ -287,39 +375,54 @@ def _wait(guard: Guard, *, lifeline: int, wakeup: int, holder: int) -> None:
                 *lines, wishes = (wishes + data).split(b"\n")
                 for line in lines:
                     guard.on_wish(line)
+            elif fd == guard.report:
+                poll.unregister(fd)
+                guard.hear_report()
             else:
                 poll.unregister(fd)
                 guard.end(min(guard.grace, HOLDER_GRACE))
 
 
-def main(arguments: list[str]) -> None:
-    """Runs the agent to its end and exits as it did."""
-    lifeline, status, holder_pid = (int(word) for word in arguments[:3])
-    marker, argv = arguments[3].encode(), arguments[6:]
+def main(told: list[bytes]) -> None:
+    """Runs the agent to its end and exits as it did. `told` is what `telling` made, in words."""
+    lifeline, status, holder_pid = (int(word) for word in told[:3])
+    marker, unstarted, confined, argv = told[3], told[5], told[6], told[7:]
     if posix.fstat(lifeline).st_mode & 0o170000 != 0o010000:
         posix._exit(EXIT_NOT_STARTED)  # not a FIFO: the number belongs to something else here
     posix.set_inheritable(lifeline, False)
     posix.set_inheritable(status, False)
-    wakeup = _wake_on_signals()
-    if posix.isatty(0):  # a session's leader that opens a terminal makes it the session's: ^C and job control work
-        posix.close(posix.open(posix.ttyname(0), posix.O_RDWR))
-    table.prctl(table.PR_SET_CHILD_SUBREAPER, 1)
-    holder = _watch(holder_pid)
-    if posix.getppid() != holder_pid:
+    guard = Guard(status=status, holder=holder_pid, marker=marker, grace=float(told[4]))
+    try:
+        wakeup = _wake_on_signals()
+        if posix.isatty(0):  # a session's leader that opens a terminal makes it the session's: ^C and job control work
+            posix.close(posix.open(posix.ttyname(0), posix.O_RDWR))
+        table.prctl(table.PR_SET_CHILD_SUBREAPER, 1)
+        holder = _watch(holder_pid)
+        if posix.getppid() != holder_pid:
+            posix._exit(EXIT_NOT_STARTED)
+        null = posix.open("/dev/null", posix.O_RDWR | posix.O_CLOEXEC)
+        guard.hold(argv, {**posix.environ, marker: b"1"}, confined)
+    except OSError as error:
+        guard.say(f"failed {error.errno or 0}")
         posix._exit(EXIT_NOT_STARTED)
-    guard = Guard(status=status, holder=holder_pid, marker=marker, grace=float(arguments[4]))
-    failure = guard.start(argv, {**posix.environ, marker: b"1"})
-    if failure:
-        guard.say(f"failed {failure}")
-        posix._exit(EXIT_NOT_STARTED)
-    row = table.stat_of(guard.agent)
-    guard.say(f"started {guard.agent} {row[2] if row else 0}")
-    null = posix.open("/dev/null", posix.O_RDWR | posix.O_CLOEXEC)
     for fd in (0, 1, 2):
         posix.dup2(null, fd)
     _wait(guard, lifeline=lifeline, wakeup=wakeup, holder=holder)
     began = time.monotonic()
     left = guard.kill()
+    if not guard.went:
+        _leave_word(unstarted)
     guard.say(f"clean {len(guard.swept)} {left} {int((time.monotonic() - began) * 1000)}")
     code = posix.waitstatus_to_exitcode(guard.exited) if guard.exited is not None else -_signal.SIGKILL
+    if not guard.went:
+        code = EXIT_NOT_STARTED
     posix._exit(code if code >= 0 else 128 - code)
+
+
+def _leave_word(path: bytes) -> None:
+    """The file that says: the agent was never started. Where it can't be made, nobody knows."""
+    if path:
+        try:
+            posix.close(posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o600))
+        except OSError:
+            return

@@ -8,21 +8,23 @@ import signal as signals
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeVar
 
 from msgspec import Struct
 
 from beam.process.lines import Lines
 
+T = TypeVar("T")
 PIPE_BYTES = 1024 * 1024  # the most that the kernel gives a user without rights, for up to 64 pipes
 F_SETPIPE_SZ = 1031
 
 
-class Started(Struct, frozen=True):
-    """How the start went: the agent's process, or the `errno` of its exec; all 0 where the guard failed."""
+class Held(Struct, frozen=True):
+    """The agent's process, which waits before its exec; all 0 where there is none: the system refused it, or the guard
+    failed."""
 
     pid: int = 0
     start_ticks: int = 0
-    errno: int = 0
 
 
 def nothing() -> None:
@@ -136,10 +138,16 @@ class Output:
 
 
 class Status:
-    """What the guard says, line by line (see `guard.py`)."""
+    """What the guard says, line by line (see `guard.py`).
+
+    `held` is done when the agent's process is there, `executed` when it became the agent (True) or never will. `errno`
+    is why the system refused it.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.started: asyncio.Future[Started] = loop.create_future()
+        self.held: asyncio.Future[Held] = loop.create_future()
+        self.executed: asyncio.Future[bool] = loop.create_future()
+        self.errno = 0
         self.code: int | None = None
         self.signal: str | None = None
         self.clean: tuple[int, int] | None = None  # swept, left; None until the guard said that it is done
@@ -148,11 +156,13 @@ class Status:
     def feed(self, data: bytes) -> None:
         for line in self._lines.feed(data):
             word, *values = line.decode("ascii").split()
-            if word == "started":
-                self._start(Started(pid=int(values[0]), start_ticks=int(values[1])))
+            if word == "held":
+                _tell(self.held, Held(pid=int(values[0]), start_ticks=int(values[1])))
+            elif word == "running":
+                _tell(self.executed, True)
             elif word == "failed":
-                self.clean = 0, 0
-                self._start(Started(errno=int(values[0])))
+                self.errno, self.clean = int(values[0]), (0, 0)
+                self.end()
             elif word == "exited":
                 self.code = None if values[0] == "-" else int(values[0])
                 self.signal = None if values[1] == "-" else _signal_name(int(values[1]))
@@ -160,11 +170,13 @@ class Status:
                 self.clean = int(values[0]), int(values[1])
 
     def end(self) -> None:
-        self._start(Started())
+        _tell(self.held, Held())
+        _tell(self.executed, False)
 
-    def _start(self, started: Started) -> None:
-        if not self.started.done():
-            self.started.set_result(started)
+
+def _tell(future: asyncio.Future[T], value: T) -> None:
+    if not future.done():
+        future.set_result(value)
 
 
 def settle(future: asyncio.Future[None]) -> None:

@@ -1,7 +1,8 @@
 """Starts an agent's process under its guard and carries its bytes: the only module that spawns agents.
 
-asyncio's own subprocesses are not used: their lines are limited, and how they wait differs between Python versions.
-Nothing here waits for a pid that is not its own. Must not know turns, events or adapters.
+It is held before its exec until the caller lets it go, and its end comes whatever state the guard is in. asyncio's own
+subprocesses are not used: their lines are limited, and how they wait differs between Python versions. Nothing here
+waits for a pid that is not its own. Must not know turns, events or adapters.
 """
 
 from __future__ import annotations
@@ -11,22 +12,31 @@ import errno
 import os
 import signal as signals
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO
 
 from msgspec import Struct, structs
 
-from beam.errors import BeamError, ConfigError, NotFoundError
+from beam import files
+from beam.errors import PASSING, BeamError, DiskError, ShortageError
 from beam.limits import DEFAULT
 from beam.process import guard, table, tree
+from beam.process.confinement import Confinement
 from beam.process.lines import Tail
-from beam.process.pipes import Output, Pipe, Started, Status, enlarge, nothing, settle
+from beam.process.pipes import Held, Output, Pipe, Status, enlarge, nothing, settle
+from beam.process.program import check, refusal
 from beam.process.stdout_file import StdoutFile
 
 EOF_SECONDS = 2.0  # after the guard's end: how long a process out of its reach may keep the agent's output open
 WRITE_BYTES = 64 * 1024
+START_SECONDS = 30.0  # until the guard is at work; a busy machine takes long to start an interpreter
+WEDGED_SECONDS = 5.0  # after the grace of an end: a guard that is still there then does nothing any more
+LOOK_SECONDS = 5.0  # between two looks whether the agent is still there
+POLL_SECONDS = 0.01
 
 
 class Ended(Struct, frozen=True):
@@ -60,25 +70,38 @@ async def start(
     on_error_line: Callable[[bytes], None] | None = None,
     stdin: bool = False,
     stdout_in: Path | None = None,
+    confinement: Confinement | None = None,
     grace: float = DEFAULT.grace,
+    unstarted: Path | None = None,
     line_bytes: int = DEFAULT.line_bytes,
     stderr_lines: int = DEFAULT.stderr_lines,
 ) -> Child:
-    """The agent's process, running (its exec succeeded).
+    """The agent's process, which waits before its exec until `Child.go`.
 
     `on_line` gets each line of stdout without its newline; `on_output` is called at any output; `on_long_line` after a
     line that was cut at `line_bytes`; `on_error_line` gets each line of stderr. What a callback raises ends the tree
     and is raised by `Child.wait`. With `stdin` the agent's is a pipe for `feed`, else /dev/null. Stdout is a pipe of 1
     MiB, which makes a fast agent wait; with `stdout_in` an unnamed file in that directory, for an agent that does not
-    wait (see `stdout_file.py`). `grace` is for an end that beam did not ask for (its own death). Raises NotFoundError
-    (not_installed), ConfigError for `cwd`, BeamError for what can't be executed, and DiskError.
+    wait (see `stdout_file.py`). With `confinement` neither it nor what it starts changes anything there, or it is not
+    started. `grace` is for an end that beam did not ask for (its own death). `unstarted` is a file that the guard makes
+    if the agent was never executed. Raises NotFoundError (not_installed), ConfigError for `cwd`, BeamError for what
+    can't be executed, ShortageError, and DiskError; what is found only by executing it, `Child.wait` raises.
     """
     child = Child(turn_key, Output(on_line, on_output, on_long_line, line_bytes, on_error_line), Tail(stderr_lines))
     try:
-        child._spawn(argv, env=env, cwd=cwd, stdin=stdin, stdout_in=stdout_in, grace=grace)
-    except (OSError, ValueError) as error:
-        raise _refused(error, argv[0], env=env, cwd=cwd) from error
-    return await _running(child, argv[0], env=env, cwd=cwd)
+        child._spawn(
+            argv,
+            env=env,
+            cwd=cwd,
+            stdin=stdin,
+            stdout_in=stdout_in,
+            confinement=confinement,
+            grace=grace,
+            unstarted=unstarted,
+        )
+    except (OSError, ValueError, DiskError) as error:
+        raise refusal(error, argv[0], env=env, cwd=cwd) from error
+    return await _held(child, argv[0])
 
 
 async def start_in_terminal(
@@ -90,40 +113,58 @@ async def start_in_terminal(
     columns: int,
     rows: int,
     on_data: Callable[[bytes], None],
+    confinement: Confinement | None = None,
     grace: float = DEFAULT.grace,
 ) -> Child:
-    """The agent's process, running on a terminal of its own, which had its size before the program began.
+    """The same on a terminal of its own, which has its size before the program begins.
 
     `on_data` gets what it writes, as it comes; `Child.write` types. Raises as `start` does.
     """
     output = Output(_no_line, nothing, nothing, 1, on_data=on_data)
     child = Child(turn_key, output, Tail(0))
     try:
-        child._spawn(argv, env=env, cwd=cwd, stdin=True, stdout_in=None, grace=grace, terminal=(columns, rows))
+        child._spawn(
+            argv,
+            env=env,
+            cwd=cwd,
+            stdin=True,
+            stdout_in=None,
+            confinement=confinement,
+            grace=grace,
+            terminal=(columns, rows),
+        )
     except (OSError, ValueError) as error:
-        raise _refused(error, argv[0], env=env, cwd=cwd) from error
-    return await _running(child, argv[0], env=env, cwd=cwd)
+        raise refusal(error, argv[0], env=env, cwd=cwd) from error
+    return await _held(child, argv[0])
 
 
-async def _running(child: Child, program: str, *, env: Mapping[str, str], cwd: str) -> Child:
+async def _held(child: Child, program: str) -> Child:
+    held: Held | None = None
     try:
-        started = await child._attach()
-    except BaseException:
-        child.end(0)
-        await child.wait()
-        raise
-    if started.pid:
-        child.pid, child.start_ticks = started.pid, started.start_ticks
+        with suppress(TimeoutError):
+            async with asyncio.timeout(START_SECONDS):
+                held = await child._attach()
+    finally:
+        if held is None:
+            child.end(0)
+            await child.wait()
+    if held is not None and held.pid:
+        child.pid, child.start_ticks = held.pid, held.start_ticks
         return child
-    ended = await child.wait()
-    if started.errno:
-        raise _refused(OSError(started.errno, os.strerror(started.errno)), program, env=env, cwd=cwd)
-    reason = ended.stderr_tail.strip() or "no reason given"
-    raise BeamError(f"the guard of {program} did not start: {reason}", subject=program, kind="exec")
+    if held is None:
+        raise ShortageError(f"the guard of {program} was not at work within {START_SECONDS:g} s", subject=program)
+    child.end(0)
+    ended = await child.wait()  # raises what the guard said
+    reason = ended.stderr_tail.strip()
+    lacks = [os.strerror(number) for number in PASSING] + ["MemoryError"]
+    said = f"the guard of {program} did not start: {reason or 'no reason given'}"
+    if child.guard_was_killed or any(word in reason for word in lacks):
+        raise ShortageError(said, subject=program)
+    raise BeamError(said, subject=program, kind="exec")
 
 
 class Child:
-    """A running agent process. Made by `start`; `pid` and `start_ticks` are the agent's."""
+    """An agent's process. Made by `start`; `pid` and `start_ticks` are the agent's."""
 
     def __init__(self, turn_key: str, output: Output, tail: Tail) -> None:
         self.pid = 0
@@ -135,18 +176,38 @@ class Child:
         self._loop = asyncio.get_running_loop()
         self._status = Status(self._loop)
         self._waiting_to_write: asyncio.Future[None] | None = None
+        self._file: StdoutFile | None = None
         self._stdin: IO[bytes] | None = None
         self._terminal: IO[bytes] | None = None
         self._output = output
         self._tail = tail
+        self._refuse: Callable[[OSError], BeamError]
+        self._overdue: asyncio.TimerHandle | None = None
+        self._given_up: asyncio.Future[None] = self._loop.create_future()
+        self._cleaned: tuple[int, int] | None = None  # by this process, in place of the guard: ended, left
+
+    @property
+    def guard_was_killed(self) -> bool:
+        """Whether a signal ended the guard."""
+        return (self._process.returncode or 0) < 0
+
+    def go(self) -> None:
+        """The agent may be executed: from here on it acts. Nothing happens once an end was asked for."""
+        self._command("go")
+
+    async def executed(self) -> bool:
+        """Whether the agent was executed, as soon as that is known."""
+        return await asyncio.shield(self._status.executed)
 
     def interrupt(self, signal: str) -> None:
         """Sends the signal (a name) to the agent's process alone; nothing happens if that is over."""
         self._command(f"interrupt {int(signals.Signals[signal])}")
 
     def end(self, grace: float) -> None:
-        """Ends the whole tree: SIGTERM, then SIGKILL after `grace` seconds. A later call may shorten them."""
+        """Ends the whole tree: SIGTERM, then SIGKILL after `grace` seconds. A later call may shorten them. A guard that
+        is not done 5 s later is killed, and its tree ended from here."""
         self._command(f"end {grace}")
+        self._expect_end(grace)
 
     async def feed(self, data: bytes) -> None:
         """Writes all of stdin, then closes it. A child that does not read it all is no error."""
@@ -190,7 +251,8 @@ class Child:
     async def wait(self) -> Ended:
         """How it ended, once the guard and all of the tree are gone and all output was delivered.
 
-        Raises what a callback raised. May be called again, also after it was cancelled.
+        Raises what a callback raised; and what `start` raises, where the system refused to execute it. May be called
+        again, also after it was cancelled.
         """
         return await asyncio.shield(self._ended)
 
@@ -205,8 +267,28 @@ class Child:
 
     def _command(self, text: str) -> None:
         if self._lifeline >= 0:
-            with suppress(BrokenPipeError, BlockingIOError):  # the guard is over, or stopped: then `tree.clean` is next
+            with suppress(BrokenPipeError, BlockingIOError):  # the guard is over, or wedged: then `_step_in` is next
                 os.write(self._lifeline, text.encode() + b"\n")
+            self._process.send_signal(signals.SIGCONT)  # somebody may have stopped it
+
+    def _expect_end(self, grace: float) -> None:
+        """From now on the guard has so long, and a little, to be done."""
+        if self._lifeline < 0:
+            return
+        when = self._loop.time() + grace + WEDGED_SECONDS
+        if self._overdue is not None:
+            when = min(when, self._overdue.when())
+            self._overdue.cancel()
+        self._overdue = self._loop.call_at(when, self._step_in)
+
+    def _step_in(self) -> None:
+        """Ends the guard, which is stuck, and all of its tree."""
+        if self._process.poll() is not None:
+            return
+        self._cleaned = self._clean(patience=0.0)
+        if tree.start_ticks(self.guard_pid) is not None:  # not even SIGKILL ended it
+            self._process.returncode = -signals.SIGKILL
+            settle(self._given_up)
 
     def _spawn(
         self,
@@ -216,43 +298,48 @@ class Child:
         cwd: str,
         stdin: bool,
         stdout_in: Path | None,
+        confinement: Confinement | None,
         grace: float,
+        unstarted: Path | None = None,
         terminal: tuple[int, int] | None = None,
     ) -> None:
-        slave = self._open_terminal(*terminal) if terminal else None
-        self._file = StdoutFile(self._loop, stdout_in, self._output.feed, self._output.end) if stdout_in else None
-        lifeline, self._lifeline = os.pipe()
-        self._status_fd, status = os.pipe()
-        os.set_blocking(self._lifeline, False)
-        holder = os.getpid()
-        try:
+        self._refuse = partial(refusal, program=argv[0], env=env, cwd=cwd)
+        check(argv[0], env=env, cwd=cwd)
+        with ExitStack() as of_the_guard, ExitStack() as ours:  # the ends of pipes; ours too, where it does not start
+            slave = self._open_terminal(*terminal, of_the_guard, ours) if terminal else None
+            if stdout_in:
+                self._file = StdoutFile(self._loop, stdout_in, self._output.feed, self._output.end)
+                ours.callback(self._file.close)
+                of_the_guard.callback(self._file.close_sink)
+            lifeline, self._lifeline = _pipe(of_the_guard, ours)
+            status, self._status_fd = reversed(_pipe(ours, of_the_guard))
+            os.set_blocking(self._lifeline, False)
+            told = _nameless(
+                guard.telling(
+                    [os.fsencode(word) for word in argv],
+                    lifeline=lifeline,
+                    status=status,
+                    holder=os.getpid(),
+                    marker=self._marker.encode(),
+                    grace=grace,
+                    unstarted=os.fsencode(unstarted) if unstarted else b"",
+                    confined=confinement.carried if confinement else b"",
+                )
+            )
+            of_the_guard.callback(os.close, told)
             self._process = subprocess.Popen(
-                guard.command(argv, lifeline=lifeline, status=status, holder=holder, marker=self._marker, grace=grace),
+                guard.command(told),
+                executable=sys.executable,
                 bufsize=0,
                 stdin=slave or (subprocess.PIPE if stdin else subprocess.DEVNULL),
                 stdout=slave or (self._file.sink if self._file else subprocess.PIPE),
                 stderr=slave or subprocess.PIPE,
-                pass_fds=(lifeline, status),
+                pass_fds=(lifeline, status, told),
                 start_new_session=True,
                 env={**env, self._marker: table.GUARD_VALUE.decode()},
                 cwd=cwd,
             )
-        except BaseException:
-            os.close(self._lifeline)
-            os.close(self._status_fd)
-            if self._file:
-                self._file.close()
-            if self._terminal and self._stdin:
-                self._terminal.close()
-                self._stdin.close()
-            raise
-        finally:
-            os.close(lifeline)
-            os.close(status)
-            if slave is not None:
-                os.close(slave)
-            if self._file:
-                self._file.close_sink()
+            ours.pop_all()
         self.guard_pid = self._process.pid
         self.guard_start_ticks = tree.start_ticks(self.guard_pid) or 0
         tree.spared.add(self.guard_pid)
@@ -262,17 +349,23 @@ class Child:
         if self._process.stdout:
             enlarge(self._process.stdout.fileno())
 
-    def _open_terminal(self, columns: int, rows: int) -> int:
+    def _open_terminal(self, columns: int, rows: int, of_the_guard: ExitStack, ours: ExitStack) -> int:
         """A terminal of that size: the agent's end of it."""
         import termios
 
-        master, slave = os.openpty()
+        try:
+            master, slave = os.openpty()
+        except OSError as error:
+            if error.errno == errno.ENOSPC:  # all that the kernel gives (`kernel.pty.max`) are in use
+                raise OSError(errno.EAGAIN, "no terminal is left") from error
+            raise
+        of_the_guard.callback(os.close, slave)
+        self._terminal = ours.enter_context(os.fdopen(master, "rb", buffering=0))
         termios.tcsetwinsize(slave, (rows, columns))
-        self._terminal = os.fdopen(master, "rb", buffering=0)
-        self._stdin = os.fdopen(os.dup(master), "wb", buffering=0)
+        self._stdin = ours.enter_context(os.fdopen(os.dup(master), "wb", buffering=0))
         return slave
 
-    def _attach(self) -> asyncio.Future[Started]:
+    def _attach(self) -> asyncio.Future[Held]:
         self._output.fail = lambda: self.end(0)
         self._pipes = [Pipe(self._loop, self._status.feed, self._status.end)]
         if not self._terminal:
@@ -280,7 +373,7 @@ class Child:
         if not self._file:
             self._pipes.append(Pipe(self._loop, self._output.feed, self._output.end))
         self._ended = self._loop.create_task(self._end())
-        return self._status.started
+        return self._status.held
 
     async def _connect(self) -> None:
         status = os.fdopen(self._status_fd, "rb", buffering=0)
@@ -297,12 +390,14 @@ class Child:
             await self._connect()
             await self._guard_gone()
             await asyncio.wait([self._pipes[0].closed], timeout=EOF_SECONDS)
-            swept, left = self._status.clean or self._clean()
+            swept, left = self._status.clean or self._cleaned or self._clean()
             await asyncio.wait([pipe.closed for pipe in self._pipes], timeout=EOF_SECONDS)
             if self._file:
                 self._file.finish()
                 await self._file.closed
         finally:
+            if self._overdue is not None:
+                self._overdue.cancel()
             self._status.end()
             if self._file:
                 self._file.close()
@@ -315,63 +410,78 @@ class Child:
         self._pipes, self._output.fail = [], nothing  # they know this child: without a circle it is freed at once
         if self._output.error:
             raise self._output.error
+        if self._status.errno:
+            raise self._refuse(OSError(self._status.errno, os.strerror(self._status.errno)))
         return Ended(self._status.code, self._status.signal, self._tail.text(), swept, left)
 
     async def _guard_gone(self) -> None:
+        """Until the guard's process has ended, or can't be ended."""
+        looking = self._loop.create_task(self._look_after_agent())
+        gone = self._loop.create_future()
         try:
-            fd = os.pidfd_open(self.guard_pid)
-        except (AttributeError, OSError):  # macOS, old kernels: the guard alone holds the status pipe
-            await self._pipes[0].closed
-            await self._loop.run_in_executor(None, self._process.wait)
-        else:
-            gone = self._loop.create_future()
+            fd = os.pidfd_open(self.guard_pid) if self._process.returncode is None else -1
+        except (AttributeError, OSError):  # macOS, old kernels, no descriptor left
+            fd = -1
+        if fd >= 0:
             self._loop.add_reader(fd, settle, gone)
-            try:
-                await gone
-            finally:
+        else:
+            gone = self._pipes[0].closed  # the guard alone holds this pipe
+        try:
+            await asyncio.wait([gone, self._given_up], return_when=asyncio.FIRST_COMPLETED)
+            while self._process.poll() is None:
+                await asyncio.sleep(POLL_SECONDS)
+        finally:
+            looking.cancel()
+            if fd >= 0:
                 self._loop.remove_reader(fd)
                 os.close(fd)
-            self._process.wait()
         tree.spared.discard(self.guard_pid)
 
-    def _clean(self) -> tuple[int, int]:
-        """After the guard was killed: what is left of the tree carries the marker or was adopted by this process."""
-        agent = structs.replace(tree.this_process(), pid=self.pid, start_ticks=self.start_ticks)
-        marked = tree.clean(self._marker, [agent] if self.pid else [])
+    async def _look_after_agent(self) -> None:
+        """A guard that does not see its agent end is stuck: then its own end is due."""
+        await asyncio.shield(self._status.held)
+        while not self.pid or tree.start_ticks(self.pid) == self.start_ticks:
+            await asyncio.sleep(LOOK_SECONDS)
+        self._process.send_signal(signals.SIGCONT)
+        self._expect_end(guard.LEFTOVER_GRACE)
+
+    def _clean(self, *, patience: float | None = None) -> tuple[int, int]:
+        """In place of the guard: what is left of the tree is below it, carries the marker, or was adopted by this
+        process."""
+        here = tree.this_process()
+        known = ((self.guard_pid, self.guard_start_ticks), (self.pid, self.start_ticks))
+        owners = [structs.replace(here, pid=pid, start_ticks=ticks) for pid, ticks in known if pid]
+        marked = tree.clean(self._marker, owners, patience=patience)
         adopted = tree.end_orphans(since=self.guard_start_ticks)
         return marked.ended + adopted.ended, len({*marked.left, *adopted.left})
 
 
+def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[int, int]:
+    """A pipe; each end is closed with its stack."""
+    source, sink = os.pipe()
+    reads.callback(os.close, source)
+    writes.callback(os.close, sink)
+    return source, sink
+
+
+def _nameless(data: bytes) -> int:
+    """A file with this content that has no name."""
+    try:
+        fd = os.memfd_create("told")
+    except (AttributeError, OSError) as error:  # macOS, old kernels
+        if isinstance(error, OSError) and error.errno in PASSING:
+            raise
+        import tempfile
+
+        with tempfile.TemporaryFile() as file:
+            fd = os.dup(file.fileno())
+    try:
+        files.write_all(fd, data)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
 def _no_line(line: bytes) -> None:
     """A terminal has no lines."""
-
-
-def _refused(error: OSError | ValueError, program: str, *, env: Mapping[str, str], cwd: str) -> BeamError:
-    number = error.errno if isinstance(error, OSError) else None
-    if not os.path.isdir(cwd):  # noqa: PTH112 - cwd may be any text
-        return ConfigError(f"the folder {cwd} does not exist", "set another `cwd:` or make it", subject=cwd)
-    if number == errno.ENOENT:
-        from shutil import which
-
-        if which(program, path=env.get("PATH")):
-            return NotFoundError(
-                f"{program} names an interpreter that is not there", "install it", subject=program, kind="not_installed"
-            )
-        return NotFoundError(
-            f"{program} was not found", "install it, or give its path", subject=program, kind="not_installed"
-        )
-    if number == errno.E2BIG:
-        return BeamError(
-            f"the arguments and environment of {program} are too long for this system",
-            "send a shorter text, or use an agent that reads its prompt from stdin",
-            subject=program,
-            kind="exec",
-        )
-    if number == errno.ENOEXEC:
-        return BeamError(
-            f"{program} is not a program of this machine", "is its first line `#!…`?", subject=program, kind="exec"
-        )
-    if number in (errno.EACCES, errno.EPERM):
-        return BeamError(f"{program} may not be executed", f"chmod +x {program}", subject=program, kind="exec")
-    reason = os.strerror(number) if number else str(error)
-    return BeamError(f"{program} could not be started: {reason}", subject=program, kind="exec")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from beam import files
@@ -46,11 +46,13 @@ class StdoutFile:
         self._next: asyncio.Handle | None = None
         path = self._path = directory / "stdout"
         files.make_directory(directory)
-        with files.disk("make", path):
-            self.sink = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-            self._source = os.open(path, os.O_RDONLY)
+        with files.disk("make", path), ExitStack() as opened_here:
+            self.sink = files.open_stream(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
+            opened_here.callback(os.close, self.sink)
+            self._source = files.open_to_read(path)
             self._notices = table.inotify(os.fsencode(path), _IN_MODIFY) if notified else -1
             path.unlink()
+            opened_here.pop_all()
         if self._notices >= 0:
             loop.add_reader(self._notices, self._noticed)
         else:

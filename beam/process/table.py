@@ -15,7 +15,7 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 else:
     import _signal
 
@@ -93,6 +93,11 @@ def descendants(*roots: int) -> set[Process]:
     return found
 
 
+def environment_of(pid: int) -> list[bytes]:
+    """The process's first environment, `NAME=value` each; empty where it can't be read (and on macOS)."""
+    return read(f"/proc/{pid}/environ").split(b"\0") if LINUX else []
+
+
 def marker_of(pid: int, name: bytes) -> bytes | None:
     """The value of the variable in the process's first environment, or None."""
     if not LINUX:
@@ -144,30 +149,33 @@ def send(process: Process, signal: int) -> bool:
 
 def prctl(option: int, value: int) -> bool:
     """prctl(2); False where it is refused or there is none."""
-    return LINUX and _libc(b"prctl", option, value, 0, 0, 0) == 0
+    return LINUX and libc(b"prctl")(option, value, 0, 0, 0) == 0
 
 
 def inotify(path: bytes, mask: int) -> int:
     """A descriptor that becomes readable when that happens to the file; -1 where there is none, or none left."""
     if not LINUX:
         return -1
-    fd = _libc(b"inotify_init1", posix.O_NONBLOCK | posix.O_CLOEXEC)
-    if fd >= 0 and _libc(b"inotify_add_watch", fd, path, mask) < 0:
+    fd = libc(b"inotify_init1")(posix.O_NONBLOCK | posix.O_CLOEXEC)
+    if fd >= 0 and libc(b"inotify_add_watch")(fd, path, mask) < 0:
         posix.close(fd)
         return -1
     return fd
 
 
-def _libc(name: bytes, *arguments: int | bytes) -> int:
-    """A function of the C library that takes and returns ints; `_ctypes` alone saves 3 ms of CPU."""
+def libc(name: bytes) -> Callable[..., int]:
+    """A function of the C library that takes ints and bytes and returns an int; `_ctypes` alone saves 3 ms of CPU."""
     try:
         import _ctypes
 
-        return int(_ctypes.call_cdeclfunction(_ctypes.dlsym(_ctypes.dlopen(None, 2), name.decode()), arguments))  # type: ignore[arg-type]
+        address = _ctypes.dlsym(_ctypes.dlopen(None, 2), name.decode())  # type: ignore[arg-type]
+        call = _ctypes.call_cdeclfunction
     except (ImportError, AttributeError):
         import ctypes
 
-        return int(getattr(ctypes.CDLL(None), name.decode())(*arguments))
+        plain = getattr(ctypes.CDLL(None), name.decode())
+        return lambda *arguments: int(plain(*arguments))
+    return lambda *arguments: int(call(address, arguments))
 
 
 def _ps() -> dict[int, tuple[int, int]]:

@@ -82,15 +82,16 @@ def become_subreaper() -> bool:
     return _subreaper
 
 
-def clean(marker: str, owners: Sequence[Owner], *, timeout: float = 5.0) -> Cleaned:
+def clean(marker: str, owners: Sequence[Owner], *, timeout: float = 5.0, patience: float | None = None) -> Cleaned:
     """Ends the recorded processes, what is below them, and this user's processes that carry the marker variable.
 
-    Never this process or one above it. A guard that is still at work may first finish. An owner of another host or pid
+    Never this process or one above it. A guard that is still at work may first finish: within `patience` seconds,
+    where that is given, else for the most of the time. An owner of another host or pid
     namespace is left alone: ask `is_alive`. Returns when two looks in a row found nothing, or after `timeout` seconds.
     """
     began = time.monotonic()
     hunt = _Hunt(marker.encode(), {(owner.pid, owner.start_ticks) for owner in owners if is_alive(owner)})
-    hunt.let_guards_finish(until=began + timeout * GUARD_SHARE)
+    hunt.let_guards_finish(until=began + (timeout * GUARD_SHARE if patience is None else patience))
     for _ in range(table.FREEZE_ROUNDS):  # so that nothing forks away, and what is below the marked ones is seen
         known = len(hunt.seen)
         hunt.strike(table.SIGSTOP)

@@ -8,8 +8,9 @@ import re
 from collections.abc import Sequence
 
 from beam.profile import Profile
+from beam.pty_adapter.block import pattern
 from beam.pty_adapter.grid import Line
-from beam.pty_adapter.profile import is_echo, pattern, squeezed, unframed
+from beam.pty_adapter.profile import is_echo, squeezed, unframed
 
 _ITEM = re.compile(r"\s*(?:[-*•◦▪+]|\d+[.)])\s")
 _FRAME = re.compile(r"^[\s─━═╌┄_╭╮╰╯┌┐└┘│┃]*$")

@@ -1,7 +1,8 @@
 """Recordings of a terminal in asciicast v2 (https://docs.asciinema.org/manual/asciicast/v2/), written and read.
 
 One JSON value a line: a header, then `[seconds, kind, text]`; `o` is what the program wrote, `i` what was typed, `m` a
-mark. What beam writes has its secrets blanked, and an end. Files are handed in; must not know whose terminal it is.
+mark. What beam writes has its secrets blanked, those that only a player would show too, and an end. Files are handed
+in; must not know whose terminal it is.
 """
 
 from __future__ import annotations
@@ -9,14 +10,20 @@ from __future__ import annotations
 import codecs
 import json
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from typing import Any, BinaryIO, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from beam.pty_adapter.blank import Player, blanked
 from beam.redact import Stream, redact
 
+LONGEST_S = 7 * 86400.0  # of a recording: what is longer would play for ever
 MOST_BYTES = 16 * 1024 * 1024
+MOST_HELD_BYTES = 2 * 1024 * 1024  # looking through them takes seconds
 CUT = "cut: the recording is as long as it may be"
+HELD = "held back: a secret is on the screen; the recording is written when the turn is over"
+LEFT_OUT = "left out: a secret was on the screen, and could not be blanked"
 
 Kind = Literal["o", "i", "m"]
 
@@ -32,7 +39,9 @@ class Moment(Struct, frozen=True):
 class Recorder:
     """Writes a recording. `now` gives monotonic seconds; after `most` bytes nothing but a mark that says so is added.
 
-    Raises OSError where the disk has no room.
+    A player of its own sees what is written. Once a secret stands on its screen, what was written so far is taken out
+    of the file again, and all of it comes back at the end, without what that secret was drawn with. `file` can be read
+    and written. Raises OSError where the disk has no room.
     """
 
     def __init__(
@@ -52,10 +61,14 @@ class Recorder:
         self._most = most
         self._size = 0
         self._is_cut = False
+        self._held: list[Moment] | None = None
+        self._columns, self._rows = columns, rows
+        self._player = Player(columns, rows)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._stream = Stream()
         header = {"version": 2, "width": columns, "height": rows, "timestamp": timestamp, "title": title}
-        self._put(json.dumps({**header, "env": {"TERM": "xterm-256color"}}, ensure_ascii=False))
+        self._header = json.dumps({**header, "env": {"TERM": "xterm-256color"}}, ensure_ascii=False)
+        self._put(self._header)
 
     def wrote(self, data: bytes) -> None:
         """The program wrote this."""
@@ -73,24 +86,67 @@ class Recorder:
     def end(self) -> None:
         """The recording is whole."""
         self._say("o", self._stream.feed(self._decoder.decode(b"", final=True)) + self._stream.end())
+        if self._held is not None:
+            self._restart()
+            for moment in _blanked(_fitting(self._held), self._columns, self._rows):
+                self._put(_line(moment))
         self._file.flush()
 
     def _say(self, kind: Kind, text: str) -> None:
         if not text or self._is_cut:
             return
-        line = json.dumps([self._seconds(), kind, text], ensure_ascii=False)
-        if self._size + len(line) > self._most:
+        moment = Moment(round(self._now() - self._began, 3), kind, text)
+        if self._size + len(_line(moment)) > self._most:
             self._is_cut = True
-            line = json.dumps([self._seconds(), "m", CUT])
-        self._put(line)
+            moment = Moment(moment.seconds, "m", CUT)
+        elif kind == "o" and self._held is None and self._player.shows_secret(text):
+            self._hold_back(moment.seconds)
+        if self._held is None:
+            self._put(_line(moment))
+        else:
+            self._size += len(_line(moment))
+            self._held.append(moment)
 
-    def _seconds(self) -> float:
-        return round(self._now() - self._began, 3)
+    def _hold_back(self, seconds: float) -> None:
+        """Takes out what was written: pieces of the secret are in it."""
+        try:
+            self._file.flush()
+            self._file.seek(0)
+            self._held = [*read(self._file.read()).moments]
+        finally:
+            self._restart()
+        self._put(_line(Moment(seconds, "m", HELD)))
+        self._file.flush()
+
+    def _restart(self) -> None:
+        self._file.seek(0)
+        self._file.truncate()
+        self._put(self._header)
 
     def _put(self, line: str) -> None:
         data = line.encode("utf-8", "replace") + b"\n"
         self._size += len(data)
         self._file.write(data)
+
+
+def _line(moment: Moment) -> str:
+    return json.dumps([moment.seconds, moment.kind, moment.text], ensure_ascii=False)
+
+
+def _fitting(moments: list[Moment]) -> list[Moment]:
+    """As much of what was held back as can be looked through."""
+    sizes = accumulate(len(_line(moment)) for moment in moments)
+    fitting = [moment for moment, size in zip(moments, sizes, strict=True) if size <= MOST_HELD_BYTES]
+    return fitting if len(fitting) == len(moments) else [*fitting, Moment(moments[len(fitting)].seconds, "m", CUT)]
+
+
+def _blanked(moments: list[Moment], columns: int, rows: int) -> list[Moment]:
+    """The recording without what secrets were drawn with; where that can't be done, without all that was drawn."""
+    texts = blanked([moment.text for moment in moments if moment.kind == "o"], columns, rows)
+    if texts is None:
+        return [Moment(0.0, "m", LEFT_OUT), *(moment for moment in moments if moment.kind != "o")]
+    rest = iter(texts)
+    return [structs.replace(moment, text=next(rest)) if moment.kind == "o" else moment for moment in moments]
 
 
 class NoCastError(Exception):
@@ -123,6 +179,8 @@ def _moments(lines: list[str]) -> Iterator[Moment]:
         value = _value(line)
         match value:
             case [int() | float() as seconds, "o" | "i" | "m" as kind, str() as text]:
+                if not -LONGEST_S <= seconds <= LONGEST_S:
+                    raise NoCastError(f"line {number} is of no time that a turn has")
                 yield Moment(float(seconds), kind, text)
             case [int() | float(), str(), str()]:
                 continue
@@ -133,5 +191,5 @@ def _moments(lines: list[str]) -> Iterator[Moment]:
 def _value(line: str) -> Any:
     try:
         return json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

@@ -24,6 +24,9 @@ _CACHED_STYLES = 512
 _CACHED_FOLLOWERS = 32  # of each style
 _CACHED_SEQUENCES = 2048
 _CELL_CHARACTERS = 16  # of one cell: combining characters beyond are left out
+_CLIMBS = 32
+
+Climb = tuple[int, int, int]  # its number, how many rows were begun by then, and the line where it ended
 
 
 class Line(Struct, frozen=True):
@@ -92,6 +95,9 @@ class Grid(PyteScreen):
         self._wide = False  # whether there ever was a wide character
         self._saved: Savepoint | None = None
         self.grid: list[Row] = []
+        self.rows_begun = 0  # by line feeds
+        self.climbs = deque[Climb](maxlen=_CLIMBS)
+        self._climbs = 0
         super().__init__(columns, lines)
 
     def reset(self) -> None:
@@ -193,6 +199,7 @@ class Grid(PyteScreen):
 
     def index(self) -> None:
         """Down one row; at the bottom of the region everything in it moves up."""
+        self.rows_begun += 1
         top, bottom = self.margins or (0, self.lines - 1)
         y = self.cursor.y
         if y == bottom:
@@ -214,6 +221,7 @@ class Grid(PyteScreen):
             self.grid.insert(top, Row(self.columns))
         elif self.cursor.y > 0:
             self.cursor.y -= 1
+        self._climb()
 
     def _leave(self, row: Row, top: int) -> None:
         if top == 0:
@@ -224,6 +232,7 @@ class Grid(PyteScreen):
         """Up, not beyond the region's top from inside."""
         top, _ = self._region()
         self.cursor.y = max(self.cursor.y - (count or 1), top if self.cursor.y >= top else 0)
+        self._climb()
 
     def cursor_down(self, count: int | None = None) -> None:
         """Down, not beyond the region's bottom from inside."""
@@ -237,6 +246,11 @@ class Grid(PyteScreen):
             return
         self.cursor.x = min(column or 1, self.columns) - 1
         self.cursor.y = min(line or 1, self.lines) - 1
+        self._climb()
+
+    def _climb(self) -> None:
+        self._climbs += 1
+        self.climbs.append((self._climbs, self.rows_begun, self.scrolled + self.cursor.y))
 
     def cursor_to_column(self, column: int | None = None) -> None:
         """To a column from 1, in the same row."""
@@ -271,6 +285,7 @@ class Grid(PyteScreen):
         if self._saved is not None:
             self.save_cursor()
         self._restyle()
+        self._climb()
 
     # -- rows and cells ------------------------------------------------------------------------------------------------
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 
 from msgspec import Struct, structs
 from wcwidth import wcwidth
 
 from beam.profile import Dialog, Profile
+from beam.pty_adapter.block import Block, lowest, pattern
 from beam.pty_adapter.screen import View
 
 _QUESTION = re.compile(
@@ -23,37 +23,37 @@ _QUESTION = re.compile(
 
 class Reading(Struct, frozen=True):
     """One look at the screen. `prompt` is the row where one types, counted from the first line ever shown (None: there
-    is none); `typed` what stands there, its white space left out; `ready`: nothing more has to start."""
+    is none); `typed` what stands there, its white space left out; `block` is the dialog that stands there; `ready`:
+    nothing more has to start."""
 
     prompt: int | None = None
     typed: str = ""
     busy: bool = False
-    dialog: Dialog | None = None
+    block: Block | None = None
     question: bool = False
     more: bool = False
     ready: bool = False
 
     @property
+    def dialog(self) -> Dialog | None:
+        """What kind of dialog that is."""
+        return self.block.dialog if self.block is not None else None
+
+    @property
     def idle(self) -> bool:
         """Whether the agent could take a message now, as far as this look tells."""
-        return self.prompt is not None and not self.typed and not self.busy and self.dialog is None
-
-
-@lru_cache(maxsize=512)
-def pattern(text: str) -> re.Pattern[str]:
-    """A profile's pattern, compiled."""
-    return re.compile(text, re.MULTILINE)
+        return self.prompt is not None and not self.typed and not self.busy and self.block is None
 
 
 def read(profile: Profile, view: View) -> Reading:
     """What this screen says."""
-    dialog = next((found for found in profile.dialogs if pattern(found.match).search(view.text)), None)
     place = _at_cursor(profile, view) if profile.at_cursor else _composer(profile, view)
+    block = _dialog(profile, view, place[0] if place is not None else None)
     if place is None:
         question = bool(_QUESTION.search(_tail(view)))
         more = bool(profile.more and pattern(profile.more).search(_row(view, view.row)))
         busy = not profile.at_cursor and _matches(profile.busy_rows, view.rows)
-        return Reading(busy=busy, dialog=dialog, question=question, more=more)
+        return Reading(busy=busy, block=block, question=question, more=more)
     row, end, typed = place
     if any(pattern(text).fullmatch(typed) for text in profile.placeholders):
         typed = ""
@@ -62,15 +62,21 @@ def read(profile: Profile, view: View) -> Reading:
         prompt=view.scrolled + row,
         typed=squeezed(typed),
         busy=_matches(profile.busy_rows, near),
-        dialog=dialog,
+        block=block,
         ready=not profile.ready_rows or _matches(profile.ready_rows, view.rows[end:]),
     )
+
+
+def _dialog(profile: Profile, view: View, composer: int | None) -> Block | None:
+    if not profile.dialogs or (profile.at_cursor and profile.bracketed and not view.takes_pastes):
+        return None  # its line editor reads no answer now
+    return lowest(profile.dialogs, view.rows, view.scrolled, composer)
 
 
 def learned(profile: Profile, view: View) -> Profile | None:
     """The profile with the prompt that stands before the cursor; None where that tells nothing."""
     before = _row(view, view.row)[: view.column]
-    if view.alternate or not before.strip() or _last_row(view) != view.row:
+    if view.alternate or not before.strip() or view.last_row != view.row:
         return None
     return structs.replace(profile, prompt=rf"^{re.escape(before.rstrip())}[ \t]*(.*)$", at_cursor=True)
 
@@ -156,7 +162,7 @@ def is_echo(profile: Profile, row: str, wanted: str) -> str:
 
 def _at_cursor(profile: Profile, view: View) -> tuple[int, int, str] | None:
     """The prompt's row, if the cursor stands in it or in what follows from it, at the end of the screen."""
-    if _last_row(view) > view.row or not profile.prompt or (profile.bracketed and not view.takes_pastes):
+    if view.last_row > view.row or not profile.prompt or (profile.bracketed and not view.takes_pastes):
         return None
     for row in range(view.row, max(-1, view.row - 400), -1):
         found = pattern(profile.prompt).search(_row(view, row))
@@ -209,10 +215,12 @@ def _until_cursor(view: View) -> str:
     return row
 
 
-def _last_row(view: View) -> int:
-    return next((row for row in range(len(view.rows) - 1, -1, -1) if view.rows[row].strip()), 0)
+def question_row(view: View) -> int:
+    """The row that looks like a question, where `question` is so."""
+    found = next((row for row in range(view.last_row, -1, -1) if _QUESTION.search(view.rows[row])), None)
+    return view.last_row if found is None else found
 
 
 def _tail(view: View) -> str:
-    last = _last_row(view)
+    last = view.last_row
     return "\n".join(view.rows[max(0, last - 15) : last + 1])

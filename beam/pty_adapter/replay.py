@@ -19,8 +19,9 @@ from beam.errors import UnsupportedError
 from beam.profile import GENERIC, Profile
 from beam.pty_adapter import cast
 from beam.pty_adapter.cast import Cast, Moment, NoCastError
+from beam.pty_adapter.explain import Because, because, is_unknown
 from beam.pty_adapter.screen import Screen, Signal, View
-from beam.pty_adapter.turn_end import State, TurnEnd
+from beam.pty_adapter.turn_end import STRANGE_S, State, TurnEnd
 
 TICK_S = 0.05
 FRAME_S = 0.25
@@ -32,7 +33,8 @@ _TITLES = (0, 1, 2)
 class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the machine saw at `t` seconds: a new `state` with what decided it (`via`, `reason`), a `dialog` on the
     screen, a `signal` (the number of an OSC) or `title` with its text, a `mark` of the recording, or that a `key`
-    (Enter) was pressed."""
+    (Enter) was pressed. Where it is explained, `because` are the rows that decided, and `unknown` is a screen that
+    stood still and shows nothing that the profile describes."""
 
     t: float
     state: str | None = None
@@ -44,6 +46,8 @@ class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True):
     title: str | None = None
     mark: str | None = None
     key: str | None = None
+    because: tuple[Because, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 def read(
@@ -67,8 +71,10 @@ def _raw(data: bytes, timeline: bytes | None, columns: int, rows: int) -> Cast:
         try:
             entry = json.loads(line)
             now = float(entry["t"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise NoCastError(f"line {number} of the timeline names no time") from error
+        if not -cast.LONGEST_S <= now <= cast.LONGEST_S:
+            raise NoCastError(f"line {number} of the timeline is of no time that a turn has")
         size = entry.get("n")
         if isinstance(size, int):
             moments.append(Moment(now, "o", decoder.decode(data[at : at + size])))
@@ -77,9 +83,9 @@ def _raw(data: bytes, timeline: bytes | None, columns: int, rows: int) -> Cast:
     return Cast(columns=columns, rows=rows, title="", moments=tuple(moments))
 
 
-def replay(recording: Cast, profile: Profile) -> Iterator[Noted]:
-    """What the machine saw, in order."""
-    return _Replay(recording, profile).run()
+def replay(recording: Cast, profile: Profile, *, explain: bool = False) -> Iterator[Noted]:
+    """What the machine saw, in order; `explain`: and which rows decided."""
+    return _Replay(recording, profile, explain=explain).run()
 
 
 def profile_of(adapter: str | None) -> Profile:
@@ -94,7 +100,10 @@ def profile_of(adapter: str | None) -> Profile:
 
 
 class _Replay:
-    def __init__(self, recording: Cast, profile: Profile) -> None:
+    def __init__(self, recording: Cast, profile: Profile, *, explain: bool) -> None:
+        self.explain = explain
+        self.changed = 0.0
+        self.unknown = ""
         self.recording = recording
         self.profile = profile
         self.screen = Screen(recording.columns, recording.rows)
@@ -142,7 +151,9 @@ class _Replay:
 
     def _begin(self, number: int) -> None:
         """A message is typed from here on."""
-        typed = [moment for moment in self.recording.moments[number:] if moment.kind == "i"]
+        moments = self.recording.moments
+        following = (moments[at] for at in range(number, len(moments)))
+        typed = (moment for moment in following if moment.kind == "i")
         text = "".join(moment.text for moment in takewhile(lambda each: each.text != self.profile.submit, typed))
         self.end.sending(_PASTE.sub("", text))
         self.is_sending = True
@@ -154,38 +165,49 @@ class _Replay:
         if not self.screen.drawing:
             self.framed = now
         if self.fed != self.screen.bytes:
-            self.view, self.fed = self.screen.view(), self.screen.bytes
+            before, self.view, self.fed = self.view, self.screen.view(), self.screen.bytes
+            self.changed = now if before.rows != self.view.rows else self.changed
         self.end.hear(signals, now)
         self.end.look(self.view, now, whole=now - self.framed < TICK_S or now - self.framed > FRAME_S)
         dialog = self.end.reading.dialog.name if self.end.reading.dialog is not None else None
         if dialog != self.dialog:
             self.dialog = dialog
             if dialog is not None:
-                yield Noted(t=now, dialog=dialog)
+                yield Noted(t=now, dialog=dialog, because=self._because())
+        if self.explain and now - self.changed >= STRANGE_S and is_unknown(self.view, self.end.reading):
+            yield from self._unknown(now)
         yield from self._state(now)
+
+    def _because(self) -> tuple[Because, ...]:
+        return because(self.end.profile, self.view, self.end.reading) if self.explain else ()
+
+    def _unknown(self, now: float) -> Iterator[Noted]:
+        """Notes a screen once."""
+        if self.unknown != self.view.text:
+            self.unknown = self.view.text
+            rows = tuple(row for row in self.view.rows if row.strip())
+            yield Noted(t=now, unknown=rows, because=self._because())
 
     def _state(self, now: float) -> Iterator[Noted]:
         if (self.end.state, self.end.via) != self.state:
             self.state = (self.end.state, self.end.via)
-            yield Noted(t=now, state=self.end.state, via=self.end.via or None, reason=self.end.reason or None)
+            why = self.end.via or None, self.end.reason or None
+            yield Noted(t=now, state=self.end.state, via=why[0], reason=why[1], because=self._because())
 
 
 def _last_enters(recording: Cast, profile: Profile) -> set[int]:
     """The Enters after which nothing more was typed for that message: each one, but between beam's own marks."""
     found: set[int] = set()
-    inside = False
+    inside, last = False, -1  # of this message
     for number, moment in enumerate(recording.moments):
         if moment.kind == "m":
-            inside = moment.text == "typing"
+            inside, last = moment.text == "typing", -1
         elif moment.kind == "i" and moment.text == profile.submit:
             if inside:
-                found = {other for other in found if not _same_message(recording, other, number)}
+                found.discard(last)
             found.add(number)
+            last = number
     return found
-
-
-def _same_message(recording: Cast, first: int, second: int) -> bool:
-    return not any(moment.kind == "m" for moment in recording.moments[first:second])
 
 
 def _noted(signal: Signal, now: float) -> Noted:

@@ -11,7 +11,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from beam.pty_adapter.grid import Grid, Line, Row
+from beam.pty_adapter.grid import Climb, Grid, Line, Row
 from beam.pty_adapter.tokenizer import Sequence, Tokenizer, controls, read
 
 SCROLLBACK = 10_000  # lines
@@ -49,12 +49,19 @@ class View(Struct, frozen=True):
     alternate: bool = False
     cursor_shown: bool = True
     takes_pastes: bool = False
+    rows_begun: int = 0  # by line feeds
+    climbs: tuple[Climb, ...] = ()  # the last times that the cursor was sent up, or to a row by its number
     pastes_ended: int = 0  # how often bracketed paste was switched off: line editors do that when they take a line
 
     @property
     def text(self) -> str:
         """All rows down to the last one that is not blank."""
         return "\n".join(self.rows).rstrip("\n")
+
+    @property
+    def last_row(self) -> int:
+        """The last row that is not blank; 0 where all are."""
+        return next((row for row in range(len(self.rows) - 1, -1, -1) if self.rows[row].strip()), 0)
 
 
 class Cursor(Struct, frozen=True):
@@ -109,6 +116,8 @@ class Screen:
             alternate=grid is self._alternate,
             cursor_shown=not grid.cursor.hidden,
             takes_pastes=self.bracketed_paste,
+            rows_begun=grid.rows_begun,
+            climbs=tuple(grid.climbs),
             pastes_ended=self._pastes_ended,
         )
 
@@ -122,6 +131,10 @@ class Screen:
     def grid(self) -> list[Row]:
         """The rows of cells as they are now; whoever looks at them leaves them alone."""
         return self._grid.grid
+
+    def shown(self) -> list[Line]:
+        """The rows of text as they are now; one that did not change is the same object."""
+        return self._grid.read()
 
     def cursor(self) -> Cursor:
         """Where the cursor is now."""
@@ -154,6 +167,14 @@ class Screen:
                 self._last = token
             else:
                 self._resolve(token)()
+
+    def obey(self, token: str) -> None:
+        """Does what one unit says; `feed` does the same of many, faster."""
+        if token >= " " and not "\x7f" <= token <= "\x9f\uffff":
+            self._grid.draw(token)
+            self._last = token
+        else:
+            self._resolve(token)()
 
     def _resolve(self, token: str) -> Action:
         """What this unit does; the cheap and common ones are kept."""

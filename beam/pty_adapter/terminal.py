@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from beam.process import spawn
+from beam.process.confinement import Confinement
 from beam.pty_adapter.screen import Screen
 
 ENVIRONMENT = {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
@@ -112,16 +113,18 @@ async def open_terminal(
     *,
     env: Mapping[str, str],
     cwd: str,
+    confinement: Confinement | None = None,
     turn_key: str,
     screen: Screen,
     on_output: Callable[[], None],
 ) -> Terminal:
-    """The agent, running on a terminal as large as the screen. Raises what `spawn.start` raises."""
+    """The agent on a terminal as large as the screen, held until `child.go`. Raises what `spawn.start` raises."""
     terminal = Terminal(screen, on_output)
     child = await spawn.start_in_terminal(
         argv,
         env=environment(env),
         cwd=cwd,
+        confinement=confinement,
         turn_key=turn_key,
         columns=screen.columns,
         rows=screen.rows,

@@ -21,8 +21,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
+from msgspec import structs
+
 from beam.profile import Profile
 from beam.pty_adapter import profile as profiles
+from beam.pty_adapter.block import Block, pattern
+from beam.pty_adapter.explain import is_unknown
 from beam.pty_adapter.profile import Reading
 from beam.pty_adapter.screen import Signal, View
 
@@ -32,7 +36,9 @@ TITLE_S = 0.8
 SCREEN_S = 1.2
 ACCEPT_S = 10.0  # after Enter, until something shows that the text was taken
 REDRAW_S = 60.0  # the same, while the place where one types is gone: it draws something else
+BARE_S = 5.0  # a prompt that comes back without an answer
 UNKNOWN_S = 3.0
+STRANGE_S = 4.5
 PATIENCE_S = 3.0  # longer, where a transcript should have said it first
 
 
@@ -90,12 +96,14 @@ class TurnEnd:
         self._command = False
         self._echoes = 0
         self._position = 0
+        self._entered_at = (0, 0)  # rows begun by then, and the number of the last climb
         self._pastes_ended = 0
         self._worked: set[str] = set()  # which evidence has shown the agent at work since Enter
         self._signal: tuple[str, float] | None = None  # the signal that says that the turn is over, and when it came
         self._learned = False
         self._by_lines = False
         self._keys = True
+        self._spent: Block | None = None  # the dialog that has its answer, while it is left where it was
         self._read_by: Profile | None = None
 
     @property
@@ -138,6 +146,7 @@ class TurnEnd:
             self._sending = False
             self._sent_at = now
             self._position = self.position
+            self._entered_at = self._view.rows_begun, self._view.climbs[-1][0] if self._view.climbs else 0
             self._idle_since = None
             self._signal = None
 
@@ -146,8 +155,21 @@ class TurnEnd:
         if not self.ended:
             self._move(State.EXITED, now, "exit")
 
-    def answered(self, now: float) -> None:
-        """The open dialog got its answer: what was on the screen says nothing any more."""
+    @property
+    def is_starting(self) -> bool:
+        """Whether no message was sent yet."""
+        return self._sent_at is None
+
+    def is_strange(self, now: float) -> bool:
+        """Whether an agent that starts has long shown nothing of what its profile describes."""
+        starts = self.state is State.STARTING and bool(self.profile.prompt) and not self.profile.at_cursor
+        return starts and now - self._changed >= STRANGE_S and is_unknown(self._view, self.reading)
+
+    def answered(self, now: float, block: Block | None = None) -> None:
+        """The open dialog got its answer: what was on the screen says nothing any more, nor does that dialog (`block`)
+        while its rows are left where they are."""
+        self._spent = block
+        self.reading = self._unspent(self.reading)
         if self.state is State.WAITING:
             self._move(State.STARTING if self._sent_at is None else State.BUSY, now, "")
             self._idle_since = None
@@ -157,7 +179,7 @@ class TurnEnd:
         """What the agent's transcript says."""
         if self._sent_at is None or self.ended:
             return
-        if word == "done" and self.reading.dialog is None:
+        if word == "done" and self.reading.block is None:
             self._accept(now, "history")
             self.reason = error or ""
             self._move(State.ERROR if error else State.DONE, now, "history")
@@ -198,7 +220,7 @@ class TurnEnd:
         ):
             self._changed = now
         if view is not before or self._read_by is not self.profile:
-            self.reading, self._read_by = profiles.read(self.profile, view), self.profile
+            self.reading, self._read_by = self._unspent(profiles.read(self.profile, view)), self.profile
         self._view = view
         self._keys = reads_keys
         if self.reading.idle and whole:
@@ -211,6 +233,16 @@ class TurnEnd:
         return self.state
 
     # -- what follows --------------------------------------------------------------------------------------------------
+
+    def _unspent(self, reading: Reading) -> Reading:
+        """The reading without a dialog that has its answer, or comes at the wrong time: whether a folder may run code,
+        and with which access, is asked before the first message or never."""
+        block, spent = reading.block, self._spent
+        if spent is not None and not (block and block.line == spent.line and block.found.startswith(spent.found)):
+            spent = self._spent = None
+        if block is None or (spent is None and (self.is_starting or block.dialog.kind not in ("trust", "full"))):
+            return reading
+        return structs.replace(reading, block=None)
 
     def _notice_work(self, view: View) -> None:
         if self._sent_at is None:
@@ -225,7 +257,7 @@ class TurnEnd:
 
     def _step(self, now: float, *, whole: bool) -> None:
         reading, quiet = self.reading, now - self._changed
-        if reading.dialog is not None:
+        if reading.block is not None:
             if self.state is not State.WAITING:
                 self._move(State.WAITING, now, "screen")
             return
@@ -309,10 +341,23 @@ class TurnEnd:
             return ""
         if profile.at_cursor:
             seen = "screen" in self._worked or not self._learned or self._by_lines
-            return "screen" if self.position > self._position and seen else ""
+            return "screen" if self.position > self._position and (seen or self._wrote_on(now)) else ""
         if "screen" in self._worked:
             return "screen"
         return "screen" if self._finished_line() else ""
+
+    def _wrote_on(self, now: float) -> bool:
+        """Whether the program left the row of its prompt and wrote below it alone, an answer and its prompt again: it
+        may do so faster than anybody looks. One that moves about may only have drawn its prompt in another place."""
+        view = self._view
+        begun, number = self._entered_at
+        climbs = [climb for climb in view.climbs if climb[0] > number]
+        if view.alternate or view.rows_begun == begun or self.reading.prompt is None:
+            return False
+        if climbs and (climbs[0][0] > number + 1 or any(row != begun or to < self._position for _, row, to in climbs)):
+            return False
+        between = view.rows[max(0, self._position + 1 - view.scrolled) : self.reading.prompt - view.scrolled]
+        return any(row.strip() for row in between) or now - self._changed >= BARE_S
 
     def _says_working(self) -> bool:
         """Whether stronger evidence than the screen's says that it still works: that is believed."""
@@ -321,7 +366,7 @@ class TurnEnd:
         return self._title_says(self.profile.titles_busy) or self._title_says(self.profile.titles_asking)
 
     def _title_says(self, text: str) -> bool:
-        return bool(text and profiles.pattern(text).search(self._view.title))
+        return bool(text and pattern(text).search(self._view.title))
 
     def _error(self) -> str | None:
         """Why this turn failed, as the screen says: a turn before it may have failed there too."""

@@ -1,16 +1,18 @@
 """Typing a message into an agent's screen: once, seen, and then Enter, until the agent took it.
 
-The text is pasted one time and never again; Enter is a key of its own, pressed again at most twice, only while the text
-still stands there. Must not know bytes, processes, or what the answer will be.
+The text is pasted once, whole or in pieces, and never again; Enter is a key of its own, pressed again at most twice,
+only while the text still stands there. Must not know bytes, processes, or what the answer will be.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Protocol
 
 from beam.errors import UnsupportedError
 from beam.profile import Profile
 from beam.pty_adapter import profile as profiles
+from beam.pty_adapter.block import pattern
 from beam.pty_adapter.profile import Reading
 from beam.pty_adapter.screen import View
 from beam.pty_adapter.turn_end import State, TurnEnd
@@ -22,6 +24,7 @@ PASTED_S = (0.3, 1.0)  # the same after a paste: as long as the echo took, but i
 TAKEN_S = 3.0  # a busy machine takes it late, and another Enter would land in what follows
 ENTERS = 3
 NEXT_LINE_S = 60.0
+_PIECE = re.compile(r"(?=[\s\S])(?:[^\n]{0,200}\n?){1,2}")
 
 
 class Hands(Protocol):
@@ -55,7 +58,7 @@ class Segment:
 
 def check(profile: Profile, text: str, *, command: bool = False) -> None:
     """Raises UnsupportedError for a message that the agent would take for a command whatever stands before it."""
-    if not command and profile.never and profiles.pattern(profile.never).match(text):
+    if not command and profile.never and pattern(profile.never).match(text):
         raise UnsupportedError(
             f"{profile.name} would take {text.strip()[:40]!r} on its screen for a command, and not for a message",
             "begin it with another word, or send it by another face",
@@ -68,7 +71,7 @@ async def say(hands: Hands, end: TurnEnd, text: str, *, command: bool = False) -
     screen (`/context`) and typed plainly; any other text is a message, whatever it begins with. Raises NotTakenError.
     """
     profile = end.profile
-    if profile.special and not command and profiles.pattern(profile.special).match(text):
+    if profile.special and not command and pattern(profile.special).match(text):
         text = f" {text}"
     if profile.bracketed and not await hands.until(hands.takes_pastes, KEYS_S):
         raise NotTakenError("the agent does not take pastes")
@@ -98,7 +101,8 @@ async def _line(hands: Hands, end: TurnEnd, line: str, *, plain: bool, last: boo
         if plain:
             await hands.press(_keys(line, profile))
         else:
-            await hands.paste(line)
+            for piece in _pieces(line, profile):
+                await hands.paste(piece)
         seconds = ECHO_S + len(line) / 20_000
         if not await hands.until(lambda: profiles.shows(profile, hands.view(), end.reading, line), seconds):
             raise NotTakenError("the agent did not show the text that was typed")
@@ -109,6 +113,12 @@ async def _line(hands: Hands, end: TurnEnd, line: str, *, plain: bool, last: boo
     end.entered(hands.now(), last=last)
     await hands.press(profile.submit)
     return segment
+
+
+def _pieces(text: str, profile: Profile) -> list[str]:
+    """The text as it is pasted: whole, or cut where the agent would take it for the words of others."""
+    rows = sum(1 + len(row) // (profile.columns // 2) for row in text.split("\n"))
+    return _PIECE.findall(text) if rows <= profile.pieced_rows else [text]
 
 
 async def _taken(hands: Hands, end: TurnEnd) -> None:

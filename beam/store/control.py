@@ -9,24 +9,16 @@ from msgspec import Struct, field
 
 from beam import files
 from beam.clock import parse_rfc3339
-from beam.errors import CorruptError
+from beam.errors import CorruptError, DiskError, LimitError
 from beam.faults import reached
 
-Verb = Literal["interrupt", "approve", "deny", "drop", "retry", "edit", "reset", "pause", "resume", "serve"]
-
-
-class Serve(Struct, frozen=True, kw_only=True):
-    """Whose queue needs a worker: asked for from inside a turn, whose own processes end with it."""
-
-    root: str
-    agent: str
-    lane: str | None = None
+Verb = Literal["interrupt", "approve", "deny", "drop", "retry", "edit", "reset", "pause", "resume"]
 
 
 class Control(Struct, frozen=True, kw_only=True):
     """One request. `target` is the message id it is for (approve, deny: the ask's; reset: none); over or unknown, it is
     refused, never applied to another. `expires` is RFC 3339 UTC; `text` is an edit's new text, or what a denied agent
-    is told; `always` belongs to approve, `stop` to deny, `serve` to its verb."""
+    is told; `always` belongs to approve, `stop` to deny."""
 
     v: int = 1
     id: str
@@ -38,16 +30,22 @@ class Control(Struct, frozen=True, kw_only=True):
     text: str | None = None
     always: bool = False
     stop: bool = False
-    serve: Serve | None = None
 
 
+_MOST_BYTES = 16 << 20  # an edit's text is as long as a message's may be
 _decoder = msgspec.json.Decoder(Control)
 
 
 def publish(directory: Path, control: Control) -> None:
     """The request is on disk, for whoever holds the agent."""
     name = f"{control.id}.json"
-    files.publish(directory / "tmp" / name, directory / "new" / name, msgspec.json.encode(control) + b"\n")
+    data = msgspec.json.encode(control) + b"\n"
+    if len(data) > _MOST_BYTES:
+        raise LimitError(
+            f"the request to {control.verb} is {len(data)} bytes, the limit is {_MOST_BYTES}",
+            "put the text into a file and name the file in it",
+        )
+    files.publish(directory / "tmp" / name, directory / "new" / name, data)
     reached("control.published")
 
 
@@ -59,18 +57,26 @@ def waiting(directory: Path) -> list[str]:
 def read(directory: Path, name: str) -> Control | None:
     """The request; None if it is gone. Raises CorruptError."""
     try:
-        control = _decoder.decode(files.read(directory / "new" / name))
+        control = _decoder.decode(files.read(directory / "new" / name, _MOST_BYTES))
         parse_rfc3339(control.expires)
         return control
     except FileNotFoundError:
         return None
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptError(f"{directory / 'new' / name} is no request: {error}") from error
 
 
 def remove(directory: Path, name: str) -> None:
     """The request was answered."""
     files.remove(directory / "new" / name)
+
+
+def put_away(directory: Path, name: str) -> None:
+    """What stands there is no request: it is gone, or, being a directory, out of the way."""
+    try:
+        remove(directory, name)
+    except DiskError:
+        files.move(directory / "new" / name, directory / "tmp" / name)
 
 
 def sweep(directory: Path, older_than_ns: int) -> None:

@@ -21,17 +21,18 @@ from beam.events import AnyEvent, Event
 from beam.faults import reached
 from beam.limits import Limits
 from beam.redact import redact_event
+from beam.sayable import sayable
 from beam.state import Snapshot, State, apply, forget
+from beam.store.chain import Chain
 from beam.store.reader import Reader
 from beam.store.reserve import FITS_BYTES, Reserve
-from beam.store.segment import SYNCED, Lines, Segment, read_event, read_state, segment_name, segments
+from beam.store.segment import LINE_BYTES, SYNCED, Lines, Segment, read_event, read_state, segment_name, segments
 
 __all__ = ["Journal", "Lines", "Reader", "Segment", "read_event", "read_state", "segments"]
 
 _ENDINGS = (events.TurnFinished, events.TurnClosed, events.MessageDead)  # what the reserve is for
 _DAY_NS = 24 * 3600 * 1_000_000_000
 _MINUTE_NS = 60 * 1_000_000_000
-_AGAIN = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 E = TypeVar("E", bound=Event)
 
 
@@ -60,6 +61,7 @@ class Journal:
         self._suspect = False
         self._unsynced_name = False
         self._name = ""
+        self._chain: Chain | None = None  # null: as the file says
 
     @classmethod
     def open(cls, directory: Path, agent: str, clock: Clock, limits: Limits, reserve: Reserve | None = None) -> Journal:
@@ -73,7 +75,9 @@ class Journal:
             journal._begin_segment()
             return journal
         try:
-            journal._take(Segment.read(directory / found[-1]), found[-1])
+            with files.disk("read", directory / found[-1]):  # it may be removed just now
+                segment = Segment.read(directory / found[-1])
+            journal._take(segment, found[-1])
         except BaseException as error:
             journal.close()
             if isinstance(error, DiskError) and files.is_full(error) and reserve is not None and reserve.give_up():
@@ -103,12 +107,17 @@ class Journal:
 
     @staticmethod
     def _decoded(path: Path, begin: int, end: int) -> AnyEvent | None:
-        with files.disk("read", path), files.opened(path) as file:
-            file.seek(begin)
-            try:
-                return events.decode(file.read(end - begin))
-            except CorruptError:
+        parts: list[bytes] = []
+        if end - begin > LINE_BYTES:
+            return None
+        for data in files.pieces(path, begin):
+            if b"\0" in data:
                 return None
+            parts.append(data)
+        try:
+            return events.decode(b"".join(parts)[: end - begin])
+        except CorruptError:
+            return None
 
     def _repair(self) -> None:
         """Ends a cut line and covers all that is damaged with a notice. `~` makes a line that lacked only its newline,
@@ -130,13 +139,13 @@ class Journal:
     def _open_to_append(path: Path) -> tuple[int, int]:
         """A handle, and the file's size."""
         with files.disk("open", path):
-            handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+            handle = files.open_to_write(path, os.O_WRONLY | os.O_APPEND)
             return handle, os.fstat(handle).st_size
 
     def _go_on_in(self, name: str, handle: int, size: int) -> None:
         """Appends go there from now on. What could fail was done before: no event may follow in an older segment."""
         self.close()
-        self._name, self._handle = name, handle
+        self._name, self._handle, self._chain = name, handle, None
         self._size = self._synced = self._begun = size
 
     def _begin_segment(self) -> None:
@@ -148,11 +157,13 @@ class Journal:
             ts=self._stamp_time(),
             previous=self._name or None,
             last_seq=self.state.seq,
+            after=self._chained().last if self._name else "",
             state=Raw(msgspec.json.encode(self.state)),
         )
+        chain = Chain()
         name = segment_name(self.state.seq + 1)
         temporary = self.directory / f".{name}.tmp"
-        files.write_new(temporary, msgspec.json.encode(snapshot) + b"\n")
+        files.write_new(temporary, chain.seal(msgspec.json.encode(snapshot) + b"\n"))
         reached("segment.written")
         handle, size = self._open_to_append(temporary)
         try:
@@ -162,6 +173,7 @@ class Journal:
             os.close(handle)
             raise
         self._go_on_in(name, handle, size)
+        self._chain = chain
         self._unsynced_name = True
         reached("segment.renamed")
         self._sync_name()
@@ -221,18 +233,51 @@ class Journal:
         event = events.stamp(
             clean, seq=self.state.seq + 1, ts=self._stamp_time(), agent=self.agent, turn=turn, message_id=message_id
         )
-        self._write(events.encode(event) + b"\n")
+        try:
+            line = self._line(event)
+        except UnicodeEncodeError:  # a name of a file is in it: the root's, or a program's
+            event = sayable(event)
+            line = self._line(event)
+        self._write(self._chained().seal(line))
         self.redacted += count
         apply(self.state, event)  # type: ignore[arg-type]  # every Event is one of AnyEvent
         if sync:
             self._sync()
         return event
 
+    def _chained(self) -> Chain:
+        if self._chain is None:
+            path = self.directory / self._name
+            with files.disk("read", path):
+                self._chain = Chain.of(path, self._size)
+        return self._chain
+
+    def _line(self, event: Event) -> bytes:
+        """The event's line. Raises DiskError for one that no reader would take: the journal stays whole."""
+        try:
+            line = events.encode(event) + b"\n"
+        except UnicodeEncodeError:
+            raise
+        except (OverflowError, ValueError) as error:  # a damaged journal had the largest number that can be written
+            raise CorruptError(
+                f"a number in {self.directory / self._name} is too large to count on",
+                "restore the file from a backup",
+                subject=str(self.directory / self._name),
+            ) from error
+        if len(line) > LINE_BYTES:
+            raise DiskError(
+                f"an event of {len(line)} bytes is longer than a line of a journal may be",
+                "set `limits: line_bytes:` in beam.yaml lower",
+                subject=str(self.directory),
+            )
+        return line
+
     def _write(self, data: bytes) -> None:
         path = self.directory / self._name
         try:
             files.write_all(self._handle, data)
         except OSError as error:
+            self._chain = None
             begin = self._size
             self._size = os.fstat(self._handle).st_size
             if self._size > begin:
@@ -253,13 +298,15 @@ class Journal:
         """After a failed fsync the system takes its pages for written: the same bytes are written over themselves,
         which makes them dirty again, and synced."""
         path = self.directory / self._name
-        with files.disk("sync", path), os.fdopen(os.open(path, _AGAIN), "r+b") as file:
-            file.seek(self._synced)
-            data = file.read()
-            file.seek(self._synced)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        with files.disk("sync", path), contextlib.closing(files.pieces(path, self._synced)) as pieces:
+            handle = files.open_to_write(path, os.O_WRONLY)
+            try:
+                os.lseek(handle, self._synced, os.SEEK_SET)
+                for data in pieces:
+                    files.write_all(handle, data)
+                os.fsync(handle)
+            finally:
+                os.close(handle)
         self._synced = self._size
         self._suspect = False
 

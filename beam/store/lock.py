@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from beam import files
-from beam.errors import DiskError
+from beam.errors import DiskError, RefusedFileError
 
 
 class Lock:
@@ -22,6 +22,10 @@ class Lock:
     def __init__(self, path: Path, handle: int) -> None:
         self.path = path
         self._handle = handle
+
+    def is_still(self) -> bool:
+        """Whether the file that was locked is the one that others lock. Raises OSError."""
+        return _is_still(self.path, self._handle)
 
     def release(self) -> None:
         """Somebody else may have it now."""
@@ -50,10 +54,31 @@ def is_free(path: Path) -> bool:
     return True
 
 
+def is_held(path: Path) -> bool:
+    """Whether somebody has the lock; no file is made. For lookers at locks whose takers ask again: one who asks in this
+    very moment is refused. What is no plain file is nobody's lock: who takes one refuses it too.
+    """
+    try:
+        handle = files.open_to_read(path)
+    except (FileNotFoundError, NotADirectoryError, RefusedFileError):
+        return False
+    except OSError as error:
+        raise files.disk_error("open", path, error) from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError as error:
+        raise files.disk_error("lock", path, error) from error
+    finally:
+        os.close(handle)
+    return False
+
+
 def _take(path: Path, how: int) -> Lock | None:
     while True:
         with files.disk("open", path):
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            handle = files.open_to_write(path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(handle, how)
         except BlockingIOError:

@@ -13,13 +13,16 @@ from msgspec import Struct
 
 from beam import files
 from beam.clock import Clock
-from beam.errors import DiskError, LimitError
+from beam.errors import CorruptError, DiskError, LimitError
 from beam.faults import reached
 from beam.limits import Limits
-from beam.message import Message, encode, file_name, parse_file_name
+from beam.message import Message, decode, encode, file_name, parse_file_name
 from beam.store.lock import short_lock
 
 BOXES = ("tmp", "new", "cur", "dead")
+MESSAGE_BYTES = 16 << 20  # of its file: twice the longest text (1 MiB unless `limits:` says more), each letter escaped
+LAST_POSITION = 2**63 - 1  # what a journal and every reader of JSON can hold
+_LATEST = LAST_POSITION - 2**40  # clocks that are past this (the year 2262) leave room to count on
 
 
 class Entry(Struct, frozen=True):
@@ -44,6 +47,10 @@ class Queue:
     def path(self, entry: Entry) -> Path:
         """Where the entry's file is."""
         return self.directory / entry.box / entry.name
+
+    def read(self, entry: Entry) -> Message:
+        """The entry's message. Raises FileNotFoundError if it is gone, CorruptError for what is no message's file."""
+        return decode(files.read(self.path(entry), MESSAGE_BYTES))
 
     def entries(self, box: str) -> list[Entry]:
         """What lies in that box, in order."""
@@ -97,13 +104,20 @@ class Queue:
                     subject=messages[0].to,
                 )
             last = max(self._last_position(handle), last)
-            first = max(last + 1, clock.now_ns())
+            first = max(last + 1, min(clock.now_ns(), _LATEST))
+            if first + len(messages) > LAST_POSITION:
+                raise CorruptError(
+                    f"a message of {messages[0].to} has the last position there is: nothing can come after it",
+                    f"`beam queue list {messages[0].to}` shows what waits; drop the last",
+                    subject=messages[0].to,
+                )
+            data = [_encoded(message) for message in messages]
             names = [file_name(first + offset, message.id) for offset, message in enumerate(messages)]
             temporaries = [tmp / name for name in names]
             finals = [new / name for name in names]
             published: list[Path] = []
             try:
-                files.write_many(dict(zip(temporaries, map(encode, messages), strict=True)))
+                files.write_many(dict(zip(temporaries, data, strict=True)))
                 reached("put.written")
                 self._remember_position(handle, first + len(messages) - 1)
                 for temporary, final in zip(temporaries, finals, strict=True):
@@ -124,14 +138,16 @@ class Queue:
     def _waiting(new: Path) -> tuple[int, int]:
         """How many wait, and the last one's position; without parsing every name, which may cost more than the disk."""
         names = files.names(new)
-        return len(names), next((parsed[0] for name in reversed(names) if (parsed := parse_file_name(name))), 0)
+        parsed = (found[0] for name in reversed(names) if (found := parse_file_name(name)))
+        return len(names), next((position for position in parsed if position <= LAST_POSITION), 0)
 
     def _last_position(self, handle: int) -> int:
         with files.disk("read", self.put_lock):
             written = os.pread(handle, 20, 0)
-        if len(written) == 20 and written.isdigit():
+        if len(written) == 20 and written.isdigit() and int(written) < LAST_POSITION:
             return int(written)
-        return max((entry.position for box in BOXES[1:] for entry in self.entries(box)), default=0)
+        positions = (entry.position for box in BOXES[1:] for entry in self.entries(box))
+        return max((position for position in positions if position <= LAST_POSITION), default=0)
 
     def _remember_position(self, handle: int, position: int) -> None:
         with files.disk("write", self.put_lock):
@@ -149,7 +165,7 @@ class Queue:
 
     def rewrite(self, entry: Entry, message: Message) -> None:
         """The waiting entry has another content."""
-        files.publish(self.directory / "tmp" / entry.name, self.path(entry), encode(message))
+        files.publish(self.directory / "tmp" / entry.name, self.path(entry), _encoded(message))
 
     def sweep(self) -> None:
         """Removes what dead writers left in `tmp/`: who holds `put.lock` is the only writer there."""
@@ -160,6 +176,17 @@ class Queue:
             for name in files.names(directory):
                 with contextlib.suppress(OSError):
                     (directory / name).unlink()
+
+
+def _encoded(message: Message) -> bytes:
+    data = encode(message)
+    if len(data) > MESSAGE_BYTES:
+        raise LimitError(
+            f"the message to {message.to} is {len(data)} bytes as a file, the limit is {MESSAGE_BYTES}",
+            "put its text into a file and name the file in the prompt",
+            subject=message.to,
+        )
+    return data
 
 
 def _take_back(path: Path) -> bool:

@@ -8,7 +8,7 @@ from beam import files
 from beam.errors import CorruptError, DiskError
 from beam.events import AnyEvent
 from beam.state import State
-from beam.store.segment import Lines, read_state, segments
+from beam.store.segment import Lines, check_snapshot, read_state, segments
 
 
 class Reader:
@@ -19,6 +19,7 @@ class Reader:
         self.seq = after_seq
         self._name = ""
         self._offset = 0
+        self._is_in_snapshot = True
         self._lines: Lines | None = None
 
     @classmethod
@@ -36,15 +37,16 @@ class Reader:
         try:
             while True:
                 if self._name:
-                    found += self._read_segment()
+                    self._read_segment(found)
                 following = self._following()
                 if following is None:
                     return found
                 if self._name:
-                    found += self._read_segment()
+                    self._read_segment(found)
                 if self._lines is not None:
                     self._lines.check_whole()
                 self._name, self._offset, self._lines = following, 0, Lines(self.directory / following)
+                self._is_in_snapshot = True
         except CorruptError:
             raise
         except DiskError:
@@ -60,32 +62,31 @@ class Reader:
         holding = [name for name in names if int(name[:-6]) <= self.seq + 1]
         return holding[-1] if holding else (names[0] if names else None)
 
-    def _read_segment(self) -> list[AnyEvent]:
+    def _read_segment(self, found: list[AnyEvent]) -> None:
+        """Adds the events that are new in this segment."""
         path = self.directory / self._name
         lines = self._lines
         assert lines is not None
         try:
             if self._offset and path.stat().st_size <= self._offset:
-                return []
-            with files.opened(path) as file:
-                file.seek(self._offset)
-                data = file.read()
+                return
+            for data in files.pieces(path, self._offset):
+                begin = self._offset
+                self._offset += len(data)
+                if self._is_in_snapshot:
+                    end = data.find(b"\n") + 1
+                    if not end:
+                        check_snapshot(path, data, self._offset)
+                        continue
+                    self._is_in_snapshot = False
+                    fed = lines.feed(data[end:], begin + end)
+                else:
+                    fed = lines.feed(data)
+                new = [event for event in fed if event.seq > self.seq]
+                if new:
+                    self.seq = new[-1].seq
+                    found += new
         except FileNotFoundError:
-            return []
+            return
         except OSError as error:
             raise files.disk_error("read", path, error) from error
-        if not data:
-            return []
-        first = self._offset == 0
-        if first:
-            snapshot_end = data.find(b"\n") + 1
-            if not snapshot_end:
-                return []
-            fed = list(lines.feed(data[snapshot_end:], snapshot_end))
-        else:
-            fed = list(lines.feed(data))
-        self._offset += len(data)
-        new = [event for event in fed if event.seq > self.seq]
-        if new:
-            self.seq = new[-1].seq
-        return new

@@ -5,7 +5,8 @@ Two kinds of damage are no error: a last line that is not whole, and, before it,
 where nothing was synced yet. The next holder's notice names either. Must not know: who writes, or what events mean.
 """
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -26,6 +27,14 @@ SYNCED = (
     events.MessageDead,
 )
 
+VERSION = events.VERSION  # of every line
+GONE = "gone"  # the kind of the error that says that an event's segment was removed
+
+# The longest line of a journal. By the default limits an agent's longest line (64 MiB) makes one of 768 MiB at most: it
+# is in it twice, and every character an escape of six.
+LINE_BYTES = 1 << 30
+_ZEROS_BYTES = 256 << 20  # a power cut leaves no more of them: what was written and not synced, some seconds' output
+
 _snapshot_decoder = msgspec.json.Decoder(Snapshot)
 _state_decoder = msgspec.json.Decoder(State)
 
@@ -37,7 +46,11 @@ def segment_name(first_seq: int) -> str:
 
 def segments(directory: Path) -> list[str]:
     """The segments' names, oldest first."""
-    return [name for name in files.names(directory) if name.endswith(".jsonl") and name[:-6].isdigit()]
+    return [name for name in files.names(directory) if name.endswith(".jsonl") and _is_number(name[:-6])]
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
 
 
 def read_state(directory: Path) -> State:
@@ -61,16 +74,19 @@ def read_state(directory: Path) -> State:
 def read_event(directory: Path, seq: int) -> AnyEvent:
     """The event with that number. Raises DiskError if the journal no longer has it."""
     holding = [name for name in segments(directory) if int(name[:-6]) <= seq]
-    for event in Segment.read(directory / holding[-1]).events if holding else ():
-        if event.seq == seq:
-            return event
-    raise DiskError(f"event {seq} is not in {directory}", "its segment was removed", subject=str(directory))
+    with contextlib.suppress(FileNotFoundError):  # removed just now
+        for event in Segment.read(directory / holding[-1]).events if holding else ():
+            if event.seq == seq:
+                return event
+    raise DiskError(f"event {seq} is not in {directory}", "its segment was removed", subject=str(directory), kind=GONE)
 
 
 class Segment(Struct):
-    """One segment as it is now. Its events stand in [begin, end); `torn` are the bytes after the last newline."""
+    """One segment as it is now. `after` is the hash of the last line of the one before it, "" where an older beam wrote
+    it. Its events stand in [begin, end); `torn` are the bytes after the last newline."""
 
     path: Path
+    after: str
     state: State
     events: list[AnyEvent]
     begin: int
@@ -82,28 +98,109 @@ class Segment(Struct):
     def read(cls, path: Path) -> "Segment":
         """Reads it all. `uncovered` are the lines from the first damaged one on, where no notice covers it yet and a
         crash explains it. Raises CorruptError for any other damage."""
-        data = files.read(path)
-        line_end = data.find(b"\n")
-        if line_end < 0:
-            raise CorruptError(
-                f"{path} has no snapshot", "move it aside; the segment before it is whole", subject=str(path)
-            )
-        state = _snapshot_state(path, data[:line_end])
+        rest = _Rest()
         lines = Lines(path)
-        found = list(lines.feed(data[line_end + 1 :], line_end + 1))
-        return cls(path, state, found, line_end + 1, lines.position, lines.torn(len(data)), lines.pending)
+        state: State | None = None
+        found: list[AnyEvent] = []
+        begin = size = 0
+        after = ""
+        for data in files.pieces(path):
+            size += len(data)
+            if state is not None:
+                found += lines.feed(data)
+                continue
+            line_end = data.find(b"\n")
+            if line_end < 0:
+                rest.add(data)
+                check_snapshot(path, data, rest.size)
+                continue
+            begin = rest.size + line_end + 1
+            after, state = _snapshot_state(path, rest.end(data[:line_end]))
+            found += lines.feed(data[line_end + 1 :], begin)
+        if state is None:
+            raise _no_snapshot(path)
+        return cls(path, after, state, found, begin, lines.position, lines.torn(size), lines.pending)
 
 
-def _snapshot_state(path: Path, line: bytes) -> State:
+def check_snapshot(path: Path, data: bytes, size: int) -> None:
+    """Raises CorruptError where these bytes, up to that size, can't be the beginning of a snapshot's line: such a file
+    may have no end."""
+    if b"\0" in data or size > LINE_BYTES:
+        raise _no_snapshot(path)
+
+
+def _no_snapshot(path: Path) -> CorruptError:
+    hint = "move it aside; the segment before it is whole"
+    return CorruptError(f"{path} has no snapshot", hint, subject=str(path))
+
+
+def check_version(path: Path, version: int) -> None:
+    """Raises CorruptError for a version of the journal that this beam does not know."""
+    if version != VERSION:
+        raise CorruptError(
+            f"{path} is of version {version}, and this beam reads version {VERSION}",
+            "use the beam that wrote it",
+            subject=str(path),
+        )
+
+
+def _snapshot_state(path: Path, line: bytes | None) -> tuple[str, State]:
     try:
-        snapshot = _snapshot_decoder.decode(line)
+        snapshot = _snapshot_decoder.decode(line or b"")
+        check_version(path, snapshot.v)
         state = _state_decoder.decode(snapshot.state)
-    except msgspec.MsgspecError as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptError(
             f"{path} has a damaged snapshot: {error}", "restore the file from a backup", subject=str(path)
         ) from error
     state.seq = snapshot.last_seq
-    return state
+    return snapshot.after, state
+
+
+class _Rest:
+    """The beginning of a line whose end was not read yet. Of zeros, which no event has, only the size is kept."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.is_kept = True
+        self._parts: list[bytes] = []
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether it is longer than any line that beam writes, also than what a power cut leaves of zeros."""
+        return self.size > (LINE_BYTES if self.is_kept else _ZEROS_BYTES)
+
+    def add(self, piece: bytes) -> None:
+        """More of the line."""
+        self.size += len(piece)
+        if self.is_kept and b"\0" in piece:
+            self.is_kept = False
+            self._parts.clear()
+        if self.is_kept:
+            self._parts.append(piece)
+
+    def end(self, piece: bytes) -> bytes | None:
+        """The line, whole with its last piece; None where it was not kept. Another begins."""
+        self.add(piece)
+        line = b"".join(self._parts) if self.is_kept else None
+        self.size = 0
+        self.is_kept = True
+        self._parts.clear()
+        return line
+
+
+def whole_lines(data: Iterable[bytes]) -> Iterator[bytes | None]:
+    """The lines of a segment, its snapshot first; None for one that holds zeros or is too long, which ends them. A torn
+    one is left out."""
+    rest = _Rest()
+    for piece in data:
+        *ends, begin = piece.split(b"\n")
+        for end in ends:
+            yield rest.end(end)
+        rest.add(begin)
+        if rest.is_too_long:
+            yield None
+            return
 
 
 class Lines:
@@ -116,7 +213,7 @@ class Lines:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._rest = b""
+        self._rest = _Rest()
         self.position = 0
         self.pending: tuple[int, int] | None = None
         self._why: CorruptError | None = None
@@ -127,28 +224,35 @@ class Lines:
         """The events of the whole lines so far. `offset`: where in the file the first piece begins."""
         if offset >= 0:
             self.position = offset
-        data = self._rest + data
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
             begin = self.position
-            self.position += end + 1 - start
-            event = self._line(data[start:end], begin, begin + end - start)
+            size = self._rest.size + end - start
+            line = self._rest.end(data[start:end]) if self._rest.size else data[start:end]
+            self.position += size + 1
+            event = self._line(line, begin, begin + size)
             start = end + 1
             if event is not None:
                 yield event
-        self._rest = data[start:]
+        self._rest.add(data[start:])
+        if self._rest.is_too_long:
+            begin = self.position if self.pending is None else self.pending[0]
+            self.pending, self._why = (begin, begin), CorruptError("a line that has no end")
+            self._raise()
 
-    def _line(self, line: bytes, begin: int, end: int) -> AnyEvent | None:
+    def _line(self, line: bytes | None, begin: int, end: int) -> AnyEvent | None:
         try:
-            event = events.decode(line)
+            event = events.decode(b"\0" if line is None else line)
         except CorruptError as error:
-            if self.pending is None and line.strip():
+            if self.pending is None and (line is None or line.strip()):
                 self.pending, self._why = (begin, begin), error
                 self._has_zeros = self._has_synced = False
             if self.pending is not None:
                 self._go_on(None, end)
-                self._has_zeros = self._has_zeros or b"\0" in line
+                self._has_zeros = self._has_zeros or line is None or b"\0" in line
             return None
+        if event.v != VERSION:
+            check_version(self._path, event.v)
         if self.pending is None:
             return event
         if isinstance(event, events.Notice) and event.covers is not None and tuple(event.covers) == self.pending:

@@ -14,6 +14,7 @@ from pathlib import Path
 from beam import files
 from beam.message import Spent
 
+_MOST_BYTES = 16 << 20  # a hundred thousand turns; the bounds of `policy:` stop a thread long before
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,95}\Z")
 _TURN = re.compile(rb"turn [a-z0-9_-]+ \d+\Z")
 _COST = re.compile(rb"cost ([a-z0-9_-]+ \d+) (\d+\.\d+)\Z")
@@ -37,7 +38,7 @@ class Thread:
     def spent(self) -> Spent:
         """What the thread used. Raises DiskError."""
         try:
-            lines = files.read(self.path).splitlines()
+            lines = files.read(self.path, _MOST_BYTES).splitlines()
         except FileNotFoundError:
             return Spent(turns=1)
         return Spent(turns=1 + len(_turns(lines)), cost_usd=_cost(lines))
@@ -46,7 +47,7 @@ class Thread:
         """Counts a turn; which one of the thread it is, whoever else counts at the same time. Raises DiskError."""
         line = b"turn %s %d" % (message_id.encode(), attempt)
         self._append(line)
-        turns = _turns(files.read(self.path).splitlines())
+        turns = _turns(files.read(self.path, _MOST_BYTES).splitlines())
         return 2 + (turns.index(line) if line in turns else len(turns))
 
     def paid(self, message_id: str, attempt: int, cost_usd: float) -> None:
@@ -66,7 +67,7 @@ class Thread:
                 os.close(handle)
 
     def _open(self) -> int:
-        return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        return files.open_to_write(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 
 def _turns(lines: list[bytes]) -> list[bytes]:

@@ -177,6 +177,7 @@ def member_lines(team: Team, used: Iterable[Used], doing: dict[str, Doing]) -> l
     return found
 
 
+_LONGEST_NUMBER = 20  # digits
 _RANK = {IN_PROGRESS: 0, "pending": 1, COMPLETED: 3}
 
 
@@ -201,7 +202,7 @@ def task_lines(team: Team) -> list[TaskLine]:
 
 
 def _number(task_id: str) -> int:
-    return int(task_id) if task_id.isascii() and task_id.isdigit() else 0
+    return int(task_id) if task_id.isascii() and task_id.isdigit() and len(task_id) < _LONGEST_NUMBER else 0
 
 
 def mail_lines(team: Team) -> list[MailLine]:

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct
 
+from beam import files
+from beam.errors import DiskError
+
 Kind = Literal["config", "inbox", "task", "session"]
 SMALL = ("teams", "tasks", "sessions")  # files that are written whole, and read whole
 FOLDERS = (*SMALL, "projects")
-LARGEST = 64 * 1024 * 1024
+_PID_DIGITS = 10
+LARGEST = 16 * 1024 * 1024  # an inbox that nobody empties has a few; as values it takes ten times as much
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 Signature = tuple[int, int, int]  # mtime in nanoseconds, size, inode
@@ -33,11 +36,13 @@ class Place(Struct, frozen=True):
 
 
 class Seen(Struct, frozen=True):
-    """A file as it was read: `data` is null where there is none. `at_ns` is when it was written, or found gone."""
+    """A file as it was read: `data` is null where there is none, or it is larger than is read (`is_large`). `at_ns` is
+    when it was written, or found gone."""
 
     place: Place
     data: bytes | None
     at_ns: int
+    is_large: bool = False
 
 
 def shown(name: str) -> str:
@@ -64,50 +69,26 @@ def place_of(home: str, path: str) -> Place | None:
             return Place("inbox", home, shown(team), name, path)
         case ["tasks", group, _] if not is_own_list(group):
             return Place("task", home, shown(group), name, path)
-        case ["sessions", _] if name.isascii() and name.isdigit():
+        case ["sessions", _] if name.isascii() and name.isdigit() and len(name) <= _PID_DIGITS:
             return Place("session", home, "", name, path)
     return None
 
 
 def read(place: Place, now_ns: int) -> tuple[Seen, Signature | None]:
-    """The file as it is now. One that can't be read, or is no plain file, or too large, is as one that is not there."""
+    """The file as it is now. One that can't be read, or is no plain file of this user, is as one that is not there."""
     try:
-        handle = os.open(place.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | _NO_ATIME)
-    except PermissionError:
-        return _read_plainly(place, now_ns)
-    except OSError:
+        handle = files.open_to_read(place.path, follow=True, quietly=True)
+    except (OSError, DiskError):
         return Seen(place, None, now_ns), None
-    return _read_handle(place, handle, now_ns)
-
-
-_NO_ATIME = getattr(os, "O_NOATIME", 0)
-
-
-def _read_plainly(place: Place, now_ns: int) -> tuple[Seen, Signature | None]:
-    """O_NOATIME is for a file's owner only."""
-    try:
-        handle = os.open(place.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return Seen(place, None, now_ns), None
-    return _read_handle(place, handle, now_ns)
-
-
-def _read_handle(place: Place, handle: int, now_ns: int) -> tuple[Seen, Signature | None]:
     try:
         found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
-            return Seen(place, None, now_ns), None
-        data = os.read(handle, found.st_size + 1)
-        if len(data) != found.st_size:  # it grew meanwhile, or came in pieces
-            parts = [data]
-            while part := os.read(handle, 1 << 20):
-                parts.append(part)
-            data = b"".join(parts)
-        return Seen(place, data, found.st_mtime_ns), (found.st_mtime_ns, found.st_size, found.st_ino)
+        data = files.content(handle, found.st_size, LARGEST)
     except OSError:
         return Seen(place, None, now_ns), None
     finally:
         os.close(handle)
+    seen = Seen(place, data, found.st_mtime_ns, is_large=data is None)
+    return seen, (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 def names(path: str) -> list[str]:

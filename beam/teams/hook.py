@@ -1,28 +1,76 @@
 """The command for Claude Code's hooks: writes the call down for `beam watch`, and is gone before anyone notices.
 
-Run as a file it imports nothing but `posix` and `time` (see `hooks_install.py`); it never prints, and it never exits 2,
-which Claude Code takes for a veto. Must not know: what a call means.
+Run as a file it imports nothing but `posix` and `time` (see `hooks_install.py`), and what knows the looks of secrets
+only where there may be one; it never prints, and it never exits 2, which Claude Code takes for a veto. Must not know:
+what a call means.
 """
 
 import posix
 import sys
 import time
 
+TYPE_CHECKING = False  # `typing` is slow
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 LARGEST = 1024 * 1024
-KEPT_DAYS = 7
+KEPT_S = 24 * 3600
+
+# Where none of these is, there is no secret (`beam.redact.maybe`; a test compares them), but for what comes after
+# COMMON. The second ones are looked for in lower case: names, and the ways to write what stands unseen in a secret.
+SIGNS = (
+    *(
+        b"-----BEGIN",
+        b"AIza",
+        b"ya29.",
+        b"xai-",
+        b"gsk_",
+        b"hf_",
+        b"pplx-",
+        b"ghp_",
+        b"gho_",
+        b"ghu_",
+        b"ghs_",
+        b"ghr_",
+    ),
+    *(
+        b"github_pat_",
+        b"glpat-",
+        b"AKIA",
+        b"ASIA",
+        b"xox",
+        b"xapp-",
+        b"hooks.slack.com",
+        b"npm_",
+        b"pypi-",
+        b"sk_live_",
+    ),
+    *(b"rk_live_", b"eyJ", b"\x1b", b"\xc2\x9b", b"\xe2\x94", b"\xe2\x95", b"\xe2\x96"),
+)
+SIGNS_ANY_CASE = (
+    *(b"secret_access_key", b"secretaccesskey", b"secret-access-key", b"aws_secret_key", b"aws_session_token"),
+    *(b"sessiontoken", b"authorization", b"api-key", b"bearer ", b"bearer\t", b"bearer\\", b"\\u00", b"\\u25", b"\\/"),
+    *(b"x1b[", b"x9b[", b"033[", b"\\e["),
+)
+COMMON = b"sk-"
+_TOKEN = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
 
-def main() -> int:
+def main(environ: "dict[bytes, bytes]" = posix.environ) -> int:
     """Takes the call from stdin and appends it to today's file of the spool. Always 0: a hook is in nobody's way."""
+    posix.umask(0o077)  # whatever Claude Code has: the next call must be able to write there, too
     try:
-        write(read(0), directory(posix.environ), time.time_ns())
+        write(read(0), directory(environ), time.time_ns())
     except OSError:
         return 0
     return 0
 
 
 def directory(environ: "dict[bytes, bytes]") -> bytes:
-    """The spool: `$XDG_STATE_HOME/beam/hooks`."""
+    """The spool: `$BEAM_STATE/hooks`, else `$XDG_STATE_HOME/beam/hooks`."""
+    own = environ.get(b"BEAM_STATE", b"")
+    if own.startswith(b"/"):
+        return own + b"/hooks"
     state = environ.get(b"XDG_STATE_HOME", b"")
     if not state.startswith(b"/"):
         state = environ.get(b"HOME", b"") + b"/.local/state"
@@ -40,13 +88,16 @@ def read(fd: int) -> bytes:
 
 
 def write(payload: bytes, spool: bytes, now_ns: int) -> None:
-    """One line in today's file, in one write; files of last week go. Raises OSError."""
+    """One line in this hour's file, in one write, its secrets blanked; files of yesterday go. Raises OSError."""
     payload = payload.strip().replace(b"\n", b" ").replace(b"\r", b" ")
     if not (payload.startswith(b"{") and payload.endswith(b"}")):
         return
-    day = time.strftime("%Y-%m-%d", time.gmtime(now_ns // 1_000_000_000)).encode()
-    path = spool + b"/" + day + b".jsonl"
-    flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CLOEXEC | posix.O_NOFOLLOW
+    if may_hold_secret(payload):
+        payload = redacted(payload)
+        if not payload:
+            return
+    path = spool + b"/" + file_name(now_ns)
+    flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CLOEXEC | posix.O_NOFOLLOW | posix.O_NONBLOCK
     try:
         handle = posix.open(path, flags)
     except FileNotFoundError:
@@ -57,6 +108,49 @@ def write(payload: bytes, spool: bytes, now_ns: int) -> None:
         posix.write(handle, b'{"at_ns":%d,"payload":%s}\n' % (now_ns, payload))
     finally:
         posix.close(handle)
+
+
+def may_hold_secret(payload: bytes) -> bool:
+    """Whether a secret may be in the call: False is certain."""
+    lowered = payload.lower()
+    if any(sign in payload for sign in SIGNS) or any(sign in lowered for sign in SIGNS_ANY_CASE):
+        return True
+    if b"://" in payload and b"@" in payload:
+        return True
+    at = payload.find(COMMON)
+    while at >= 0:
+        if not payload[at + 3 : at + 19].translate(None, _TOKEN):
+            return True
+        at = payload.find(COMMON, at + 1)
+    return False
+
+
+def redacted(payload: bytes) -> bytes:
+    """The call with its secrets blanked; b"" where that can't be done: nothing is written then."""
+    try:
+        redact = _redactor()
+        return redact(payload.decode("utf-8", "replace"))[0].encode("utf-8", "replace")
+    except Exception:  # noqa: BLE001 - a hook is in nobody's way
+        return b""
+
+
+def _redactor() -> "Callable[[str], tuple[str, int]]":
+    try:
+        from beam.redact import redact_json
+    except ImportError:  # run as a file: without the packages of its interpreter
+        import site
+
+        site.main()
+        here = __file__.rpartition("/beam/")[0]
+        if here.startswith("/"):
+            sys.path.append(here)
+        from beam.redact import redact_json
+    return redact_json
+
+
+def file_name(now_ns: int) -> bytes:
+    """The file of that hour."""
+    return time.strftime("%Y-%m-%dT%H.jsonl", time.gmtime(now_ns // 1_000_000_000)).encode()
 
 
 def make(path: bytes) -> None:
@@ -71,9 +165,8 @@ def make(path: bytes) -> None:
 
 
 def sweep(spool: bytes, now_ns: int) -> None:
-    """Removes the files of more than a week ago."""
-    oldest = time.gmtime(now_ns // 1_000_000_000 - KEPT_DAYS * 86400)
-    last = time.strftime("%Y-%m-%d.jsonl", oldest).encode()
+    """Removes the files of more than a day ago; those of an earlier beam are by the day."""
+    last = file_name(now_ns - KEPT_S * 1_000_000_000)
     for name in posix.listdir(spool):
         if name.endswith(b".jsonl") and name < last:
             posix.unlink(spool + b"/" + name)

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from beam import files
 from beam.errors import ConfigError
+from beam.sayable import sayable
 from beam.teams import hook
 
 MARK = "# beam team hook"
@@ -41,6 +42,7 @@ _ONLY = {  # the tools whose calls the team's events are made of, and those that
     "PostToolUse": "SendMessage|TaskCreate|TaskUpdate|Agent|Task|Bash|Edit|Write",
 }
 TIMEOUT_S = 5
+_MOST_BYTES = 4 << 20  # of somebody's settings
 
 
 class Done(Struct, frozen=True, kw_only=True):
@@ -51,9 +53,11 @@ class Done(Struct, frozen=True, kw_only=True):
     changed: tuple[str, ...] = ()
 
 
-def command() -> str:
-    """The command line that Claude Code runs."""
-    return f"{shlex.quote(sys.executable)} -I -S {shlex.quote(str(Path(hook.__file__).resolve()))} {MARK}"
+def command(state: str = "") -> str:
+    """The command line that Claude Code runs. `state` is where beam's state lies, where that is not the usual place:
+    Claude Code's environment need not say so."""
+    where = f"BEAM_STATE={shlex.quote(state)} " if state else ""
+    return f"{where}{shlex.quote(sys.executable)} -I -S {shlex.quote(str(Path(hook.__file__).resolve()))} {MARK}"
 
 
 def settings_path(scope: str, *, home: Path, project: Path) -> Path:
@@ -73,8 +77,9 @@ class _Before(Struct, frozen=True):
     v: int = 1
 
 
-def install(path: Path, *, kept: Path | None = None) -> Done:
-    """Adds the command to every hook that has it not; `kept` is the directory that keeps what the file was before.
+def install(path: Path, *, kept: Path | None = None, state: str = "") -> Done:
+    """Adds the command to every hook that has it not; `kept` is the directory that keeps what the file was before,
+    `state` as for `command`.
 
     Raises ConfigError for a file that is not understood.
     """
@@ -85,7 +90,7 @@ def install(path: Path, *, kept: Path | None = None) -> Done:
     is_first = all(_without(groups) == groups for groups in hooks.values())
     changed = []
     for event in EVENTS:
-        entry = _entry(event)
+        entry = _entry(event, command(state))
         groups = hooks.get(event, [])
         others = _without(groups)
         if groups.count(entry) != 1 or [group for group in groups if group != entry] != others:
@@ -96,7 +101,7 @@ def install(path: Path, *, kept: Path | None = None) -> Done:
         if kept is not None:
             known = _known(path, kept, before)
             if is_first:
-                known = _Before(str(path.resolve()), before, "", path.parent.is_dir())
+                known = _Before(sayable(str(path.resolve())), before, "", path.parent.is_dir())
             if known is not None:
                 files.make_directory(kept)
                 record = msgspec.structs.replace(known, after=_digest(after))
@@ -137,8 +142,8 @@ def _record(path: Path, kept: Path) -> Path:
 def _known(path: Path, kept: Path, now: bytes | None) -> _Before | None:
     """What the file was before, if it is now as it was left."""
     try:
-        known = msgspec.json.decode(files.read(_record(path, kept)), type=_Before)
-    except (FileNotFoundError, msgspec.MsgspecError):
+        known = msgspec.json.decode(files.read(_record(path, kept), 2 * _MOST_BYTES), type=_Before)
+    except (FileNotFoundError, ValueError, RecursionError):
         return None
     return known if known.after == _digest(now or b"") else None
 
@@ -157,9 +162,9 @@ def _restore(path: Path, known: _Before) -> None:
             path.parent.rmdir()
 
 
-def _entry(event: str) -> dict[str, Any]:
+def _entry(event: str, run: str) -> dict[str, Any]:
     matcher = {"matcher": _ONLY[event]} if event in _ONLY else {}
-    return {**matcher, "hooks": [{"type": "command", "command": command(), "timeout": TIMEOUT_S}]}
+    return {**matcher, "hooks": [{"type": "command", "command": run, "timeout": TIMEOUT_S}]}
 
 
 def _without(groups: list[Any]) -> list[Any]:
@@ -181,7 +186,7 @@ def _is_mine(hook: object) -> bool:
 
 def _bytes(path: Path) -> bytes | None:
     try:
-        return files.read(path, follow=True)
+        return files.read(path, _MOST_BYTES, follow=True)
     except FileNotFoundError:
         return None
 
@@ -189,7 +194,7 @@ def _bytes(path: Path) -> bytes | None:
 def _settings(path: Path, data: bytes | None) -> dict[str, Any]:
     try:
         settings = json.loads(data) if data and data.strip() else {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(
             f"{path} is not JSON: {error}", "repair it first; nothing was changed", subject=str(path)
         ) from error
@@ -206,7 +211,13 @@ def _check(path: Path, hooks: object) -> None:
 def _text(settings: dict[str, Any], like: bytes) -> bytes:
     """The settings as a file that is indented like that one."""
     found = re.search(rb"\n([ \t]+)", like)
-    return json.dumps(settings, indent=found[1].decode() if found else 2, ensure_ascii=False).encode() + b"\n"
+    indent = found[1].decode() if found else 2
+    try:
+        return json.dumps(settings, indent=indent, ensure_ascii=False).encode() + b"\n"
+    except UnicodeEncodeError:  # half of a pair is in it: it stays an escape
+        return json.dumps(settings, indent=indent).encode() + b"\n"
+    except RecursionError as error:
+        raise ConfigError("the settings are nested too deeply", "nothing was changed") from error
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -20,6 +20,7 @@ from beam.clock import parse_rfc3339
 
 LEAD = "team-lead"
 _MS = 1_000_000
+_LONGEST_NUMBER = 20
 _UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
 
 
@@ -132,13 +133,20 @@ def _object(data: bytes) -> Object | None:
     return value if isinstance(value, dict) else None
 
 
+_MOST_VALUES = 1_000_000  # each takes 70 bytes and more
+_UNCOUNTED = 1 << 20
+
+
 def _value(data: bytes) -> object:
+    if len(data) > _UNCOUNTED and sum(data.count(mark) for mark in (b"[", b"{", b",")) > _MOST_VALUES:
+        return None
     try:
         return document(data)
     except ValueError:
         text = data.decode("utf-8", "replace").lstrip()
     try:
-        return json.JSONDecoder().raw_decode(text)[0]
+        end = json.JSONDecoder().raw_decode(text)[1]
+        return document(text[:end].encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
 
@@ -266,7 +274,9 @@ def session(data: bytes) -> Session | None:
     start = string(value, "procStart")
     return Session(
         pid=pid,
-        start=int(start) if start.isascii() and start.isdigit() else integer(value, "procStart") or 0,
+        start=int(start)
+        if start.isascii() and start.isdigit() and len(start) < _LONGEST_NUMBER
+        else integer(value, "procStart") or 0,
         session_id=string(value, "sessionId"),
         cwd=string(value, "cwd"),
         started_ns=(integer(value, "startedAt") or 0) * _MS,

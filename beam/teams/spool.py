@@ -1,16 +1,26 @@
-"""The spool of hook calls: one JSON line a call, a file a day; written by `hook.py`, read here.
+"""The spool of hook calls: one JSON line a call, a file an hour; written by `hook.py`, read here.
 
 Must not know: what a call means.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from beam import files
+from beam.errors import DiskError
+from beam.teams import hook
 from beam.teams.model import HookCall, hook_call
 
 _LARGEST = 4 * 1024 * 1024
+
+
+def sweep(directory: Path, now_ns: int) -> None:
+    """Removes what is older than a day: hooks that are not called any more remove nothing."""
+    with contextlib.suppress(OSError):
+        hook.sweep(bytes(directory), now_ns)
 
 
 class Spool:
@@ -53,14 +63,14 @@ class Spool:
             if size <= offset or self._directory is None:
                 continue
             try:
-                with (self._directory / name).open("rb") as file:
+                with files.opened(self._directory / name) as file:
                     file.seek(offset)
                     data = file.read(_LARGEST)
-            except OSError:
+            except (OSError, DiskError):
                 continue
             self._offsets[name] = offset + len(data)
             lines = (self._rests.pop(name, b"") + data).split(b"\n")
-            self._rests[name] = lines.pop()
+            self._rests[name] = lines.pop()[:_LARGEST]  # a call has a megabyte at most
             found = [hook_call(line) for line in lines if line]
             self._waiting += [call for call in found if call is not None]
 

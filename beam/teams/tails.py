@@ -14,16 +14,19 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
+from beam import files
 from beam.agents.claude.history import Line, projects, where
 from beam.agents.claude.history import read as read_line
 from beam.agents.fields import Object, string
 from beam.clock import rfc3339
+from beam.errors import DiskError
 from beam.teams import disk
 from beam.teams.diff import Diff, Team
 from beam.teams.model import LEAD, when_ns
 
 CHUNK = 1 << 20
 PIECE = 4 * CHUNK
+LONGEST = 64 * CHUNK  # of a line: one with pictures in it has some megabytes
 SNIFF = 64 * 1024
 EARLIER_NS = 5_000_000_000
 _STARTING = ("Agent", "Task")  # the calls that start a subagent
@@ -48,31 +51,32 @@ class Tail(Struct):
 
     def read(self) -> list[bytes]:
         """Whole lines that were added, a few megabytes of them; none when there are no more."""
-        try:
-            with Path(self.path).open("rb") as file:
-                if os.fstat(file.fileno()).st_size <= self.offset:
-                    return []
-                file.seek(self.offset)
-                parts = [self.rest]
-                while data := file.read(PIECE):
-                    self.offset += len(data)
-                    parts.append(data)
-                    if b"\n" in data:
-                        break
-        except OSError:
-            return []
-        lines = b"".join(parts).split(b"\n")
-        self.rest = lines.pop()
-        if self.skips and lines:
-            self.skips = False
-            return lines[1:] or self.read()
-        return lines
+        while True:
+            try:
+                with files.opened(self.path, follow=True) as file:
+                    if os.fstat(file.fileno()).st_size <= self.offset:
+                        return []
+                    file.seek(self.offset)
+                    data = file.read(PIECE)
+            except (OSError, DiskError):
+                return []
+            self.offset += len(data)
+            *ends, rest = data.split(b"\n")
+            found = [self.rest + ends[0], *ends[1:]] if ends else []
+            self.rest = rest if ends else self.rest + rest
+            if found and self.skips:
+                self.skips = False
+                del found[0]
+            if len(self.rest) > LONGEST:
+                self.rest, self.skips = b"", True
+            if found:
+                return found
 
     def begin(self, since_ns: int | None) -> None:
         """Goes to the end, or as far back from it as lines are not older than `since_ns` (0: to the beginning)."""
         self.rest, self.skips = b"", False
         try:
-            with Path(self.path).open("rb") as file:
+            with files.opened(self.path, follow=True) as file:
                 found = os.fstat(file.fileno())
                 self.offset, step = found.st_size, CHUNK
                 if since_ns is not None and found.st_mtime_ns >= since_ns:
@@ -85,7 +89,7 @@ class Tail(Struct):
                     file.seek(self.offset - 1)
                     self.offset += len(rest := file.readline(CHUNK)) - 1
                     self.skips = not rest.endswith(b"\n")
-        except OSError:
+        except (OSError, DiskError):
             return
 
 
@@ -222,17 +226,17 @@ class Tails:
         if not paths:
             return None
         folder = str(Path(paths[0]).parent)
-        if not Path(paths[0]).exists():
+        if not os.path.exists(paths[0]):  # noqa: PTH110 - pathlib's raises for a name that is too long
             root = projects(self._home)
             folder = next(
                 (
                     f"{root}/{name}"
                     for name in disk.names(root)
-                    if Path(root, name, f"{team.session_id}.jsonl").exists()
+                    if os.path.exists(f"{root}/{name}/{team.session_id}.jsonl")  # noqa: PTH110
                 ),
                 folder,
             )
-            if not Path(folder).is_dir():
+            if not os.path.isdir(folder):  # noqa: PTH112
                 return None
         self._folders[key] = folder
         return folder
@@ -296,9 +300,9 @@ class Tails:
         if self._others.get(path, -1) >= SNIFF:
             return None
         try:
-            with Path(path).open("rb") as file:
+            with files.opened(path, follow=True) as file:
                 data = file.read(SNIFF)
-        except OSError:
+        except (OSError, DiskError):
             return None
         for raw in data.split(b"\n")[:-1]:
             line = read_line(raw)
@@ -345,8 +349,8 @@ def _meta(path: str) -> Object:
     from beam.agents.base import document
 
     try:
-        with Path(path.removesuffix(".jsonl") + ".meta.json").open("rb") as file:
+        with files.opened(path.removesuffix(".jsonl") + ".meta.json", follow=True) as file:
             value = document(file.read(SNIFF))
-    except (OSError, ValueError):
+    except (OSError, DiskError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -6,6 +6,7 @@ what happened in order. Everything is read; nothing of Claude Code's is locked, 
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ from msgspec import Struct
 
 from beam.agents.claude.history import Line
 from beam.clock import rfc3339
-from beam.events import Event
+from beam.events import Event, Notice
 from beam.home import state_dir, user_home
 from beam.process import table, tree
 from beam.teams import disk, model
@@ -94,6 +95,7 @@ class Teams:
         )
         self._tails = {home: Tails(home, self.diff, began_ns=self._began_ns) for home in self.homes}
         self._retries: dict[str, _Retry] = {}
+        self._large: set[str] = set()
         self._unclaimed: list[tuple[str, model.HookCall, int]] = []
         self._liveness_ns = 0
         self._leaving: dict[tuple[str, int], int] = {}
@@ -185,6 +187,8 @@ class Teams:
 
     def _file(self, seen: Seen) -> list[Event]:
         place, data, at_ns = seen.place, seen.data, seen.at_ns
+        if seen.is_large:
+            return self._too_large(place, at_ns)
         if data is None:
             return self._missing(place, at_ns)
         home, group, name = place.home, place.group, place.name
@@ -206,13 +210,21 @@ class Teams:
         self._look_again(place)
         return []
 
+    def _too_large(self, place: Place, at_ns: int) -> list[Event]:
+        """Says once that the file is not looked at; what is known of it stays."""
+        if place.path in self._large or not place.group:
+            return []
+        self._large.add(place.path)
+        text = f"{place.path} is larger than {disk.LARGEST >> 20} MiB: what it says is not shown until it is smaller"
+        return [self.diff.team(place.home, place.group).tell.body(Notice(text=text, code="too_large"), at_ns, "")]
+
     def _missing(self, place: Place, at_ns: int) -> list[Event]:
         if place.kind == "task":
             return self.diff.task_gone(place.home, place.group, place.name, at_ns)
         if place.kind == "session":
             self._leaving[place.home, int(place.name)] = self._now()
             return []
-        if not Path(place.home, "teams", place.group).is_dir():
+        if not os.path.isdir(f"{place.home}/teams/{place.group}"):  # noqa: PTH112 - pathlib's may raise
             self._retries.pop(place.path, None)
             return self.diff.team_gone(place.home, place.group, at_ns)
         known = self._retries.get(place.path)
@@ -301,7 +313,7 @@ def find_leads(diff: Diff, now_ns: int, *, every: bool = True) -> list[Event]:
 
 
 def _has_folder(team: Team) -> bool:
-    return Path(team.home, "teams", team.name).is_dir()
+    return os.path.isdir(f"{team.home}/teams/{team.name}")  # noqa: PTH112 - pathlib's may raise
 
 
 def _is_alive(session: model.Session) -> bool:

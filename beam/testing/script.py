@@ -11,6 +11,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from beam import files, yaml_text
+from beam.errors import DiskError
+
+_MOST_BYTES = 1 << 20  # as of a file of settings
 SHIPPED = Path(__file__).parent / "scripts"
 
 
@@ -122,10 +126,14 @@ def load(path: Path) -> Script:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        value = yaml.load(path.read_bytes(), loader)
-    except OSError as error:
+        text = files.read(path, _MOST_BYTES, follow=True).decode("utf-8-sig")
+        yaml_text.check(text)
+        value = yaml.load(text, loader)
+    except FileNotFoundError as error:
         raise ScriptError(f"{path}: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError) as error:
+    except DiskError as error:
+        raise ScriptError(error.message) from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ScriptError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     return parse(value, str(path))
 

@@ -2,7 +2,7 @@
 
     python -m beam.testing.scripted SCRIPT [--resume ID | --session-id ID] [--model M] [--agent A] [--from S] [--once]
 
-Owns its own sessions: a number of turns each, in `$XDG_STATE_HOME/beam/scripted/`. It starts for every turn of a demo
+Owns its own sessions: a number of turns each, in the state directory's `scripted/`. It starts for every turn of a demo
 or a test, so it imports little. Must not know: beam's events, queues or journals.
 """
 
@@ -17,10 +17,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from beam import files
+from beam.errors import DiskError
 from beam.testing import script as scripts
 from beam.testing.player import Player, write_frame
 
 VERSION = "1"
+_MOST_BYTES = 64 * 1024  # a session's file has one number
 DEFAULT_MODEL = "scripted"
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}\Z")
 _OPTIONS = ("--resume", "--session-id", "--model", "--agent", "--from")
@@ -28,18 +31,18 @@ _OPTIONS = ("--resume", "--session-id", "--model", "--agent", "--from")
 
 def session_file(session_id: str, environ: Mapping[str, str]) -> Path:
     """Where a session's number of turns is kept."""
-    named = environ.get("XDG_STATE_HOME", "")
+    own, named = environ.get("BEAM_STATE", ""), environ.get("XDG_STATE_HOME", "")
     state = Path(named) if named.startswith("/") else Path(environ.get("HOME") or "/", ".local/state")
-    return state / "beam" / "scripted" / f"{session_id}.json"
+    return (Path(own) if own.startswith("/") else state / "beam") / "scripted" / f"{session_id}.json"
 
 
 def turns_of(session_id: str, environ: Mapping[str, str]) -> int | None:
-    """How many turns a session had; None where there is no such session. Raises OSError."""
+    """How many turns a session had; None where there is no such session. Raises DiskError."""
     if not _SESSION.match(session_id):
         return None
     try:
-        return int(json.loads(session_file(session_id, environ).read_bytes())["turns"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return int(json.loads(files.read(session_file(session_id, environ), _MOST_BYTES))["turns"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
@@ -78,7 +81,7 @@ def _result(argv: list[str], environ: Mapping[str, str]) -> dict[str, Any] | Non
 def _turn(argv: list[str], environ: Mapping[str, str]) -> dict[str, Any] | None:
     """The result; None where the session to resume is not there (said in a frame of its own)."""
     name, options, is_once = _arguments(argv)
-    base = Path(environ["BEAM_ROOT"]).parent if environ.get("BEAM_ROOT") else Path.cwd()
+    base = Path(environ["BEAM_PROJECT"]) if environ.get("BEAM_PROJECT") else Path.cwd()
     script = scripts.load(scripts.find(name, base))
     resumed = options.get("--resume")
     session_id = resumed or options.get("--session-id") or os.urandom(16).hex()
@@ -92,7 +95,7 @@ def _turn(argv: list[str], environ: Mapping[str, str]) -> dict[str, Any] | None:
             save_turns(session_id, turn, environ)
     except BrokenPipeError:
         raise
-    except OSError as error:
+    except (OSError, DiskError) as error:
         raise scripts.ScriptError(f"the session can't be kept: {error}") from error
     model = options.get("--model") or script.model or DEFAULT_MODEL
     write_frame("init", session_id=session_id, resumed=bool(resumed), turn=turn, model=model, version=VERSION)

@@ -80,6 +80,7 @@ class Asks:
 
     def __init__(self, agent: str, record: Record, clock: Clock, limit: float) -> None:
         self.denials: list[Denial] = []
+        self.always: list[str] = []  # the ids of those that a person allowed for ever
         self._agent = agent
         self._record = record
         self._clock = clock
@@ -134,6 +135,8 @@ class Asks:
         if decision.message and not ask.takes.message:
             raise UnsupportedError(f"{self._agent} can't be told why: deny it without a message", subject=ask_id)
         self._decide(ask, decision, decision.message)
+        if decision.always and decision.decision == "allow":
+            self.always.append(ask_id)
 
     def deny_by_default(self, ask: Ask, why: str) -> None:
         """Nobody will decide this one."""

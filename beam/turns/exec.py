@@ -1,11 +1,13 @@
 """The exec face: one process a turn. Its bytes become events, its end a verdict.
 
-Owns the turn's clocks, the stop ladder, and the one fresh start after a session that is proven lost.
+Owns the turn's clocks, the stop ladder, and the one fresh start after a session that is proven lost. The process is
+executed after `prompt.sent` is on disk: not every program waits for its prompt.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -14,14 +16,15 @@ from msgspec import Struct
 
 from beam import events
 from beam.agents.base import Decoder, ErrorReader, Exec, Exit, Host, Launch, Turn, Verdict
-from beam.clock import Clock
-from beam.errors import LimitError
+from beam.clock import Awake, Clock
+from beam.errors import BeamError, LimitError
 from beam.events import Event
 from beam.faults import reached
 from beam.limits import Limits
 from beam.outcome import Class, Status
 from beam.process import spawn
 from beam.process.environment import environment
+from beam.turns.confine import Confined
 from beam.turns.deltas import Deltas
 from beam.turns.order import Record, afresh, lost, write_scratch
 from beam.turns.stop import Stop
@@ -41,10 +44,13 @@ class Play(Struct, frozen=True, kw_only=True):
     child_env: Mapping[str, str]
     timeout: float
     idle_timeout: float
+    confined: Confined = Confined()
+    unstarted: Path | None = None
 
 
 async def play(play: Play, record: Record, stop: Stop, clock: Clock, look: Callable[[], None]) -> Verdict:
     """The verdict on the turn. A session that the agent proves lost is said, and the turn begins once afresh."""
+    clock = Awake(clock)
     began = clock.monotonic()
     process = _Process(play, play.turn, record, stop, clock, look, began)
     verdict = await process.run()
@@ -86,12 +92,10 @@ class _Process:
             return Verdict(status=Status.FAILED, class_=Class.BAD_REQUEST, reason=gone.reason, session="lost")
         self.retries = launch.retries
         write_scratch(Path(self.turn.scratch), launch.files)
-        if launch.prompt_in_argv:
-            self._prompt_sent(launch)
         env = environment(self.play.environ, {**self.play.child_env, **launch.env})
         child = await spawn.start(
             launch.argv,
-            env=env,
+            env=self.play.confined.ready(env),
             cwd=self.turn.cwd,
             turn_key=self.play.turn_key,
             on_line=self._line,
@@ -100,6 +104,8 @@ class _Process:
             on_error_line=self._error_line if isinstance(self.decoder, ErrorReader) else None,
             stdin=launch.stdin is not None,
             stdout_in=Path(self.turn.scratch) if launch.drops_output else None,
+            unstarted=self.play.unstarted,
+            confinement=self.play.confined.within(env),
             line_bytes=self.play.limits.line_bytes,
             stderr_lines=self.play.limits.stderr_lines,
         )
@@ -108,7 +114,8 @@ class _Process:
             ended = await self._accompany(child, launch)
         except BaseException as error:
             child.end(0)
-            await child.wait()
+            with contextlib.suppress(BeamError):  # that is why
+                await child.wait()
             if isinstance(error, BaseExceptionGroup):
                 raise error.exceptions[0] from error
             raise
@@ -125,12 +132,11 @@ class _Process:
                 guard_start_ticks=child.guard_start_ticks,
                 argv=_shown(launch),
                 cwd=self.turn.cwd,
-            ),
-            sync=True,
+            )
         )
         reached("agent.started")
-        if not launch.prompt_in_argv:
-            self._prompt_sent(launch)
+        self._prompt_sent(launch)
+        child.go()
         async with asyncio.TaskGroup() as group:
             waiting = group.create_task(child.wait())
             group.create_task(self._feed(child, launch))
@@ -142,6 +148,9 @@ class _Process:
         return waiting.result()
 
     async def _feed(self, child: spawn.Child, launch: Launch) -> None:
+        if not await child.executed():
+            return
+        reached("agent.running")
         if launch.stdin is not None:
             await child.feed(launch.stdin)
         reached("prompt.written")

@@ -7,7 +7,7 @@ idle, exited, another session. Must not know queues, locks or other agents.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -40,6 +40,8 @@ class Likeness(Struct, frozen=True, kw_only=True):
     cwd: str
     settings: AgentSettings
     folder_trusted: bool
+    leave_out: bool
+    folder_env: Mapping[str, str]
 
 
 class Keeper:

@@ -5,6 +5,7 @@ Only looks (PATH, the working directory); starts nothing and writes nothing but 
 
 from __future__ import annotations
 
+import os
 import shutil
 import uuid
 from collections.abc import Mapping
@@ -22,6 +23,8 @@ from beam.limits import Limits
 from beam.message import Access, Message
 from beam.outcome import Usage
 from beam.settings import AgentSettings
+from beam.turns.confine import Own
+from beam.turns.envelope import enveloped
 
 
 class Record(Protocol):
@@ -32,10 +35,13 @@ class Record(Protocol):
 
 class Order(Struct, frozen=True, kw_only=True):
     """Everything that one turn needs. `environ` is the environment of the process that runs the turn; `child_env` what
-    beam itself tells the child (BEAM_*); `base` the folder that holds the root; `scratch` where a private directory for
-    the turn may be made; `untrusted` says why the folder must be trusted first; `folder_trusted` whether it was;
-    `fork`: the turn goes on in a copy of the session; `carried` is the CLI's own running total of tokens before the
-    turn, where it keeps one."""
+    beam itself tells the child (BEAM_*); `base` the project folder; `scratch` where a private directory for the turn
+    may be made; `own` are beam's places, which the agent may not write below full access, and `landlock` the version
+    that keeps it from them (0: none; null: as this system has it); `untrusted` says why the folder must be trusted
+    first, `folder_trusted` whether it was; `left_out` are files in it that nobody trusted and that the CLI is kept
+    from, and `folder_env` keeps git from others; `unstarted` is the file by which its guard says that the agent never
+    was; `at_most` lowers what the settings and the message give, null does not; `fork`: the turn goes on in a copy of
+    the session; `carried` is the CLI's own running total of tokens before the turn, where it keeps one."""
 
     message: Message
     turn: int
@@ -51,9 +57,15 @@ class Order(Struct, frozen=True, kw_only=True):
     base: Path
     scratch: Path
     owner: events.Owner
+    own: Own | None = None
+    landlock: int | None = None
+    unstarted: Path | None = None
     untrusted: str | None = None
     folder_trusted: bool = False
+    left_out: tuple[str, ...] = ()
+    folder_env: Mapping[str, str] = {}
     from_agent: bool = False
+    at_most: Access | None = None
     fork: bool = False
     carried: Usage | None = None
 
@@ -69,13 +81,12 @@ class Order(Struct, frozen=True, kw_only=True):
 
 
 def lasting(child_env: Mapping[str, str]) -> dict[str, str]:
-    """What beam tells a process that lives longer than its turn: who sends for which message is looked up in the
-    agent's journal at the time (`BEAM_CALLER`)."""
+    """What beam tells a process that lives longer than its turn: nothing of one message."""
     of_the_agent = {name: child_env[name] for name in child_env if name in _OF_THE_AGENT}
-    return {**dict.fromkeys(child_env, ""), **of_the_agent, "BEAM_CALLER": "journal"}
+    return {**dict.fromkeys(child_env, ""), **of_the_agent}
 
 
-_OF_THE_AGENT = ("BEAM_ROOT", "BEAM_AGENT", "BEAM_LANE")
+_OF_THE_AGENT = ("BEAM_ROOT", "BEAM_PROJECT", "BEAM_AGENT", "BEAM_LANE", "BEAM_OUTBOX", "BEAM_BIN")
 _RANK: dict[Access, int] = {"read": 0, "ask": 1, "edit": 2, "full": 3}
 
 
@@ -105,10 +116,26 @@ def why_not_better(adapter: Adapter, face: Face, via: str | None) -> str | None:
     return f"{adapter.card.name} has no protocol and no headless mode, only a screen"
 
 
+def lowest(*bounds: Access | None) -> Access | None:
+    """Returns the least of these accesses; null bounds nothing."""
+    return min((bound for bound in bounds if bound is not None), key=_RANK.__getitem__, default=None)
+
+
+def granted_access(
+    configured: Access | None, asked: Access | None, *, from_agent: bool = False, at_most: Access | None = None
+) -> Access:
+    """Returns the access that the settings and the message come to; what an agent asks may lower it, never raise it,
+    and nothing is over `at_most`."""
+    granted: Access = configured or "read"
+    if asked is not None and not (from_agent and _RANK[asked] >= _RANK[granted]):
+        granted = asked
+    return lowest(granted, at_most) or granted
+
+
 def access_of(order: Order, capabilities: Capabilities) -> Access:
     """The access that the turn runs with. Raises UnsupportedError for one that the agent can't enforce.
 
-    A message from an agent may lower what the settings give, never raise it.
+    A message from an agent may lower what the settings give, never raise it; nothing is over `at_most`.
     """
     asked, configured = order.message.options.access, order.settings.access
     if not capabilities.access:
@@ -118,10 +145,17 @@ def access_of(order: Order, capabilities: Capabilities) -> Access:
                 "what they may do is what their program does; leave --access out",
                 subject=asked,
             )
-        return configured or "full"
-    granted: Access = configured or "read"
-    if asked is not None:
-        granted = asked if not order.from_agent or _RANK[asked] < _RANK[granted] else granted
+        own = configured or "full"
+        if lowest(own, order.at_most) != own:
+            raise UnsupportedError(
+                f"{order.message.to} may do what its program does ({own}), and this message has access "
+                f"{order.at_most} at the most",
+                f"if the program does no more than that, say so: beam agent set {order.message.to} "
+                f"access={order.at_most}",
+                subject=order.message.to,
+            )
+        return own
+    granted = granted_access(configured, asked, from_agent=order.from_agent, at_most=order.at_most)
     if granted not in capabilities.access:
         raise UnsupportedError(
             f"{order.adapter_name} can't enforce --access {granted} here",
@@ -129,6 +163,16 @@ def access_of(order: Order, capabilities: Capabilities) -> Access:
             subject=granted,
         )
     return granted
+
+
+def most_of(order: Order) -> Access | None:
+    """The access that a message of this turn may be run with: the turn's own. For a program it is what its settings
+    say; null where they say nothing."""
+    try:
+        capabilities = order.adapter.card.faces[face_of(order.adapter, order.message.options.via)]
+        return access_of(order, capabilities) if capabilities.access else lowest(order.settings.access, order.at_most)
+    except UnsupportedError:
+        return "read"
 
 
 def turn_of(order: Order, face: Face, scratch: str) -> Turn:
@@ -156,11 +200,20 @@ def turn_of(order: Order, face: Face, scratch: str) -> Turn:
             f"let it begin an empty one: beam agent reset {order.message.to}",
             subject=name,
         )
-    cwd = (order.base / settings.cwd).resolve() if settings.cwd else order.base
-    if not cwd.is_dir():
-        raise NotFoundError(f"{cwd} is no directory", f"`cwd` of agent {order.message.to} names it", subject=str(cwd))
+    cwd = Path(os.path.realpath(order.base / settings.cwd)) if settings.cwd else order.base
+    if not os.path.isdir(cwd):  # noqa: PTH112 - pathlib's raises for a name that can't be
+        why = f"`cwd` of agent {order.message.to} names it" if settings.cwd else "it is the project folder"
+        raise NotFoundError(f"{cwd} is no directory", why, subject=str(cwd))
+    access, outbox = access_of(order, capabilities), f"{scratch}/outbox"
     return Turn(
-        text=order.message.text,
+        text=enveloped(
+            order.message,
+            settings=settings,
+            card=order.adapter.card,
+            capabilities=capabilities,
+            access=access,
+            outbox=outbox,
+        ),
         sender=order.message.sender,
         message_id=order.message.id,
         agent=order.message.to,
@@ -169,9 +222,10 @@ def turn_of(order: Order, face: Face, scratch: str) -> Turn:
         fresh_session_id=order.fresh_session_id,
         fork=order.fork,
         model=options.model or settings.model,
-        access=access_of(order, capabilities),
+        access=access,
         cwd=str(cwd),
         scratch=scratch,
+        outbox=outbox,
         attach=order.message.payload.attach,
         schema=schema,
         once=options.once,
@@ -179,6 +233,7 @@ def turn_of(order: Order, face: Face, scratch: str) -> Turn:
         budget_usd=budget,
         settings=settings,
         folder_trusted=order.folder_trusted,
+        leave_out=bool(order.left_out),
         carried=order.carried,
     )
 
@@ -203,8 +258,8 @@ def find_executable(adapter: Adapter, settings: AgentSettings, environ: Mapping[
     if not wanted:
         return ""
     if "/" in wanted:
-        path = (base / Path(wanted).expanduser()).resolve()
-        found = str(path) if path.is_file() else None
+        path = os.path.realpath(base / os.path.expanduser(wanted))  # noqa: PTH111 - as below
+        found = path if os.path.isfile(path) else None  # noqa: PTH113 - pathlib's raise for names that can't be
     else:
         found = shutil.which(wanted, path=environ.get("PATH"))
     if found is None:

@@ -1,12 +1,13 @@
 """One message to its outcome: the durable order of a turn, whatever face runs it.
 
-`turn.started` is on disk before anything is spawned, `prompt.sent` before the first byte of the prompt leaves, and
-`turn.finished` before anyone is told. What comes before (claim) and after (routing, closing) is the holder's.
-Must not know: queues, locks, other agents.
+`turn.started` is on disk before anything is spawned, `prompt.sent` before the agent can act on the message (headless:
+before it is executed at all), and `turn.finished` before anyone is told. What comes before (claim) and after (routing,
+closing) is the holder's. Must not know: queues, locks, other agents.
 """
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Callable
 
@@ -15,18 +16,22 @@ import msgspec
 from beam import durations, events, files
 from beam.agents.base import Face, HasHistory, HasTerminal, Host, Turn, Verdict
 from beam.clock import Clock
-from beam.errors import BeamError, DiskError, LimitError, NotFoundError, UnsupportedError, UntrustedError
+from beam.errors import BeamError, DiskError, LimitError, NotFoundError, ShortageError, UnsupportedError, UntrustedError
 from beam.events import TurnFinished
 from beam.faults import reached
 from beam.outcome import Class, SessionNote, Status, exit_code
 from beam.policy import is_answer
 from beam.redact import redact_event
+from beam.turns import confine
 from beam.turns import exec as exec_face
 from beam.turns.asks import Asks
+from beam.turns.confine import Confined
 from beam.turns.keeper import Keeper
-from beam.turns.order import Order, Record, face_of, host_of, lasting, turn_of, why_not_better
+from beam.turns.order import Order, Record, face_of, host_of, lasting, most_of, turn_of, why_not_better
+from beam.turns.pieces import Pieces
 from beam.turns.stop import Stop
 
+_NAMED = 5  # files that a notice names
 STRUCTURED = frozenset({"history", "osc"})  # the agent's own word on where its turn stands
 
 
@@ -36,17 +41,26 @@ async def run(
     stop: Stop,
     clock: Clock,
     look: Callable[[], None],
+    last_look: Callable[[], None],
     asks: Asks,
     keeper: Keeper | None = None,
 ) -> TurnFinished:
     """Runs the turn and returns its outcome as it stands in the journal, on disk.
 
-    `look` is called ten times a second while the turn runs (control requests); there `asks` are decided. `keeper` has
-    the agent's terminal between turns. Raises DiskError if the journal can't be written; then everything that was
-    started is gone, and the next holder says what is known.
+    `look` is called ten times a second while the turn runs (control requests); there `asks` are decided. `last_look` is
+    called when the agent is over, before its folders go and the outcome is known. `keeper` has the agent's terminal
+    between turns. Raises DiskError if the journal can't be written; then everything that was started is gone, and the
+    next holder says what is known. Raises ShortageError if the system had no room for the agent's process; then nothing
+    ran.
     """
     began = clock.monotonic()
     face = None
+    record = pieces = Pieces(record, clock)
+
+    def look_at_all() -> None:
+        pieces.look()
+        look()
+
     try:
         face = face_of(order.adapter, order.message.options.via)
         started = events.TurnStarted(
@@ -56,6 +70,7 @@ async def run(
             adapter=order.adapter_name,
             via=face,
             why=why_not_better(order.adapter, face, order.message.options.via),
+            at_most=most_of(order),
         )
     except UnsupportedError as error:
         started = events.TurnStarted(
@@ -66,17 +81,21 @@ async def run(
             via=order.message.options.via or "auto",
         )
         record(started, sync=True)
+        shutil.rmtree(order.scratch, ignore_errors=True)
         return _finish(order, record, refusal(error), stop, None, clock.monotonic() - began)
     reached("turn.before")
     record(started, sync=True)
     reached("turn.started")
     files.make_directory(order.scratch)
     try:
-        verdict = await _verdict(order, face, record, stop, clock, look, asks, keeper)
+        verdict = await _verdict(order, face, record, stop, clock, look_at_all, asks, keeper)
         asks.close("the turn is over")
+        last_look()
     finally:
         if keeper is None or not keeper.needs(order.scratch):
             shutil.rmtree(order.scratch, ignore_errors=True)
+            with contextlib.suppress(OSError):  # each --once message would leave one
+                order.scratch.parent.rmdir()
     return _finish(order, record, verdict, stop, face, clock.monotonic() - began)
 
 
@@ -93,10 +112,19 @@ async def _verdict(
     try:
         if order.untrusted is not None:
             raise UntrustedError(order.untrusted, f"look at it, then: beam trust {order.base}")
+        if order.left_out:
+            names = ", ".join(order.left_out[:_NAMED]) + (", …" if len(order.left_out) > _NAMED else "")
+            text = f"{order.adapter_name} runs without {names}, which nobody trusted: beam trust"
+            record(events.Notice(code="left_out", text=text))
         turn = turn_of(order, face, str(order.scratch))
         host = host_of(order)
+        confined = await confine.confined(order.adapter.card, face, turn, order.own, version=order.landlock)
+        if (said := confine.notice(confined, turn)) is not None:
+            record(said)
         if face == "terminal" and isinstance(order.adapter, HasTerminal):
-            return await _on_terminal(order, order.adapter, turn, host, record, stop, clock, look, asks, keeper)
+            return await _on_terminal(
+                order, order.adapter, turn, host, confined, record, stop, clock, look, asks, keeper
+            )
         if keeper is not None:
             await keeper.end(f"the next turn runs on the {face} face")
         if order.adapter.exec is None or face != "exec":
@@ -109,16 +137,18 @@ async def _verdict(
                 turn_key=order.turn_key,
                 limits=order.limits,
                 environ=order.environ,
-                child_env={**order.settings.env, **order.child_env},
+                child_env={**order.settings.env, **order.folder_env, **order.child_env},
                 timeout=order.timeout,
                 idle_timeout=order.idle_timeout,
+                confined=confined,
+                unstarted=order.unstarted,
             ),
             record,
             stop,
             clock,
             look,
         )
-    except DiskError:
+    except (DiskError, ShortageError):
         raise
     except BeamError as error:
         return refusal(error)
@@ -129,6 +159,7 @@ async def _on_terminal(
     adapter: HasTerminal,
     turn: Turn,
     host: Host,
+    confined: Confined,
     record: Record,
     stop: Stop,
     clock: Clock,
@@ -151,13 +182,15 @@ async def _on_terminal(
             turn_key=order.turn_key,
             limits=order.limits,
             environ=order.environ,
-            child_env={**order.settings.env, **child_env},
+            child_env={**order.settings.env, **order.folder_env, **child_env},
             timeout=order.timeout,
             idle_timeout=order.idle_timeout,
             commands=order.message.options.via == "terminal" and not order.from_agent,
             asks=asks,
             number=order.turn,
+            folder_env=order.folder_env,
             keep=keep,
+            confined=confined,
         ),
         record,
         stop,
@@ -171,7 +204,11 @@ def refusal(error: BeamError) -> Verdict:
     """The verdict for what beam could not even start: a limit, or failed, of a class."""
     if isinstance(error, LimitError):
         return Verdict(status=Status.LIMIT, reason=str(error))
-    by_type = {UnsupportedError: Class.UNSUPPORTED, NotFoundError: Class.NOT_INSTALLED}
+    by_type = {
+        UnsupportedError: Class.UNSUPPORTED,
+        NotFoundError: Class.NOT_INSTALLED,
+        ShortageError: Class.UNKNOWN,
+    }
     class_ = next((word for kind, word in by_type.items() if isinstance(error, kind)), Class.BAD_REQUEST)
     if isinstance(error, NotFoundError) and error.kind != "not_installed":
         class_ = Class.BAD_REQUEST
@@ -203,6 +240,9 @@ def _finish(
     reached("finish.before")
     written = record(finished, sync=True)
     reached("finish.recorded")
+    if order.unstarted is not None:
+        with contextlib.suppress(OSError):
+            order.unstarted.unlink(missing_ok=True)
     assert isinstance(written, TurnFinished)
     return written
 
@@ -241,4 +281,5 @@ def finished_of(order: Order, verdict: Verdict, stop: Stop, face: Face | None, d
         structured=verdict.structured,
         lossy=verdict.lossy,
         evidence=verdict.evidence,
+        at_most=most_of(order),
     )

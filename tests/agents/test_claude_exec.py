@@ -62,7 +62,7 @@ def test_every_option_becomes_its_flag() -> None:
         max_turns=3,
         budget_usd=0.5,
     )
-    assert made.argv[-10:] == (
+    assert made.argv[-12:] == (
         "--model",
         "haiku",
         "--json-schema",
@@ -73,7 +73,14 @@ def test_every_option_becomes_its_flag() -> None:
         "0.5",
         "--append-system-prompt",
         "Be brief.",
+        "--system-prompt-snapshot",
+        "off",
     )
+
+
+def test_a_system_text_of_beams_is_not_recorded_for_later_turns_and_without_one_an_older_claude_works() -> None:
+    assert after(launch(access="read"), "--system-prompt-snapshot") == "off"
+    assert "--system-prompt-snapshot" not in launch(access="full").argv
 
 
 def test_retries_are_capped_at_three_unless_the_settings_say_otherwise() -> None:

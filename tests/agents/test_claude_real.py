@@ -23,6 +23,7 @@ from beam.agents.claude import exec
 from beam.outcome import Class, Status, Usage
 from beam.settings import AgentSettings
 from beam.testing.fake_model import FakeModel
+from tests.support.repository import files, make_repository
 
 pytestmark = pytest.mark.real
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC")
@@ -75,6 +76,7 @@ class Claude:
         self.home, self.folder, self.model = root / "home", root / "home" / "folder", model
         (self.home / ".claude").mkdir(parents=True)
         self.folder.mkdir()
+        make_repository(self.folder, self.home)
 
     def configure(self, settings: object) -> None:
         (self.home / ".claude" / "settings.json").write_text(json.dumps(settings))
@@ -153,6 +155,24 @@ def test_a_throw_away_session_leaves_no_transcript(claude: Claude) -> None:
     assert list(claude.home.rglob("*.jsonl")) == []
 
 
+def test_what_read_access_tells_the_model_is_not_told_to_a_later_turn_with_more_access(claude: Claude) -> None:
+    """Claude keeps the system prompt of a session's first turn, unless it is told not to."""
+    told = "This session may look and not change anything"
+
+    def systems() -> str:
+        return json.dumps(
+            [request.body for request in claude.model.requests if request.asked is not None][-1]["system"]
+        )
+
+    _, first = claude.run("look", access="read")
+    assert told in systems()
+    claude.run("now change it", access="edit", session_id=first.session_id)
+    assert told not in systems()
+    settings = AgentSettings(retries=1, system="Speak of kumquats.")
+    claude.run("and now", access="edit", session_id=first.session_id, settings=settings)
+    assert "kumquats" in systems() and told not in systems()
+
+
 # -- access ------------------------------------------------------------------------------------------------------------
 
 SUBAGENT = {"description": "d", "subagent_type": "general-purpose", "prompt": tool("Bash", {"command": "touch made"})}
@@ -196,7 +216,7 @@ def test_access_read_denies_a_change_that_the_persons_own_settings_and_hooks_all
     _, verdict = claude.run(prompt, access="read")
     assert verdict.status is Status.DENIED
     assert [(denial.tool, denial.by) for denial in verdict.denials] == [(name, "default")]
-    assert sorted(path.name for path in claude.folder.iterdir()) == ["n.ipynb", "text"]
+    assert files(claude.folder) == ["n.ipynb", "text"]
     assert ((claude.folder / "text").read_text(), (claude.folder / "n.ipynb").read_text()) == ("a", notebook)
 
 
@@ -302,11 +322,11 @@ def test_the_model_gets_attached_text_and_images_also_from_outside_the_folder(cl
     [
         ("!error 401", [True] * 2, Status.FAILED, Class.AUTH),
         ("!error 500", [True] * 2, Status.FAILED, Class.OVERLOADED),
-        ("!drop-mid", [True, False], Status.FAILED, Class.NETWORK),
-        ("!refuse", [True], Status.REFUSED, None),
+        ("!drop-mid", [True, True, False], Status.FAILED, Class.NETWORK),
+        ("!refuse", [True] * 2, Status.REFUSED, None),
         ("!max_tokens", [True] * 4, Status.TRUNCATED, None),
         ("!empty", [True] * 2, Status.COMPLETED, None),
-        pytest.param("!error 400", [True], Status.FAILED, Class.BAD_REQUEST, marks=pytest.mark.soak),
+        pytest.param("!error 400", [True] * 6, Status.FAILED, Class.BAD_REQUEST, marks=pytest.mark.soak),
         pytest.param("!error 403", [True], Status.FAILED, Class.AUTH, marks=pytest.mark.soak),
         pytest.param("!error 404", [True, False], Status.FAILED, Class.BAD_REQUEST, marks=pytest.mark.soak),
         pytest.param("!error 413", [True], Status.FAILED, Class.CONTEXT_OVERFLOW, marks=pytest.mark.soak),

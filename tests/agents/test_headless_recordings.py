@@ -19,12 +19,12 @@ from beam.agents.base import Exit, Turn
 from beam.outcome import Class, Status
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
-ADAPTERS = ("aider", "cline", "cn", "copilot", "kilo", "kimi", "opencode", "pi", "qwen")
+ADAPTERS = ("aider", "claude", "cline", "cn", "copilot", "kilo", "kimi", "opencode", "pi", "qwen")
 NAMES = [
-    (adapter, version.name, name)
+    (adapter, runs.parent.name, name)
     for adapter in ADAPTERS
-    for version in sorted((RECORDINGS / adapter).iterdir())
-    for name in json.loads((version / "runs.json").read_text())
+    for runs in sorted((RECORDINGS / adapter).glob("*/runs.json"))
+    for name in json.loads(runs.read_text())
 ]
 FRESH = "5b2b7a86-6a2c-5c3f-9d5e-0f6a3a1f2b10"
 
@@ -70,7 +70,7 @@ def test_an_errors_text_is_never_a_reply(adapter: str, version: str, name: str) 
 def test_a_recorded_failure_has_its_class(adapter: str, name: str, class_: Class, reason: str) -> None:
     face = registry.adapter(adapter).exec
     assert face is not None
-    (version,) = registry.adapter(adapter).card.versions
+    version = next(version for named, version, found in NAMES if (named, found) == (adapter, name))
     recording = load(adapter, version, name)
     _, verdict = recorded.decode(face.decoder, recording, [recording.stdout])
     assert (verdict.status, verdict.class_) == (Status.FAILED, class_)
@@ -78,6 +78,6 @@ def test_a_recorded_failure_has_its_class(adapter: str, name: str, class_: Class
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)
-def test_the_recordings_are_of_the_versions_that_the_card_names(adapter: str) -> None:
-    versions = tuple(sorted(path.name for path in (RECORDINGS / adapter).iterdir()))
-    assert versions == registry.adapter(adapter).card.versions
+def test_there_are_recordings_of_the_version_that_the_card_names(adapter: str) -> None:
+    recorded_of = {version for named, version, _ in NAMES if named == adapter}
+    assert set(registry.adapter(adapter).card.versions) <= recorded_of

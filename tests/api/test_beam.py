@@ -26,7 +26,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 @pytest.fixture
 def beam(tmp_path: Path, environ: dict[str, str]) -> Beam:
     (tmp_path / "beam.yaml").write_text("agents:\n  box: {mailbox: true}\n  echo: {command: [cat]}\n")
-    return Beam(tmp_path / ".beam", environ=environ)
+    return Beam(cwd=tmp_path, environ=environ)
 
 
 def answering(beam: Beam, text: str) -> threading.Thread:
@@ -112,15 +112,15 @@ def test_a_message_is_checked_before_it_is_put(beam: Beam) -> None:
 
 def test_an_untrusted_folder_is_refused_and_can_be_trusted(beam: Beam, environ: dict[str, str]) -> None:
     environ = {name: value for name, value in environ.items() if name != "BEAM_TRUST"}
-    careful = Beam(beam.home.root, environ=environ)
+    careful = Beam(cwd=beam.home.project, environ=environ)
     with pytest.raises(UntrustedError, match="echo"):
         careful.message("echo", "hi")
-    assert careful.why_untrusted() != []
-    assert careful.trust() == careful.home.base
+    assert [each.name for each in careful.look_at_folder().found] != []
+    assert careful.trust() == careful.home.project
     assert careful.message("echo", "hi").to == "echo"
     careful.untrust()
     with pytest.raises(UntrustedError):
-        Beam(beam.home.root, environ=environ).message("echo", "hi")
+        Beam(cwd=beam.home.project, environ=environ).message("echo", "hi")
 
 
 def test_put_returns_the_id_and_show_says_where_it_is(beam: Beam) -> None:
@@ -172,15 +172,15 @@ def test_values_can_be_written_as_json(beam: Beam) -> None:
 def test_a_person_is_asked_where_the_face_can_ask_and_nothing_else_is_said(
     beam: Beam, environ: dict[str, str], agent: str, via: str | None, access: str | None
 ) -> None:
-    declared = beam.home.base / "beam.yaml"
+    declared = beam.home.project / "beam.yaml"
     declared.write_text(declared.read_text() + "  careful: {adapter: claude, access: read}\n")
     assert beam.default_access(agent, via) == access
-    inside = Beam(beam.home.root, environ={**environ, "BEAM_AGENT": "planner"})
+    inside = Beam(cwd=beam.home.project, environ={**environ, "BEAM_AGENT": "planner"})
     assert inside.default_access(agent, via) is None
 
 
 def test_an_agent_can_not_approve(beam: Beam, environ: dict[str, str]) -> None:
-    inside = Beam(beam.home.root, environ={**environ, "BEAM_AGENT": "planner"})
+    inside = Beam(cwd=beam.home.project, environ={**environ, "BEAM_AGENT": "planner"})
     with pytest.raises(UsageError, match="planner is an agent"):
         inside.approve("echo-ask")
     with pytest.raises(NotFoundError):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from beam.api import cursor as module
 from beam.api.cursor import SAME_NS, WINDOW_NS, Cursor, open_cursor
 from beam.clock import rfc3339
 from beam.errors import CorruptError, UsageError
@@ -127,3 +128,31 @@ def test_a_damaged_cursor_and_a_bad_name_are_said(tmp_path: Path) -> None:
         again(tmp_path / "c.json")
     with pytest.raises(UsageError):
         open_cursor("../x", {"HOME": str(tmp_path)})
+
+
+def test_a_cursor_is_written_anew_before_it_grows_too_large_to_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_REWRITTEN_BYTES", 1000)
+    cursor = again(tmp_path / "c.json")
+    for number in range(200):
+        put(cursor, started(NOW + number * 10 * S, str(number)))
+    assert (tmp_path / "c.json").stat().st_size < 5000
+    assert not again(tmp_path / "c.json").passes(started(NOW + 1990 * S, "199"))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"at":' * 100_000,
+        b'{"at":"0001-01-01T00:00:00Z"}\n',
+        b'{"at":"2026-01-01T00:00:00Z"}\n{"out":[["a","2026-01-01T00:00:00Z"]],"path":"/x","size":18446744073709551615}\n',
+        b'{"at":"2026-01-01T00:00:00Z"}\n{"out":[],"path":"/x\\u0000","size":-1}\n',
+    ],
+)
+def test_whatever_a_cursor_says_it_is_one_or_it_is_said_to_be_none(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "c.json").write_bytes(data)
+    try:
+        again(tmp_path / "c.json").passes(started(NOW))
+    except CorruptError as error:
+        assert "remove it to begin anew" in error.hint

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from beam.api.doctor import checks, damage, untested
+from beam.api.doctor import checks, untested
+from beam.api.verify import damage
 from tests.support.world import Root
 
 
@@ -78,10 +79,11 @@ def test_what_is_declared_comes_first_then_what_is_installed_then_what_is_missin
     assert max(names.index("codex"), names.index("pi")) < min(names.index("claude"), names.index("gemini"))
     by_name = dict(zip(names, found, strict=True))
     assert by_name["codex"].result == "ok"
-    assert by_name["codex"].detail == f"{tools}/codex codex-cli 0.169.0; exec face (beam has no dialogue face for it)"
+    face = "exec face (beam has no dialogue face for it); below full access: own sandbox"
+    assert by_name["codex"].detail == f"{tools}/codex codex-cli 0.169.0; {face}"
     assert (by_name["pi"].result, by_name["pi"].detail.rpartition("; ")[2]) == (
         "note",
-        "newer than 0.73.1, which beam was tested with",
+        "newer than 0.87.1, which beam was tested with",
     )
     assert (by_name["gemini"].result, "npm install" in by_name["gemini"].detail) == ("note", True)
     (folded,) = [check for check in checks(root.world) if check.what == "unverified"]

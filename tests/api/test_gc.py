@@ -13,7 +13,7 @@ from beam.api.gc import Collected, collect
 from beam.broker import closing, mailbox
 from beam.broker.hold import Holder
 from beam.home import Place
-from beam.store import control
+from beam.store import control, lanes
 from beam.store.journal import Reader, read_event, read_state, segments
 from beam.store.queue import Queue
 from tests.support.world import NOON_NS, SECOND_NS, Root
@@ -29,8 +29,10 @@ def root(tmp_path: Path) -> Root:
 def aged(root: Root, days: float = 40, below: Path | None = None) -> None:
     """Everything below was last written so long before now."""
     then = NOON_NS / 1e9 - days * DAY_S
-    for path in (below or root.world.home.root).rglob("*"):
-        os.utime(path, (then, then))
+    home = root.world.home
+    for top in (below,) if below is not None else (home.root, home.turns):
+        for path in top.rglob("*"):
+            os.utime(path, (then, then))
 
 
 def answered(root: Root, agent: str = "box", *, failed: bool = False) -> str:
@@ -186,7 +188,7 @@ def test_logs_scratch_and_what_crashes_left_go(root: Root) -> None:
         place.journal / ".000000000001.jsonl.tmp",
         place.queue / "tmp" / "x.json",
         place.control / "tmp" / "x.json",
-        place.dir / "scratch" / "key" / "file",
+        root.world.home.turns_of(place) / "key" / "file",
         place.dir / "once" / ".removed-aaaa" / "lock",
     ]
     for path in left:
@@ -207,3 +209,29 @@ def test_a_dry_run_says_the_same_and_removes_nothing(root: Root) -> None:
     assert sorted(root.world.home.root.rglob("*")) == before
     assert collect(root.world) == would
     assert kinds(would) == {"lane", "segment"}
+
+
+def test_a_lane_into_which_nothing_ever_came_goes_and_so_does_the_name_of_one_that_is_gone(root: Root) -> None:
+    empty = root.world.place("box", "empty")
+    home.create(root.world.home, empty)
+    lanes.enter(empty)
+    gone = lanes.folder(empty) / "gone"
+    gone.touch()
+    assert collect(root.world).removed == ()
+    aged(root, days=1)
+    assert kinds(collect(root.world)) == {"left behind"}
+    assert not empty.dir.exists() and not gone.exists()
+    assert lanes.entered(root.place("box")) == []
+
+
+def test_what_was_published_while_gc_looked_is_no_trouble(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = gc.files.names
+
+    def before(folder: Path) -> list[str]:
+        return [*names(folder), "published-since.json"] if folder.name == "tmp" else names(folder)
+
+    message = answered(root)
+    aged(root)
+    monkeypatch.setattr(gc.files, "names", before)
+    assert [one.what for one in collect(root.world).removed if "published-since" in one.path] == []
+    assert message in read_state(root.place("box").journal).known

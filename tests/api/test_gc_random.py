@@ -118,7 +118,7 @@ class Life:
 
     def leave_things(self) -> None:
         place = self.root.place(self._agent())
-        for path in (place.log, place.dir / "scratch" / "key" / "file", place.queue / "tmp" / "x.json"):
+        for path in (place.log, self.root.world.home.turns_of(place) / "key" / "file", place.queue / "tmp" / "x.json"):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(b"left")
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from beam import events
 from beam.api import look
 from beam.broker import mailbox
 from beam.errors import NotFoundError, UsageError
 from beam.outcome import Outcome
+from beam.process import tree
 from tests.support.world import Root
 
 
@@ -93,3 +96,14 @@ def test_looking_at_an_agent_creates_nothing(root: Root) -> None:
     look.status_of(root.world, root.world.place("worker"))
     list(look.queue_items(root.world, root.world.home.agents()))
     assert not root.world.home.root.exists()
+
+
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_a_kept_terminal_is_told_only_while_its_holder_lives(root: Root, is_alive: bool) -> None:
+    owner = tree.this_process() if is_alive else replace(tree.this_process(), start_ticks=1)
+    holder = root.hold("worker")
+    started = events.TurnStarted(owner=owner, turn_key="k", adapter="command", via="terminal")
+    holder.record(started, turn=1, message_id="worker-m")
+    holder.record(events.AgentKept(pid=1), turn=1, message_id="worker-m")
+    holder.release()
+    assert (look.status_of(root.world, root.place("worker")).kept is not None) == is_alive

@@ -33,9 +33,9 @@ def test_an_added_agent_resolves_and_needs_no_trust(root: Root) -> None:
     assert path == root.world.home.root / "agents/mine/agent.json"
     resolved = root.reload().resolve("mine")
     assert resolved.settings.command == ("cat", "-n")
-    assert root.world.why_untrusted(resolved) is None
+    assert root.world.stands(resolved).refusal is None
     path.write_text(path.read_text().replace("-n", "-e"))
-    assert root.world.why_untrusted(root.reload().resolve("mine")) is not None
+    assert root.world.stands(root.reload().resolve("mine")).refusal is not None
 
 
 def test_an_agent_that_would_not_resolve_is_not_kept(root: Root) -> None:

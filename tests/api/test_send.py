@@ -13,7 +13,7 @@ from tests.support.world import Root
 
 def test_who_is_cancelled_before_anything_was_put_puts_nothing(tmp_path: Path) -> None:
     root = Root(tmp_path)
-    beam = Beam(root.base / ".beam", environ=root.environ)
+    beam = Beam(root.world.home.root, cwd=root.base, environ=root.environ)
 
     async def inside() -> None:
         task = asyncio.current_task()

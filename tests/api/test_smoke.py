@@ -53,7 +53,7 @@ def test_an_answer_of_a_cli_that_never_asked_its_model_is_a_failure(beam: Cli) -
 
 
 def test_the_cli_sees_a_scratch_home_and_nothing_of_the_callers_environment(beam: Cli) -> None:
-    seen = beam.base / "seen"
+    seen = beam.base / "tools" / "seen"  # not in a folder on the way to its state: there it can make nothing
     cli = stand_in(beam, "pi", f"env >{seen}; exit 1").with_env({"ANTHROPIC_API_KEY": "mine", "OTHER_SECRET": "mine"})
     cli("doctor", "--smoke", "pi")
     variables = dict(line.partition("=")[::2] for line in seen.read_text().splitlines())
@@ -63,7 +63,7 @@ def test_the_cli_sees_a_scratch_home_and_nothing_of_the_callers_environment(beam
 
 
 def test_an_interrupt_ends_what_runs_and_removes_its_files(beam: Cli) -> None:
-    seen = beam.base / "seen"
+    seen = beam.base / "tools" / "seen"  # not in a folder on the way to its state: there it can make nothing
     cli = stand_in(beam, "pi", f"echo $HOME >{seen}; exec sleep 600")
     running = cli.start("doctor", "--smoke", "pi")
     eventually(lambda: seen.exists() and seen.read_text().endswith("\n"))
@@ -103,4 +103,4 @@ def test_the_real_clis_answer(beam: Cli, agents_path: str) -> None:
             "hello from beam",
         )
         assert line["requests"] >= 1 and line["seconds"] > 0
-    assert "2.1.197" in by_name["claude"]["version"] and "0.169.0" in by_name["codex"]["version"]
+    assert "2.1.330" in by_name["claude"]["version"] and "0.169.0" in by_name["codex"]["version"]

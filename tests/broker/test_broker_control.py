@@ -13,7 +13,6 @@ from beam.broker.control import Requests
 from beam.broker.hold import Holder
 from beam.clock import rfc3339
 from beam.errors import NotFoundError
-from beam.message import decode
 from beam.outcome import Status
 from beam.process import tree
 from beam.state import DEAD, QUEUED
@@ -122,7 +121,7 @@ def test_a_waiting_message_is_edited_and_keeps_its_place(root: Root) -> None:
     holder = root.hold("worker")
     waiting = holder.waiting.look()
     assert [entry.id for entry in waiting] == [first.id, second.id]
-    assert decode(files.read(holder.queue.path(waiting[0]))).text == "edited"
+    assert holder.queue.read(waiting[0]).text == "edited"
     texts = [event.text for event in root.events("worker") if isinstance(event, events.MessageQueued)]
     assert sorted(texts) == ["edited", "one", "two"]
     holder.release()

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from beam import events
+from beam import events, roots
+from beam.broker.hold import Holder
 from beam.broker.order import order_of
-from beam.message import Options
+from beam.errors import UnsupportedError
+from beam.home import Home
+from beam.message import Access, Options
 from beam.outcome import Usage
-from beam.turns.order import turn_of
+from beam.turns.order import Order, lowest, turn_of
 from tests.support.world import Root
 
 FORKED = events.SessionForked(session_id="s1", of="coder", adapter="codex")
@@ -76,10 +80,74 @@ def test_a_fork_that_is_asked_for_a_new_session_or_got_another_adapter_begins_an
 
 
 def test_a_face_that_makes_no_copies_refuses_the_turn(root: Root) -> None:
-    from beam.errors import UnsupportedError
-
     twin = root.hold("twin")
     twin.record(FORKED)
     order = order_of(twin, root.message("twin", options=Options(via="terminal")))
     with pytest.raises(UnsupportedError, match="by its terminal face"):
         turn_of(order, "terminal", "/scratch")
+
+
+# -- what access is left -----------------------------------------------------------------------------------------------
+
+
+def ordered(root: Root, agent: str, at_most: Access | None, **options: object) -> Order:
+    message = root.message(agent, options=Options(**options))  # type: ignore[arg-type]
+    holder = root.hold(agent)
+    order = order_of(holder, message)
+    holder.release()
+    return msgspec.structs.replace(order, at_most=at_most)
+
+
+def test_the_least_of_several_bounds_counts_and_none_bounds_nothing() -> None:
+    assert [lowest(), lowest(None), lowest("full", None), lowest("edit", "ask", None)] == [None, None, "full", "ask"]
+    assert lowest("read", "full") == "read"
+
+
+@pytest.mark.parametrize(
+    ("at_most", "asked", "configured", "granted"),
+    [
+        ("read", "full", None, "read"),
+        ("read", None, "edit", "read"),
+        ("edit", "full", None, "edit"),
+        ("edit", None, None, "read"),
+        ("full", "edit", None, "edit"),
+        (None, "full", None, "full"),
+    ],
+)
+def test_nothing_is_over_what_the_order_allows_at_most(
+    root: Root, at_most: Access, asked: Access, configured: Access, granted: Access
+) -> None:
+    settings = f"{{adapter: claude, access: {configured}}}" if configured else "{adapter: claude}"
+    (root.base / "beam.yaml").write_text(f"agents:\n  coder: {settings}\n")
+    root.reload()
+    assert turn_of(ordered(root, "coder", at_most, access=asked), "exec", "/scratch").access == granted
+
+
+def test_what_is_left_and_can_not_be_enforced_is_refused(root: Root) -> None:
+    (root.base / "beam.yaml").write_text("agents:\n  coder: {adapter: qwen, access: full}\n  one: {adapter: kimi}\n")
+    root.reload()
+    for agent, at_most in (("coder", "edit"), ("one", "read")):
+        with pytest.raises(UnsupportedError, match=f"can't enforce --access {at_most}"):
+            turn_of(ordered(root, agent, at_most), "exec", "/scratch")  # type: ignore[arg-type]
+
+
+def test_a_program_runs_only_where_it_is_said_to_do_no_more_than_is_left(root: Root) -> None:
+    (root.base / "beam.yaml").write_text("agents:\n  any: {command: [cat]}\n  calm: {command: [cat], access: read}\n")
+    root.reload()
+    assert turn_of(ordered(root, "calm", "read"), "exec", "/scratch").access == "read"
+    assert turn_of(ordered(root, "any", "full"), "exec", "/scratch").access == "full"
+    with pytest.raises(UnsupportedError, match="access edit at the most") as caught:
+        turn_of(ordered(root, "any", "edit"), "exec", "/scratch")
+    assert "beam agent set any access=edit" in caught.value.hint
+
+
+def test_a_message_in_a_root_where_agents_may_write_has_read_at_the_most(root: Root) -> None:
+    assert order_of(root.hold("coder"), root.message("coder")).at_most is None
+    world = root.world
+    inside = msgspec.structs.replace(world, home=Home(root.base / "state", root.base))
+    place = inside.place("coder")
+    roots.create(inside.home, place)
+    holder = Holder.take(inside, place)
+    assert holder is not None
+    assert order_of(holder, root.message("coder", options=Options(access="full"))).at_most == "read"
+    holder.release()

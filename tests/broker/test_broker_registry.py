@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -36,6 +37,27 @@ def test_a_root_has_one_broker_and_says_which(root: Root) -> None:
     assert registry.running(root.world.home) == TOLD
     registry.release(root.world.home, lock)
     assert registry.running(root.world.home) is None
+
+
+@pytest.mark.parametrize("what", ["removed", "made anew", "lock removed", "lock made anew"])
+def test_a_broker_sees_that_the_root_is_not_its_own_any_more_and_leaves_the_file_of_the_next_one(
+    root: Root, what: str
+) -> None:
+    home.create(root.world.home)
+    claimed = registry.claim(root.world.home, TOLD)
+    assert claimed.why_lost() == ""
+    top = root.world.home.root
+    if what.startswith("lock"):
+        (top / "broker.lock").unlink()
+    else:
+        shutil.rmtree(top)
+    if what == "made anew":
+        home.create(root.world.home)
+    if what.endswith("anew"):
+        registry.claim(root.world.home, TOLD).release()
+    assert str(top) in claimed.why_lost()
+    registry.release(root.world.home, claimed)
+    assert registry.path(root.world.home).exists() == (what != "removed")
 
 
 def test_where_no_broker_serves_nobody_waits_for_one(root: Root) -> None:

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from beam import events
-from beam.api.put import put
 from beam.broker import failure
+from beam.broker.put import put
 from beam.errors import LimitError
 from beam.outcome import Status
 from beam.store.thread import Thread

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from beam import events, files
+from beam import events
 from beam.broker import failure
 from beam.broker.hold import Holder
 from beam.errors import DiskError
@@ -36,7 +36,7 @@ def test_an_id_that_comes_again_with_other_content_is_a_dead_letter_and_the_firs
     holder = root.hold("worker")
     waiting = holder.waiting.look()
     assert [each.id for each in waiting] == [message.id]
-    assert decode(files.read(holder.queue.path(waiting[0]))).text == "first"
+    assert holder.queue.read(waiting[0]).text == "first"
     assert root.boxes("worker") == {"new": [message.id], "dead": [message.id]}
     assert last(root, events.MessageDead).reason == "id_reused"  # type: ignore[attr-defined]
     assert holder.waiting.claim(waiting[0]) is not None
@@ -78,7 +78,7 @@ def test_a_corrupt_file_becomes_a_dead_letter_with_the_reason_and_the_rest_goes_
     assert all(event.detail for event in dead)
 
 
-@pytest.mark.parametrize("fields", [{"deadline": "soon"}, {"to": "other"}])
+@pytest.mark.parametrize("fields", [{"deadline": "soon"}, {"deadline": ""}, {"to": "other"}])
 def test_a_file_with_a_deadline_that_is_no_time_or_of_another_agent_is_corrupt(
     root: Root, fields: dict[str, str]
 ) -> None:
@@ -99,7 +99,7 @@ def test_unknown_fields_survive_the_queue_the_claim_and_the_way_back(root: Root)
     holder.release()
     holder = root.hold("worker")
     (entry,) = holder.waiting.look()
-    assert b'"color":"red"' in files.read(holder.queue.path(entry))
+    assert b'"color":"red"' in holder.queue.path(entry).read_bytes()
 
 
 def test_a_lock_is_free_after_a_failed_recovery(root: Root) -> None:

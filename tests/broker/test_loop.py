@@ -7,15 +7,18 @@ import gc
 import os
 import signal
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from beam.broker import worker
+from beam.broker.hold import Holder
 from beam.broker.loop import Broker, Served, run
 from beam.broker.world import World
 from beam.clock import SystemClock
 from beam.events import MessageClaimed
+from beam.home import Place
 from beam.message import Options
 from beam.store.lock import try_lock
 from tests.support.world import SECOND_NS, Root
@@ -187,3 +190,72 @@ def test_garbage_does_not_lie_for_long_in_a_broker_although_a_command_lets_it(tm
         gc.unfreeze()
     assert said[-1] == "stopped"
     assert lying < 5_000
+
+
+def test_a_bug_with_one_agents_files_ends_no_broker_and_no_other_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Root(tmp_path)
+    root.put("worker")
+    root.put("other")
+    take = Holder.take.__func__  # type: ignore[attr-defined]
+
+    def taken(cls: type[Holder], world: World, place: Place) -> Holder | None:
+        if place.agent == "worker":
+            raise RecursionError("deeper than anybody thought")
+        found: Holder | None = take(cls, world, place)
+        return found
+
+    monkeypatch.setattr(Holder, "take", classmethod(taken))
+    said = serve(root, ["other"], cap=2)
+    assert any("deeper than anybody thought" in line for line in said)
+    assert root.boxes("worker")["new"]
+
+
+def watched(root: Root, *steps: tuple[Callable[[], object], str]) -> list[str]:
+    """What a broker says while each step is done and it has said those words; anything is an end of it."""
+    said: list[str] = []
+
+    async def story() -> None:
+        broker = Broker(real_time(root), cap=1, poll=0.02, poll_only=True, say=said.append)
+        serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
+        async with asyncio.timeout(30):
+            for step, words in steps:
+                before = len(said)
+                step()
+                while not any(words in line for line in said[before:]):
+                    await asyncio.sleep(0.01)
+        broker.ask_to_stop()
+        await serving
+
+    asyncio.run(story())
+    return said
+
+
+def test_a_beam_yaml_that_others_may_write_is_seen_also_where_only_that_changed(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    config = root.base / "beam.yaml"
+    config.write_text("agents: {a: {command: [cat]}}\n")
+    config.chmod(0o600)
+    said = watched(
+        root,
+        (lambda: config.chmod(0o666), "the old configuration stays"),
+        (lambda: config.chmod(0o600), "read the configuration again"),
+    )
+    assert sum("the old configuration stays" in line for line in said) == 1
+
+
+def test_a_configuration_that_could_not_be_read_is_read_once_nothing_is_wrong_any_more(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    root.put("worker")
+    folder = root.world.home.root
+
+    def changed_in_a_folder_that_others_may_write() -> None:
+        folder.chmod(0o777)
+        (root.base / "beam.yaml").write_text("agents: {a: {command: [cat, '-']}}\n")
+
+    watched(
+        root,
+        (changed_in_a_folder_that_others_may_write, "the old configuration stays"),
+        (lambda: folder.chmod(0o700), "read the configuration again"),
+    )

@@ -107,6 +107,20 @@ def test_a_message_whose_prompt_was_sent_is_unknown_and_a_dead_letter(root: Root
     assert holder.waiting.look() == []
 
 
+@pytest.mark.parametrize("key", ["k" * 32, "j" * 32])
+def test_a_message_whose_agent_was_never_let_go_goes_back_if_the_guard_of_this_very_turn_says_so(
+    root: Root, key: str
+) -> None:
+    message, _ = died_at(root, "sent")
+    word = root.place("worker").unstarted(key)
+    word.touch()
+    holder = root.hold("worker")
+    is_this_turn = key == "k" * 32
+    assert root.boxes("worker") == {"new" if is_this_turn else "dead": [message.id]}
+    assert holder.state.known[message.id].status is (None if is_this_turn else Status.UNKNOWN)
+    assert not word.exists()
+
+
 def test_a_finished_message_is_closed_though_its_file_was_left(root: Root) -> None:
     message, _ = died_at(root, "finished", sender="asker", reply="queue")
     holder = root.hold("worker")
@@ -186,10 +200,11 @@ def test_a_blocked_agent_goes_on_once_what_blocked_it_is_gone(root: Root, monkey
 def test_leftovers_of_dead_writers_and_turns_are_swept(root: Root) -> None:
     place = root.place("worker")
     (place.queue / "tmp" / "left").write_text("half")
-    (place.dir / "scratch" / "key").mkdir(parents=True)
+    scratch = root.world.home.turns_of(place)
+    (scratch / "key").mkdir(parents=True)
     root.hold("worker").release()
     assert files.names(place.queue / "tmp") == []
-    assert not (place.dir / "scratch").exists()
+    assert not scratch.exists()
 
 
 def test_a_terminal_that_was_kept_elsewhere_blocks_the_agent_until_a_person_says_it_is_gone(root: Root) -> None:

@@ -56,7 +56,7 @@ def test_a_reply_is_one_message_however_often_it_is_routed(root: Root) -> None:
         "reply",
         message.id,
     )
-    assert (answer.text, answer.hops, answer.thread, answer.reply) == ("yes", 5, "t", "queue")
+    assert (answer.text, answer.hops, answer.thread, answer.reply) == ("yes", 5, "t", "none")
     assert (answer.session_context, answer.for_session) == (
         SessionContext(session_id="s-worker", turn_number=3),
         "s-asker",
@@ -74,6 +74,16 @@ def test_a_reply_that_its_receiver_has_dealt_with_is_not_put_again(root: Root) -
     holder.release()
     route.reply(root.world, message, DONE, State())
     assert root.boxes("asker") == {}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "mode", "left"), [(None, "none", 0), (1, "none", 0), (2, "queue", 1), (20, "queue", 19)]
+)
+def test_an_answer_says_whether_it_is_answered(root: Root, wanted: int | None, mode: str, left: int) -> None:
+    message = root.message("worker", sender="asker", reply="queue", replies=wanted)
+    answer = route.answer_to(root.world, message, DONE, State())
+    assert answer is not None
+    assert (answer.reply, answer.replies) == (mode, left)
 
 
 def test_another_attempt_has_another_reply(root: Root) -> None:
@@ -94,6 +104,13 @@ def test_a_turn_without_an_answer_is_told_and_ends_the_exchange(root: Root, stat
     assert answer.text.startswith(f"[beam] worker did not answer {message.id}: {status}")
     assert answer.text.endswith("no key")
     assert answer.reply == "none"
+
+
+def test_end_is_not_delivered(root: Root) -> None:
+    message = root.message("worker", sender="asker", reply="queue")
+    closed = route.reply(root.world, message, TurnFinished(status=Status.COMPLETED, reply="`END`.\n"), State())
+    assert (closed.reply, closed.detail) == ("none", "it said END")
+    assert root.boxes("asker") == {}
 
 
 def test_silence_is_not_delivered(root: Root) -> None:

@@ -39,8 +39,8 @@ def _filled(value: Any, values: dict[str, str]) -> Any:
 @dataclass(frozen=True)
 class Cli:
     """One CLI: the package that the lock file pins, tools of its own that look, write a file and run a command, a model
-    that it is not started with, how the model answers to a schema, the files of the folder that a session is, and the
-    environment that it wants to run with."""
+    that it is not started with, how the model answers to a schema, the files of the folder that a session is, the files
+    under HOME and in the folder that hold its settings, and the environment that it wants to run with."""
 
     package: str
     look: Tool | None
@@ -49,6 +49,8 @@ class Cli:
     other_model: str
     structured: str = '!say {"n": 3}'
     session_files: str = ""
+    settings: str = ""
+    folder_settings: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -64,6 +66,8 @@ ADAPTERS = {
         other_model="claude-haiku-4-5-20251001",
         structured='!tool StructuredOutput {"n": 3}',
         env={"IS_SANDBOX": "1"},  # else it refuses full access to root, which many a CI is
+        settings=".claude/settings.json",
+        folder_settings=".claude/settings.json",
     ),
     "codex": Cli(
         package="@openai/codex",
@@ -71,6 +75,8 @@ ADAPTERS = {
         write=Tool("apply_patch", {"input": "*** Begin Patch\n*** Add File: {path}\n+{text}\n*** End Patch\n"}),
         shell=Tool("exec_command", {"cmd": "{command}"}),
         other_model="gpt-5.6-sol",
+        settings=".codex/config.toml",
+        folder_settings=".codex/config.toml",
     ),
     "gemini": Cli(
         package="@google/gemini-cli",
@@ -78,6 +84,8 @@ ADAPTERS = {
         write=Tool("write_file", {"file_path": "{path}", "content": "{text}"}),
         shell=Tool("run_shell_command", _COMMAND),
         other_model="gemini-2.5-pro",
+        settings=".gemini/settings.json",
+        folder_settings=".gemini/settings.json",
     ),
     "opencode": Cli(
         package="opencode-ai",
@@ -85,6 +93,8 @@ ADAPTERS = {
         write=Tool("write", {"filePath": "{path}", "content": "{text}"}),
         shell=Tool("bash", {"command": "{command}", "description": "x"}),
         other_model="fake/other",
+        settings=".config/opencode/opencode.json",
+        folder_settings="opencode.json",
     ),
     "kilo": Cli(
         package="@kilocode/cli",
@@ -92,6 +102,8 @@ ADAPTERS = {
         write=Tool("write", {"filePath": "{path}", "content": "{text}"}),
         shell=Tool("bash", {"command": "{command}", "description": "x"}),
         other_model="fake/other",
+        settings=".config/kilo/kilo.json",
+        folder_settings="kilo.json",
     ),
     "qwen": Cli(
         package="@qwen-code/qwen-code",
@@ -99,6 +111,8 @@ ADAPTERS = {
         write=Tool("write_file", {"file_path": "{path}", "content": "{text}"}),
         shell=Tool("run_shell_command", {"command": "{command}", "is_background": False}),
         other_model="other",
+        settings=".qwen/settings.json",
+        folder_settings=".qwen/settings.json",
     ),
     "copilot": Cli(
         package="@github/copilot",
@@ -106,13 +120,17 @@ ADAPTERS = {
         write=Tool("create", {"path": "{path}", "file_text": "{text}"}),
         shell=Tool("bash", {"command": "{command}", "description": "x"}),
         other_model="other",
+        settings=".copilot/mcp-config.json",
+        folder_settings=".github/hooks/hooks.json",
     ),
     "pi": Cli(
-        package="@mariozechner/pi-coding-agent",
+        package="@earendil-works/pi-coding-agent",
         look=Tool("read", {"path": "{path}"}),
         write=Tool("write", _WRITE),
         shell=Tool("bash", _COMMAND),
         other_model="other",
+        settings=".pi/agent/settings.json",
+        folder_settings=".pi/settings.json",
     ),
     "aider": Cli(
         package="aider-chat",
@@ -121,6 +139,8 @@ ADAPTERS = {
         shell=None,
         other_model="openai/other",
         session_files=".aider.chat.history.*",
+        settings=".aider.conf.yml",
+        folder_settings=".aider.conf.yml",
     ),
     "kimi": Cli(
         package="@moonshot-ai/kimi-code",
@@ -149,6 +169,8 @@ ADAPTERS = {
         write=Tool("write_file", _WRITE),
         shell=Tool("bash", _COMMAND),
         other_model="other",
+        settings=".vibe/config.toml",
+        folder_settings=".vibe/config.toml",
     ),
 }
 

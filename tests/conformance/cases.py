@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 from beam.agents.base import Capabilities
+from tests.conformance import attempts
 from tests.conformance.adapters import ADAPTERS
 from tests.conformance.subject import Subject
 
 Act = Callable[[Subject], str]
+SLOW = pytest.mark.conformance
 
 FAILS: dict[tuple[str, str], str] = {
     (
@@ -25,6 +27,7 @@ FAILS: dict[tuple[str, str], str] = {
         "cn",
     ): "Continue prints what it had of the broken answer and the whole second one as one text; "
     "nothing in its output tells them apart",
+    **attempts.FAILS,
 }
 """(case, adapter) -> why the cell fails: what the CLI does, or what beam lacks."""
 
@@ -60,27 +63,34 @@ CASES: dict[str, Case] = {}
 
 
 def case(
-    title: str, capability: str = "", *, quick: bool = False, otherwise: Act | None = None
+    title: str,
+    capability: str = "",
+    *,
+    quick: bool = False,
+    quick_for: tuple[str, ...] = (),
+    otherwise: Act | None = None,
 ) -> Callable[[Act], Any]:
     """Makes one cell a CLI of the decorated function, which returns the evidence. `otherwise` is run in its place
-    where the card does not claim the capability; it too returns the evidence."""
+    where the card does not claim the capability; it too returns the evidence. `quick_for`: `make test` runs the cells
+    of these CLIs."""
 
     def made(act: Act) -> Any:
         name = act.__name__.removeprefix("test_")
         path = act.__module__.replace(".", "/")
         found = Case(name, title, capability, quick, f"tests/conformance/{path.rpartition('/')[2]}.py::{act.__name__}")
         CASES[name] = found
+        columns = [pytest.param(each, marks=() if quick or each in quick_for else SLOW) for each in ADAPTERS]
 
         @pytest.mark.real
         @pytest.mark.acceptance
-        @pytest.mark.parametrize("subject", ADAPTERS, indirect=True)
+        @pytest.mark.parametrize("subject", columns, indirect=True)
         def test(subject: Subject, record_property: Callable[[str, object], None]) -> None:
             status, evidence = _judge(found, act, otherwise, subject)
             cell = {"case": found.name, "adapter": subject.name, "status": status, "evidence": evidence}
-            record_property("cell", cell)
+            record_property("cell", cell | {"attempts": subject.attempts.get(found.name, {})})
 
         test.__doc__ = act.__doc__
-        return test if quick else pytest.mark.conformance(test)
+        return test
 
     return made
 

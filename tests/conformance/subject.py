@@ -19,6 +19,7 @@ from beam.testing.fake_model import FakeModel
 from tests.conformance.adapters import ADAPTERS
 from tests.conformance.adapters import Cli as Data
 from tests.support.cli import Cli, Ended, eventually, processes_with
+from tests.support.repository import configure_git, make_repository
 
 GO_ON = "go on after that"
 # A CLI may send a prompt that was never answered again, in one with the next: that is answered all the same.
@@ -45,13 +46,22 @@ class Subject:
         self._beam = beam
         self._path = path
         self._once: dict[str, Any] = {}
+        self.attempts: dict[str, dict[str, dict[str, str]]] = {}  # by the names of the cases that tell of them
         self.cli = self.at_home("home")
 
     def at_home(self, home: str) -> Cli:
-        """The same place, with another HOME: there the CLI has never been used."""
+        """The same place and the same root, with another HOME: there the CLI has never been used."""
         directory = self._beam.base / home
         directory.mkdir(exist_ok=True)
-        env = {"PATH": self._path, "HOME": str(directory), **self.data.env, **self.model.env(self.name, directory)}
+        configure_git(directory)
+        state = str(self._beam.base / "state")
+        env = {
+            "PATH": self._path,
+            "HOME": str(directory),
+            "BEAM_STATE": state,
+            **self.data.env,
+            **self.model.env(self.name, directory),
+        }
         return self._beam.with_env(env)
 
     @property
@@ -129,12 +139,14 @@ class Subject:
         eventually(lambda: processes_with(str(self.cli.base)) == [], what=f"{self.name} left processes behind")
 
 
-def place(name: str, directory: Path, path: str) -> Iterator[Subject]:
-    """The CLI in this directory, and its model. Afterwards nothing of it may be running."""
+def place(name: str, directory: Path, path: str, model: FakeModel | None = None) -> Iterator[Subject]:
+    """The CLI in a git repository in this directory, and its model. Afterwards nothing of it may be running."""
     if shutil.which(name, path=path) is None:
         pytest.skip(f"left out: {name} does not install here")
-    with FakeModel(SCRIPT) as model:
-        yield Subject(name, Cli(directory), path, model)
+    beam = Cli(directory)
+    make_repository(beam.project, directory / "home")
+    with model or FakeModel(SCRIPT) as model:
+        yield Subject(name, beam, path, model)
     for pid in processes_with(str(directory)):
         try:
             os.kill(pid, 9)

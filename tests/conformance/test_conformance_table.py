@@ -9,12 +9,12 @@ import pytest
 from beam.agents import registry
 from beam.agents.base import Capabilities
 from beam.api import matrix
-from tests.conformance import written
+from tests.conformance import test_cells_reach, written
 from tests.conformance.adapters import ADAPTERS, pinned
 from tests.conformance.cases import FAILS
 
 CELLS = [(name, case) for name in ADAPTERS for case in written.all_cases().values()]
-UNSEEN = {"ask"}  # no headless face claims it
+UNSEEN = {"ask", "outbox"}  # no headless face claims the one; the other is tried in the cells of reach
 
 
 def cell(adapter: str, case: str) -> matrix.Cell:
@@ -74,6 +74,15 @@ def test_what_every_cli_must_do_is_never_unsupported() -> None:
 def test_make_test_runs_a_first_turn_a_resume_a_look_a_failing_api_and_a_kill_of_each() -> None:
     quick = {case.name for case in written.all_cases().values() if case.quick}
     assert quick == {"first_turn", "resume", "api_401", "killed_cli"}
+
+
+def test_every_cli_that_can_do_less_than_all_names_its_settings() -> None:
+    less = [name for name in ADAPTERS if set(registry.adapter(name).card.faces["exec"].access) != {"full"}]
+    assert [name for name in less if not (ADAPTERS[name].settings and ADAPTERS[name].folder_settings)] == []
+
+
+def test_make_test_runs_the_attempts_at_edit_of_two_clis() -> None:
+    assert set(test_cells_reach.QUICK) == {"claude", "opencode"}
 
 
 def test_its_evidence_names_no_machine() -> None:

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -15,7 +16,7 @@ from tests.conformance import cases
 from tests.conformance.adapters import pinned
 
 FILE = Path(__file__).parents[2] / "beam" / "agents" / "conformance.json"
-MODULES = ("conversation", "tools", "options", "prompts", "failures", "stops")
+MODULES = ("conversation", "tools", "options", "prompts", "failures", "stops", "reach")
 _EVIDENCE_CHARACTERS = 160
 
 
@@ -29,7 +30,7 @@ def all_cases() -> dict[str, cases.Case]:
     return {case.name: case for case in found}
 
 
-def write(seen: Iterable[Mapping[str, str]], *, date: str) -> None:
+def write(seen: Iterable[Mapping[str, Any]], *, date: str) -> None:
     """Puts the cells of one run into the file. Those of another version, of no case and of no CLI any more go."""
     known, versions = all_cases(), pinned()
     before = {column.adapter: column for column in read().adapters} if FILE.exists() else {}
@@ -45,6 +46,7 @@ def write(seen: Iterable[Mapping[str, str]], *, date: str) -> None:
                     test=case.test_id(adapter),
                     evidence=told(cell["evidence"]),
                     date=date,
+                    attempts=cell.get("attempts", {}),
                 )
         ordered = {name: cells[name] for name in known if name in cells}
         columns.append(matrix.Column(adapter=adapter, version=version, face="exec", cells=ordered))

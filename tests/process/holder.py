@@ -14,6 +14,7 @@ async def main(turn_key: str, argv: list[str]) -> None:
         argv, env=dict(os.environ), cwd="/", turn_key=turn_key, on_line=lambda line: print(line.decode(), flush=True)
     )
     print(f"pids {child.guard_pid} {child.guard_start_ticks} {child.pid} {child.start_ticks}", flush=True)
+    child.go()
     print(await child.wait(), flush=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trees
@@ -18,7 +20,16 @@ from beam.process import guard
 
 pytestmark = pytest.mark.acceptance
 
+MARKER = f"BEAM_TURN_guardtest{os.getpid()}"  # guards of one marker end each other
 PYTHON = [sys.executable, "-I", "-S", "-c"]
+
+
+def telling(argv: list[str], **more: Any) -> int:
+    """A descriptor of what a guard is told."""
+    told = os.memfd_create("told")
+    words = [os.fsencode(word) for word in argv]
+    os.write(told, guard.telling(words, **{"marker": MARKER.encode(), "grace": 0.0, **more}))
+    return told
 
 
 class Holder:
@@ -26,30 +37,38 @@ class Holder:
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
+        self.unstarted = b""
         self._fds: list[int] = []
 
-    def start(self, argv: list[str], *, grace: float = 5.0, holder: int | None = None) -> None:
+    def start(self, argv: list[str], *, grace: float = 5.0, holder: int | None = None, go: bool = True) -> None:
         lifeline, self.lifeline = os.pipe()
         self.status, status = os.pipe()
         self._fds = [self.lifeline, self.status]
-        words = guard.command(
-            argv,
-            lifeline=lifeline,
-            status=status,
-            holder=os.getpid() if holder is None else holder,
-            marker="BEAM_TURN_guardtest",
-            grace=grace,
-        )
+        holder = os.getpid() if holder is None else holder
+        told = telling(argv, lifeline=lifeline, status=status, holder=holder, grace=grace, unstarted=self.unstarted)
         self.process = subprocess.Popen(
-            words,
-            pass_fds=(lifeline, status),
+            guard.command(told),
+            executable=sys.executable,
+            pass_fds=(lifeline, status, told),
             start_new_session=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            env={"PATH": "/usr/bin:/bin", "BEAM_TURN_guardtest": "guard"},
+            env={"PATH": "/usr/bin:/bin", MARKER: "guard"},
         )
-        os.close(lifeline)
-        os.close(status)
+        for fd in (lifeline, status, told):
+            os.close(fd)
+        if go:
+            with contextlib.suppress(BrokenPipeError):  # it may be gone already
+                self.wish("go")
+
+    def said(self) -> str:
+        """The next of its lines, before its end."""
+        line = b""
+        while not line.endswith(b"\n"):
+            ready, _, _ = select.select([self.status], [], [], 10)
+            assert ready
+            line += os.read(self.status, 1)
+        return line.decode().strip()
 
     def wish(self, text: str) -> None:
         os.write(self.lifeline, text.encode() + b"\n")
@@ -97,8 +116,8 @@ def test_nothing_outlives_the_exit_of_the_agent(kind: str, holder: Holder, tmp_p
     holder.start(agent(kind, tmp_path, "exit"))
     code, said = holder.end()
     assert trees.is_gone(tmp_path)
-    assert (code, said[1]) == (7, "exited 7 -")
-    word, swept, left, ms = said[2].split()
+    assert (code, said[1:3]) == (7, ["running", "exited 7 -"])
+    word, swept, left, ms = said[3].split()
     assert (word, left) == ("clean", "0")
     assert int(swept) >= (trees.MANY if kind == "many" else 1)
     assert int(ms) < 5000
@@ -111,7 +130,7 @@ def test_nothing_outlives_an_end_that_was_asked_for(kind: str, holder: Holder, t
     holder.wish("end 0.1")
     code, said = holder.end()
     assert trees.is_gone(tmp_path)
-    assert (code, said[1], said[2].split()[2]) == (143, "exited - 15", "0")
+    assert (code, said[2], said[3].split()[2]) == (143, "exited - 15", "0")
 
 
 def test_the_agent_may_use_its_grace(holder: Holder) -> None:
@@ -121,7 +140,7 @@ def test_the_agent_may_use_its_grace(holder: Holder) -> None:
     holder.wish("end 5")
     began = time.monotonic()
     code, said = holder.end()
-    assert (code, said[1]) == (9, "exited 9 -")
+    assert (code, said[2]) == (9, "exited 9 -")
     assert time.monotonic() - began < 4
 
 
@@ -131,7 +150,7 @@ def test_a_second_wish_shortens_the_grace(holder: Holder) -> None:
     holder.wish("end 60")
     holder.wish("end 0")
     code, said = holder.end()
-    assert (code, said[1]) == (137, "exited - 9")
+    assert (code, said[2]) == (137, "exited - 9")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -157,7 +176,7 @@ def test_an_interrupt_reaches_the_agent_alone(way: str, holder: Holder, tmp_path
         assert holder.process
         os.kill(holder.process.pid, signal.SIGINT)
     code, said = holder.end()
-    assert (code, said[1]) == (5, "exited 5 -")
+    assert (code, said[2]) == (5, "exited 5 -")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -169,9 +188,62 @@ def test_the_end_of_the_lifeline_is_the_end_of_all(holder: Holder, tmp_path: Pat
     assert trees.is_gone(tmp_path)
 
 
+def test_an_agent_is_not_executed_before_it_is_let_go(holder: Holder, tmp_path: Path) -> None:
+    holder.unstarted = os.fsencode(tmp_path / "unstarted")
+    holder.start(["touch", str(tmp_path / "ran")], go=False)
+    word, pid, _ = holder.said().split()
+    assert word == "held"
+    trees.until(lambda: "pipe" in Path(f"/proc/{pid}/wchan").read_text())  # it waits there
+    holder.wish("go")
+    assert holder.end()[1][:2] == ["running", "exited 0 -"]
+    assert [path.name for path in tmp_path.iterdir()] == ["ran"]
+
+
+@pytest.mark.parametrize("way", ["lifeline", "end", "signal", "kill"])
+def test_an_agent_that_was_never_let_go_did_nothing_and_the_guard_leaves_word(
+    way: str, holder: Holder, tmp_path: Path
+) -> None:
+    holder.unstarted = os.fsencode(tmp_path / "unstarted")
+    holder.start(["touch", str(tmp_path / "ran")], go=False)
+    pid = int(holder.said().split()[1])
+    assert holder.process
+    if way == "lifeline":
+        holder.drop_lifeline()
+    elif way == "end":
+        holder.wish("end 60")
+        holder.wish("go")
+    elif way == "signal":
+        os.kill(holder.process.pid, signal.SIGTERM)
+    else:
+        os.kill(pid, signal.SIGKILL)
+    code, said = holder.end()
+    assert (code, "running" in said, said[-1].split()[:3:2]) == (125, False, ["clean", "0"])
+    assert [path.name for path in tmp_path.iterdir()] == ["unstarted"]
+
+
+def test_an_exec_that_fails_leaves_word_that_nothing_was_started(holder: Holder, tmp_path: Path) -> None:
+    holder.unstarted = os.fsencode(tmp_path / "unstarted")
+    holder.start(["/no/such/program"])
+    assert holder.end()[0] == 125
+    assert [path.name for path in tmp_path.iterdir()] == ["unstarted"]
+
+
+def test_a_pattern_that_names_beam_or_the_agent_does_not_find_the_guard(holder: Holder, tmp_path: Path) -> None:
+    (tmp_path / "beam").mkdir()
+    holder.start([sys.executable, "-c", "print('up'); input()", "beam", str(tmp_path / "beam")])
+    assert holder.said().startswith("held")
+    assert holder.process
+    words = Path(f"/proc/{holder.process.pid}/cmdline").read_bytes().lower()
+    assert b"guard.main" in words
+    assert not any(word in words for word in (b"beam", sys.executable.encode(), str(tmp_path).encode()))
+    holder.wish("end 0")
+    holder.end()
+
+
 def test_an_exec_that_fails_is_said_with_its_errno(holder: Holder) -> None:
     holder.start(["/no/such/program"])
-    assert holder.end() == (125, ["failed 2"])
+    code, said = holder.end()
+    assert (code, said[1], said[2].split()[1:3]) == (125, "failed 2", ["0", "0"])
 
 
 def test_a_program_is_looked_for_on_the_path_of_the_agent(holder: Holder) -> None:
@@ -181,7 +253,8 @@ def test_a_program_is_looked_for_on_the_path_of_the_agent(holder: Holder) -> Non
 
 def test_a_program_that_is_nowhere_on_the_path_is_said_with_its_errno(holder: Holder) -> None:
     holder.start(["no-such-program"])
-    assert holder.end() == (125, ["failed 2"])
+    code, said = holder.end()
+    assert (code, said[1]) == (125, "failed 2")
 
 
 def test_a_guard_whose_holder_is_gone_starts_nothing(holder: Holder, tmp_path: Path) -> None:
@@ -201,8 +274,10 @@ def test_a_guard_of_another_parent_starts_nothing(holder: Holder, tmp_path: Path
 
 def test_a_descriptor_that_is_no_pipe_is_not_taken_for_a_lifeline() -> None:
     with Path("/dev/null").open("rb") as null:
-        words = guard.command(["true"], lifeline=null.fileno(), status=1, holder=os.getpid(), marker="M", grace=0)
-        done = subprocess.run(words, pass_fds=(null.fileno(),), capture_output=True, check=False)
+        told = telling(["true"], lifeline=null.fileno(), status=1, holder=os.getpid())
+        words, passed = guard.command(told), (null.fileno(), told)
+        done = subprocess.run(words, executable=sys.executable, pass_fds=passed, capture_output=True, check=False)
+        os.close(told)
     assert (done.returncode, done.stdout) == (125, b"")
 
 
@@ -225,32 +300,33 @@ def test_the_agent_has_no_descriptor_of_the_guard(holder: Holder) -> None:
 
 
 def test_the_agent_carries_the_marker_but_is_no_guard(holder: Holder) -> None:
-    holder.start(["printenv", "BEAM_TURN_guardtest"])
+    holder.start(["printenv", MARKER])
     assert holder.output_line() == "1"
 
 
 def test_a_signal_to_the_process_group_of_the_agent_does_not_hit_the_guard(holder: Holder) -> None:
     holder.start(["sh", "-c", "kill -9 0"])
     code, said = holder.end()
-    assert (code, said[1], said[2].split()[2]) == (137, "exited - 9", "0")
+    assert (code, said[2], said[3].split()[2]) == (137, "exited - 9", "0")
 
 
 def test_a_forked_copy_of_the_lifeline_does_not_hide_the_death_of_the_holder(tmp_path: Path) -> None:
     lifeline, status = os.pipe(), os.pipe()
     script = (
         "import os, subprocess, sys, time\n"
-        "words = [str(os.getpid()) if word == 'HOLDER' else word for word in sys.argv[1:]]\n"
-        f"subprocess.Popen(words, pass_fds=({lifeline[0]}, {status[1]}), start_new_session=True)\n"
+        "passed = [int(word) for word in sys.argv[1:4]]\n"
+        "told = os.pread(passed[2], 65536, 0).replace(b'HOLDER', b'%d' % os.getpid())\n"
+        "os.pwrite(passed[2], told, 0), os.truncate(passed[2], len(told))\n"
+        "subprocess.Popen(sys.argv[4:], executable=sys.executable, pass_fds=passed, start_new_session=True)\n"
         "time.sleep(600)"
     )
-    words = guard.command(
-        agent("cleared-daemon", tmp_path, "stay"), lifeline=lifeline[0], status=status[1], holder=0, marker="M", grace=0
-    )
-    words[words.index("0")] = "HOLDER"
+    argv = agent("cleared-daemon", tmp_path, "stay")
+    told = telling(argv, lifeline=lifeline[0], status=status[1], holder="HOLDER", marker=MARKER.encode())
+    passed = (lifeline[0], status[1], told)
+    os.write(lifeline[1], b"go\n")
     try:
-        process = subprocess.Popen(
-            [sys.executable, "-c", script, *words], pass_fds=(lifeline[0], status[1]), stdout=subprocess.PIPE
-        )
+        words = [sys.executable, "-c", script, *map(str, passed), *guard.command(told)]
+        process = subprocess.Popen(words, pass_fds=passed, stdout=subprocess.PIPE)
         assert process.stdout
         assert process.stdout.readline() == b"ready\n"
         process.kill()
@@ -258,7 +334,7 @@ def test_a_forked_copy_of_the_lifeline_does_not_hide_the_death_of_the_holder(tmp
         trees.until(lambda: trees.is_gone(tmp_path))  # the test still holds the write end
         process.stdout.close()
     finally:
-        for fd in (*lifeline, *status):
+        for fd in (*lifeline, *status, told):
             os.close(fd)
 
 

@@ -4,39 +4,57 @@ import asyncio
 
 import pytest
 
-from beam.process.pipes import Output, Started, Status, nothing
+from beam.process.pipes import Held, Output, Status, nothing
+
+Said = tuple[Held, bool, int, int | None, str | None, tuple[int, int] | None]
 
 
-def said(*chunks: bytes) -> tuple[Started, int | None, str | None, tuple[int, int] | None]:
-    async def main() -> tuple[Started, int | None, str | None, tuple[int, int] | None]:
+def said(*chunks: bytes) -> Said:
+    async def main() -> Said:
         status = Status(asyncio.get_running_loop())
         for chunk in chunks:
             status.feed(chunk)
         status.end()
-        return await status.started, status.code, status.signal, status.clean
+        return (
+            await status.held,
+            await status.executed,
+            status.errno,
+            status.code,
+            status.signal,
+            status.clean,
+        )
 
     return asyncio.run(main())
 
 
-WHOLE = b"started 12 345\nexited 3 -\nclean 2 1 17\n"
+WHOLE = b"held 12 345\nrunning\nexited 3 -\nclean 2 1 17\n"
 
 
 def test_the_status_of_a_guard_reads_the_same_in_one_piece_and_byte_by_byte() -> None:
-    expected = (Started(pid=12, start_ticks=345), 3, None, (2, 1))
+    expected = (Held(pid=12, start_ticks=345), True, 0, 3, None, (2, 1))
     assert said(WHOLE) == said(*(bytes([byte]) for byte in WHOLE)) == expected
 
 
 @pytest.mark.parametrize(("number", "name"), [(9, "SIGKILL"), (15, "SIGTERM"), (40, "SIG40")])
 def test_a_signal_has_its_name(number: int, name: str) -> None:
-    assert said(b"started 1 2\nexited - %d\n" % number) == (Started(pid=1, start_ticks=2), None, name, None)
+    told = said(b"held 1 2\nrunning\nexited - %d\n" % number)
+    assert told == (Held(pid=1, start_ticks=2), True, 0, None, name, None)
 
 
 def test_an_exec_that_failed_left_nothing_to_clean() -> None:
-    assert said(b"failed 2\n") == (Started(errno=2), None, None, (0, 0))
+    assert said(b"held 1 2\nfailed 2\n") == (Held(pid=1, start_ticks=2), False, 2, None, None, (0, 0))
+
+
+def test_an_agent_that_could_not_be_forked_is_not_there() -> None:
+    assert said(b"failed 11\n") == (Held(), False, 11, None, None, (0, 0))
+
+
+def test_an_agent_that_was_never_let_go_was_not_executed() -> None:
+    assert said(b"held 1 2\nexited - 9\nclean 0 0 1\n")[1] is False
 
 
 def test_a_guard_that_said_nothing_did_not_start() -> None:
-    assert said() == (Started(), None, None, None)
+    assert said() == (Held(), False, 0, None, None, None)
 
 
 def output(line_bytes: int = 100) -> tuple[Output, list[object]]:

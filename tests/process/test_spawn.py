@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import os
+import resource
 import signal
 import sys
+import tempfile
 import time
 import weakref
 from collections.abc import Callable, Coroutine
@@ -17,13 +20,14 @@ import trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam.errors import BeamError, ConfigError, NotFoundError
-from beam.process import spawn, tree
+from beam.errors import BeamError, ConfigError, NotFoundError, ShortageError
+from beam.process import guard, spawn, tree
 
 pytestmark = pytest.mark.acceptance
 
 T = TypeVar("T")
 ENV = {"PATH": os.environ["PATH"]}
+KEY = f"spawntest{os.getpid()}"  # guards of one key end each other
 PYTHON = [sys.executable, "-I", "-S", "-c"]
 
 
@@ -35,8 +39,14 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(bounded(), debug=False)
 
 
+async def hold(argv: list[str], on_line: Callable[[bytes], None] = lambda line: None, **more: Any) -> spawn.Child:
+    return await spawn.start(argv, **{"env": ENV, "cwd": "/", "turn_key": KEY, "on_line": on_line, **more})
+
+
 async def start(argv: list[str], on_line: Callable[[bytes], None] = lambda line: None, **more: Any) -> spawn.Child:
-    return await spawn.start(argv, **{"env": ENV, "cwd": "/", "turn_key": "spawntest", "on_line": on_line, **more})
+    child = await hold(argv, on_line, **more)
+    child.go()
+    return child
 
 
 def outcome(argv: list[str], *, feed: bytes | None = None, **more: Any) -> tuple[spawn.Ended, list[bytes]]:
@@ -266,6 +276,81 @@ def test_nothing_is_left_when_the_child_was_waited_for(kind: str, tmp_path: Path
     assert trees.is_gone(tmp_path)
 
 
+def test_a_child_is_not_executed_before_it_is_let_go(tmp_path: Path) -> None:
+    async def main() -> spawn.Ended:
+        child = await hold(["touch", str(tmp_path / "ran")], unstarted=tmp_path / "unstarted")
+        assert tree.start_ticks(child.pid) == child.start_ticks
+        assert list(tmp_path.iterdir()) == []
+        child.go()
+        assert await child.executed()
+        return await child.wait()
+
+    assert run(main()).code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["ran"]
+
+
+def test_a_child_that_is_ended_before_it_was_let_go_leaves_word(tmp_path: Path) -> None:
+    async def main() -> None:
+        child = await hold(["touch", str(tmp_path / "ran")], unstarted=tmp_path / "unstarted")
+        child.end(60)
+        child.go()
+        assert not await child.executed()
+        await child.wait()
+
+    run(main())
+    assert [path.name for path in tmp_path.iterdir()] == ["unstarted"]
+
+
+WEDGED = (
+    "guard._wait = wedged; guard.main(told)",
+    "wedged = lambda guard, **more: (guard.let_go(), guard.hear_report(9), [time.sleep(9) for _ in range(99)])",
+)
+
+
+@pytest.mark.parametrize("grandchild", ["sleep 600 &", "env -i setsid sleep 600 &"])
+@pytest.mark.parametrize("then", ["sleep 600", "exit 3"])
+def test_a_guard_that_does_nothing_any_more_is_killed_with_all_that_the_agent_left(
+    then: str, grandchild: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boot = guard._BOOT.replace("guard.main(told)", f"import time; {WEDGED[1]}; {WEDGED[0]}")
+    monkeypatch.setattr(guard, "_BOOT", boot)
+    monkeypatch.setattr(spawn, "WEDGED_SECONDS", 0.5)
+    monkeypatch.setattr(spawn, "LOOK_SECONDS", 0.1)
+
+    async def main() -> spawn.Ended:
+        ready = asyncio.Event()
+        pids: list[int] = []
+
+        def on_line(line: bytes) -> None:
+            pids.extend(map(int, line.split()))
+            ready.set()
+
+        child = await start(["sh", "-c", f"{grandchild} echo $!; exec >&- 2>&-; {then}"], on_line)
+        await ready.wait()
+        if then != "exit 3":  # it ended by itself: the guard should have seen that
+            child.end(0.1)
+        ended = await child.wait()
+        assert all(tree.start_ticks(pid) is None for pid in [child.guard_pid, child.pid, *pids])
+        return ended
+
+    ended = run(main())
+    assert (ended.code, ended.signal, ended.left) == (None, None, 0)
+
+
+def test_a_guard_that_somebody_stopped_goes_on_when_the_end_is_wanted() -> None:
+    async def main() -> spawn.Ended:
+        ready = asyncio.Event()
+        child = await start(
+            ["sh", "-c", "trap 'exit 4' TERM; echo up; while :; do sleep 0.01; done"], lambda _: ready.set()
+        )
+        await ready.wait()
+        os.kill(child.guard_pid, signal.SIGSTOP)
+        child.end(5)
+        return await child.wait()
+
+    assert run(main()).code == 4
+
+
 def test_ending_gives_the_agent_its_grace() -> None:
     async def main() -> spawn.Ended:
         ready = asyncio.Event()
@@ -319,7 +404,7 @@ def test_a_killed_guard_is_an_end_that_nobody_knows(grandchild: str) -> None:
 def test_children_at_once_do_not_touch_each_other() -> None:
     async def main() -> list[spawn.Ended]:
         children = [
-            await start(["sh", "-c", f"setsid sleep 600 & read x; exit {n}"], turn_key=f"spawn{n}", stdin=True)
+            await start(["sh", "-c", f"setsid sleep 600 & read x; exit {n}"], turn_key=f"{KEY}n{n}", stdin=True)
             for n in range(6)
         ]
         os.kill(children[5].guard_pid, signal.SIGKILL)
@@ -364,14 +449,14 @@ def test_waiting_may_be_given_up_and_taken_up_again() -> None:
 
 def test_a_start_that_is_cancelled_leaves_nothing() -> None:
     async def main() -> None:
-        starting = asyncio.ensure_future(start(["sleep", "600"], turn_key="cancelled"))
+        starting = asyncio.ensure_future(start(["sleep", "600"], turn_key=f"{KEY}cancelled"))
         await asyncio.sleep(0)
         starting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await starting
 
     run(main())
-    assert tree.clean(spawn.marker("cancelled"), []) == tree.Cleaned()
+    assert tree.clean(spawn.marker(f"{KEY}cancelled"), []) == tree.Cleaned()
 
 
 @pytest.mark.parametrize("program", ["no-such-program", "/no/such/program"])
@@ -416,6 +501,43 @@ def test_an_argument_with_a_nul_is_an_error() -> None:
 def test_a_folder_that_is_not_there_is_an_error_of_the_configuration(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="does not exist"):
         outcome(["true"], cwd=str(tmp_path / "gone"))
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_shortage_of_descriptors_is_said_as_such_wherever_it_strikes(terminal: bool, tmp_path: Path) -> None:
+    async def main() -> list[str]:
+        said = []
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        for room in range(1, 30):
+            tempfile.tempdir = None  # as in a process that has not looked for one yet
+            names = descriptors()
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit_for(room), before[1]))
+            try:
+                if terminal:
+                    what = {"columns": 80, "rows": 24, "on_data": lambda data: None, "turn_key": KEY}
+                    child = await spawn.start_in_terminal(["true"], env=ENV, cwd="/", **what)
+                else:
+                    child = await hold(["true"], stdin=True, stdout_in=tmp_path / str(room))
+                child.go()
+                await child.wait()
+                said.append("ran")
+            except ShortageError:
+                said.append("shortage")
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, before)
+            assert descriptors() == names
+        return said
+
+    said = run(main())
+    assert said == sorted(said, reverse=True), "less room is no better"
+    assert set(said) == {"shortage", "ran"}
+
+
+def limit_for(room: int) -> int:
+    """The limit of descriptors that leaves so many, whatever numbers this process has open."""
+    taken = set(map(int, descriptors()))
+    free = (number for number in itertools.count() if number not in taken)
+    return next(itertools.islice(free, room, None))
 
 
 def descriptors() -> list[str]:

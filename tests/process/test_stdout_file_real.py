@@ -31,6 +31,7 @@ def test_a_long_answer_of_claude_is_whole_though_nobody_read_until_claude_was_go
             stdin=True,
             stdout_in=tmp_path,
         )
+        child.go()
         await child.feed(PROMPT.encode())
         while tree.start_ticks(child.pid):
             time.sleep(0.05)  # the event loop is busy

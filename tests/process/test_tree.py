@@ -16,7 +16,7 @@ from beam.events import Owner
 from beam.process import spawn, tree
 
 acceptance = pytest.mark.acceptance
-KEY = "treetest"
+KEY = f"treetest{os.getpid()}"
 HOLDER = Path(__file__).with_name("holder.py")
 
 

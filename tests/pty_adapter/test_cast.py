@@ -95,3 +95,12 @@ def test_a_torn_last_line_is_left_out() -> None:
 def test_what_is_no_recording_is_refused(data: bytes) -> None:
     with pytest.raises(NoCastError):
         cast.read(data)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['[1e9, "o", "x"]', '[Infinity, "o", "x"]', '[NaN, "o", "x"]', "[" + "9" * 400 + ', "o", "x"]', "[" * 2000],
+)
+def test_a_moment_that_no_recording_has_is_refused(line: str) -> None:
+    with pytest.raises(NoCastError):
+        cast.read(b'{"version": 2, "width": 80, "height": 24}\n' + line.encode() + b"\n")

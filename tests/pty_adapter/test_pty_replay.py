@@ -75,3 +75,23 @@ def test_what_is_printed_leaves_out_what_is_not_there() -> None:
     import msgspec
 
     assert json.loads(msgspec.json.encode(Noted(t=1.0, title="x"))) == {"t": 1.0, "title": "x"}
+
+
+def explained(name: str, adapter: str) -> list[Noted]:
+    recording = read((PLACE / f"{name}.raw").read_bytes(), (PLACE / f"{name}.timeline.jsonl").read_bytes())
+    return list(replay(recording, profile_of(adapter), explain=True))
+
+
+def test_what_is_explained_names_the_rows_that_decided_and_by_which_field() -> None:
+    dialog = next(each for each in explained("claude-perm", "claude") if each.dialog == "permission")
+    rows = [(found.field, found.text.strip()) for found in dialog.because]
+    assert [field for field, _ in rows] == ["dialogs: permission"] * 2
+    assert rows[0][1].startswith("───") and rows[1][1].startswith("Esc to cancel")
+    ready = next(each for each in explained("claude-perm", "claude") if each.state == "ready")
+    assert "prompt" in [found.field for found in ready.because]
+    assert all(not each.because for each in noted("claude-perm", "claude"))
+
+
+def test_a_screen_of_another_agent_is_explained_as_unknown_with_what_it_shows() -> None:
+    (unknown,) = [each.unknown for each in explained("gemini", "claude") if each.unknown]
+    assert any("Do you trust the files in this folder?" in row for row in unknown)

@@ -47,6 +47,7 @@ def on_terminal(
             on_output=lambda: None,
         )
         try:
+            terminal.child.go()
             await scene(terminal)
         finally:
             terminal.child.end(1.0)

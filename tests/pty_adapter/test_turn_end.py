@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +15,7 @@ from beam.agents.claude.screen import profile as CLAUDE
 from beam.agents.codex.screen import profile as CODEX
 from beam.agents.gemini.screen import profile as GEMINI
 from beam.profile import GENERIC, Profile
-from beam.pty_adapter.screen import Signal, View
+from beam.pty_adapter.screen import Screen, Signal, View
 from beam.pty_adapter.turn_end import MOVES, IllegalMoveError, State, TurnEnd
 from tests.pty_adapter.replayed import Replay
 
@@ -28,13 +30,21 @@ def claude(*log: str, composer: str = "❯", footer: str = "  ? for shortcuts", 
     return View(rows=tuple(rows + [""] * (40 - len(rows))), columns=100, row=len(log) + 1, column=2, title=title)
 
 
-def ready(profile: Profile = CLAUDE, view: View | None = None, *, has_history: bool = False) -> TurnEnd:
+def ready(
+    profile: Profile = CLAUDE,
+    view: View | None = None,
+    *,
+    has_history: bool = False,
+    draw: Callable[[], View] | None = None,
+) -> TurnEnd:
     """A turn whose text is in and whose Enter was pressed at 10 s."""
     end = TurnEnd(profile, now=0.0, has_history=has_history)
     for tick in range(40):
         end.look(view or claude(), tick / 10)
     assert end.state is State.READY
     end.sending("hello")
+    if draw is not None:
+        end.look(draw(), 9.9)
     end.entered(10.0)
     return end
 
@@ -149,7 +159,9 @@ def test_without_a_word_from_the_transcript_the_screen_decides_later() -> None:
 
 
 def test_a_dialog_outranks_everything() -> None:
-    dialog = View(rows=("Do you want to proceed?", " ❯ 1. Yes", "   2. No"), columns=100, title="✳ Claude Code")
+    dialog = View(
+        rows=("─" * 40, " Do you want to proceed?", " ❯ 1. Yes", "   2. No"), columns=100, title="✳ Claude Code"
+    )
     end = ready()
     assert after(end, dialog, 10.1, 500.0) is State.WAITING
     end.told("done", 600.0)
@@ -263,6 +275,27 @@ def test_a_learned_prompt_counts_only_after_it_was_gone() -> None:
     assert after(gone, shell("(db) hello", "42", prompt="(db)", column=5), 11.2, 2.0) is State.DONE
 
 
+def fed(screen: Screen, data: bytes) -> View:
+    screen.feed(data)
+    return screen.view()
+
+
+@pytest.mark.parametrize(("written", "done"), [
+    (b"\r\n2\r\n>>> ", True),  # as python3 -i and node -i write it, all at once
+    (b"\r\r\n\x1b[33m2\x1b[39m\r\n\x1b[1G\x1b[0J>>> \x1b[5G", True),
+    (b"\x1b[1B\x1b[2K\x1b[1A\r\n2\r\n>>> ", True),  # the same, after it took away what it showed below
+    (b"\r\n>>> ", True),
+    (b"\r\x1b[2K\x1b[1A\r\n\x1b[2Khello\r\n>>> ", False),  # it draws its prompt in another place
+    (b"\x1b[1;1Hhello\r\nyou\r\n>>> ", False),
+])  # fmt: skip
+def test_a_program_that_answers_at_once_is_done_and_not_stalled(written: bytes, done: bool) -> None:
+    screen = Screen(80, 24)
+    screen.feed(b"hello\r\n>>> ")
+    end = ready(GENERIC, screen.view(), draw=lambda: fed(screen, b"1+1"))
+    screen.feed(written)
+    assert (after(end, screen.view(), 10.1, 10.0) is State.DONE) == done
+
+
 def test_an_unknown_full_screen_is_stalled_and_never_done() -> None:
     board = View(rows=("+----+", "| hi |", "+----+"), columns=80, row=1, column=3, alternate=True)
     end = ready(GENERIC, board)
@@ -285,7 +318,7 @@ def test_no_move_leads_out_of_an_end_or_past_acceptance() -> None:
 
 VIEWS = [
     claude(), claude("❯ hello", footer=BUSY[1]), claude("❯ hello", "● hi"), claude(composer="❯ hello"),
-    View(rows=("Do you want to proceed?", " ❯ 1. Yes"), columns=100), View(rows=("",) * 3, columns=100),
+    View(rows=(" Do you want to proceed?", " ❯ 1. Yes"), columns=100), View(rows=("",) * 3, columns=100),
 ]  # fmt: skip
 SIGNALS = [Signal(7501, "state=working"), Signal(7501, "state=done"), Signal(7501, "state=blocked"), Signal(133, "A")]
 

@@ -89,8 +89,8 @@ def main() -> int:
             check=True,
             stdout=sys.stderr,
         )
-        for package, script in SCRIPTS.items():
-            subprocess.run(["node", script], cwd=partial / "node_modules" / package, check=True, stdout=sys.stderr)
+        for package in SCRIPTS:
+            put_in_place(package, partial)
         _install_aider(partial)
         (partial / "installed").touch()
         try:
@@ -102,6 +102,13 @@ def main() -> int:
         shutil.rmtree(partial, ignore_errors=True)
     sys.stderr.write(f"the pinned agent CLIs are in {target}\n")
     return 0
+
+
+def put_in_place(package: str, target: Path) -> None:
+    """Runs the install script of that package in the directory, if it is one that is needed."""
+    if package in SCRIPTS:
+        folder = target / "node_modules" / package
+        subprocess.run(["node", SCRIPTS[package]], cwd=folder, check=True, stdout=sys.stderr)
 
 
 def _install_aider(target: Path) -> None:

@@ -15,6 +15,7 @@ from beam.agents.base import Exit, Host, Turn
 from beam.agents.codex import exec
 from beam.testing.fake_model import FakeModel
 from tests.support.cli import Cli, eventually, processes_with
+from tests.support.repository import files
 
 pytestmark = [pytest.mark.real, pytest.mark.acceptance]
 PATCH = "*** Begin Patch\n*** Add File: made.txt\n+made\n*** End Patch\n"
@@ -128,7 +129,7 @@ def test_access_read_changes_nothing_and_a_denied_tool_is_said(codex: Cli) -> No
         "send", "codex", shell("touch x", sandbox_permissions="require_escalated", justification="j"), "--json"
     )
     assert [denial["tool"] for denial in done.json["denials"]] == ["shell"]
-    assert list(codex.project.iterdir()) == [codex.root]
+    assert files(codex.project) == []
 
 
 def test_access_read_holds_against_the_persons_own_rules(codex: Cli) -> None:
@@ -148,7 +149,7 @@ def test_access_edit_changes_files_of_the_folder_only(codex: Cli) -> None:
     assert not outside.exists()
     output = events(codex, "tool.returned")[-1]["output"]
     assert output.count("Read-only file system") == 2
-    assert f"{codex.root}/agents/codex/scratch/" in output
+    assert f"{codex.home.turns}/codex/" in output
     assert [(event["path"], event["kind"]) for event in events(codex, "file.changed")] == [
         (str(codex.project / "made.txt"), "add")
     ]
@@ -223,3 +224,23 @@ def test_a_turn_that_runs_out_of_time_is_stopped_with_all_that_it_started(codex:
 def test_a_throw_away_session_leaves_nothing(codex: Cli) -> None:
     assert codex("send", "codex", "--once", "hello").code == 0
     assert list((codex.base / "home" / ".codex").rglob("rollout-*")) == []
+
+
+def test_at_edit_it_sends_from_its_sandbox_and_at_read_it_is_told_that_it_can_not(codex: Cli) -> None:
+    codex.config("agents:\n  box: {mailbox: true}\n")
+    send = shell('"$BEAM_BIN" send box hello --no-wait; echo code $?')
+    codex("send", "codex", send, "--access", "edit")
+    told = codex("recv", "box", "--json").json
+    assert (told["from"], told["hops"], told["at_most"]) == ("codex", 1, "edit")
+    codex("send", "codex", send, "--access", "read")
+    said = [event for event in events(codex, "tool.returned") if "code 10" in json.dumps(event)]
+    assert said and "can't send from here" in json.dumps(said)
+    assert codex("recv", "box").code != 0 or codex("recv", "box").out == ""
+
+
+def test_a_file_that_it_plants_where_beams_state_lies_is_not_written(codex: Cli) -> None:
+    codex.config("agents:\n  box: {mailbox: true}\n")
+    codex("send", "box", "first", "--no-wait")
+    target = codex.root / "agents/box/queue/new/99999999999999999999-box-planted.json"
+    codex("send", "codex", shell(f"echo x > '{target}'; ln -s '{target}' way; echo y > way"), "--access", "edit")
+    assert not target.exists()

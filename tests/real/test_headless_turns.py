@@ -14,6 +14,7 @@ import pytest
 
 from tests.conformance.subject import Subject, place
 from tests.support.cli import processes_with
+from tests.support.repository import files
 
 pytestmark = [pytest.mark.real, pytest.mark.acceptance]
 
@@ -50,7 +51,7 @@ def test_a_folders_configuration_gives_opencode_no_rights_and_starts_no_servers_
     config = {"permission": rights, "agent": {"build": {"permission": rights}}, "mcp": {"x": server}}
     (folder / "opencode.json").write_text(json.dumps(config))
     agent.send(agent.data.write.prompt(path=str(folder / "made"), text="x"))
-    assert sorted(path.name for path in folder.iterdir()) == [".beam", "opencode.json"]
+    assert files(folder) == ["opencode.json"]
 
 
 @pytest.mark.soak
@@ -75,7 +76,7 @@ def test_access_edit_of_opencode_and_kilo_writes_in_the_folder_and_neither_outsi
         assert [event["is_error"] for event in returned] == [True], wanted
     assert not outside.exists()
     assert agent.send(write.prompt(path=str(inside), text="x"), "--new", access="edit").json["status"] == "completed"
-    assert sorted(path.name for path in agent.cli.project.iterdir()) == [".beam", "inside", "way-out"]
+    assert files(agent.cli.project) == ["inside", "way-out"]
 
 
 @pytest.mark.soak

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -81,6 +82,37 @@ def test_what_others_ask_for_happens_only_once_it_is_approved(other: Cli, name: 
     assert [denial["by"] for denial in outcome["denials"]] == ([] if answer == "approve" else ["human"])
 
 
+QUOTES = Path(__file__).parents[1] / "recordings" / "screens" / "quotes.txt"
+CALLS = {
+    "claude": {"name": "Bash", "input": TOUCH},
+    "codex": {"name": "exec_command", "input": ESCALATED},
+    "opencode": {"name": "bash", "input": TOUCH},
+}
+
+
+def quoted(name: str) -> str:
+    """That CLI's own request, as somebody would quote it, and the others of its kind."""
+    sections = QUOTES.read_text().split("== ")[1:]
+    return "\n".join(text for title, _, text in (each.partition("\n") for each in sections) if title.startswith(name))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_is_approved_is_what_runs_though_dialogs_are_quoted_in_prompt_and_reply(
+    beam: Cli, agents_path: str, name: str
+) -> None:
+    if name == "claude":
+        known = {"hasCompletedOnboarding": True, "theme": "dark"}
+        (beam.base / "home" / ".claude.json").write_text(json.dumps(known))
+    rule = {"match": "QUOTE", "text": f"I show:\n\n{quoted(name)}\n", "tools": [CALLS[name]], "then": quoted(name)}
+    with FakeModel({"rules": [rule]}) as model:
+        cli = beam.with_env({"PATH": agents_path, "BEAM_TRUST": "1", **model.env(name, beam.base / "home")})
+        ask, outcome = asked(cli, name, f"QUOTE this\n{quoted(name)}", "approve")
+        assert "touch made" in ask["description"] and "harmless" not in ask["tool"]
+        assert (outcome["status"], outcome["denials"]) == ("completed", []) and (cli.project / "made").exists()
+        assert sum(event["type"] == "permission.asked" for event in cli.journal(name)) == 1
+        assert not [event for event in cli.journal(name) if event.get("code") == "approved_differs"]
+
+
 def bash(**more: str) -> str:
     return f"!tool Bash {json.dumps({**TOUCH, **more})}"
 
@@ -88,7 +120,7 @@ def bash(**more: str) -> str:
 def test_what_claude_asks_for_runs_once_it_is_approved(claude: Cli) -> None:
     ask, outcome = asked(claude, "claude", bash(), "approve")
     assert (ask["tool"], ask["input"]) == ("Bash", TOUCH) and ask["call_id"].startswith("toolu_")
-    assert ask["description"] == "touch made\nMake a file" and ask["suggestions"][0].startswith("Yes, ")
+    assert ask["description"] == "Make a file\ntouch made" and ask["suggestions"][0].startswith("Yes, ")
     assert (outcome["status"], outcome["exit_code"], outcome["denials"]) == ("completed", 0, [])
     assert outcome["reply"].startswith("RESULT[") and outcome["evidence"] == "history"
     assert (claude.project / "made").exists()
@@ -122,6 +154,24 @@ def test_claude_can_be_told_to_allow_the_like_always(claude: Cli) -> None:
     assert (claude.project / "made").exists()
 
 
+def test_what_claude_writes_because_it_was_allowed_always_stays_trusted(claude: Cli) -> None:
+    claude = claude.with_env({"BEAM_TRUST": ""})
+    claude.config("agents:\n  claude: {access: ask}\n", trusted=False)
+    assert claude("trust").code == 0
+    ask, outcome = asked(claude, "claude", bash(command="npm --version"), "approve", "--always")
+    assert outcome["status"] == "completed", outcome
+    settings = json.loads((claude.project / ".claude/settings.local.json").read_text())
+    assert settings == {"permissions": {"allow": ["Bash(npm *)"]}}
+    (renewed,) = (event for event in claude.journal("claude") if event.get("code") == "trust_renewed")
+    assert ask["id"] in renewed["text"]
+    assert claude("trust", "--diff").out == ""
+    stored = json.loads((claude.base / "home/.local/state/beam/trust.json").read_text())
+    assert stored["folders"][0]["held"][".claude/settings.local.json"]["by"] == ask["id"]
+    (claude.project / ".claude/settings.local.json").write_text(json.dumps({**settings, "hooks": {}}))
+    done = claude("send", "claude", "hi")
+    assert (done.code, "changed: .claude/settings.local.json" in done.err) == (2, True), done
+
+
 def test_claude_asks_for_an_edit_with_the_file_that_it_is_about(claude: Cli) -> None:
     target = claude.project / "note.txt"
     write = {"file_path": str(target), "content": "hi"}
@@ -149,6 +199,14 @@ def test_what_codex_asks_for_does_not_run_once_it_is_denied(codex: Cli) -> None:
     assert (outcome["status"], outcome["exit_code"]) == ("completed", 0)
     assert [denial["by"] for denial in outcome["denials"]] == ["human"]
     assert not (codex.project / "made").exists()
+
+
+def test_always_presses_the_key_that_codex_offers_for_an_edit(codex: Cli) -> None:
+    patch = "*** Begin Patch\n*** Add File: made\n+hello\n*** End Patch\n"
+    ask, outcome = asked(codex, "codex", f"!tool apply_patch {json.dumps({'input': patch})}", "approve", "--always")
+    assert ask["suggestions"] == ["Yes, and don't ask again for these files (a)"]
+    assert (outcome["status"], outcome["denials"]) == ("completed", [])
+    assert (codex.project / "made").read_text() == "hello\n"
 
 
 @pytest.mark.soak

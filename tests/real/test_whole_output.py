@@ -20,6 +20,7 @@ from beam.process.lines import Lines
 from beam.testing.fake_model import FakeModel
 from tests.conformance.adapters import ADAPTERS
 from tests.support.cli import Cli, processes_with
+from tests.support.repository import make_repository
 
 pytestmark = [pytest.mark.real, pytest.mark.soak]
 PROMPT = "hello there"
@@ -65,6 +66,7 @@ def reply(name: str, place: Path, path: str, *, pipe: bool) -> str | None:
     face, access = adapter.exec, adapter.card.faces["exec"].access[0]
     assert face is not None
     cli, scratch = Cli(place), place / "scratch"
+    make_repository(cli.project, place / "home")
     turn = Turn(
         text=PROMPT, message_id="m", agent=name, access=access, cwd=str(cli.project), scratch=str(scratch), once=True
     )

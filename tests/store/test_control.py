@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from beam import files
-from beam.errors import CorruptError
+from beam.errors import CorruptError, LimitError
 from beam.store import control
 from beam.store.control import Control
 
@@ -58,3 +58,22 @@ def test_only_old_leftovers_are_swept(directory: Path) -> None:
         os.utime(directory / "tmp" / name, (age, age))
     control.sweep(directory, 50 * 10**9)
     assert files.names(directory / "tmp") == ["young"]
+
+
+@pytest.mark.parametrize("data", [b'{"id":' * 100_000, b"[" * 1_000_000, b'{"id":"a-1","v":' + b"9" * 5000 + b"}"])
+def test_monstrous_json_is_no_request(directory: Path, data: bytes) -> None:
+    (directory / "new" / "a-1.json").write_bytes(data)
+    with pytest.raises(CorruptError, match="is no request"):
+        control.read(directory, "a-1.json")
+
+
+def test_a_request_that_no_holder_would_read_is_not_published(directory: Path) -> None:
+    with pytest.raises(LimitError, match="the limit is"):
+        control.publish(directory, request("1", text="x" * (17 << 20)))
+    assert files.names(directory / "tmp") == files.names(directory / "new") == []
+
+
+def test_a_directory_in_the_place_of_a_request_is_put_out_of_the_way(directory: Path) -> None:
+    (directory / "new" / "a-1.json").mkdir()
+    control.put_away(directory, "a-1.json")
+    assert control.waiting(directory) == []

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam import events
-from beam.errors import CorruptError, DiskError
+from beam.errors import CorruptError, DiskError, RefusedFileError
 from beam.events import AnyEvent
 from beam.limits import DEFAULT, Limits
 from beam.outcome import Status
@@ -210,7 +210,7 @@ def test_an_event_that_lacks_only_its_newline_and_failed_is_no_event(
 def test_a_real_file_size_limit_is_a_disk_error_and_readers_are_not_disturbed(tmp_path: Path) -> None:
     code = (
         "import resource, signal, sys; from pathlib import Path; from beam import events\n"
-        "from beam.errors import DiskError; from beam.store.journal import Journal\n"
+        "from beam.errors import DiskError, RefusedFileError; from beam.store.journal import Journal\n"
         "from beam.clock import SystemClock; from beam.limits import DEFAULT\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "journal = Journal.open(Path(sys.argv[1]), 'a', SystemClock(), DEFAULT)\n"
@@ -259,9 +259,8 @@ def test_what_is_written_again_after_a_failed_sync_goes_through_no_link(
     segment = tmp_path / "j" / segments(tmp_path / "j")[-1]
     segment.rename(tmp_path / "elsewhere")
     segment.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(DiskError, match="can't sync") as caught:
+    with pytest.raises(RefusedFileError, match="is a symbolic link"):
         journal.append(events.Text(text="two"), sync=True)
-    assert caught.value.__cause__.errno == errno.ELOOP  # type: ignore[union-attr]
 
 
 def test_a_message_that_ended_a_moment_ago_is_known_in_the_next_segment_too(tmp_path: Path) -> None:
@@ -431,3 +430,38 @@ def test_a_journal_that_is_removed_while_it_is_read_is_an_empty_one(
     filled(tmp_path / "j", "one")
     monkeypatch.setattr(of_segments, "segments", lambda directory: ["000000000009.jsonl"])
     assert read_state(tmp_path / "j") == State()
+
+
+def test_an_event_that_no_reader_would_take_is_refused_and_the_journal_stays_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = begin(tmp_path / "j")
+    monkeypatch.setattr(module, "LINE_BYTES", 1000)
+    with pytest.raises(DiskError, match=r"longer than a line .*line_bytes"):
+        journal.append(events.Text(text="x" * 1000))
+    journal.append(events.Text(text="short"))
+    assert texts(read_all(tmp_path / "j")) == ["short"]
+
+
+def test_the_largest_number_in_a_journal_is_damage_and_no_bug(tmp_path: Path) -> None:
+    segment = filled(tmp_path / "j", "one")
+    segment.write_bytes(segment.read_bytes().replace(b'"seq":1,', b'"seq":%s,' % (b"9" * 4300)))
+    with pytest.raises(CorruptError, match="too large to count on"):
+        begin(tmp_path / "j").append(events.Text(text="two"))
+
+
+@pytest.mark.parametrize("line", [b'{"type":' * 100_000, b"[" * 100_000, b'{"type":"text","seq":' + b"9" * 5000])
+def test_monstrous_json_in_a_journal_is_damage(tmp_path: Path, line: bytes) -> None:
+    segment = filled(tmp_path / "j", "one")
+    segment.write_bytes(
+        segment.read_bytes() + line + b'\n{"type":"text","v":1,"seq":2,"ts":"","agent":"a","text":""}\n'
+    )
+    with pytest.raises(CorruptError, match="is damaged"):
+        read_state(tmp_path / "j")
+
+
+def test_a_text_that_no_json_can_hold_is_escaped(tmp_path: Path) -> None:
+    journal = begin(tmp_path / "j")
+    written = journal.append(events.Text(text="/tmp/\udcff"))
+    assert written.text == "/tmp/\\udcff"
+    assert texts(read_all(tmp_path / "j")) == ["/tmp/\\udcff"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from beam.errors import DiskError
-from beam.store.lock import short_lock, try_lock
+from beam.store.lock import is_held, short_lock, try_lock
 
 
 def test_a_lock_is_had_once_and_again_after_its_release(tmp_path: Path) -> None:
@@ -126,7 +126,19 @@ def test_who_gave_a_short_lock_up_does_not_get_it_later(tmp_path: Path) -> None:
 
 def test_a_lock_is_not_made_through_a_link_nor_in_no_directory(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    for path in (tmp_path / "link", tmp_path / "none" / "lock"):
-        with pytest.raises(DiskError, match="can't open"):
+    for path, why in ((tmp_path / "link", "is a symbolic link"), (tmp_path / "none" / "lock", "can't open")):
+        with pytest.raises(DiskError, match=why):
             try_lock(path)
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_who_looks_whether_a_lock_is_held_makes_no_file_and_disturbs_no_other_looker(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert not is_held(path) and not path.exists()
+    with try_lock(path):  # type: ignore[union-attr]
+        assert is_held(path) and is_held(path)
+    assert not is_held(path)
+    os.mkfifo(tmp_path / "fifo")
+    assert not is_held(tmp_path / "fifo"), "it would have hung"
+    (tmp_path / "link").symlink_to(path)
+    assert not is_held(tmp_path / "link"), "nobody takes a lock through a link"

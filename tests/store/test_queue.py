@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from beam import files
-from beam.errors import DiskError, LimitError
+from beam.errors import CorruptError, DiskError, LimitError
 from beam.limits import DEFAULT, Limits
-from beam.message import Message, Payload, decode
+from beam.message import Message, Payload
 from beam.store.queue import BOXES, Entry, Queue
 from tests.support.world import NOON_NS, FakeClock
 
@@ -153,7 +153,7 @@ def test_a_rewritten_message_keeps_its_place(queue: Queue) -> None:
     first = queue.entries("new")[0]
     queue.rewrite(first, message("1", "edited"))
     assert ids(queue) == ["a-1", "a-2"]
-    assert decode(files.read(queue.path(first))).text == "edited"
+    assert queue.read(first).text == "edited"
     assert files.names(queue.directory / "tmp") == []
 
 
@@ -204,3 +204,36 @@ def test_a_message_that_could_neither_be_synced_nor_taken_back_is_said_to_be_the
         queue.put(message("2"), FakeClock(), DEFAULT)
     assert ids(queue) == ["a-2"]
     assert "beam queue drop a-2" in left.value.hint
+
+
+@pytest.mark.parametrize("written", [b"9" * 20, b"%020d" % (2**63 - 1), b"%020d" % 2**63])
+def test_a_position_that_nothing_can_follow_is_taken_for_a_lost_one(queue: Queue, written: bytes) -> None:
+    clock = FakeClock()
+    queue.put(message("1"), clock, DEFAULT)
+    queue.put_lock.write_bytes(written)
+    queue.put(message("2"), clock, DEFAULT)
+    assert ids(queue) == ["a-1", "a-2"]
+
+
+@pytest.mark.parametrize("now", [-(10**18), -1, 2**63, 10**19, 10**20, 10**25])
+def test_messages_are_in_order_whatever_year_the_clock_has(queue: Queue, now: int) -> None:
+    clock = FakeClock(now)
+    for name in "cba":
+        queue.put(message(name), clock, DEFAULT)
+    clock.now = NOON_NS
+    queue.put(message("last"), clock, DEFAULT)
+    assert ids(queue) == ["a-c", "a-b", "a-a", "a-last"]
+    assert all(0 < entry.position < 2**63 for entry in queue.entries("new"))
+
+
+def test_behind_the_last_position_nothing_is_put_and_the_next_step_is_said(queue: Queue) -> None:
+    queue.path(Entry(2**63 - 1, "a-end", "new")).write_bytes(b"{}")
+    with pytest.raises(CorruptError, match=r"the last position .*drop"):
+        queue.put(message("1"), FakeClock(), DEFAULT)
+    assert ids(queue, "tmp") == []
+
+
+def test_a_message_that_no_reader_would_take_is_refused_with_what_to_do(queue: Queue) -> None:
+    with pytest.raises(LimitError, match=r"the limit is .*name the file in the prompt"):
+        queue.put(message("1", "x" * (17 << 20)), FakeClock(), DEFAULT)
+    assert ids(queue) == ids(queue, "tmp") == []

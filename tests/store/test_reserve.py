@@ -26,7 +26,7 @@ def root(tmp_path: Path) -> Root:
 
 @pytest.fixture
 def disk(root: Root, monkeypatch: pytest.MonkeyPatch) -> SmallDisk:
-    return SmallDisk(root.base, monkeypatch)
+    return SmallDisk(root.base.parent, monkeypatch)
 
 
 def reserve(root: Root, agent: str = "box") -> Path:

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from beam import events
-from beam.api.doctor import damage
+from beam import events, files
+from beam.api.verify import damage
 from beam.errors import CorruptError
 from beam.events import AnyEvent
 from beam.limits import DEFAULT
 from beam.outcome import Status
+from beam.store import segment as of_segments
 from beam.store.journal import Journal, Reader, read_state, segments
 from tests.support.world import FakeClock
 
@@ -134,3 +135,54 @@ def test_what_later_lines_prove_to_be_synced_is_synced_whoever_appends_it(
     journal.append(events.Text(text="not this"))
     journal.append(body)
     assert synced == [2]
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 64, 1000])
+def test_a_journal_of_any_size_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    directory = tmp_path / "j"
+    journal = begin(directory)
+    for number in range(20):
+        journal.append(events.Text(text=f"{number}" * number))
+    journal.close()
+    whole, state = Reader(directory).poll(), read_state(directory)
+    monkeypatch.setattr(files, "PIECE_BYTES", size)
+    assert (Reader(directory).poll(), read_state(directory)) == (whole, state)
+    reader, found = Reader(directory), []
+    segment = directory / segments(directory)[-1]
+    data = segment.read_bytes()
+    for end in range(0, len(data) + 1, 97):
+        segment.write_bytes(data[:end])
+        found += reader.poll()
+    segment.write_bytes(data)
+    assert found + reader.poll() == whole
+
+
+def test_zeros_that_no_power_cut_leaves_are_damage_and_their_end_is_not_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "j"
+    begin(directory).close()
+    segment = directory / segments(directory)[-1]
+    with segment.open("ab") as file:
+        file.truncate(1 << 40)
+    monkeypatch.setattr(of_segments, "_ZEROS_BYTES", 64 << 20)
+    for read in (read_state, lambda at: Reader(at).poll(), begin):
+        with pytest.raises(CorruptError, match="a line that has no end"):
+            read(directory)
+    assert damage(directory)
+
+
+def test_a_segment_of_zeros_alone_has_no_snapshot(tmp_path: Path) -> None:
+    directory = tmp_path / "j"
+    directory.mkdir()
+    with (directory / "000000000001.jsonl").open("wb") as file:
+        file.truncate(1 << 40)
+    for read in (read_state, lambda at: Reader(at).poll(), begin):
+        with pytest.raises(CorruptError, match="has no snapshot"):
+            read(directory)
+
+
+def test_names_that_only_look_like_numbers_are_no_segments(tmp_path: Path) -> None:
+    for name in ("\u00b2.jsonl", "\u0661.jsonl", "x.jsonl", "000000000001.jsonl"):
+        (tmp_path / name).touch()
+    assert segments(tmp_path) == ["000000000001.jsonl"]

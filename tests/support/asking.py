@@ -25,11 +25,11 @@ def place(beam: Cli, manner: str = "permission", *, limits: str = "{}", adapter:
     script = beam.base / "tui.sh"
     script.write_text(f"#!/bin/sh\nexec {sys.executable} {tui.__file__} {manner}\n")
     script.chmod(0o700)
-    own = f"command: [{script}], screen: {_described()}" if adapter == "command" else f"executable: {script}"
+    own = f"command: [{script}], screen: {described()}" if adapter == "command" else f"executable: {script}"
     beam.config(f"agents:\n  tui: {{adapter: {adapter}, access: ask, {own}}}\nlimits: {limits}\n")
 
 
-def _described() -> str:
+def described() -> str:
     """What makes Claude's screen another one than any, as YAML in one line: JSON is YAML."""
     names = [name for name in Profile.__struct_fields__ if getattr(CLAUDE, name) != getattr(GENERIC, name)]
     return msgspec.json.encode({name: getattr(CLAUDE, name) for name in names if name != "name"}).decode()

@@ -6,6 +6,7 @@ runs, is an interpreter of its own.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -18,6 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from beam import roots
+from beam.api import Beam
+from beam.errors import BeamError
+from beam.home import Home
 from tests.support.warm import RUNNING, Warm, is_cold
 
 BEAM = (sys.executable, "-m", "beam")
@@ -77,7 +82,13 @@ class Cli:
 
     @property
     def root(self) -> Path:
-        return self.project / ".beam"
+        """Where the root of the project lies."""
+        return roots.find(None, cwd=self.project, environ=self.env).root
+
+    @property
+    def home(self) -> Home:
+        """The same with its project folder."""
+        return roots.find(None, cwd=self.project, environ=self.env)
 
     def with_env(self, env: Mapping[str, str]) -> Cli:
         """The same place, with more environment."""
@@ -145,19 +156,21 @@ class Cli:
         return Ended(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
     def config(self, text: str, *, trusted: bool = True) -> None:
-        """Writes beam.yaml; with `trusted` the folder may run code."""
+        """Writes beam.yaml; with `trusted` the folder may run code, also after a test changes more in it."""
         (self.project / "beam.yaml").write_text(text)
         if trusted:
+            with contextlib.suppress(BeamError):  # what is wrong in it, a test wants to see later
+                Beam(cwd=self.project, environ=self.env).trust()
             self.env["BEAM_TRUST"] = "1"
 
     def journal(self, agent: str) -> list[dict[str, Any]]:
-        """Every event of the agent's journal, read without beam."""
+        """Every event of the agent's journal, read without beam; the hashes of the lines are left out."""
         found = []
         for segment in sorted((self.root / "agents" / agent / "journal").glob("*.jsonl")):
             for line in segment.read_bytes().split(b"\n"):
                 if line and not line.startswith(b'{"type":"snapshot"'):
                     try:
-                        found.append(json.loads(line))
+                        found.append({key: value for key, value in json.loads(line).items() if key != "hash"})
                     except ValueError:
                         found.append({"type": "<torn>", "seq": None, "line": line.decode(errors="replace")})
         return found

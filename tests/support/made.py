@@ -238,6 +238,53 @@ def access() -> str:
     return f"{table(head, faces)}\n{table(('adapter', 'access', 'flags'), flags)}"
 
 
+def held() -> str:
+    """What holds each agent CLI below full access, where the system has it."""
+    from beam.agents import registry
+    from beam.turns.confine import held_by
+
+    rows = []
+    for name in registry.ADAPTERS:
+        card = registry.adapter(name).card
+        by = held_by(card, 1).partition(" (")[0]
+        if by:
+            open_to_it = "all but beam's files" if card.writes is None else ", ".join(f"`{one}`" for one in card.writes)
+            makes = ", ".join(f"`{made}`" for made in card.makes) or "nothing"
+            rows.append((f"`{name}`", by, "by its sandbox" if card.own_sandbox else open_to_it, makes))
+    head = (
+        "adapter",
+        "held below `full` by",
+        "what is open to it besides its folder",
+        "what beam makes for it beforehand",
+    )
+    return table(head, rows)
+
+
+def obeyed() -> str:
+    """Which files of a folder each agent CLI obeys, and what becomes of a turn where nobody trusted them."""
+    from beam.agents import registry
+
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    for name in registry.ADAPTERS:
+        card = registry.adapter(name).card
+        can = {word for face in card.faces.values() for word in face.access}
+        for one in card.obeys:
+            there = (
+                "" if one.reach == "here" else ", also above" if one.reach == "upward" else ", also up to the git root"
+            )
+            for is_ignored, what in ((True, "kept from it"), (False, "refused")):
+                words = [word for word in one.at if word in can and (word in one.ignored) is is_ignored]
+                if words:
+                    says = f" with `{one.says[0]}` in it" if one.says else ""
+                    rows.setdefault((name, ", ".join(f"`{word}`" for word in words), what), []).append(
+                        f"`{one.path}`{says}{there}"
+                    )
+    return table(
+        ("adapter", "files", "with", "untrusted"),
+        [(f"`{name}`", "; ".join(files), words, what) for (name, words, what), files in rows.items()],
+    )
+
+
 def denied_variables() -> str:
     """What a child does not inherit."""
     from beam.process.environment import DENY, LOADER
@@ -314,6 +361,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "policy": policy,
     "secrets": secrets,
     "access": access,
+    "held": held,
+    "obeyed": obeyed,
     "environment": denied_variables,
     "layers": layers,
     "cli": cli,

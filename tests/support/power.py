@@ -161,8 +161,10 @@ class Disk:
         self._step(folder, name=name, child=child)
         return child
 
-    def _renamed(self, _: None, source: Any, target: Any, **kwargs: Any) -> None:
-        old, new = self._find(source), self._find(target)
+    def _renamed(
+        self, _: None, source: Any, target: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None
+    ) -> None:
+        old, new = self._find(source, src_dir_fd), self._find(target, dst_dir_fd)
         if old is None or new is None:
             return
         child = old[0].names.pop(old[1])

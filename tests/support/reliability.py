@@ -48,6 +48,20 @@ CLAIMS = (
         soak=f": {figure('test_random_kills', 'SOAK_KILLS'):,}",
     ),
     Claim(
+        "so whatever else people do meanwhile",
+        f"{figure('test_storm', 'MESSAGES'):,} messages to agents that count what they do, with kept terminals, asks, "
+        "leases, lanes and outboxes; retry, drop, edit, reset, pause, interrupt, gc, and processes killed and stopped",
+        "test_storm.py::test_in_a_storm_nothing_is_lost_and_nothing_is_done_twice_unless_unknown_was_said",
+        soak=f": {figure('test_storm', 'SOAK_MESSAGES'):,}",
+    ),
+    Claim(
+        "a program that ignores its prompt acts once, too",
+        f"{figure('test_nothing_twice', 'KILLS'):,} sends to programs that act at once, each killed at a random "
+        "moment of its turn",
+        "test_nothing_twice.py::test_of_killed_sends_none_acts_twice_and_none_acts_unsaid",
+        soak=f": {figure('test_nothing_twice', 'SOAK_KILLS'):,}",
+    ),
+    Claim(
         "each durable step may be the last",
         f"SIGKILL at each of {len(POINTS)} named points",
         "test_crash_points.py::test_every_point_is_in_a_row_of_the_table",

@@ -4,7 +4,8 @@ deaf (it reads nothing) · echo · exit · hang · flood · garbage · ask · pe
 (it shows typed text late) · pause (its spinner stands still for 6 s) · quiet (no spinner and no word for 6 s, and
 its composer stays) · lookalike (an answer full of prompts, spinners and boxes) · alternate (screen) · repaint (all
 of it, each 20 ms) · blank (nothing for 4 s) · crawl (the answer comes in pieces, 2 s apart) · shed (it asks what
-nobody described, and takes any key for an answer) · plain (it asks for yes or no) · fickle (it asks, and goes on by
+nobody described, and takes any key for an answer) · plain (it asks for yes or no) · oracle (it asks below a
+spinner that goes on) · welcome (at its start it shows what nobody described, for 8 s) · fickle (it asks, and goes on by
 itself) · parting (it leaves slowly, and then says how to go on in its session) · setup (it asks about a key at its
 start, and the first time ends over the answer; the file `asked` says that it did) · hopeless (it does so each time)
 """
@@ -61,6 +62,9 @@ class Tui:
         os.write(1, b"\x1b[?2004h\x1b]0;\xe2\x9c\xb3 Claude Code\x07")
         if self.manner in ("setup", "hopeless"):
             self.begin()
+        if self.manner == "welcome":
+            self.draw("Choose how it shall look", "  dark", "  light")
+            time.sleep(8)
         self.draw()
         if self.manner == "deaf":
             time.sleep(600)
@@ -90,8 +94,10 @@ class Tui:
         asked.touch()
         if is_asked and self.manner == "setup":
             return
-        for first, second in (("❯", " "), (" ", "❯")):
-            self.draw(RULE, " Do you want to use this API key?", f" {first} 1. No", f" {second} 2. Yes")
+        for first, second in ((" ", "❯"), ("❯", " ")):
+            self.draw(
+                RULE, " Do you want to use this API key?", "", f" {first} 1. Yes", f" {second} 2. No (recommended)"
+            )
             self.read()
         os.write(1, b"\r\nError: timed out discarding buffered terminal input\r\n")
         os._exit(1)
@@ -209,6 +215,15 @@ class Tui:
     def plain(self, text: str) -> None:
         self.draw(RULE, " Bash command", "", "   touch zz", "", " Do you want to proceed?", " ❯ 1. Yes", "   2. No")
         self.echo(self.read())
+
+    def oracle(self, text: str) -> None:
+        """It asks as the documentation of described screens has it, and its spinner goes on above."""
+        key, shown = "", 0
+        while not key:
+            shown += 1
+            self.draw(f"✻ Booping… ({shown}s)", "", f"Run {text}? 1. Yes  2. No")
+            key = self.read(0.5)
+        self.log += [f"● {'ran' if key == '1' else 'did not run'} {text}", ""]
 
     def fickle(self, text: str) -> None:
         self.draw(RULE, " Bash command", "", "   touch zz", "", " Do you want to proceed?", " ❯ 1. Yes", "   2. No")

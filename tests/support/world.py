@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from beam import home
+from beam import roots
 from beam.agents import registry
 from beam.broker.hold import Holder
 from beam.broker.world import World
@@ -60,7 +60,7 @@ class Root:
 
     def reload(self) -> World:
         """The world with what beam.yaml says now."""
-        root = Home(self.base / ".beam")
+        root = Home(self.base.parent / "root", self.base)
         config = load(root, environ=self.environ, adapters=tuple(registry.ADAPTERS))
         self.world = World(home=root, config=config, clock=self.clock, environ=self.environ)
         return self.world
@@ -68,7 +68,7 @@ class Root:
     def place(self, agent: str) -> Place:
         """The agent's place, with its directories."""
         place = self.world.place(agent)
-        home.create(self.world.home, place)
+        roots.create(self.world.home, place)
         return place
 
     def queue(self, agent: str) -> Queue:

@@ -15,6 +15,7 @@ from typing import Any
 
 from beam.events import Event
 from beam.process import tree
+from beam.teams import hook
 from beam.teams.watch import Teams
 
 _TIME = re.compile(
@@ -205,7 +206,7 @@ class Scratch:
 
     def call(self, payload: dict[str, Any], at: float) -> None:
         text = json.dumps({"at_ns": time.time_ns() if self.is_now else int(at * 1e9), "payload": payload})
-        with (self.spool / "2026-11-21.jsonl").open("a") as file:
+        with (self.spool / hook.file_name(time.time_ns()).decode()).open("a") as file:
             file.write(self.here(text, at) + "\n")
 
     def move(self, when: str, at: float) -> str:

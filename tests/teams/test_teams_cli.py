@@ -192,14 +192,26 @@ def test_a_line_that_was_cut_names_its_event_which_is_then_printed_whole(beam: C
 
 
 def test_all_is_of_every_root_that_was_used(beam: Cli, tmp_path: Path) -> None:
-    assert beam("--root", "shop/.beam", "send", "scripted", "one").code == 0
-    assert beam("--root", "bank/.beam", "send", "scripted", "two").code == 0
+    for name in ("shop", "bank"):
+        (beam.base / name).mkdir()
+    assert beam("-C", "../shop", "send", "scripted", "one").code == 0
+    assert beam("-C", "../bank", "send", "scripted", "two").code == 0
     assert beam("watch", "--now", "--json").lines == []
     queued = beam("watch", "--all", "--now", "--json", "--type", "message.queued").lines
-    assert [(event["text"], Path(event["root"]).parent.name) for event in queued] == [("one", "shop"), ("two", "bank")]
+    assert [(event["text"], Path(event["project"]).name) for event in queued] == [("one", "shop"), ("two", "bank")]
     shown = beam("watch", "--all", "--now", "--type", "message.queued").out
     assert "shop/scripted ← human: one" in shown and "bank/scripted ← human: two" in shown
     assert beam("watch", "--all", "scripted").code == 2
+
+
+def test_hooks_are_written_and_read_where_state_dir_says(beam: Cli) -> None:
+    own = beam.base / "home" / ".config" / "beam"
+    own.mkdir(parents=True)
+    (own / "config.yaml").write_text("state_dir: ~/elsewhere\n")
+    assert beam("team", "hook", stdin='{"hook_event_name": "Stop"}').code == 0
+    assert list((beam.base / "home" / "elsewhere" / "hooks").glob("*.jsonl"))
+    (own / "config.yaml").write_text("state_dir: relative\n")
+    assert beam("team", "hook", stdin='{"hook_event_name": "Stop"}').code == 0
 
 
 def test_an_event_of_a_team_that_is_gone_is_printed_whole_and_told_since(beam: Cli, tmp_path: Path) -> None:

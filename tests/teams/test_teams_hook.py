@@ -8,10 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from beam.errors import ConfigError
+from beam.redact import redact_json
+from beam.secret_kinds import ROWS
 from beam.teams import hook, hooks_install
-from beam.teams.spool import Spool
+from beam.teams.spool import Spool, sweep
+from tests.support.secrets import SECRETS
 
 CALL = b'{"hook_event_name":"TeammateIdle","session_id":"s","transcript_path":"/h/projects/p/s.jsonl"}\n'
 TODAY_NS = 1_795_300_000_000_000_000
@@ -35,11 +40,84 @@ def test_a_call_over_several_lines_is_one_line_and_nonsense_is_none(tmp_path: Pa
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_files_of_more_than_a_week_ago_go(tmp_path: Path) -> None:
-    for name in ("2026-11-01.jsonl", "2026-11-15.jsonl", "other.txt"):
+def test_files_of_more_than_a_day_ago_go_with_the_next_call_and_when_somebody_watches(tmp_path: Path) -> None:
+    old, kept = ("2026-11-01.jsonl", "2026-11-15.jsonl", "2026-11-20T10.jsonl"), ("2026-11-21T09.jsonl", "other.txt")
+    for name in (*old, *kept):
         (tmp_path / name).touch()
+    now = hook.file_name(TODAY_NS).decode()
     hook.write(CALL, bytes(tmp_path), TODAY_NS)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["2026-11-15.jsonl", "2026-11-21.jsonl", "other.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*kept, now])
+    sweep(tmp_path, TODAY_NS + 2 * 86_400_000_000_000)
+    assert [path.name for path in tmp_path.iterdir()] == ["other.txt"]
+    sweep(tmp_path / "none", TODAY_NS)
+
+
+@pytest.mark.parametrize("kind", SECRETS)
+def test_a_call_is_written_down_without_the_secret_in_it(tmp_path: Path, kind: str) -> None:
+    text, _, secret = SECRETS[kind]
+    call = {"hook_event_name": "PostToolUse", "tool_response": {"stdout": f"it says: {text}\nand on"}}
+    for payload in (
+        json.dumps(call, ensure_ascii=False),
+        json.dumps(call).replace("k", "\\u006b").replace("s", "\\u0073"),
+    ):
+        hook.write(payload.encode(), bytes(tmp_path), TODAY_NS)
+    (file,) = tmp_path.iterdir()
+    written = [json.loads(line)["payload"] for line in file.read_text().splitlines()]
+    assert json.dumps(secret)[1:-1] not in file.read_text()
+    assert len(written) == 2 and all(line["hook_event_name"] == "PostToolUse" for line in written)
+    assert "[redacted:" in written[0]["tool_response"]["stdout"]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from([text for text, _, _ in SECRETS.values()]),
+            st.sampled_from(["\x1b[1m", "\x9b1m", "\u2502", "\n", "sk-", "://", "@", "bearer ", "\\e[1m", "\\u001b[m"]),
+            st.text(max_size=6),
+        ),
+        max_size=5,
+    ).map("".join)
+)
+def test_no_call_is_taken_for_harmless_in_which_a_secret_may_be(text: str) -> None:
+    for ascii_only in (True, False):
+        payload = json.dumps({"x": text}, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+        if redact_json(payload.decode("utf-8", "replace"))[1]:
+            assert hook.may_hold_secret(payload)
+
+
+def test_every_prefix_of_a_secret_is_a_sign() -> None:
+    special = {b"sk-", b"sk-ant-", b"sk-or-", b"sk-proj-", b"sk-svcacct-", b"sk-admin-", b"://", b"bearer"}
+    assert {row.prefix.encode() for row in ROWS if not row.any_case} - special <= set(hook.SIGNS)
+    assert {row.prefix.encode() for row in ROWS if row.any_case} - special <= set(hook.SIGNS_ANY_CASE)
+
+
+@pytest.mark.acceptance
+def test_the_installed_command_blanks_a_key_and_writes_nothing_where_it_can_not(tmp_path: Path) -> None:
+    key = SECRETS["anthropic-key 0"][2]
+    call = json.dumps(
+        {"hook_event_name": "PostToolUse", "tool_response": {"stdout": f"\x1b[32m{key[:20]}\x1b[0m{key[20:]}"}}
+    )
+    run = ["sh", "-c", hooks_install.command()]
+    done = subprocess.run(run, input=call.encode(), env={"HOME": str(tmp_path)}, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    (file,) = (tmp_path / ".local/state/beam/hooks").iterdir()
+    (line,) = file.read_text().splitlines()
+    assert (
+        "[redacted:anthropic-key]" in line and key[20:40] not in line and json.loads(line)["payload"]["tool_response"]
+    )
+    alone = tmp_path / "hook.py"  # without what knows the looks of secrets
+    alone.write_bytes(Path(hook.__file__).read_bytes())
+    code = f"import runpy, site; site.main = lambda: None; runpy.run_path({str(alone)!r}, run_name='__main__')"
+    lost = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code],
+        input=call.encode(),
+        env={"HOME": str(tmp_path)},
+        capture_output=True,
+        check=False,
+    )
+    assert (lost.returncode, lost.stdout, lost.stderr) == (0, b"", b"")
+    assert file.read_text().splitlines() == [line]
 
 
 @pytest.mark.acceptance
@@ -52,6 +130,15 @@ def test_the_installed_command_exits_0_and_says_nothing_whatever_happens(tmp_pat
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert (tmp_path / ".local/state/beam/hooks").is_dir() == (state == "ok")
+
+
+def test_where_the_state_lies_elsewhere_the_installed_command_says_so(tmp_path: Path) -> None:
+    state = tmp_path / "else where"
+    argv = ["sh", "-c", hooks_install.command(str(state))]
+    done = subprocess.run(argv, input=CALL, env={"HOME": str(tmp_path)}, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert [path.suffix for path in (state / "hooks").iterdir()] == [".jsonl"]
+    assert not (tmp_path / ".local").exists()
 
 
 def test_the_fast_path_imports_nothing_that_is_slow() -> None:

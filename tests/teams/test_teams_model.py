@@ -125,3 +125,20 @@ def test_a_hook_call_without_an_agent_has_no_member() -> None:
     call = model.hook_call(b'{"at_ns": 1, "payload": {"hook_event_name": "Stop", "agent_type": "x"}}')
     assert call is not None and (call.event, call.member) == ("Stop", "")
     assert model.hook_call(b"{}") is None
+
+
+def test_a_file_of_millions_of_values_is_not_taken_apart() -> None:
+    assert model.inbox(b"[" + b"{}," * 1_500_000 + b"{}]") is None
+    assert model.inbox(b"[" + b"{}," * 1000 + b"{}]") is not None
+
+
+def test_what_follows_a_whole_value_is_left_out_and_half_a_pair_is_no_text() -> None:
+    task = model.task(b'{"id": "1", "more": {"\\ud800": "\\udfff"}} and an older end')
+    assert task is not None
+    assert task.rest.encode()
+
+
+def test_a_process_that_began_at_no_number_began_at_none() -> None:
+    session = model.session(b'{"pid": 7, "procStart": "' + b"9" * 5000 + b'"}')
+    assert session is not None
+    assert session.start == 0

@@ -6,6 +6,8 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
 from beam.teams import tails
 from beam.teams.diff import Diff
 from beam.teams.model import Member, Roster
@@ -143,3 +145,26 @@ def test_a_subagent_is_of_the_member_whose_call_started_it(tmp_path: Path) -> No
     )
     found = list(lines(Tails(str(tmp_path), diff, began_ns=0).find(since_ns=0, is_new=False)))
     assert [(tail.member, tail.is_member) for tail, _ in found] == [("bob", True), ("bob", False)]
+
+
+def test_a_line_that_is_too_long_is_left_out_and_the_next_one_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tails, "PIECE", 1000)
+    monkeypatch.setattr(tails, "LONGEST", 5000)
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(b"first\n" + b"x" * 20_000)
+    one = tail(path)
+    assert one.read() == [b"first"]
+    assert one.read() == []
+    assert len(one.rest) <= 6000
+    with path.open("ab") as file:
+        file.write(b"xxx\n" + line(1))
+    assert one.read() == [line(1)[:-1]]
+
+
+def test_a_transcript_that_is_a_pipe_or_another_users_is_as_empty(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "t.jsonl")
+    one = tail(tmp_path / "t.jsonl")
+    one.begin(0)
+    assert one.read() == []

@@ -31,7 +31,7 @@ class Program:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.environ = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
-        self.environ.pop("BEAM_ROOT", None)
+        self.environ.pop("BEAM_PROJECT", None)
 
     def start(self, text: str = "hi", *, script: str = "s.yaml", **fields: Any) -> subprocess.Popen[bytes]:
         settings = AgentSettings(adapter="scripted", script=script)
@@ -296,11 +296,11 @@ def test_a_wrong_script_is_a_bad_request_that_says_where(program: Program, conte
     assert said in verdict.reason
 
 
-def test_a_path_is_relative_to_the_folder_of_the_root(program: Program, tmp_path: Path) -> None:
+def test_a_path_is_relative_to_the_project_folder(program: Program, tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text("replies: [found]\n")
     program.folder = tmp_path / "elsewhere"
     program.folder.mkdir()
-    program.environ["BEAM_ROOT"] = str(tmp_path / ".beam")
+    program.environ["BEAM_PROJECT"] = str(tmp_path)
     assert program.turn()[1].reply == "found"
 
 

@@ -44,7 +44,7 @@ def play(root: Root, holder: Holder, order: Order) -> TurnFinished:
 
     async def turn() -> TurnFinished:
         asks = Asks(holder.place.agent, record, root.clock, 600.0)
-        return await run(order, record, Stop(), root.clock, lambda: None, asks)
+        return await run(order, record, Stop(), root.clock, lambda: None, lambda: None, asks)
 
     return asyncio.run(turn())
 
@@ -80,7 +80,15 @@ def test_a_journal_that_can_not_be_written_ends_the_turn_and_its_processes(
         return holder.record(event, turn=order.turn, message_id=order.message.id, sync=sync)
 
     async def turn() -> None:
-        await run(order, record, Stop(), root.clock, lambda: None, Asks(holder.place.agent, record, root.clock, 600.0))
+        await run(
+            order,
+            record,
+            Stop(),
+            root.clock,
+            lambda: None,
+            lambda: None,
+            Asks(holder.place.agent, record, root.clock, 600.0),
+        )
 
     with pytest.raises(DiskError):
         asyncio.run(turn())

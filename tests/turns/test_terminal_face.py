@@ -198,7 +198,9 @@ def test_an_agent_that_ends_right_after_a_dialog_at_its_start_is_started_once_mo
     (exited, _) = (event for event in played.events if isinstance(event, events.AgentExited))
     assert (exited.code, exited.stopped_by) == (1, None)
     (notice,) = (event for event in played.events if isinstance(event, events.Notice))
-    assert notice.text.startswith("it ended right after its dialog (api key) and is started once more; its screen:\n")
+    assert notice.text.startswith(
+        "it ended right after its dialog (api key: yes) and is started once more; its screen:\n"
+    )
     assert notice.text.endswith("Error: timed out discarding buffered terminal input")
     assert len(set(given)) == 2
 

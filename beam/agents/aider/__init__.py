@@ -15,5 +15,7 @@ card = Card(
     executable="aider",
     install="pipx install aider-chat",
     versions=("0.86.2",),
+    obeys=exec.OBEYS,
     faces={"exec": exec.FACE, "terminal": screen.FACE},
+    makes=dict.fromkeys(("HOME/.aider",)),
 )

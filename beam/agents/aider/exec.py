@@ -13,6 +13,7 @@ from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
 from beam.agents.oneshot import argument, check, scrubbed
 from beam.errors import UnsupportedError
 from beam.message import Access
+from beam.obeyed import Obeyed
 
 RETRIES = 3  # its own end after a minute
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
@@ -45,6 +46,11 @@ ACCESS: dict[Access, tuple[str, ...]] = {
     ),
     "full": (),
 }
+# No switch keeps it from any of them: `--config` and `--env-file` only add to what it reads.
+OBEYS = tuple(
+    Obeyed(path=path, reach="worktree")
+    for path in (".aider.conf.yml", ".env", ".aider.model.settings.yml", ".aider.model.metadata.json")
+)
 FACE = Capabilities(resume=True, model=True, deltas=True, interrupt=True, access=tuple(ACCESS))
 
 

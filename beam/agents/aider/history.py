@@ -38,7 +38,8 @@ class _Chat:
         self.word = ""
         self.error: str | None = None
         self._turn = turn
-        self._asked: list[str] = []
+        self._wanted = "".join(turn.text.split())
+        self._asked = ""  # without blanks, and no more of it than shows that it is another text
         self._said: list[str] = []
         self._noted = False  # aider said something after the last line of the answer
         self._lossy = False
@@ -64,10 +65,11 @@ class _Chat:
     def _before(self, text: str) -> Sequence[Event]:
         """The person's text, a line at a time, each with two blanks at its end."""
         if not text.startswith(_ASKED):
-            self._asked = []
+            self._asked = ""
             return ()
-        self._asked.append(text[len(_ASKED) :])
-        if "".join("".join(self._asked).split()) != "".join(self._turn.text.split()):
+        if len(self._asked) <= len(self._wanted):
+            self._asked += "".join(text[len(_ASKED) :].split())
+        if self._asked != self._wanted:
             return ()
         self.word = "working"
         opened = events.SessionResumed if self._turn.session_id else events.SessionStarted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam.agents.base import Capabilities, Card
+from beam.agents.base import Capabilities, Card, Remembers
 from beam.agents.claude import exec, screen
 
 __all__ = ["card", "exec", "terminal", "transcripts"]
@@ -14,7 +14,9 @@ card = Card(
     summary="Claude Code, Anthropic's coding agent",
     executable="claude",
     install="npm install -g @anthropic-ai/claude-code",
-    versions=("2.1.197",),
+    versions=("2.1.330",),
+    obeys=exec.OBEYS,
+    remembers=(Remembers(path=".claude/settings.local.json", keys=("permissions", "allow"), most=5),),
     faces={
         "exec": Capabilities(
             resume=True,
@@ -30,6 +32,7 @@ card = Card(
             cost=True,
             attach="path",
             access=("read", "edit", "full"),
+            outbox=("edit", "full"),
         ),
         "terminal": Capabilities(
             resume=True,
@@ -41,4 +44,5 @@ card = Card(
             access=("read", "ask", "edit", "full"),
         ),
     },
+    makes={"HOME/.claude": None, "HOME/.claude.json": "{}\n"},
 )

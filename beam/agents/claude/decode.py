@@ -110,6 +110,7 @@ class Frames:
     def _result(self, value: Object) -> list[Event]:
         heard = self._heard
         heard.decided = {call: self._decided[ask] for ask, call in self._asks.items() if ask in self._decided}
+        heard.denied = self._verdict.denials if self._verdict is not None and verdicts.goes_on(value) else ()
         found = verdicts.of_result(self._turn, value, heard)
         self._verdict, self._aborted = found, verdicts.is_aborted(value)
         bodies: list[Event] = [events.UsageSeen(usage=found.usage, cost_usd=found.cost_usd)]
@@ -264,6 +265,12 @@ def _summary(value: Object) -> list[Event]:
     return [events.StatusChanged(state="summary", detail=string(value, "summary"))]
 
 
+def _reset(value: Object) -> list[Event]:
+    why = string(value, "trigger").replace("_", " ")
+    text = f"claude began a new conversation{f' ({why})' if why else ''}"
+    return [events.Notice(text=text, code="conversation_reset")]
+
+
 def _response(value: Object) -> list[Event]:
     response = obj(value, "response")
     return [
@@ -289,5 +296,6 @@ _KINDS: dict[str, Callable[[Object], list[Event]]] = {
     "rate_limit_event": _rate_limit,
     "auth_status": _auth,
     "tool_use_summary": _summary,
+    "conversation_reset": _reset,
     **dict.fromkeys(_SILENT, _nothing),
 }

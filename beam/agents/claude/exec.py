@@ -13,7 +13,11 @@ from beam.agents.claude.decode import Frames
 from beam.errors import UnsupportedError
 from beam.limits import DEFAULT
 from beam.message import Access
+from beam.obeyed import Obeyed
 
+# A session keeps the system prompt of its first turn: text of ours that is recorded there would count for all later
+# turns, whatever their access, and a changed `system` would never be heard.
+SNAPSHOT = "off"
 RETRIES = 3  # the CLI's own default is 10, three minutes of silence
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 _STREAM = ("-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages")
@@ -42,6 +46,14 @@ ACCESS: dict[Access, tuple[str, ...]] = {
 # The folder's own settings are not loaded: its hooks, key helper and MCP servers would run code, and `claude -p` asks
 # nobody whether the folder is to be trusted. Its CLAUDE.md is still read.
 _WITHOUT_THE_FOLDER = ("--setting-sources", "user")
+_LOADS_THEM: tuple[Access, ...] = ("ask", "edit", "full")
+OBEYS = tuple(
+    Obeyed(path=path, at=_LOADS_THEM, ignored=_LOADS_THEM, reach="worktree")
+    for path in (
+        *(".claude/settings.json", ".claude/settings.local.json", ".claude/hooks", ".mcp.json"),
+        *(".claude/agents", ".claude/commands", ".claude/skills"),  # each can allow itself tools, and have hooks
+    )
+)
 _CLAUDE_MD = {"CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1"}  # with --add-dir: its CLAUDE.md without its settings
 
 
@@ -56,6 +68,7 @@ def launch(turn: Turn, host: Host) -> Launch:
         ("--max-turns", turn.max_turns),
         ("--max-budget-usd", turn.budget_usd),
         ("--append-system-prompt", system or None),
+        ("--system-prompt-snapshot", SNAPSHOT if system else None),
     ):
         if value is not None:
             argv += (flag, _argument(flag, str(value)))
@@ -95,15 +108,17 @@ def _access(turn: Turn) -> tuple[str, ...]:
             f"use one of: {', '.join(ACCESS)}",
             subject=turn.access,
         )
+    outbox = ("--add-dir", _argument("--add-dir", turn.outbox)) if turn.outbox and turn.access == "edit" else ()
     if not _leaves_folder_out(turn):
-        return ACCESS[turn.access]
+        return (*ACCESS[turn.access], *outbox)
     folder = ("--add-dir", _argument("--add-dir", turn.cwd)) if turn.cwd else ()
-    return (*ACCESS[turn.access], *_WITHOUT_THE_FOLDER, *folder)
+    return (*ACCESS[turn.access], *_WITHOUT_THE_FOLDER, *folder, *outbox)
 
 
 def _leaves_folder_out(turn: Turn) -> bool:
-    """Looking never loads the folder's settings; editing does in a folder that a person trusted; full access always."""
-    return turn.access == "read" or (turn.access == "edit" and not turn.folder_trusted)
+    """Looking never loads the folder's settings; editing does in a folder that a person trusted; full access where
+    there are none that nobody trusted."""
+    return turn.access == "read" or (turn.access == "edit" and not turn.folder_trusted) or turn.leave_out
 
 
 def _argument(flag: str, value: str) -> str:

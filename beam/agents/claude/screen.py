@@ -12,7 +12,7 @@ from msgspec import structs
 from beam import events
 from beam.agents.base import Host, Launch, Transcript, Turn, Verdict
 from beam.agents.claude import history
-from beam.agents.claude.exec import ACCESS, RETRIES
+from beam.agents.claude.exec import ACCESS, RETRIES, SNAPSHOT
 from beam.agents.failures import class_of
 from beam.errors import UnsupportedError
 from beam.events import Event
@@ -21,8 +21,14 @@ from beam.profile import Dialog, Profile
 
 tells_end = True
 _INTERRUPTED = "[Request interrupted by user"
+_PASTED = rb"<pasted_content id=\""
+_AS_PASTED = "claude told its model that this text was pasted, and may hold instructions of others"
 _SYNTHETIC = "<synthetic>"
 _RULE = r"^[─━]{20,}"
+_BODY = r"^(?: |╌|$)"  # what it answers, and what it was asked, begins further right than a dialog
+_UP, _DOWN, _ENTER = "\x1b[A", "\x1b[B", "\r"
+_ACCESSING = r"^ Accessing workspace:\n[\s\S]*"
+_CONFIRM = r"\n Enter to confirm[^\n]*\s*\Z"
 
 profile = Profile(
     name="claude",
@@ -36,7 +42,7 @@ profile = Profile(
     busy_rows=(r"^\s+esc to interrupt", r"· esc to interrupt", r"^[✢✳✶✻✽·*]\s\S+…(?:\s\(|$)"),
     done_rows=(r"^[✢✳✶✻✽]\s\S+ for \d",),
     error_rows=(r"^\s*(?:⎿\s+|● )API Error",),
-    titles_busy=r"^[⠁-⣿] ",
+    titles_busy=r"^[⠁-⣿◐-◓] ",
     titles_idle=r"^✳ ",
     dialogs=(
         Dialog(
@@ -44,27 +50,70 @@ profile = Profile(
             kind="trust",
             match=r"^ ?[❯ ] 1\. Yes, I trust this folder[^\n]*\n[^\n]*2\. No, exit",
             allow=("1",),
+            first=_RULE,
+            body=_BODY,
+        ),
+        # 2.1.330 numbers no answers, and may draw a dialog anew, with its first choice: so one key at a time, and Enter
+        # only where the screen shows what it means.
+        Dialog(
+            name="trust",
+            kind="trust",
+            match=rf"{_ACCESSING}^ ❯ No, exit\n   Yes, I trust this folder\n{_CONFIRM}",
+            allow=(_DOWN,),
+            first=_RULE,
+            body=_BODY,
+        ),
+        Dialog(
+            name="trust: yes",
+            kind="trust",
+            match=rf"{_ACCESSING}^   No, exit\n ❯ Yes, I trust this folder\n{_CONFIRM}",
+            allow=(_ENTER,),
+            first=_RULE,
+            body=_BODY,
         ),
         Dialog(
             name="api key",
             kind="setup",
-            match=r"^ *Do you want to use this API key\?",
-            allow=("\x1b[A", "\r"),
+            match=r"^ *Do you want to use this API key\?\n(?:[^\n]*\n){2} *❯ (?:2\. )?No",
+            allow=(_UP,),
+            first=_RULE,
+            body=_BODY,
+        ),
+        Dialog(
+            name="api key: yes",
+            kind="setup",
+            match=r"^ *Do you want to use this API key\?\n[^\n]*\n *❯ (?:1\. )?Yes",
+            allow=(_ENTER,),
+            first=_RULE,
+            body=_BODY,
         ),
         Dialog(
             name="bypass permissions",
             kind="full",
-            match=r"Bypass Permissions mode[\s\S]*^ *[❯ ] 1\. No, exit",
-            allow=("\x1b[B", "\r"),
-            deny=("\r",),
+            match=r"Bypass Permissions mode[\s\S]*^ *❯ (?:1\. )?No, exit",
+            allow=(_DOWN,),
+            deny=(_ENTER,),
+            first=_RULE,
+            body=_BODY,
+        ),
+        Dialog(
+            name="bypass permissions: yes",
+            kind="full",
+            match=r"Bypass Permissions mode[\s\S]*^ *❯ (?:2\. )?Yes, I accept",
+            allow=(_ENTER,),
+            deny=(_UP,),
+            first=_RULE,
+            body=_BODY,
         ),
         Dialog(
             name="permission",
             match=r"^ ?Do you want to [^\n]*\?\n(?:[^\n]*\n)?[ ❯]*1\. Yes",
             allow=("1",),
             deny=("\x1b",),
-            subject=r"^─{20,}\n\s*(\S[^\n]*)",
-            detail=r"^─{20,}\n[^\n]*\n((?:(?!─{20})[^\n]*\n)*?) ?Do you want to [^\n]*\?\n",
+            first=_RULE,
+            body=_BODY,
+            subject=r"\A[^\n]*\n\s*(\S[^\n]*)",
+            detail=r"\A[^\n]*\n[^\n]*\n(?: Tip: [^\n]*\n)?((?:[^\n]*\n)*) ?Do you want to [^\n]*\?\n",
             always=("2",),
             always_row=r"^ *2\. (Yes, (?:[^\n]|\n {6,}(?=\S))*)",
             amend=("\x1b[A", "\t"),
@@ -72,11 +121,12 @@ profile = Profile(
         ),
     ),
     echo_rows=r"^[❯>][ \u00a0]+(.*)$",
-    noise_rows=(r"^[✢✳✶✻✽·*]\s\S+(?:…| for \d)", r"^\s+⎿\s+Tip: ", r"^\s*\? for shortcuts"),
+    noise_rows=(r"^[✢✳✶✻✽·*]\s\S+(?:…| for \d)", r"^\s+⎿\s+Tip: ", r"^\s*\? for shortcuts", r"^\s+◐ \w+ · /effort$"),
     bullet=r"^● ",
     indent=2,
     bracketed=True,
     special=r"^[!/#&@?]",
+    pieced_rows=50,
     interrupt="\x1b",
     quit=("\x03", "\x03", "\x03"),
 )
@@ -92,9 +142,12 @@ def launch(turn: Turn, host: Host) -> Launch:
     if access is None:
         raise UnsupportedError(f"claude's screen has no access {turn.access!r}", subject=turn.access)
     argv = [host.executable or "claude", *session, *access]
-    if turn.access == "read" or (turn.access in ("edit", "ask") and not turn.folder_trusted):
+    if turn.leave_out or turn.access == "read" or (turn.access in ("edit", "ask") and not turn.folder_trusted):
         argv += ("--setting-sources", "user")
-    for flag, value in (("--model", turn.model), ("--append-system-prompt", turn.settings.system)):
+    system = turn.settings.system
+    snapshot = SNAPSHOT if system else None
+    flags = ("--model", turn.model), ("--append-system-prompt", system), ("--system-prompt-snapshot", snapshot)
+    for flag, value in flags:
         if value is not None:
             if value.startswith("-"):
                 raise UnsupportedError(f"claude can't be given {flag} {value[:40]!r}", "it begins with -", subject=flag)
@@ -140,6 +193,8 @@ class _Conversation:
             opened = events.SessionResumed if self._turn.session_id else events.SessionStarted
             bodies.append(opened(session_id=found.session_id, cwd=self._turn.cwd))
         if found.kind == "user":
+            if self.word == "" and _PASTED in line and not found.returned:
+                bodies.append(events.Notice(text=_AS_PASTED, code="prompt_changed"))
             self._user(line, found)
         elif found.kind == "assistant":
             if found.model == _SYNTHETIC and not found.error:  # it fills a gap that an interrupt left

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from beam.agents.claude.verdict import failure_class
-from beam.agents.fields import Object, integer, number, obj, string
+from beam.agents.fields import Object, integer, number, obj, objects, string, strings
 from beam.events import Event, Notice, StatusChanged, Text
 from beam.outcome import Class
 
@@ -77,6 +77,16 @@ def _plugin(value: Object) -> list[Event]:
     return [StatusChanged(state="plugin", detail=" ".join(part for part in parts if part))]
 
 
+def _background(value: Object) -> list[Event]:
+    tasks = [task for task in objects(value, "tasks") if task.get("ambient") is not True]
+    return [StatusChanged(state="background", detail=", ".join(string(task, "description") for task in tasks))]
+
+
+def _unsaved(value: Object) -> list[Event]:
+    lost, code = " and ".join(strings(value, "lost")).replace("_", " "), string(value, "error_code")
+    return [Notice(text=f"claude could not save its {lost}: {code}", code="session_writes_lost")]
+
+
 def _nothing(value: Object) -> list[Event]:
     return []
 
@@ -92,7 +102,18 @@ _NOTICES = (
     "permission_denied",
     "mirror_error",
 )
-_SILENT = ("thinking_tokens", "commands_changed", "turn_duration", "file_snapshot", "stop_hook_summary")
+_SILENT = (
+    "thinking_tokens",
+    "commands_changed",
+    "turn_duration",
+    "file_snapshot",
+    "stop_hook_summary",
+    "control_request_progress",
+    "worker_shutting_down",
+    "files_persisted",
+    "memory_recall",
+    "elicitation_complete",
+)
 SYSTEM: dict[str, Callable[[Object], list[Event]]] = {
     "api_retry": _retry,
     "status": _status,
@@ -103,6 +124,8 @@ SYSTEM: dict[str, Callable[[Object], list[Event]]] = {
     "hook_progress": _hook,
     "hook_response": _hook_ended,
     "plugin_install": _plugin,
+    "background_tasks_changed": _background,
+    "session_writes_lost": _unsaved,
     **dict.fromkeys(_NOTICES, _notice),
     **dict.fromkeys(_SILENT, _nothing),
 }

@@ -6,7 +6,6 @@ a "success" of rc 1, an interrupted turn has rc 0). Must not know: how lines bec
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import takewhile
 
 import msgspec
@@ -43,7 +42,12 @@ _BY_WORD = {  # `error` of api_retry and of the assistant line that stands for a
 _BY_TEXT = (  # the beginning of a failure's text, or a part of it, where the API gave no status
     ("prompt is too long", Class.CONTEXT_OVERFLOW),
     ("unable to connect", Class.NETWORK),
+    ("connection refused", Class.NETWORK),
+    ("can't reach the api server", Class.NETWORK),
+    ("no internet route", Class.NETWORK),
+    ("couldn't connect through your proxy", Class.NETWORK),
     ("connection to the api was lost", Class.NETWORK),
+    ("connection dropped", Class.NETWORK),
     ("timed out", Class.STALLED),
     ("overloaded", Class.OVERLOADED),
     ("invalid api key", Class.AUTH),
@@ -65,7 +69,8 @@ CUT_OFF = ("max_tokens", "model_context_window_exceeded")
 class Heard(msgspec.Struct, kw_only=True):
     """What a decoder noted: the session and the model of the last lines that named one; whether a session was opened;
     since the last result the API failure's own word, what the agent `said` after its last call, and whether that was
-    `cut_off` (claude lets the model go on by itself); and who `decided` (call id -> a person's name or `rule`)."""
+    `cut_off` (claude lets the model go on by itself); who `decided` (call id -> a person's name or `rule`); and what
+    earlier results of this turn say was `denied`."""
 
     session_id: str | None = None
     opened: bool = False
@@ -74,6 +79,7 @@ class Heard(msgspec.Struct, kw_only=True):
     said: list[str] = []
     cut_off: bool = False
     decided: dict[str, str] = {}
+    denied: tuple[Denial, ...] = ()
 
     def text(self) -> str | None:
         """What the agent said last; null where it said nothing."""
@@ -118,7 +124,7 @@ def of_result(turn: Turn, result: Object, heard: Heard) -> Verdict:
         model=heard.model or next(iter(obj(result, "modelUsage")), None),
         usage=usage_of(result),
         cost_usd=cost_of(result),
-        denials=denials_of(result, heard.decided),
+        denials=denials_of(result, heard),
         structured=raw_json(result["structured_output"]) if "structured_output" in result else msgspec.UNSET,
     )
 
@@ -143,7 +149,7 @@ def _judge(turn: Turn, result: Object, heard: Heard) -> tuple[Status, Class | No
         return Status.FAILED, failure_class(integer(result, "api_error_status"), heard.error, text), text
     if stop in CUT_OFF:
         return Status.TRUNCATED, None, f"the answer was cut off ({stop})"
-    refused = [denial.tool for denial in denials_of(result, heard.decided) if denial.by == "default"]
+    refused = [denial.tool for denial in denials_of(result, heard) if denial.by == "default"]
     if refused:
         return Status.DENIED, None, f"nobody was there to allow {', '.join(dict.fromkeys(refused))}"
     if turn.schema is not None and "structured_output" not in result:
@@ -193,17 +199,24 @@ def cost_of(result: Object) -> float | None:
     return None if not cost and is_aborted(result) else cost
 
 
-def denials_of(result: Object, decided: Mapping[str, str]) -> tuple[Denial, ...]:
-    """The requests that were denied, each with who did it; `default` where nobody decided."""
-    return tuple(
+def goes_on(result: Object) -> bool:
+    """Whether the result is of what a turn did further once a task of its own, in the background, had ended."""
+    return string(obj(result, "origin"), "kind") == "task-notification"
+
+
+def denials_of(result: Object, heard: Heard) -> tuple[Denial, ...]:
+    """The requests of the turn that were denied, each with who did it; `default` where nobody decided."""
+    own = tuple(
         Denial(
             tool=string(item, "tool_name"),
             call_id=string(item, "tool_use_id"),
             input=raw_json(item.get("tool_input")),
-            by=decided.get(string(item, "tool_use_id"), "default"),
+            by=heard.decided.get(string(item, "tool_use_id"), "default"),
         )
         for item in objects(result, "permission_denials")
     )
+    known = {denial.call_id for denial in own}
+    return (*(denial for denial in heard.denied if denial.call_id not in known), *own)
 
 
 def of_exit(turn: Turn, exit: Exit, heard: Heard) -> Verdict:
@@ -259,6 +272,8 @@ def _explained(complaint: str) -> str:
         )
     if "is already in use" in complaint:
         return f"{complaint.rstrip('.')}: claude has a session with this id already"
+    if "unknown option" in complaint:
+        return f"{complaint}: this claude is older than beam knows; claude update"
     return complaint
 
 

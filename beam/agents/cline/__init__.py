@@ -13,5 +13,6 @@ card = Card(
     executable="cline",
     install="npm install -g cline",
     versions=("3.0.65",),
+    obeys=exec.OBEYS,
     faces={"exec": exec.FACE},
 )

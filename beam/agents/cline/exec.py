@@ -10,7 +10,17 @@ from __future__ import annotations
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
 from beam.agents.cline.decode import Lines
 from beam.agents.oneshot import argument, check, prompt_argument
+from beam.obeyed import Obeyed
 
+_ENVS = ("", ".local", *(f".{mode}{end}" for mode in ("development", "production", "test") for end in ("", ".local")))
+OBEYS = (
+    # What it is compiled with, Bun, reads these by itself.
+    *(Obeyed(path=path, at=("full",)) for path in (*(f".env{end}" for end in _ENVS), "bunfig.toml")),
+    *(
+        Obeyed(path=path, at=("full",), reach="worktree")
+        for path in (".clinerules/hooks", ".cline/hooks", ".cline/plugins")
+    ),
+)
 FACE = Capabilities(
     model=True, tools=True, deltas=True, interrupt=True, tokens=True, cost=True, access=("full",), prompt_in_argv=True
 )

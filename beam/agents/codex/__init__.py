@@ -26,6 +26,7 @@ card = Card(
             tokens=True,
             attach="path",
             access=("read", "edit", "full"),
+            outbox=("edit", "full"),
         ),
         "terminal": Capabilities(
             resume=True,
@@ -37,4 +38,5 @@ card = Card(
             access=("read", "ask", "edit", "full"),
         ),
     },
+    own_sandbox=True,
 )

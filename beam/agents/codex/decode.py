@@ -23,7 +23,7 @@ from beam.events import Event
 from beam.outcome import Class, Denial, Status, Usage
 
 NOTHING_YET = Usage(input_tokens=0, output_tokens=0, cached_tokens=0, reasoning_tokens=0)
-_RETRY = re.compile(r"Reconnecting\.\.\. (?:(\d+)/(\d+)|waiting for network) ?\((.*)\)\Z", re.DOTALL)
+_RETRY = re.compile(r"Reconnecting\.\.\. (?:(\d{1,9})/(\d{1,9})|waiting for network) ?\((.*)\)\Z", re.DOTALL)
 _INCOMPLETE_WORDS = "Incomplete response returned, reason: "
 _INCOMPLETE = re.compile(_INCOMPLETE_WORDS + r"(\w+)")
 _ENDS = {"max_output_tokens": "length", "content_filter": "refused"}

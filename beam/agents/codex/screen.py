@@ -15,6 +15,10 @@ from beam.agents.oneshot import argument, scrubbed
 from beam.errors import UnsupportedError
 from beam.profile import Dialog, Profile
 
+_BODY = r"^(?:  |$|› \d\. )"  # all of its own begins further left, but the answer that is chosen
+_CONFIRM = r"(?:[^\n]+\n)+\n  Press enter to [^\n]*\s*\Z"
+_DETAIL = r"\A[^\n]*\n([\s\S]*)^[› ] 1\. Yes"
+
 profile = Profile(
     name="codex",
     columns=140,
@@ -32,24 +36,49 @@ profile = Profile(
         Dialog(
             name="trust",
             kind="trust",
-            match=r"[Tt]rust the (?:contents|files) of|trust this (?:directory|folder)[\s\S]*1\. Yes",
+            match=rf"^[› ] 1\. Yes[^\n]*\n{_CONFIRM}",
             allow=("1", "\r"),
+            first=r"^(?:> |  )\S[^\n]*\b(?:[Tt]rust the (?:contents|files) of|trust this (?:directory|folder))\b",
+            body=_BODY,
+        ),
+        Dialog(  # in a git repository that its configuration does not trust; a digit is no answer to it
+            name="trust",
+            kind="trust",
+            match=r"^› 1\. Trust and continue\n[^\n]*\n\n[^\n]*\besc back\s*\Z",
+            allow=("\r",),
+            first=r"^  Folder access$",
+            body=_BODY,
         ),
         Dialog(
             name="new model",
             kind="setup",
-            match=r"^\S? ?1\. Try new model\n[\s\S]*2\. Use existing model",
+            match=r"^[› ] 1\. Try new model\n[› ] 2\. Use existing model\n\n[^\n]*\s*\Z",
             allow=("\x1b[B", "\r"),
+            body=_BODY,
         ),
         Dialog(
             name="permission",
-            match=r"^\s*Would you like to [^\n]*\?[\s\S]*1\. Yes",
+            match=rf"^[› ] 1\. Yes[^\n]*\(y\)\n{_CONFIRM}",
             allow=("y",),
             deny=("\x1b",),
-            subject=r"^\s*\$ ([^\n]*)",
-            detail=r"^\s*Would you like to [^\n]*\?\n([\s\S]*?)^\S? *1\. Yes",
+            first=r"^  Would you like to (?!make the following edits)[^\n]*\?$",
+            body=_BODY,
+            subject=r"^  \$ ([^\n]*)",
+            detail=_DETAIL,
             always=("p",),
-            always_row=r"^\s*2\. (Yes, and don't ask again (?:[^\n]|\n {5,}(?=\S))*)",
+            always_row=r"^[› ] 2\. (Yes, and don't ask again (?:[^\n]|\n {5,}(?=\S))*\(p\)$)",
+        ),
+        Dialog(
+            name="edit",
+            match=rf"^[› ] 1\. Yes[^\n]*\(y\)\n{_CONFIRM}",
+            allow=("y",),
+            deny=("\x1b",),
+            first=r"^  Would you like to make the following edits\?$",
+            body=_BODY,
+            subject=r"^  Destination: ([^\n]*)",
+            detail=_DETAIL,
+            always=("a",),
+            always_row=r"^[› ] 2\. (Yes, and don't ask again (?:[^\n]|\n {5,}(?=\S))*\(a\)$)",
         ),
     ),
     echo_rows="^(?:\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} |(?=/\\w))(.*)$",

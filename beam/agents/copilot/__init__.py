@@ -16,4 +16,11 @@ card = Card(
     install="npm install -g @github/copilot",
     versions=("1.0.102",),
     faces={"exec": exec.FACE, "terminal": screen.FACE},
+    makes=dict.fromkeys(
+        (
+            "HOME/.copilot",
+            "XDG_CACHE_HOME/copilot",
+            "XDG_CACHE_HOME/Microsoft",
+        )
+    ),
 )

@@ -23,7 +23,14 @@ ACCESS: dict[Access, tuple[str, ...]] = {
     "full": ("--allow-all",),
 }
 FACE = Capabilities(
-    resume=True, model=True, deltas=True, tools=True, interrupt=True, attach="path", access=tuple(ACCESS)
+    resume=True,
+    model=True,
+    deltas=True,
+    tools=True,
+    interrupt=True,
+    attach="path",
+    access=tuple(ACCESS),
+    outbox=("edit", "full"),
 )
 
 
@@ -32,6 +39,8 @@ def launch(turn: Turn, host: Host) -> Launch:
     check(turn, "copilot", FACE)
     argv = [host.executable or "copilot", "--output-format", "json", "--no-ask-user", "--no-auto-update", "--no-color"]
     argv += (*session_flags(turn), *ACCESS[turn.access])
+    if turn.outbox and turn.access == "edit":
+        argv += ("--add-dir", turn.outbox)
     if turn.model is not None:
         argv += ("--model", argument("copilot", "model", turn.model))
     argv += (f"--attachment={argument('copilot', 'file', path)}" for path in turn.attach if _goes_along(path))

@@ -12,6 +12,7 @@ from beam.profile import Dialog, Profile
 
 FACE = Capabilities(resume=True, model=True, interrupt=True, access=("read", "edit", "full"))
 _RULE = r"^─{20,}"
+_TOP, _BOX = r"^╭", r"^[│╰]"
 
 profile = Profile(
     name="copilot",
@@ -31,6 +32,8 @@ profile = Profile(
             kind="trust",
             match=r"^│ Do you trust the files in this folder\?[\s\S]*^│ [ ❯] 1\. Yes",
             allow=("1",),
+            first=_TOP,
+            body=_BOX,
         ),
         Dialog(
             name="login",
@@ -42,11 +45,13 @@ profile = Profile(
             match=r"^│ Do you want to [^\n]*\?[\s\S]*^│ [ ❯] 1\. Yes",
             allow=("1",),
             deny=("\x1b",),
-            subject=r"^╭[^\n]*\n│ (\S[^\n]*?) *│",
+            first=_TOP,
+            body=_BOX,
+            subject=r"\A[^\n]*\n│ (\S[^\n]*?) *│",
         ),
     ),
     echo_rows=r"^ ❯ (.*?)(?: {2,}\d\d:\d\d)?$",
-    noise_rows=(r"^ [/~]\S*$", r"^─{20,}$", r"^ ● MCP Servers reloaded: "),
+    noise_rows=(r"^ [/~]", r"^─{20,}$", r"^ ● MCP Servers reloaded: "),
     bullet=r"^ ● ",
     indent=3,
     session=r"^\s*\S*.*Resume +copilot --resume=([0-9a-f-]{36})\s*$",

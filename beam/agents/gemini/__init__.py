@@ -15,6 +15,7 @@ card = Card(
     executable="gemini",
     install="npm install -g @google/gemini-cli",
     versions=("0.61.0",),
+    obeys=exec.OBEYS,
     faces={
         "exec": Capabilities(
             resume=True,
@@ -25,6 +26,7 @@ card = Card(
             tokens=True,
             attach="path",
             access=("read", "edit", "full"),
+            outbox=("edit", "full"),
         ),
         "terminal": Capabilities(
             resume=True,
@@ -36,4 +38,5 @@ card = Card(
             access=("read", "ask", "edit", "full"),
         ),
     },
+    makes=dict.fromkeys(("HOME/.gemini",)),
 )

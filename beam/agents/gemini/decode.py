@@ -25,7 +25,7 @@ from beam.outcome import Class, Denial, Usage
 _CHANGING = ("run_shell_command", "write_file", "replace", "save_memory", "mcp_")
 _WRITERS = ("write_file", "replace")
 _NOT_ALLOWED = ("tool_not_registered", "policy_violation")
-_RETRY = re.compile(r"Attempt (\d+) failed(?: with status (\d+))?\. Retrying with backoff\.\.\.\s*(.*)")
+_RETRY = re.compile(r"Attempt (\d{1,9}) failed(?: with status (\d{1,9}))?\. Retrying with backoff\.\.\.\s*(.*)")
 _API_ERROR = re.compile(r"\[API Error: (.*)\]\Z", re.DOTALL)
 _NO_SESSION = ('Invalid session identifier "{}"', "Error resuming session: No previous sessions found")
 _NOISE = ("Warning:", "Ripgrep is not available", "[STARTUP]", "YOLO mode is enabled", "Loaded cached")

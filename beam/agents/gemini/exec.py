@@ -13,6 +13,7 @@ from beam.agents.gemini.session import own_id
 from beam.agents.oneshot import argument, scrubbed
 from beam.errors import UnsupportedError
 from beam.message import Access
+from beam.obeyed import Obeyed
 
 RETRIES = 3  # the CLI's own are nine, 218 seconds of silence; it takes another number from its settings only
 POLICY = "policy.toml"
@@ -51,7 +52,13 @@ ACCESS: dict[Access, tuple[str, ...]] = {
 }
 # One process in place of two: the outer one passes no signal on, and leaves the inner one behind when it is killed.
 ALONE = {"GEMINI_CLI_NO_RELAUNCH": "true"}
-TRUSTED = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
+_TRUST = "GEMINI_CLI_TRUST_WORKSPACE"
+OBEYS = (
+    # In a folder that it is told not to trust gemini changes nothing, whatever it was allowed.
+    Obeyed(path=".gemini", ignored=("read",)),
+    Obeyed(path=".gemini/.env", ignored=("read",), reach="upward"),
+    Obeyed(path=".env", ignored=("read",), reach="upward"),
+)
 
 
 def launch(turn: Turn, host: Host) -> Launch:
@@ -67,9 +74,17 @@ def launch(turn: Turn, host: Host) -> Launch:
         argv += ("--admin-policy", f"{turn.scratch}/{POLICY}")
     if turn.model is not None:
         argv += ("--model", argument("gemini", "model", turn.model))
-    env = ALONE | (TRUSTED if turn.access == "full" or turn.folder_trusted else {})
+    env = ALONE | trust_env(turn)
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries
     return Launch(argv=tuple(argv), stdin=_prompt(turn), env=env, files=files, retries=retries, drops_output=True)
+
+
+def trust_env(turn: Turn) -> dict[str, str]:
+    """The variable that has gemini obey the folder's own files, or keeps it from them whatever its settings say; none
+    where that is gemini's own affair."""
+    if turn.leave_out:
+        return {_TRUST: "false"}
+    return {_TRUST: "true"} if turn.access == "full" or turn.folder_trusted else {}
 
 
 def decoder(turn: Turn) -> Decoder:
@@ -98,7 +113,8 @@ def _access(turn: Turn) -> tuple[str, ...]:
             f"use one of: {', '.join(ACCESS)}",
             subject=turn.access,
         )
-    return ACCESS[turn.access]
+    outbox = ("--include-directories", turn.outbox) if turn.outbox and turn.access == "edit" else ()
+    return (*ACCESS[turn.access], *outbox)
 
 
 def _prompt(turn: Turn) -> bytes:

@@ -7,10 +7,12 @@ widen.
 from __future__ import annotations
 
 from beam.agents.base import Host, Launch, Turn
-from beam.agents.gemini.exec import ACCESS, ALONE, LOOK_ONLY, POLICY, TRUSTED, session_flags
+from beam.agents.gemini.exec import ACCESS, ALONE, LOOK_ONLY, POLICY, session_flags, trust_env
 from beam.agents.oneshot import argument
 from beam.errors import UnsupportedError
 from beam.profile import Dialog, Profile
+
+_TOP, _BOX = r"^ ?╭", r"^ ?[│╰]"
 
 profile = Profile(
     name="gemini",
@@ -35,19 +37,25 @@ profile = Profile(
             kind="trust",
             match=r"Do you trust (?:the files in )?this folder\?[\s\S]*1\. (?:Yes|Trust)",
             allow=("1",),
+            first=_TOP,
+            body=_BOX,
         ),
         Dialog(
             name="login",
             kind="login",
-            match=r"How would you like to authenticate for this project\?|Enter Gemini API Key",
+            match=r"^ ?│ +(?:How would you like to authenticate for this project\?|Enter Gemini API Key)",
+            first=_TOP,
+            body=_BOX,
         ),
         Dialog(
             name="permission",
             match=r"^│ (?:Allow execution|Apply this change|Do you want to|Allow )[^\n]*\?[\s\S]*^│[ ●]*1\. Allow once",
             allow=("1",),
             deny=("\x1b",),
-            subject=r"^│ \? {1,2}(\S+)",
-            detail=r"^│ \? {1,2}\S+ +([^\n]*?) *│",
+            first=_TOP,
+            body=_BOX,
+            subject=r"\A[^\n]*\n│ \? {1,2}(\S+)",
+            detail=r"\A[^\n]*\n│ \? {1,2}\S+ +([\s\S]*)^│ (?:Allow execution|Apply this change|Do you want to|Allow )",
         ),
     ),
     echo_rows=r"^ > (.*)$",
@@ -85,5 +93,5 @@ def launch(turn: Turn, host: Host) -> Launch:
         argv += ("--admin-policy", f"{turn.scratch}/{POLICY}")
     if turn.model is not None:
         argv += ("--model", argument("gemini", "model", turn.model))
-    env = ALONE | (TRUSTED if turn.access == "full" or turn.folder_trusted else {})
+    env = ALONE | trust_env(turn)
     return Launch(argv=tuple(argv), env=env, files=files)

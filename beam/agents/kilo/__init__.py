@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from beam.agents.base import Card, Exec
 from beam.agents.opencode.run import FACE, Run
+from beam.obeyed import Obeyed
 
 __all__ = ["card", "exec"]
+
+_CONFIGS = ("kilo.json", "kilo.jsonc", "opencode.json", "opencode.jsonc")
+_INNER = (*_CONFIGS, "config.json", "package.json", "plugin", "plugins", "tool", "tools")
+_READ = (*_CONFIGS, *(f"{folder}/{name}" for folder in (".kilo", ".kilocode", ".opencode") for name in _INNER))
 
 card = Card(
     name="kilo",
@@ -13,6 +18,17 @@ card = Card(
     executable="kilo",
     install="npm install -g @kilocode/cli",
     versions=("7.7.7",),
+    obeys=tuple(Obeyed(path=path, at=("full",), reach="upward") for path in _READ),
     faces={"exec": FACE},
+    makes=dict.fromkeys(
+        (
+            "XDG_CACHE_HOME/kilo",
+            "XDG_CONFIG_HOME/kilo",
+            "XDG_DATA_HOME/kilo",
+            "XDG_STATE_HOME/kilo",
+            "XDG_STATE_HOME/kilo-sandbox-policy",
+        )
+    ),
+    writes=("XDG_CACHE_HOME/kilo", "XDG_DATA_HOME/kilo", "XDG_STATE_HOME/kilo", "XDG_STATE_HOME/kilo-sandbox-policy"),
 )
 exec: Exec | None = Run("kilo", "KILO", usual="code")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from beam.agents.base import Card, Exec
 from beam.agents.opencode import screen
-from beam.agents.opencode.run import FACE, Run
+from beam.agents.opencode.run import FACE, OBEYS, Run
 
 __all__ = ["card", "exec", "terminal"]
 
@@ -16,6 +16,16 @@ card = Card(
     executable="opencode",
     install="npm install -g opencode-ai",
     versions=("1.18.33",),
+    obeys=OBEYS,
     faces={"exec": FACE, "terminal": screen.FACE},
+    makes=dict.fromkeys(
+        (
+            "XDG_CACHE_HOME/opencode",
+            "XDG_CONFIG_HOME/opencode",
+            "XDG_DATA_HOME/opencode",
+            "XDG_STATE_HOME/opencode",
+        )
+    ),
+    writes=("XDG_CACHE_HOME/opencode", "XDG_DATA_HOME/opencode", "XDG_STATE_HOME/opencode"),
 )
 exec: Exec | None = Run("opencode", "OPENCODE")

@@ -15,6 +15,8 @@ from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
 from beam.agents.oneshot import argument, check, scrubbed
 from beam.agents.opencode.decode import Lines
 from beam.errors import UnsupportedError
+from beam.message import Access
+from beam.obeyed import Obeyed
 
 RETRIES = 3  # its own are five and more, over a minute
 _LOGS = ("--print-logs", "--log-level", "ERROR")  # it says only there that it tries again
@@ -26,6 +28,22 @@ _RULES = {  # `task` stays out: a subagent has rights of its own
     "edit": {**_LOOK, "edit": "allow", "external_directory": "deny"},
     "ask": {**_LOOK, "edit": "ask", "bash": "ask", "webfetch": "ask", "external_directory": "ask"},
 }
+_PLUGINS = ("plugin", "plugins")
+_CONFIGS = ("opencode.json", "opencode.jsonc")
+_BELOW_FULL: tuple[Access, ...] = ("read", "ask", "edit")
+OBEYS = (
+    *(Obeyed(path=f".opencode/{name}", reach="upward") for name in _PLUGINS),
+    *(
+        # A key can be written with \u escapes.
+        Obeyed(path=path, at=_BELOW_FULL, reach="upward", says=("plugin", "\\u"))
+        for name in _CONFIGS
+        for path in (name, f".opencode/{name}")
+    ),
+    *(
+        Obeyed(path=path, at=("full",), reach="upward")
+        for path in (*_CONFIGS, *(f".opencode/{name}" for name in (*_CONFIGS, "tool", "tools", "package.json")))
+    ),
+)
 FACE = Capabilities(
     resume=True,
     fork=True,
@@ -36,6 +54,7 @@ FACE = Capabilities(
     cost=True,
     attach="path",
     access=("read", "edit", "full"),
+    outbox=("edit", "full"),
 )
 
 
@@ -96,7 +115,7 @@ def rights(turn: Turn, prefix: str) -> tuple[str, dict[str, str], dict[str, byte
     """The agent profile that has the turn's access: its name, and the environment and files that make it known."""
     name = f"beam-{turn.access}"
     env = {f"{prefix}_CONFIG_DIR": f"{turn.scratch}/config", f"{prefix}_DISABLE_PROJECT_CONFIG": "1"}
-    return name, env, {f"config/agents/{name}.md": _profile(turn.access), **_no_install()}
+    return name, env, {f"config/agents/{name}.md": _profile(turn.access, turn.outbox), **_no_install()}
 
 
 def _no_install() -> dict[str, bytes]:
@@ -106,6 +125,11 @@ def _no_install() -> dict[str, bytes]:
     return {"config/node_modules/.keep": b"", "config/package-lock.json": json.dumps(lock).encode()}
 
 
-def _profile(access: str) -> bytes:
-    rules = "".join(f"  {json.dumps(kind)}: {rule}\n" for kind, rule in _RULES[access].items())
+def _profile(access: str, outbox: str) -> bytes:
+    given: dict[str, object] = {**_RULES[access]}
+    if outbox and access == "edit":
+        given["external_directory"] = {"*": "deny", f"{outbox}/*": "allow"}
+    rules = "".join(
+        f"  {json.dumps(kind)}: {rule if isinstance(rule, str) else json.dumps(rule)}\n" for kind, rule in given.items()
+    )
     return f"---\ndescription: what beam's access `{access}` allows\nmode: primary\npermission:\n{rules}---\n".encode()

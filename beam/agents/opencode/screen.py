@@ -31,11 +31,13 @@ profile = Profile(
     dialogs=(
         Dialog(
             name="permission",
-            match=r"^ *┃ +△ Permission required\n[\s\S]*^ *┃ +Allow once +Allow always +Reject",
+            match=r"^ *┃ +Allow once +Allow always +Reject[^\n]*(?:\n *┃)?\s*\Z",
             allow=("\r",),
             deny=("\x1b",),
-            subject=r"△ Permission required\n *┃ +(?:# )?(\S[^\n]*)",
-            detail=r"△ Permission required\n(?: *┃ +#[^\n]*\n)?(?: *┃ *\n)* *┃ +(?:\$ )?(\S[^\n]*)",
+            first=r"^ *┃ {1,2}△ Permission required",
+            body=r"^ *┃",
+            subject=r"\A[^\n]*\n *┃ +(?:# )?(\S[^\n]*)",
+            detail=r"\A[^\n]*\n(?: *┃ +#[^\n]*\n)?([\s\S]*)^ *┃ +Allow once +Allow always",
         ),
         Dialog(
             name="provider",

@@ -11,7 +11,9 @@ card = Card(
     name="pi",
     summary="pi, a small coding agent that asks nobody: with `full` it runs every tool",
     executable="pi",
-    install="npm install -g @mariozechner/pi-coding-agent",
-    versions=("0.73.1",),
+    install="npm install -g @earendil-works/pi-coding-agent",
+    versions=("0.87.1",),
+    obeys=exec.OBEYS,
     faces={"exec": exec.FACE},
+    makes=dict.fromkeys(("HOME/.pi",)),
 )

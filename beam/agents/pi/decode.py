@@ -1,7 +1,9 @@
 """pi's JSON Lines, turned into events.
 
-A failing API ends with exit code 0: what counts is the stop reason of the last message before `agent_end`. That last
-line holds the whole conversation, and each `message_update` all of its message so far: neither is kept.
+A failing API ends with exit code 0: what counts is the stop reason of the last message before `agent_end`. One that
+says `willRetry` is not the end yet: retries, or what an extension queued, may follow, until `agent_settled` (from 0.80
+or so; 0.73 ends with `agent_end`). `agent_end` holds the whole conversation, and a `message_update` of 0.73 all of its
+message so far: neither is kept.
 """
 
 from __future__ import annotations
@@ -17,7 +19,18 @@ from beam.events import Event
 from beam.outcome import Usage
 
 _NO_SESSION = "No session found matching '{}'"
-_SILENT = ("agent_start", "turn_start", "turn_end", "message_start", "session_info_changed", "queue_update")
+_SILENT = (
+    "agent_start",
+    "turn_start",
+    "turn_end",
+    "message_start",
+    "session_info_changed",
+    "queue_update",
+    "entry_appended",
+    "thinking_level_changed",
+    "summarization_retry_attempt_start",
+    "summarization_retry_finished",
+)
 _ENDS = {"stop": "stop", "length": "length"}
 _WRITERS = ("write", "edit")
 
@@ -50,9 +63,12 @@ class Lines:
             case "tool_execution_start" | "tool_execution_update" | "tool_execution_end":
                 return self._tool(kind, value)
             case "agent_end":
-                heard.ended = _ENDS.get(self._stop, "")
+                heard.ended = "" if "willRetry" in value else _ENDS.get(self._stop, "")
                 return self._agent_end()
-            case "auto_retry_start":
+            case "agent_settled":
+                heard.ended = _ENDS.get(self._stop, "")
+                return []
+            case "auto_retry_start" | "summarization_retry_scheduled":
                 return self._retry(value)
             case "auto_retry_end" | "compaction_end":
                 return []

@@ -13,6 +13,7 @@ from beam.agents.oneshot import argument, check, scrubbed
 from beam.agents.pi.decode import Lines
 from beam.errors import UnsupportedError
 from beam.message import Access
+from beam.obeyed import Obeyed
 
 RETRIES = 3  # as many as its own
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
@@ -20,6 +21,7 @@ ACCESS: dict[Access, tuple[str, ...]] = {
     "read": ("--tools", "read,grep,find,ls", "--no-extensions"),
     "full": (),
 }
+OBEYS = tuple(Obeyed(path=path, at=("full",)) for path in (".pi/settings.json", ".pi/extensions"))
 FACE = Capabilities(
     resume=True,
     fork=True,

@@ -14,6 +14,9 @@ card = Card(
     summary="Qwen Code, Alibaba's coding agent",
     executable="qwen",
     install="npm install -g @qwen-code/qwen-code",
-    versions=("0.15.10",),
+    versions=("0.24.4",),
+    obeys=exec.OBEYS,
+    occupied=exec.OCCUPIED,
     faces={"exec": exec.FACE, "terminal": screen.FACE},
+    makes=dict.fromkeys(("HOME/.qwen",)),
 )

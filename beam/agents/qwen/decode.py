@@ -1,8 +1,8 @@
 """Qwen Code's stream-json lines, turned into events.
 
-A failing API is a `success` of exit code 0 whose answer is `[API Error: …]`, for which the model counted no tokens. The
-result's own figures are those of the whole session, so a turn's are the sum of its messages'. Between the lines stands
-the log of its OpenAI library, which alone tells that it tries again.
+A failing API is a `success` of exit code 0 whose answer is `[API Error: …]`, for which the model counted no tokens (of
+0.15; 0.24 says that it is an error). The result's own figures are those of the whole session, so a turn's are the sum
+of its messages'. Between the lines stands the log of its OpenAI library, which tells that it tries again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from beam.agents.fields import Object, integer, obj, objects, string
 from beam.agents.oneshot import Heard, read, verdict
 from beam.agents.qwen import mentions
 from beam.events import Event
-from beam.outcome import Denial, Status, Usage
+from beam.outcome import Class, Denial, Status, Usage
 
 _API_ERROR = "[API Error: "
 _CUT = re.compile(r"\[API Error: ([^\n]*\(cause: [^\n]*\))\]\Z")  # what ends an answer whose stream broke off
@@ -41,6 +41,8 @@ class Lines:
         self._heard = Heard(name="qwen", model=turn.model)
         self._counted = 0
         self._attempt = 0
+        self._again = 0
+        self._answered = False
         self._open: dict[str, tuple[str, Object]] = {}
 
     def line(self, line: bytes) -> Sequence[Event]:
@@ -50,8 +52,9 @@ class Lines:
     def _logged(self, line: str) -> list[Event]:
         """A retry, if the log says one. When the library gives up, qwen itself tries some failures again."""
         found = _TRIED.match(line)
+        self._answered = found is None and " succeeded with status " in line
         if found is None:
-            self._attempt = 0 if " succeeded with status " in line else self._attempt
+            self._attempt = 0 if self._answered else self._attempt
             return []
         status = int(found[2]) if found[2] else None
         if found[3] != "retrying" and not (status is not None and (status == 429 or status >= 500)):
@@ -76,12 +79,24 @@ class Lines:
 
     def _system(self, value: Object) -> list[Event]:
         subtype = string(value, "subtype")
+        if subtype == "retry":
+            return self._retry(obj(value, "data"))
         if subtype != "init":
             return [events.Unknown(what=f"system/{subtype}")]
         model, version = string(value, "model") or None, string(value, "qwen_code_version") or None
         opened = self._heard.opened(self._turn, string(value, "session_id"), model=model, version=version)
         changed = mentions.changed(self._turn.text)
         return [*opened, events.Notice(text=changed, code="prompt_changed")] if changed else opened
+
+    def _retry(self, data: Object) -> list[Event]:
+        """One more try after an answer that broke off or was empty; other failures the log tells. It comes twice."""
+        if not self._answered:
+            return []
+        self._answered = False
+        self._again += 1
+        kept = data.get("preserveText") is True
+        said = "the answer broke off, and the model is asked to go on" if kept else "the answer ended early"
+        return self._heard.retrying(said, attempt=self._again, class_=Class.NETWORK)
 
     def _assistant(self, value: Object) -> list[Event]:
         message = obj(value, "message")
@@ -129,7 +144,9 @@ class Lines:
         text = string(value, "result")
         if value.get("is_error") is True or string(value, "subtype") != "success":
             error = string(obj(value, "error"), "message") or text or string(value, "subtype")
-            return heard.failed(error)
+            return heard.failed(
+                error.removeprefix(_API_ERROR).removesuffix("]") if error.startswith(_API_ERROR) else error
+            )
         if text.startswith(_API_ERROR) and not self._counted:
             return heard.failed(text.removeprefix(_API_ERROR).removesuffix("]"))
         if (cut := _CUT.search(text)) is not None:

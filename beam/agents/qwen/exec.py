@@ -6,6 +6,7 @@ failing API it tries for up to an hour, in silence: the log of its OpenAI librar
 
 from __future__ import annotations
 
+import json
 import re
 
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
@@ -13,16 +14,40 @@ from beam.agents.oneshot import argument, check, scrubbed
 from beam.agents.qwen.decode import Lines
 from beam.errors import UnsupportedError
 from beam.message import Access
+from beam.obeyed import Obeyed
 
 RETRIES = 3
 LOGS = {"OPENAI_LOG": "info"}
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 ACCESS: dict[Access, tuple[str, ...]] = {
-    # Without a person to ask, `default` has no tool that changes anything. Extensions and the servers of MCP settings
-    # would run code of their own.
-    "read": ("--approval-mode", "default", "--extensions", "none", "--allowed-mcp-server-names", "none"),
+    # Where nobody can be asked, `default` has no tool that changes anything but those of worktrees. They ask nobody:
+    # they write, and git runs its hooks. Extensions and the servers of MCP settings would run code of their own.
+    "read": (
+        "--approval-mode",
+        "default",
+        "--exclude-tools",
+        "enter_worktree,exit_worktree",
+        "--extensions",
+        "none",
+        "--allowed-mcp-server-names",
+        "none",
+    ),
     "full": ("--approval-mode", "yolo"),
 }
+# Its own trust in folders is off unless its settings say so, and no flag does. Those of the machine's owner win over
+# all others. In a folder that is not trusted it changes nothing, whatever it was allowed.
+_SYSTEM = {"QWEN_CODE_SYSTEM_SETTINGS_PATH": "settings.json", "QWEN_CODE_TRUSTED_FOLDERS_PATH": "folders.json"}
+OCCUPIED = (
+    "$QWEN_CODE_SYSTEM_SETTINGS_PATH",
+    *("/etc/qwen-code/settings.json", "/etc/qwen-code/system-defaults.json"),
+    "/Library/Application Support/QwenCode/settings.json",
+    "/Library/Application Support/QwenCode/system-defaults.json",
+)
+OBEYS = (
+    Obeyed(path=".qwen", ignored=("read",)),
+    Obeyed(path=".qwen/.env", ignored=("read",), reach="upward"),
+    Obeyed(path=".env", ignored=("read",), reach="upward"),
+)
 FACE = Capabilities(
     resume=True,
     model=True,
@@ -52,7 +77,18 @@ def launch(turn: Turn, host: Host) -> Launch:
     text = f" {turn.text}" if turn.text.startswith("/") else turn.text
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries
     stdin = scrubbed(text).encode()
-    return Launch(argv=tuple(argv), stdin=stdin, env=dict(LOGS), retries=retries, drops_output=True)
+    env, files = without_the_folder(turn)
+    return Launch(argv=tuple(argv), stdin=stdin, env=LOGS | env, files=files, retries=retries, drops_output=True)
+
+
+def without_the_folder(turn: Turn) -> tuple[dict[str, str], dict[str, bytes]]:
+    """The environment and the files of the turn that keep qwen from the folder's own, where nobody trusted them."""
+    if not turn.leave_out:
+        return {}, {}
+    settings = {"security": {"folderTrust": {"enabled": True}}}
+    contents = (settings, {turn.cwd: "DO_NOT_TRUST"})
+    files = {name: json.dumps(content).encode() for name, content in zip(_SYSTEM.values(), contents, strict=True)}
+    return {variable: f"{turn.scratch}/{name}" for variable, name in _SYSTEM.items()}, files
 
 
 def session_flags(turn: Turn) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from beam.agents.base import Capabilities, Host, Launch, Turn
 from beam.agents.oneshot import argument
-from beam.agents.qwen.exec import ACCESS, session_flags
+from beam.agents.qwen.exec import ACCESS, session_flags, without_the_folder
 from beam.errors import UnsupportedError
 from beam.profile import Dialog, Profile
 
@@ -45,8 +45,9 @@ profile = Profile(
             match=r"^ *│[^\n]*(?:Allow execution|Apply this change|Do you want to|Allow )[^\n]*\?[\s\S]*1\. Yes",
             allow=("1",),
             deny=("\x1b",),
-            subject=r"^ *│ *\? +(\S+)",
-            detail=r"^ *│ *\? +\S+ +([^\n]*?) *│",
+            first=r"^ *[╭┌]",
+            body=r"^ *[│╰└]",
+            subject=r"\A[^\n]*\n *│ *\? +(\S+)",
         ),
     ),
     echo_rows=r"^  > (.*)$",
@@ -73,4 +74,5 @@ def launch(turn: Turn, host: Host) -> Launch:
     for flag, value in (("--model", turn.model), ("--append-system-prompt", turn.settings.system)):
         if value is not None:
             argv += (flag, argument("qwen", flag, value))
-    return Launch(argv=tuple(argv))
+    env, files = without_the_folder(turn)
+    return Launch(argv=tuple(argv), env=env, files=files)

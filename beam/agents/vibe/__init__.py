@@ -13,5 +13,7 @@ card = Card(
     executable="vibe",
     install="pipx install mistral-vibe (it needs Python 3.12)",
     versions=("3.0.2",),
+    obeys=exec.OBEYS,
     faces={"exec": exec.FACE},
+    makes=dict.fromkeys(("HOME/.vibe",)),
 )

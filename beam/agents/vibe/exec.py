@@ -13,6 +13,7 @@ from beam.agents.oneshot import check, scrubbed
 from beam.agents.vibe.decode import Lines
 from beam.errors import UnsupportedError
 from beam.message import Access
+from beam.obeyed import Obeyed
 
 RETRY_S = 20  # its own end after five minutes of silence; it counts seconds, not tries
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
@@ -20,6 +21,8 @@ ACCESS: dict[Access, tuple[str, ...]] = {
     "read": ("--enabled-tools", "read_file", "--enabled-tools", "grep"),
     "full": ("--yolo", "--trust"),
 }
+_TRUST = "--trust"
+OBEYS = (Obeyed(path=".vibe", at=("full",), ignored=("full",), reach="worktree"),)
 FACE = Capabilities(resume=True, tools=True, interrupt=True, access=tuple(ACCESS))
 
 
@@ -27,6 +30,8 @@ def launch(turn: Turn, host: Host) -> Launch:
     """How to run this turn. Raises UnsupportedError for what `vibe -p` can't do."""
     check(turn, "vibe", FACE)
     argv = [host.executable or "vibe", "-p", "--output", "streaming", *ACCESS[turn.access]]
+    if turn.leave_out:
+        argv = [word for word in argv if word != _TRUST]
     if turn.session_id is not None:
         if not _UUID.match(turn.session_id):
             raise UnsupportedError(f"{turn.session_id[:80]!r} is no session id of vibe's", subject=turn.session_id[:80])

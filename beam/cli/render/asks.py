@@ -11,7 +11,7 @@ from beam import durations
 from beam.cli.context import is_terminal
 from beam.cli.render.tables import ago, columns
 from beam.cli.render.text import flat, one_line
-from beam.clock import parse_rfc3339
+from beam.clock import recorded_ns
 
 if TYPE_CHECKING:
     from beam.api.asks import AskLine
@@ -45,7 +45,7 @@ def time_left(expires: str | None) -> str:
     """How long until it is denied."""
     if expires is None:
         return ""
-    return durations.show(max(0, round(parse_rfc3339(expires) / 1e9 - time.time())))
+    return durations.show(max(0, round(recorded_ns(expires) / 1e9 - time.time())))
 
 
 def short_id(ask_id: str) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from beam.cli.asking import Asking
 
 _ANSWERS = frozenset({Status.COMPLETED, Status.TRUNCATED, Status.REFUSED, Status.DENIED})
+_LOUD = frozenset({"approved_differs", "unknown_screen"})  # codes of notices
 _HINTS = {
     "denied": "--access edit or full would let it",
     "auth": "log in with the agent's own CLI, or set its key",
@@ -53,6 +54,7 @@ class Printer:
     def event(self, event: Event) -> None:
         """Shows one event."""
         self._asked(event)
+        self._warned(event)
         if self._trouble is not None:
             return
         try:
@@ -71,6 +73,11 @@ class Printer:
             from beam.cli.render.asks import line
 
             self._call.note(line(event))
+
+    def _warned(self, event: Event) -> None:
+        """What nobody may miss is said whatever is printed."""
+        if isinstance(event, events.Notice) and event.code in _LOUD:
+            self._tell(f"beam: {event.agent}: {one_line(event.text, 1000)}\n")
 
     def _tell(self, text: str) -> None:
         with contextlib.suppress(OSError):
@@ -105,7 +112,7 @@ class Printer:
                 self._aside(f"· retrying {event.attempt} of {event.of}{delay} ({event.class_ or event.detail})")
             case events.SessionLost():
                 self._aside("· its session is gone; starting another")
-            case events.Notice():
+            case events.Notice() if event.code not in _LOUD:
                 self._aside(f"· {one_line(event.text, 160)}")
 
     def _write(self, text: str) -> None:

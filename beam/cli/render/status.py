@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beam.cli.context import is_terminal
 from beam.cli.render.asks import short_id, time_left
 from beam.cli.render.tables import ago, columns
 from beam.cli.render.text import write
-from beam.clock import parse_rfc3339
+from beam.clock import parse_rfc3339, recorded_ns
 from beam.outcome import Status
 
 if TYPE_CHECKING:
     from beam.api.look import AgentStatus
+    from beam.api.turns_now import Running
     from beam.api.usage import UsageLine
 
 _CIRCUIT = ("closed", "open", "half open")
@@ -23,24 +26,34 @@ _TOKENS = ("input", "output", "cached", "reasoning")
 Sample = tuple[dict[str, str], float]
 
 
-def table(found: Sequence[AgentStatus]) -> None:
-    """One line an agent."""
+def table(found: Sequence[AgentStatus], project: Path) -> None:
+    """One line an agent, with the folder in which it works where that is not the project's."""
+    here = os.path.realpath(project)
     rows = []
     for line in found:
         waiting = f"{line.waiting} ({ago(line.oldest)})" if line.oldest is not None else str(line.waiting)
         cost = _dollars(line.totals.cost_usd)
-        what = "; ".join(filter(None, _what(line)))
+        elsewhere = f"in {line.folder}" if line.folder and os.path.realpath(line.folder) != here else ""
+        what = "; ".join(filter(None, (*_what(line), elsewhere)))
         rows.append((line.agent, line.state, waiting, str(line.dead), str(line.totals.turns), cost, what))
     columns(("AGENT", "STATE", "WAIT", "DEAD", "TURNS", "COST", "LAST"), rows, wide=is_terminal(sys.stdout))
 
 
 def _what(line: AgentStatus) -> Iterator[str]:
-    trouble = line.error or line.blocked
+    trouble = line.error or line.blocked or (line.untrusted and f"{line.untrusted}: beam trust")
     if line.circuit == "half open":
         yield "circuit half open"
     elif line.circuit == "open" and line.circuit_until is not None:
-        left = parse_rfc3339(line.circuit_until) / 1e9 - time.time()
+        left = recorded_ns(line.circuit_until) / 1e9 - time.time()
         yield f"circuit open for {max(0, round(left))}s more"
+    if line.once:
+        words = [turn.state for turn in line.once]
+        counts = (
+            (words.count("running"), "running"),
+            (words.count("waiting"), "waiting"),
+            (words.count("died"), "died"),
+        )
+        yield "--once: " + ", ".join(f"{count} {word}" for count, word in counts if count)
     if trouble:
         yield trouble
     elif line.running is not None:
@@ -87,7 +100,7 @@ def metrics(agents: Sequence[AgentStatus], used: Sequence[UsageLine], *, broker:
 def _families(
     agents: Sequence[AgentStatus], used: Sequence[UsageLine], broker: bool, now: float
 ) -> Iterator[tuple[str, str, str, list[Sample]]]:
-    running = [(line.agent, line.running) for line in agents if line.running is not None]
+    running = [(line.agent, turns) for line in agents if (turns := _running(line))]
     yield "beam_broker_up", "gauge", "Whether a broker serves the root.", [({}, float(broker))]
     yield "beam_queue_depth", "gauge", "Messages that wait.", [({"agent": a.agent}, a.waiting) for a in agents]
     yield "beam_queue_dead", "gauge", "Messages given up on.", [({"agent": a.agent}, a.dead) for a in agents]
@@ -99,19 +112,37 @@ def _families(
         "beam_running",
         "gauge",
         "Turns that run.",
-        [({"agent": a.agent}, float(a.running is not None)) for a in agents],
+        [
+            (
+                {"agent": a.agent},
+                float(len(_running(a)) + sum(turn.state == "running" and turn.turn is None for turn in a.once)),
+            )
+            for a in agents
+        ],
     )
     yield (
-        *("beam_turn_age_seconds", "gauge", "Age of the running turn."),
-        [({"agent": agent}, _age(turn.since, now)) for agent, turn in running],
+        *("beam_once_died", "gauge", "Messages of --once whose worker died, and that nobody took up yet."),
+        [({"agent": a.agent}, float(sum(turn.state == "died" for turn in a.once))) for a in agents],
     )
     yield (
-        *("beam_turn_processes", "gauge", "Processes of the running turn."),
-        [({"agent": agent}, turn.processes) for agent, turn in running if turn.processes is not None],
+        *("beam_turn_age_seconds", "gauge", "Age of the turn that runs longest."),
+        [({"agent": agent}, max(_age(turn.since, now) for turn in turns)) for agent, turns in running],
     )
     yield (
-        *("beam_turn_rss_bytes", "gauge", "Resident memory of the running turn's processes."),
-        [({"agent": agent}, turn.rss_mb * 2**20) for agent, turn in running if turn.rss_mb is not None],
+        *("beam_turn_processes", "gauge", "Processes of the running turns."),
+        [
+            ({"agent": agent}, sum(known))
+            for agent, turns in running
+            if (known := [turn.processes for turn in turns if turn.processes is not None])
+        ],
+    )
+    yield (
+        *("beam_turn_rss_bytes", "gauge", "Resident memory of the running turns' processes."),
+        [
+            ({"agent": agent}, sum(sizes) * 2**20)
+            for agent, turns in running
+            if (sizes := [turn.rss_mb for turn in turns if turn.rss_mb is not None])
+        ],
     )
     yield (
         *("beam_circuit", "gauge", "State of the circuit breaker: 1 for the one it is in."),
@@ -147,6 +178,14 @@ def _families(
         *("beam_cost_usd_total", "counter", "Cost in US dollars, by model."),
         [(labels, line.cost_usd) for labels, line in each if line.cost_usd is not None],
     )
+
+
+def _running(line: AgentStatus) -> list[Running]:
+    """The turns of the agent that run, those of --once among them."""
+    turn = line.running
+    has_died = turn is not None and turn.alive is False and turn.lease_until is None
+    own = [turn] if turn is not None and not has_died else []
+    return own + [turn.turn for turn in line.once if turn.turn is not None]
 
 
 def _age(timestamp: str, now: float) -> float:

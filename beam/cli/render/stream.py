@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Sequence
@@ -41,11 +42,12 @@ class Said(Struct, frozen=True):
 
 
 class Line(Struct, frozen=True):
-    """An event to be printed. `root` is where its journal is, where several roots are shown; else null. `lane` is the
-    throw-away session that it is of, if any."""
+    """An event to be printed. `root` is where its journal is, where several roots are shown, and `project` the folder
+    that the root belongs to; else null. `lane` is the throw-away session that it is of, if any."""
 
     event: AnyEvent
     root: Path | None = None
+    project: Path | None = None
     lane: str | None = None
 
     @property
@@ -56,7 +58,7 @@ class Line(Struct, frozen=True):
     @property
     def shown(self) -> AnyEvent:
         """The event under a name for people: `folder/agent`, and `agent:lane` for a throw-away session."""
-        return self._as(f"{self.root.parent.name}/" if self.root is not None else "")
+        return self._as(f"{self.project.name}/" if self.project is not None else "")
 
     def _as(self, folder: str) -> AnyEvent:
         lane = f":{self.lane}" if self.lane is not None else ""
@@ -65,11 +67,12 @@ class Line(Struct, frozen=True):
         return replace(self.event, agent=f"{folder if self.root is not None else ''}{self.event.agent}{lane}")
 
     def encoded(self) -> bytes:
-        """The event's JSON, with its `root` and its `lane` if it has them."""
+        """The event's JSON, with its `root`, `project` and `lane` if it has them."""
         data = events.encode(self.event)
-        for name, value in (("root", self.root), ("lane", self.lane)):
+        for name, value in (("root", self.root), ("project", self.project), ("lane", self.lane)):
             if value is not None:
-                data = data[:-1] + b',"%s":%s}' % (name.encode(), msgspec.json.encode(str(value)))
+                text = os.fsencode(value).decode(errors="backslashreplace")
+                data = data[:-1] + b',"%s":%s}' % (name.encode(), msgspec.json.encode(text))
         return data
 
 

@@ -10,6 +10,7 @@ from typing import TextIO
 import msgspec
 
 from beam.cli.context import is_terminal
+from beam.sayable import sayable
 
 # C0 but newline and tab, DEL, C1, and what turns the direction of text around.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f]")
@@ -102,7 +103,11 @@ def write_line(text: str) -> None:
 
 def write_json(value: object) -> None:
     """Writes a value to stdout as one JSON object on one line."""
-    write_line(safe_json(msgspec.json.encode(value).decode(), sys.stdout))
+    try:
+        data = msgspec.json.encode(value)
+    except UnicodeEncodeError:  # a path is in it that is no UTF-8
+        data = msgspec.json.encode(sayable(value))
+    write_line(safe_json(data.decode(), sys.stdout))
 
 
 def safe_json(text: str, stream: TextIO) -> str:

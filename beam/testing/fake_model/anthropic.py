@@ -41,7 +41,7 @@ def asked(body: dict[str, Any], size: int, path: str = "") -> Asked:
     prompts = [text for message in messages if (text := _prompt(message))]
     results = _results(messages)
     return Asked(
-        prompt=prompts[-1] if prompts else "",
+        prompt=prompts[-1] if prompts and not _is_told(messages) else "",
         turns=len(prompts),
         model=str(body.get("model", "")),
         stream=body.get("stream") is True,
@@ -60,6 +60,14 @@ def _prompt(message: dict[str, Any]) -> str:
     if any(block.get("type") == "tool_result" for block in items(content)):
         return ""
     return "\n".join(text for block in blocks if (text := spoken(block)))
+
+
+def _is_told(messages: list[dict[str, Any]]) -> bool:
+    """Whether a CLI only tells its model, since the last answer, that a task in the background ended."""
+    begin = max((n + 1 for n, message in enumerate(messages) if message.get("role") == "assistant"), default=0)
+    since = [message for message in messages[begin:] if message.get("role") == "user"]
+    texts = [_text_of(block) for message in since for block in items(message.get("content"))]
+    return any("<task-notification>" in text for text in texts) and not any(map(_prompt, since))
 
 
 def _results(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
+from beam import yaml_text
 from beam.errors import ConfigError
 
 Place = Literal["start", "middle"]
@@ -121,6 +122,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     usage: bool = False
 
 
+_MOST_CHARACTERS = 16 << 20
 ECHO = "ECHO[{prompt}] turns={turns}"
 RESULT = "RESULT[{result}] turns={turns}"
 _PLACEHOLDER = re.compile(r"\{(prompt|turns|model|result)\}")
@@ -149,8 +151,11 @@ def load(path: Path) -> Script:
     import yaml
 
     try:
-        value = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        with path.open(encoding="utf-8") as file:  # a person names it, and may mean a pipe: `--script <(…)`
+            text = file.read(_MOST_CHARACTERS)
+        yaml_text.check(text)
+        value = yaml.safe_load(text)
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"can't read the script {path}: {why}", subject=str(path)) from error
     return parse({} if value is None else value, name=str(path))

@@ -18,6 +18,7 @@ _ASIDE = re.compile(  # blocks that CLIs put before and after what a person said
 _OF_THE_CLI = (  # whole messages that a CLI sends in a person's place
     "[Request interrupted by user",
     "Output token limit hit. Resume directly",
+    "The connection dropped mid-response. Resume directly",
     "[Your previous response had no visible output",
     "# AGENTS.md instructions",
     "<turn_aborted>",

@@ -6,29 +6,36 @@ be answered on the screen itself. With any other access what still asks is denie
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
 from beam.agents.base import Turn, Verdict
-from beam.events import Event, ToolCalled, ToolReturned
+from beam.events import Event, FileChanged, Notice, ToolCalled, ToolReturned
 from beam.outcome import Class, Status
 from beam.profile import Dialog
-from beam.pty_adapter import profile as profiles
+from beam.pty_adapter.block import Block, pattern
 from beam.pty_adapter.screen import View
 from beam.pty_adapter.turn_end import State, TurnEnd
 from beam.pty_adapter.typing import Claim, Hands
 from beam.turns.asks import Ask, Asks, Decision, Takes
 from beam.turns.order import Record
 from beam.turns.stop import Stop
-from beam.turns.terminal.question import Question, question_of, suggestions
+from beam.turns.terminal.question import Question, agrees, question_of, suggestions
 from beam.turns.terminal.verdict import shown, stalled
 
+STILL_S = 0.5  # so long a dialog must stand: at its start an agent may draw it anew, with another choice
 KEY_S = 0.15  # between two keys of an answer
 GONE_S = 1.0  # so long must a dialog be gone before its ask is: a screen is drawn anew piece by piece
 _SIGNALLED_S = 2.0  # a signal may come before the dialog is drawn
 _CHANGES_S = 10.0  # a busy machine draws late, and a key that is pressed again lands in what follows
+_GOES_S = 30.0  # the same, until it shows what came of the last key
 _TOLD_S = 5.0  # the transcript is written a moment after the dialog is drawn
 _SAME_DIALOG = 3
+_SHOWN = 400  # characters of what was approved, and of what was done
 _SOON_S = 3.0  # after a yes of beam's own: what ends then ended over it
 _FOR_EVER_S = 1e9
-_UNKNOWN = "it asks something that beam does not know"
+_UNKNOWN = "it asks something that beam does not know (to describe it: docs/terminals.md)"
 
 
 class Dialogs:
@@ -56,32 +63,90 @@ class Dialogs:
         self._has_history = has_history
         self._answers: dict[str, int] = {}
         self._calls: dict[str, ToolCalled] = {}
+        self._approved: list[Question] = []  # of which no tool call told yet
+        self._else_done: list[str] = []  # what was done meanwhile that was none of these
+        self._asked_for: dict[str, ToolCalled] = {}
 
     def record(self, body: Event, *, sync: bool = False) -> Event:
         """Records what the transcript says; a dialog may be about one of its tool calls."""
+        recorded = self._record(body, sync=sync)
         if isinstance(body, ToolCalled):
             self._calls[body.call_id] = body
         elif isinstance(body, ToolReturned):
-            self._calls.pop(body.call_id, None)
-        return self._record(body, sync=sync)
+            call = self._calls.pop(body.call_id, None) or self._asked_for.pop(body.call_id, None)
+            if call is not None and not body.is_error:
+                self._compare(call.name, msgspec.json.decode(call.input))
+        elif isinstance(body, FileChanged):
+            self._compare("an edit", body.path)
+        return recorded
+
+    def _compare(self, what: str, told: Any) -> None:
+        """What was done may be what was approved."""
+        about = next((question for question in self._approved if agrees(question, told)), None)
+        if about is not None:
+            self._approved.remove(about)
+            self._else_done.clear()
+        elif self._approved:
+            shown_there = told if isinstance(told, str) else msgspec.json.encode(told).decode()
+            self._else_done.append(f"{what} {shown_there}")
+
+    def look_back(self) -> None:
+        """Tells of what was approved and is not what the transcript says was done."""
+        approved, done = self._approved, self._else_done
+        self._approved, self._else_done = [], []
+        if approved and done:
+            asked = "; ".join(" ".join(question.description.split())[:_SHOWN] for question in approved)
+            text = f"what was approved is not what its transcript says was done: approved: {asked}; done: "
+            self._record(Notice(code="approved_differs", text=text + "; ".join(done)[:_SHOWN]), sync=True)
 
     async def answer(self) -> bool:
         """Answers the open dialog, or has somebody asked; False where the turn can't go on."""
-        dialog = self._end.reading.dialog
-        if dialog is None:
-            await self._hands.until(lambda: self._end.reading.dialog is not None, _SIGNALLED_S)
-            dialog = self._end.reading.dialog
-        if dialog is None:
+        block = self._end.reading.block
+        if block is None:
+            await self._hands.until(lambda: self._end.reading.block is not None, _SIGNALLED_S)
+            block = self._end.reading.block
+        if block is None:
             return self._end.state is not State.WAITING or await self._ask_what_nobody_knows()
+        dialog = block.dialog
         if dialog.kind == "permission":
-            return await self._permission(dialog)
+            return await self._permission(block)
+        if await self._hands.until(lambda: self._end.reading.dialog is not dialog, STILL_S):
+            return True
         keys = self._keys(dialog)
         if keys is None:
             return False
-        await self._press(keys, lambda: self._end.reading.dialog is dialog)
+        before, passed = self._hands.view(), self._passed(block)
+
+        def stands() -> bool:
+            return self._end.reading.dialog is dialog and not passed()
+
+        is_over = await self._press(block, keys, stands)
+        if not is_over and self._end.is_starting and self._hands.view().rows == before.rows:
+            is_over = await self._press(block, keys, stands)  # no key was taken: an agent may still start
+        if not is_over and stands():
+            return self._not_taken(dialog)
         if keys == dialog.allow:
             self._agreed = (dialog.name, self._hands.now())
         return True
+
+    def _not_taken(self, dialog: Dialog) -> bool:
+        """Nobody knows what a dialog waits for that still stands after its answer."""
+        if not self._stop.reason and not self._end.ended:
+            self.failed = stalled(f"it was answered, and still asks ({dialog.name})", self._hands.view())
+        return False
+
+    def _passed(self, block: Block) -> Claim:
+        """Whether more was written below than stood there when this dialog did: a program that writes one line below
+        the other leaves it where it was."""
+        view = self._hands.view()
+        floor = view.scrolled + max(view.row, view.last_row)
+
+        def is_passed() -> bool:
+            now = self._hands.view()
+            is_bound = block.dialog.first or block.dialog.body
+            return not is_bound and now.scrolled + max(now.row, now.last_row) > floor
+
+        return is_passed
 
     def agreed_just_now(self) -> str:
         """The name of the dialog that beam said yes to by itself a moment ago; "" without one."""
@@ -99,7 +164,7 @@ class Dialogs:
             self.failed = Verdict(
                 status=Status.FAILED,
                 class_=Class.AUTH if dialog.kind == "login" else Class.BAD_REQUEST,
-                reason=f"the agent asks a person ({dialog.name}): {hint}\n{shown(self._hands.view())}",
+                reason=f"the agent asks a person ({dialog.name}): {hint}\n{shown(self._hands.view().rows)}",
             )
             return None
         if dialog.kind == "full" and self._turn.access != "full":
@@ -108,11 +173,12 @@ class Dialogs:
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
-    async def _permission(self, dialog: Dialog) -> bool:
+    async def _permission(self, block: Block) -> bool:
         self._agreed = ("", -_FOR_EVER_S)
+        dialog = block.dialog
         if self._has_history:  # which may tell of the tool call a moment later
-            await self._hands.until(lambda: self._question(dialog).call_id is not None, _TOLD_S)
-        question = self._question(dialog)
+            await self._hands.until(lambda: self._question(block).call_id is not None, _TOLD_S)
+        question = self._question(block)
         ask = self._asks.ask(
             question.tool,
             input=question.input,
@@ -127,22 +193,28 @@ class Dialogs:
         if decision is None or not await self._hands.until(lambda: self._stands(question), GONE_S):
             return True
         if question.call_id is not None:
-            self._calls.pop(question.call_id, None)
-        await self._answer(question, decision)
-        return True
+            self._asked_for[question.call_id] = self._calls.pop(question.call_id)
+        if decision.decision == "allow":
+            self._approved.append(question)
+        is_over = await self._answer(question, decision)
+        if not is_over and ask.id in self._asks.always:
+            self._asks.always.remove(ask.id)  # nothing was changed by it
+        return is_over or not self._is_open(question) or self._not_taken(dialog)
 
-    def _question(self, dialog: Dialog) -> Question:
-        return question_of(dialog, self._hands.view(), self._calls.values())
+    def _question(self, block: Block) -> Question:
+        return question_of(block, self._calls.values())
 
     def _stands(self, question: Question) -> bool:
         """Whether that very request is on the screen."""
-        dialog = self._end.reading.dialog
-        return dialog is question.dialog and self._question(dialog).request == question.request
+        block = self._end.reading.block
+        return (
+            block is not None and block.dialog is question.dialog and self._question(block).request == question.request
+        )
 
     def _is_open(self, question: Question) -> bool:
         """Whether its dialog still is, whatever moves beside it."""
-        dialog = self._end.reading.dialog
-        return dialog is question.dialog and self._question(dialog).own == question.own
+        block = self._end.reading.block
+        return block is not None and block.dialog is question.dialog and self._question(block).own == question.own
 
     async def _decided(self, ask: Ask, stands: Claim) -> Decision | None:
         """The decision, or by whomever nobody needs it any more: the turn is over, or the agent went on without."""
@@ -162,35 +234,44 @@ class Dialogs:
             self._asks.cancel(ask, stopped or ended or "it was answered on the agent's own screen")
         return ask.decision
 
-    async def _answer(self, question: Question, decision: Decision) -> None:
-        dialog = question.dialog
+    async def _answer(self, question: Question, decision: Decision) -> bool:
+        """Whether the answer's effect was seen."""
+        dialog, passed = question.dialog, self._passed(question.block)
+
+        def stands() -> bool:
+            is_done = decision.decision == "allow" and not any(each is question for each in self._approved)
+            return self._is_open(question) and not passed() and not is_done  # the next may look the same
+
         if decision.decision == "allow":
-            await self._press(dialog.always if decision.always else dialog.allow, lambda: self._is_open(question))
-        elif not (decision.message and await self._amended(question, decision.message)):
-            await self._press(dialog.deny, lambda: self._is_open(question))
+            is_over = await self._press(question.block, dialog.always if decision.always else dialog.allow, stands)
+        elif decision.message and await self._amended(question, decision.message):
+            is_over = await self._press(question.block, ("\r",), stands)
+        else:
+            is_over = await self._press(question.block, dialog.deny, stands)
         if decision.stop:
             self._stop.ask("cancelled", by=decision.by)
+        return is_over
 
     async def _amended(self, question: Question, message: str) -> bool:
-        """Whether it was denied with a text. Nothing is entered before the screen shows that it belongs to a no."""
+        """Whether a text stands there that goes with the denial; only Enter is left. Nothing is typed before the screen
+        shows that it belongs to a no."""
         dialog = question.dialog
-        row = profiles.pattern(dialog.amend_row)
+        row = pattern(dialog.amend_row)
         is_shown = await self._take(dialog.amend) and row.search(self._hands.view().text) is not None
-        if not is_shown or not await self._take((_typed(message),)):
-            return False
-        await self._press(("\r",), lambda: self._is_open(question))
-        return True
+        return is_shown and await self._take((_typed(message),))
 
-    async def _press(self, keys: tuple[str, ...], stands: Claim) -> None:
-        """Gives an answer. The dialog stands as it did where one of its keys was not taken. After the last one it must
-        be seen to go: much may move on the screen meanwhile, and a key too many would land in what follows."""
+    async def _press(self, block: Block, keys: tuple[str, ...], stands: Claim) -> bool:
+        """Gives an answer; whether its dialog was then seen to go. It stands as it did where one of its keys was not
+        taken: much may move on the screen meanwhile, and a key too many would land in what follows."""
         if not await self._take(keys[:-1]):
-            return
+            return False
         for key in keys[-1:]:
             await self._hands.press(key)
-            if not await self._hands.until(lambda: not stands(), _CHANGES_S):
-                return
-        self._end.answered(self._hands.now())
+            if not await self._hands.until(lambda: not stands(), _GOES_S):
+                return False
+        is_bound = block.dialog.first or block.dialog.body
+        self._end.answered(self._hands.now(), None if is_bound else block)
+        return True
 
     async def _take(self, keys: tuple[str, ...]) -> bool:
         """Presses keys one by one; False at the first that changed nothing: the next one might mean something else."""
@@ -213,7 +294,7 @@ class Dialogs:
         if self._turn.access != "ask":
             return False
         ask = self._asks.ask(
-            "a question on its screen", description=shown(self._hands.view()), takes=Takes(allow=False)
+            "a question on its screen", description=shown(self._hands.view().rows), takes=Takes(allow=False)
         )
         await self._decided(ask, lambda: self._end.state is State.WAITING and self._end.reading.dialog is None)
         if ask.decision is not None or self._stop.reason is not None or self._end.ended:

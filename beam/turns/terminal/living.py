@@ -16,6 +16,7 @@ from beam import events, files
 from beam.agents.base import Launch
 from beam.clock import Clock
 from beam.process import spawn
+from beam.process.confinement import Confinement
 from beam.profile import Profile
 from beam.pty_adapter.cast import Recorder
 from beam.pty_adapter.picture import Painter, repaint
@@ -62,20 +63,31 @@ class Living:
         *,
         env: Mapping[str, str],
         cwd: str,
+        confinement: Confinement | None = None,
         turn: int,
         turn_key: str,
         fresh_session_id: str,
         scratch: Path,
     ) -> Living:
-        """The process, running. Raises what `spawn.start` raises."""
+        """The process, held until `go`. Raises what `spawn.start` raises."""
         living = cls(launch, profile, cwd=cwd, turn=turn, fresh_session_id=fresh_session_id, scratch=scratch)
         living.window = await open_terminal(
-            launch.argv, env=env, cwd=cwd, turn_key=turn_key, screen=living.screen, on_output=living._changed
+            launch.argv,
+            env=env,
+            cwd=cwd,
+            confinement=confinement,
+            turn_key=turn_key,
+            screen=living.screen,
+            on_output=living._changed,
         )
         living.viewers = Viewers(living.window, living._typed_by)
         living._is_open = True
         living.ended = asyncio.create_task(living.window.child.wait())
         return living
+
+    def go(self) -> None:
+        """The program begins. What it does before it is typed to, it does at each start: no message is meant by it."""
+        self.window.child.go()
 
     @property
     def gone(self) -> bool:
@@ -158,8 +170,8 @@ class Living:
         self.stop_recording()
         files.make_directory(path.parent)
         with files.disk("write", path):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-            file = self._opened.enter_context(os.fdopen(os.open(path, flags, 0o600), "wb"))
+            handle = files.open_to_write(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+            file = self._opened.enter_context(os.fdopen(handle, "w+b"))
             self._recorder = Recorder(
                 file,
                 columns=self.screen.columns,

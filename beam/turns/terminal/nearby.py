@@ -7,13 +7,15 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from beam import files
+
 _OWN = Path("/proc/self/fd")
 
 
 @contextlib.contextmanager
 def near(directory: Path) -> Iterator[Path]:
     """Inside, a name of the directory that is short where the system has such names, else the directory's own."""
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    handle = files.open_directory(directory)
     try:
         yield _OWN / str(handle) if _OWN.is_dir() else directory
     finally:

@@ -10,12 +10,13 @@ from beam.agents.base import History, Host, Terminal, Turn
 from beam.limits import Limits
 from beam.profile import Profile, overridden
 from beam.turns.asks import Asks
+from beam.turns.confine import Confined
 
 
 class Play(Struct, frozen=True, kw_only=True):
     """What one turn on this face needs. Times are seconds. `commands`: a text like `/context` is for the agent's own
     screen, and no message. `asks` are the turn's own. `number` is the turn's; `keep`: how long its terminal may stay
-    idle, where it may at all."""
+    idle, where it may at all. `folder_env` is what of the environment depends on the folder's files."""
 
     terminal: Terminal
     history: History | None
@@ -31,6 +32,8 @@ class Play(Struct, frozen=True, kw_only=True):
     asks: Asks
     number: int = 0
     keep: float = 0.0
+    confined: Confined = Confined()
+    folder_env: Mapping[str, str] = {}
 
     @property
     def profile(self) -> Profile:

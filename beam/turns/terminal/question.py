@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -12,12 +13,14 @@ from beam.agents.base import raw_json
 from beam.events import ToolCalled
 from beam.profile import Dialog
 from beam.pty_adapter import profile as profiles
-from beam.pty_adapter.screen import View
-from beam.turns.terminal.verdict import shown
+from beam.pty_adapter.block import Block, pattern
 
 _TELLING = 3  # characters: shorter values of an input stand anywhere
-_BLANK = " \t\u00a0─━╌╍┄┅┈┉═"  # what a row between two parts of a dialog is made of
-_ROWS_ABOVE = 12
+_BOX = re.compile(r"^ *[│┃](?: │)?|(?: │){1,2}$")
+_BLANK = " \t\u00a0─━╌╍┄┅┈┉═╭╮╰╯"  # what a row between two parts of a dialog is made of
+_MOVING = re.compile(r"[⠀-⣿◐-◓✢✳✶✻✽]|\b\d+(?:\.\d+)? ?(?:ms|s|m)\b")
+_BOXES = dict.fromkeys(map(ord, "│┃"))
+_MAIN = ("command", "cmd", "file_path", "path", "filePath", "absolute_path")
 _ARROWS = dict.fromkeys(map(ord, "❯›●"))
 _MOST = 60  # characters: a dialog may cut a long one
 
@@ -30,7 +33,7 @@ class Question(Struct, frozen=True, kw_only=True):
     that which only the dialog itself changes: while it stands there, the dialog does.
     """
 
-    dialog: Dialog
+    block: Block
     tool: str
     description: str
     input: Raw = Raw(b"null")
@@ -39,36 +42,51 @@ class Question(Struct, frozen=True, kw_only=True):
     request: str = ""
     own: str = ""
 
+    @property
+    def dialog(self) -> Dialog:
+        return self.block.dialog
 
-def question_of(dialog: Dialog, view: View, calls: Iterable[ToolCalled] = ()) -> Question:
-    """What stands there. `calls` are the tool calls that did not return yet and were not asked for, oldest first."""
-    subject = _group(dialog.subject, view)
-    detail = _dedented(_group(dialog.detail, view))
-    description = detail or shown(view)
-    call = next((call for call in calls if _is_about(description, call)), None)
+
+def question_of(block: Block, calls: Iterable[ToolCalled] = ()) -> Question:
+    """What stands there. `calls` are the tool calls that did not return yet and were not asked for, oldest first. Where
+    nobody can tell in which row the dialog begins, all of it is the request, and nothing in it is picked out."""
+    dialog = block.dialog
+    subject = "" if block.is_doubtful else block.only_group(dialog.subject)
+    detail = "" if block.is_doubtful else _dedented(block.group(dialog.detail))
+    request = _request(block)
+    description = detail or "\n".join(row for row in request.split("\n") if row.strip())
+    call = None if block.is_doubtful else next((call for call in calls if _is_about(description, call)), None)
     return Question(
-        dialog=dialog,
+        block=block,
         tool=call.name if call is not None else subject or dialog.name,
         description=description,
         input=call.input if call is not None else Raw(b"null"),
         call_id=call.call_id if call is not None else None,
-        always=" ".join(_group(dialog.always_row, view).split()) if dialog.always else "",
-        request=_still(_request(dialog, view)),
-        own=_still(detail or _found(dialog.match, view)),
+        always=_offer(block),
+        request=_still(_unmoved(block)),
+        own=_still(detail or block.found),
     )
 
 
-def _request(dialog: Dialog, view: View) -> str:
-    """The rows from the request to the dialog's end; where the screen does not show which those are, also what stands
-    right above it."""
-    end = profiles.pattern(dialog.match).search(view.text)
-    if end is None:
-        return shown(view)
-    begin = profiles.pattern(dialog.detail).search(view.text) if dialog.detail else None
-    if begin is not None:
-        return view.text[min(begin.start(), end.start()) : end.end()]
-    above = [row for row in view.text[: end.start()].split("\n") if row.strip()]
-    return "\n".join((*above[-_ROWS_ABOVE:], end[0]))
+def _offer(block: Block) -> str:
+    """What the agent says of allowing the like always; "" where it does not offer that, or not with the key for it."""
+    dialog = block.dialog
+    found = pattern(dialog.always_row).search(block.text) if dialog.always and dialog.always_row else None
+    letters = [key for key in dialog.always if key.isalnum()]
+    if found is None or not all(re.search(rf"(?i)(?<!\w){re.escape(key)}(?!\w)", found[0]) for key in letters):
+        return ""
+    return " ".join((found[1] or "").split())
+
+
+def _request(block: Block) -> str:
+    """The rows of the request; where nothing shows in which row it begins, also what stands right above it."""
+    return "\n".join((*block.above, block.found)) if block.above else block.text
+
+
+def _unmoved(block: Block) -> str:
+    """The same without what moves above a dialog while it stands: spinners, and how long something takes."""
+    above = (_MOVING.sub("", row) for row in block.above)
+    return "\n".join((*above, block.found)) if block.above else block.text
 
 
 def _still(text: str) -> str:
@@ -76,23 +94,14 @@ def _still(text: str) -> str:
     return profiles.squeezed(text.translate(_ARROWS))
 
 
-def _found(pattern: str, view: View) -> str:
-    found = profiles.pattern(pattern).search(view.text)
-    return found[0] if found else ""
-
-
 def suggestions(question: Question) -> Raw:
     """What else could be answered, in the agent's own words."""
     return raw_json([question.always] if question.always else [])
 
 
-def _group(pattern: str, view: View) -> str:
-    found = profiles.pattern(pattern).search(view.text) if pattern else None
-    return (found[1] or "").strip("\n") if found else ""
-
-
 def _dedented(text: str) -> str:
-    rows = [row.rstrip() for row in text.split("\n") if row.strip(_BLANK)]
+    bare = (_BOX.sub("", row).rstrip() for row in text.split("\n"))
+    rows = [row for row in bare if row.strip(_BLANK)]
     margin = min((len(row) - len(row.lstrip()) for row in rows), default=0)
     return "\n".join(row[margin:] for row in rows)
 
@@ -102,6 +111,27 @@ def _is_about(description: str, call: ToolCalled) -> bool:
     other calls that run meanwhile."""
     shown_there = profiles.squeezed(description)
     return any(text in shown_there for text in _texts(msgspec.json.decode(call.input)))
+
+
+def agrees(question: Question, told: Any) -> bool:
+    """Whether what was asked for may be what the agent's transcript says was done: a tool call's input, or a path. Of
+    an input what tells is its command or its path; what names neither agrees with everything."""
+    if isinstance(told, dict):
+        main = [told[name] for name in _MAIN if isinstance(told.get(name), str | list) and told[name]]
+        if not main:
+            return True
+        told = main[0]
+    words = told if isinstance(told, list) else [told]
+    text = max((word for word in words if isinstance(word, str)), key=len, default="")
+    there, subject = _plain(question.description), _plain(question.block.only_group(question.dialog.subject))
+    row = _plain(text.strip().split("\n", 1)[0])
+    name = row.rpartition("/")[2]
+    return not row or row[:_MOST] in there or name[:_MOST] in there or (len(subject) >= _TELLING and subject in row)
+
+
+def _plain(text: str) -> str:
+    """The text without white space and what boxes are drawn with."""
+    return profiles.squeezed(text.translate(_BOXES))
 
 
 def _texts(value: Any) -> Iterator[str]:

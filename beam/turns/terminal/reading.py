@@ -6,14 +6,18 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
+from beam import files
 from beam.agents.base import History, Host, Transcript, Turn, Verdict
+from beam.errors import DiskError
 from beam.events import Event
+from beam.process.lines import Lines
 from beam.pty_adapter import answer
 from beam.pty_adapter.screen import Screen, Signal
 from beam.pty_adapter.turn_end import TurnEnd
 from beam.pty_adapter.typing import Segment
 from beam.turns.order import Record
 
+_LONGEST = 64 << 20  # of a line, as of a headless CLI's; the rest of a longer one is dropped
 _LOOKS = 5  # a directory is listed once in so many reads
 
 
@@ -24,19 +28,18 @@ class _File:
         self.path = path
         self.transcript = transcript
         self.read_to = read_to
-        self.rest = b""
+        self._lines = Lines(_LONGEST)
 
     def read(self) -> list[Event]:
         """The events in what was added to it."""
+        bodies: list[Event] = []
         try:
-            with self.path.open("rb") as file:
-                file.seek(self.read_to)
-                data = file.read()
-        except OSError:
-            return []
-        self.read_to += len(data)
-        *lines, self.rest = (self.rest + data).split(b"\n")
-        return [body for line in lines for body in self.transcript.line(line)]
+            for data in files.pieces(self.path, self.read_to, follow=True):
+                self.read_to += len(data)
+                bodies += [body for line in self._lines.feed(data) for body in self.transcript.line(line)]
+        except (FileNotFoundError, DiskError):
+            return bodies
+        return bodies
 
 
 class Reader:

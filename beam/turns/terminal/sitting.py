@@ -14,7 +14,7 @@ from msgspec import structs
 
 from beam import events, files
 from beam.agents.base import Launch, Verdict
-from beam.clock import Clock
+from beam.clock import Awake, Clock
 from beam.errors import DiskError
 from beam.faults import reached
 from beam.process import spawn
@@ -39,6 +39,10 @@ DEAF_S = 2.0  # after a stop: a program that reads no keys holds up whoever type
 KEPT_S = 10.0  # until a kept agent shows that it takes a message; else a new one is started
 TYPED_S = 0.3  # after a viewer's key, until its echo is seen
 _FOR_EVER_S = 1e9
+_STRANGE = (
+    "it shows what beam does not know: look at it (beam attach), or describe it under `screen:` (docs/terminals.md; "
+    "beam dev decode terminal --explain says what beam sees); its screen:"
+)
 
 
 async def play(
@@ -55,6 +59,7 @@ async def play(
 
     Raises UnsupportedError for a text that can't be sent on this screen.
     """
+    clock = Awake(clock)
     text, began = play.turn.text, clock.monotonic()
     typing.check(play.profile, text, command=play.commands and _is_command(play.profile, text))
     kept = await keeper.take(_likeness(play, play.turn.session_id)) if keeper is not None else None
@@ -86,11 +91,13 @@ async def _begin(play: Play, launch: Launch) -> Living:
     turn = play.turn
     files.make_directory(Path(turn.scratch))
     write_scratch(Path(turn.scratch), launch.files)
+    env = environment(play.environ, {**play.child_env, **launch.env})
     living = await Living.open(
         launch,
         play.profile,
-        env=environment(play.environ, {**play.child_env, **launch.env}),
+        env=play.confined.ready(env),
         cwd=turn.cwd,
+        confinement=play.confined.within(env),
         turn=play.number,
         turn_key=play.turn_key,
         fresh_session_id=turn.fresh_session_id,
@@ -111,6 +118,8 @@ def _likeness(play: Play, session_id: str | None) -> Likeness:
         cwd=turn.cwd,
         settings=turn.settings,
         folder_trusted=turn.folder_trusted,
+        leave_out=turn.leave_out,
+        folder_env=play.folder_env,
     )
 
 
@@ -163,6 +172,7 @@ class _Sitting:
         self.reply = ""
         self.failed: Verdict | None = None
         self.by_itself = False  # whether the agent ended so
+        self.reported: set[str] = set()  # screens
         self.not_ready = ""  # why the agent can't be given the message: another one can
 
     async def run(self) -> Verdict | None:
@@ -176,14 +186,17 @@ class _Sitting:
             self.desk.reader = Reader(play.history, turn, play.host, self.dialogs.record)
         why = "the turn is over"
         try:
-            self.record(living.started(since=living.turn if self.is_kept else None), sync=True)
+            self.record(living.started(since=living.turn if self.is_kept else None))
             reached("agent.started")
+            if not self.is_kept:
+                living.go()
             if self.keeper is not None:
                 await living.show(self.keeper.socket)
                 self._film(self.keeper)
             ended = await self._accompany()
             living.stop_recording()
             self.desk.read()
+            self.dialogs.look_back()
             if self.end.state in (State.DONE, State.ERROR):
                 self.record(events.StatusChanged(state="idle", detail=f"by {self.end.via}"))
             verdict = None if self.not_ready else self._verdict(ended)
@@ -250,6 +263,7 @@ class _Sitting:
             while not waiting.done() and not talking.done() and not self._is_deaf():
                 await asyncio.wait({waiting, talking}, timeout=TICK_S)
                 self.desk.tick()
+                self._report_strange()
             if waiting.done() and not talking.done():
                 self.end.exited(self.clock.monotonic())
                 await asyncio.wait({talking}, timeout=1.0)
@@ -262,6 +276,15 @@ class _Sitting:
         self._look_at_start()
         return None if self._may_stay() else await self._leave()
 
+    def _report_strange(self) -> None:
+        """Says, once of each, that the agent shows what nobody described; it may still go on."""
+        if not self.end.is_strange(self.clock.monotonic()):
+            return
+        screen = shown(self.desk.seen.rows)
+        if screen not in self.reported:
+            self.reported.add(screen)
+            self.record(events.Notice(code="unknown_screen", text=f"{_STRANGE}\n{screen}"))
+
     def _look_at_start(self) -> None:
         """Says why another agent is to be started, where this one ended by itself and nobody typed anything."""
         if not self.by_itself or self.typed or self.desk.is_stopped:
@@ -273,7 +296,7 @@ class _Sitting:
         dialog = self.dialogs.agreed_just_now()
         if dialog and not (self.is_last or self.dialogs.failed or self.living.viewers.typed_at is not None):
             self.not_ready = f"it ended right after its dialog ({dialog})"
-            self._say(f"{self.not_ready} and is started once more; its screen:\n{shown(self.desk.seen)}")
+            self._say(f"{self.not_ready} and is started once more; its screen:\n{shown(self.desk.seen.rows)}")
 
     def _is_deaf(self) -> bool:
         """Whether the turn was stopped, and whoever types is held up all the same."""

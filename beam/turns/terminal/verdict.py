@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct, structs
 
 from beam.agents.base import Verdict
@@ -46,7 +48,7 @@ def verdict_of(seen: Seen) -> Verdict:
     if state is State.EXITED and seen.ended is not None:
         how = f"was ended by {seen.ended.signal}" if seen.ended.signal else f"exited with {seen.ended.code}"
         name = seen.end.profile.name
-        reason = f"{name} {how} before its turn was over; its screen:\n{shown(seen.view)}"
+        reason = f"{name} {how} before its turn was over; its screen:\n{shown(seen.view.rows)}"
         return Verdict(status=Status.FAILED, class_=Class.CRASHED, reason=reason)
     return stalled(seen.end.reason or "nobody knows what it waits for", seen.view)
 
@@ -65,7 +67,7 @@ def _answered(seen: Seen) -> Verdict:
                 verdict,
                 status=Status.FAILED,
                 class_=Class.UNKNOWN,
-                reason=f"it is idle again, and no answer was found on its screen:\n{shown(seen.view)}",
+                reason=f"it is idle again, and no answer was found on its screen:\n{shown(seen.view.rows)}",
                 reply=None,
             )
     return verdict
@@ -85,10 +87,9 @@ def evidence(end: TurnEnd) -> Evidence | None:
 
 def stalled(why: str, view: View) -> Verdict:
     """Nobody knows what the agent waits for; a person may see it on its screen."""
-    return Verdict(status=Status.FAILED, class_=Class.STALLED, reason=f"{why}; its screen:\n{shown(view)}")
+    return Verdict(status=Status.FAILED, class_=Class.STALLED, reason=f"{why}; its screen:\n{shown(view.rows)}")
 
 
-def shown(view: View) -> str:
-    """The screen for a person: its last rows that are not blank."""
-    rows = [row for row in view.rows if row.strip()]
-    return "\n".join(rows[-_SHOWN_ROWS:])
+def shown(rows: Sequence[str]) -> str:
+    """A screen for a person: the last of these rows that are not blank."""
+    return "\n".join([row for row in rows if row.strip()][-_SHOWN_ROWS:])

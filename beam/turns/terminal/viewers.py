@@ -181,7 +181,7 @@ class Viewers:
         return self._picture[1]
 
     async def _hear(self, reader: asyncio.StreamReader, pid: int) -> None:
-        with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):  # one that talks nonsense may go
+        with contextlib.suppress(OSError, ValueError, RecursionError):  # one that talks nonsense may go
             while line := await reader.readline():
                 data = msgspec.json.decode(line, type=Keys).data
                 if not data:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -45,14 +46,16 @@ def test_a_row_says_the_oldest_the_tools_the_processes_and_the_circuit(capsys: p
         [
             agent("a", state="running", waiting=2, oldest="2020-01-01T00:00:00Z", running=RUNNING),
             agent("b", last=last, circuit="open", circuit_until="2020-01-01T00:00:00Z"),
-            agent("c", last=last, circuit="half open"),
-        ]
+            agent("c", last=last, circuit="half open", folder="/p/sub"),
+        ],
+        Path("/p"),
     )
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert re.fullmatch(r"2 \(\d+d\)", rows[1][2])
     assert re.fullmatch(r"turn 3 for \S+, Bash, 2 processes, 10 MB", rows[1][-1]), rows[1]
     assert re.fullmatch(r"circuit open for 0s more; failed \d+d ago: no", rows[2][-1])
     assert rows[3][-1].startswith("circuit half open; failed")
+    assert rows[3][-1].endswith("; in /p/sub")
 
 
 def test_usage_has_a_line_a_model_and_a_sum(capsys: pytest.CaptureFixture[str]) -> None:

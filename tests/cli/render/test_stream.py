@@ -137,14 +137,15 @@ def test_an_event_is_found_by_its_id_and_printed_whole() -> None:
 
 
 def test_of_several_roots_a_line_has_the_folder_and_json_the_root() -> None:
-    line = Line(events.stamp(events.Text(text="t"), **HEAD), Path("/home/me/shop/.beam"))  # type: ignore[arg-type]
+    event = events.stamp(events.Text(text="t"), **HEAD)  # type: ignore[arg-type]
+    line = Line(event, Path("/state/shop-1f"), Path("/home/me/shop"))
     out = io.StringIO()
     Stream(out, as_json=False).batch([line])
     assert out.getvalue() == "03:04:05 shop/a   │ t\n"
     out = io.StringIO()
     Stream(out, as_json=True).batch([line])
     found = msgspec.json.decode(out.getvalue())
-    assert (found["agent"], found["root"]) == ("a", "/home/me/shop/.beam")
+    assert (found["agent"], found["root"], found["project"]) == ("a", "/state/shop-1f", "/home/me/shop")
 
 
 def test_names_that_come_together_line_up() -> None:

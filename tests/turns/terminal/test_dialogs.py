@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import Raw
 
@@ -25,9 +26,22 @@ from tests.support.world import FakeClock
 RULE = "─" * 40
 REQUEST = (RULE, " Bash command", "", "   touch zz", "", " Do you want to proceed?")
 YES_OR_NO = (*REQUEST, " ❯ 1. Yes", "   2. Yes, and don't ask again for zz", "   3. No")
-KEY = ("  Do you want to use this API key?", "    1. Yes", "  ❯ 2. No (recommended)")
-FULL = ("  WARNING: Claude Code running in Bypass Permissions mode", "  ❯ 1. No, exit", "    2. Yes, I accept")
-TRUST = (" ❯ 1. Yes, I trust this folder", "   2. No, exit")
+KEY = (RULE, "  Do you want to use this API key?", "", "    1. Yes", "  ❯ 2. No (recommended)")
+KEY_CHOSEN = (*KEY[:3], "  ❯ 1. Yes", "    2. No (recommended)")
+UNNUMBERED = (
+    RULE,
+    " Accessing workspace:",
+    "",
+    " /p",
+    "",
+    " ❯ No, exit",
+    "   Yes, I trust this folder",
+    "",
+    " Enter to confirm",
+)
+TRUST_CHOSEN = (*UNNUMBERED[:5], "   No, exit", " ❯ Yes, I trust this folder", "", " Enter to confirm")
+FULL = (RULE, "  WARNING: Claude Code running in Bypass Permissions mode", "  ❯ 1. No, exit", "    2. Yes, I accept")
+TRUST = (RULE, " ❯ 1. Yes, I trust this folder", "   2. No, exit")
 DONE = ("● done", RULE, "❯ ", RULE)
 
 
@@ -175,22 +189,36 @@ def test_without_a_decision_nothing_is_pressed() -> None:
 
 def test_the_next_key_waits_until_the_screen_shows_the_last_one_however_late() -> None:
     desk = Desk(KEY, late=100)
-    chosen = (KEY[0], "  ❯ 1. Yes", "    2. No (recommended)")
     on_screen: list[tuple[str, ...]] = []
 
     def follow(key: str) -> tuple[str, ...]:
         on_screen.append(desk.seen.rows)
-        return chosen if key == "\x1b[A" else DONE
+        return KEY_CHOSEN if key == "\x1b[A" else DONE
 
     desk.on_key = follow
-    assert desk.answer() and desk.keys == ["\x1b[A", "\r"]
-    assert on_screen == [KEY, chosen]
+    assert desk.answer() and desk.answer() and desk.keys == ["\x1b[A", "\r"]
+    assert on_screen == [KEY, KEY_CHOSEN]
+
+
+@pytest.mark.parametrize(("rows", "chosen", "key"), [(UNNUMBERED, TRUST_CHOSEN, "\x1b[B"), (KEY, KEY_CHOSEN, "\x1b[A")])
+def test_a_dialog_that_is_drawn_anew_with_its_first_choice_gets_no_enter(
+    rows: tuple[str, ...], chosen: tuple[str, ...], key: str
+) -> None:
+    """Claude draws it anew once it knows the terminal, with No again: an Enter then would mean that."""
+    desk = Desk(rows)
+    desk.on_key = {key: chosen, "\r": DONE}.get  # type: ignore[assignment]
+    assert desk.answer() and desk.keys == [key]
+    desk.on_look = lambda: desk.show(rows)
+    assert desk.answer() and desk.keys == [key]
+    desk.on_look = lambda: None
+    assert desk.answer() and desk.answer() and desk.keys == [key, key, "\r"]
 
 
 def test_after_a_key_that_changed_nothing_no_other_is_pressed() -> None:
     desk = Desk(KEY)
     desk.on_key = lambda key: None
-    assert desk.answer() and desk.keys == ["\x1b[A"]
+    assert not desk.answer() and desk.keys == ["\x1b[A"] * 2
+    assert desk.dialogs.failed is not None and "still asks" in (desk.dialogs.failed.reason or "")
 
 
 def test_a_message_is_entered_only_where_the_screen_shows_that_it_belongs_to_a_no() -> None:
@@ -271,13 +299,86 @@ def test_what_the_transcript_says_is_about_to_run_is_what_is_asked_for() -> None
     assert (asked.tool, asked.call_id, bytes(asked.input)) == ("Bash", "c1", b'{"command":"touch zz"}')
 
 
+def ran(desk: Desk, command: str) -> list[str]:
+    """The warnings after the dialog was approved and the transcript told of this call."""
+    desk.decide(decision="allow")
+    assert desk.answer()
+    desk.dialogs.record(
+        events.ToolCalled(call_id="c9", name="Bash", input=Raw(msgspec.json.encode({"command": command})))
+    )
+    desk.dialogs.record(events.ToolReturned(call_id="c9"))
+    desk.dialogs.look_back()
+    return [body.text for body in desk.written if isinstance(body, events.Notice)]
+
+
+def test_it_is_told_when_something_else_ran_than_what_was_approved() -> None:
+    assert ran(Desk(YES_OR_NO), "touch zz") == []
+    (told,) = ran(Desk(YES_OR_NO), "rm -rf precious")
+    assert "touch zz" in told and "rm -rf precious" in told
+
+
+def test_a_call_beside_the_approved_one_is_no_difference() -> None:
+    desk = Desk(YES_OR_NO)
+    desk.dialogs.record(events.ToolCalled(call_id="c1", name="Read", input=Raw(b'{"file_path":"/p/a"}')))
+    desk.dialogs.record(events.ToolCalled(call_id="c2", name="Bash", input=Raw(b'{"command":"touch zz"}')))
+    desk.decide(decision="allow")
+    assert desk.answer()
+    for call_id in ("c1", "c2"):
+        desk.dialogs.record(events.ToolReturned(call_id=call_id))
+    desk.dialogs.look_back()
+    assert not [body for body in desk.written if isinstance(body, events.Notice)]
+
+
+def test_the_same_dialog_is_answered_once_and_one_that_stays_is_said() -> None:
+    desk = Desk(YES_OR_NO)
+    desk.on_key = lambda key: (*YES_OR_NO, "") if len(desk.keys) % 2 else YES_OR_NO
+    desk.decide(decision="allow")
+    assert not desk.answer() and desk.keys == ["1"]
+    assert desk.dialogs.failed is not None and desk.dialogs.failed.class_ is Class.STALLED
+
+
+def test_a_second_request_that_looks_like_the_first_is_asked_for_anew() -> None:
+    desk = Desk(YES_OR_NO)
+    desk.dialogs.record(events.ToolCalled(call_id="c1", name="Bash", input=Raw(b'{"command":"touch zz"}')))
+
+    def run(key: str) -> tuple[str, ...]:
+        desk.dialogs.record(events.ToolReturned(call_id="c1"))
+        return YES_OR_NO
+
+    desk.on_key = run
+    desk.decide(decision="allow")
+    assert desk.answer() and desk.keys == ["1"] and desk.end.reading.dialog is not None
+
+
+def test_an_always_that_came_to_nothing_renews_no_trust() -> None:
+    desk = Desk(YES_OR_NO)
+    desk.on_key = lambda key: None
+    desk.decide(decision="allow", always=True)
+    assert not desk.answer() and desk.keys == ["2"] and desk.asks.always == []
+
+
+def test_a_question_of_the_start_is_none_once_a_message_was_sent() -> None:
+    for rows in (TRUST, FULL):
+        desk = Desk(DONE)
+        desk.clock.sleep(1)
+        desk.show(DONE)
+        desk.end.sending("hi")
+        desk.end.entered(desk.now())
+        desk.show(rows)
+        assert desk.end.reading.dialog is None
+
+
 def test_full_access_is_confirmed_where_it_was_given_and_nowhere_else() -> None:
-    chosen = (FULL[0], "    1. No, exit", "  ❯ 2. Yes, I accept")
+    chosen = (*FULL[:2], "    1. No, exit", "  ❯ 2. Yes, I accept")
+    plain = [tuple(row.replace("1. ", "").replace("2. ", "") for row in rows) for rows in (FULL, chosen)]
     accesses: dict[Access, list[str]] = {"full": ["\x1b[B", "\r"], "ask": ["\r"], "edit": ["\r"], "read": ["\r"]}
     for access, keys in accesses.items():
-        desk = Desk(FULL, access)
-        desk.on_key = lambda key: chosen if key == "\x1b[B" else DONE
-        assert desk.answer() and desk.keys == keys
+        for rows, then in ((FULL, chosen), plain):
+            desk = Desk(rows, access)
+            desk.on_key = lambda key, then=then: then if key == "\x1b[B" else DONE  # type: ignore[misc]
+            while desk.end.reading.dialog is not None:
+                assert desk.answer()
+            assert desk.keys == keys
 
 
 def test_a_folder_that_nobody_trusted_is_no_request_whatever_the_access() -> None:

@@ -17,6 +17,8 @@ from beam.agents.opencode.screen import profile as OPENCODE
 from beam.agents.qwen.screen import profile as QWEN
 from beam.events import ToolCalled
 from beam.profile import Dialog, Profile
+from beam.pty_adapter import profile as profiles
+from beam.pty_adapter.block import Block
 from beam.pty_adapter.screen import View
 from beam.turns.terminal.question import Question, question_of, suggestions
 
@@ -24,27 +26,39 @@ RECORDED = Path(__file__).parents[2] / "recordings" / "pty" / "claude-perm.busy.
 CODEX_SCREEN = """\
 › !tool exec_command
 ◦ Running touch made
+
   Would you like to run the following command?
+
   Environment: local
+
   Reason: Make it?
+
   $ touch made
+
 › 1. Yes, proceed (y)
   2. Yes, and don't ask again for commands that start with `touch made` (p)
   3. No, and tell Codex what to do differently (esc)
+
   Press enter to confirm or esc to cancel
 """
 
 
 def view_of(text: str) -> View:
-    return View(rows=tuple(text.splitlines()), columns=100)
+    return View(rows=tuple(text.splitlines()), columns=100, takes_pastes=True)
 
 
 def dialog_of(profile: Profile) -> Dialog:
     return next(dialog for dialog in profile.dialogs if dialog.name == "permission")
 
 
+def block_of(profile: Profile, text: str) -> Block:
+    block = profiles.read(profile, view_of(text)).block
+    assert block is not None, "its dialog was not found"
+    return block
+
+
 def asked(text: str, profile: Profile, *calls: ToolCalled) -> Question:
-    return question_of(dialog_of(profile), view_of(text), calls)
+    return question_of(block_of(profile, text), calls)
 
 
 def call(name: str, input: str, call_id: str = "c1") -> ToolCalled:
@@ -67,6 +81,15 @@ def test_a_dialog_of_codexs_says_its_request_and_its_offer() -> None:
         "Environment: local\nReason: Make it?\n$ touch made",
     )
     assert question.always == "Yes, and don't ask again for commands that start with `touch made` (p)"
+
+
+def test_always_is_offered_with_the_key_that_the_screen_shows_and_no_other() -> None:
+    edit = (RECORDED.parents[1] / "screens" / "codex-edit.dialog.txt").read_text()
+    question = asked(edit, CODEX)
+    assert question.always == "Yes, and don't ask again for these files (a)" and question.dialog.always == ("a",)
+    assert asked(edit.replace("(a)", "(z)"), CODEX).always == ""
+    other = replace(CODEX, dialogs=tuple(replace(dialog, always=("p",)) for dialog in CODEX.dialogs))
+    assert asked(edit, other).always == ""
 
 
 def test_a_rule_above_the_dialog_is_no_part_of_it() -> None:
@@ -131,7 +154,7 @@ def test_the_same_question_about_something_else_is_another_request(profile: Prof
 
 
 def test_where_a_profile_says_nothing_of_the_request_the_screen_is_shown() -> None:
-    bare = replace(dialog_of(CLAUDE), subject="", detail="", always=())
-    question = question_of(bare, view_of(RECORDED.read_text()))
+    bare = replace(dialog_of(CLAUDE), subject="", detail="", always=(), first="", body="")
+    question = question_of(block_of(replace(CLAUDE, dialogs=(bare,)), RECORDED.read_text()))
     assert (question.tool, question.always) == ("permission", "")
     assert "Do you want to proceed?" in question.description and bytes(suggestions(question)) == b"[]"

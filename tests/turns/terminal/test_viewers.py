@@ -82,6 +82,7 @@ def scene(tmp_path: Path, code: str, play: Callable[[Viewers, Path], Awaitable[N
             on_output=lambda: viewers.changed() if viewers else None,
         )
         viewers = Viewers(terminal, said.append)
+        terminal.child.go()
         try:
             await viewers.open(tmp_path / "terminal.sock")
             await play(viewers, tmp_path / "terminal.sock")

@@ -1,0 +1,254 @@
+"""Moves agents from another root of the same folder into its own, after all was shown that this would run.
+
+What another root holds may be anybody's work. It is copied file by file, never linked or renamed into place, so that no
+second name of a file stays where an agent may write; and what was copied is compared with what was shown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from beam import files, home, roots, trust
+from beam.api.root import hold, is_replaced, old_root, take_away, text
+from beam.config import AGENT_JSON
+from beam.config_file import read_bytes
+from beam.errors import BeamError, CorruptError, DiskError, UnfinishedError
+from beam.home import Home, Place
+from beam.message import decode
+from beam.store.journal import read_state
+from beam.store.queue import MESSAGE_BYTES, Queue
+
+_MOST_ENTRIES = 200_000  # of one agent; a root that beam made stays far below
+_MOST_BYTES = 4 << 30
+# Requests are of the moment, and asks are made anew from the journal.
+_LEFT_OUT = frozenset({"terminal.sock", "scratch", "put.lock", "lock", "reserve", "control", "asks"})
+
+
+class Waiting(Struct, frozen=True, kw_only=True):
+    """A message that would run: who sent it, what it says, the access that it asks for, the files that it attaches."""
+
+    sender: str
+    text: str
+    access: str | None
+    attach: tuple[str, ...]
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """One agent of a root that may be adopted. `settings` is its agent.json as text, null where it has none; `session`
+    the one that its next turn goes on in; `taken`: this folder's root has an agent of that name."""
+
+    agent: str
+    settings: str | None
+    session: str | None
+    waiting: tuple[Waiting, ...]
+    taken: bool
+
+
+class Candidate(Struct, frozen=True, kw_only=True):
+    """A root whose agents may be adopted, and why it is thought to be this folder's."""
+
+    root: Path
+    why: str
+    agents: tuple[Found, ...]
+
+
+def candidates(here: Home, folder: Path, environ: Mapping[str, str]) -> list[Candidate]:
+    """Returns the roots that `adopt` would take agents from, where `folder` is the project folder of the caller.
+
+    Raises DiskError for a root that holds what beam does not make.
+    """
+    found = [(root, why) for root, why in _others(here, folder, environ)]
+    return [Candidate(root=root, why=why, agents=_survey(Home(root, folder), here)) for root, why in found]
+
+
+def _others(here: Home, folder: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+    old = old_root(here)
+    if old is not None:
+        yield old, "an earlier version of beam kept it here"
+    for other in roots.same_folder(here, environ):
+        yield other.root, f"it is of this very folder, under the name {text(other.project)}"
+    if here.exists():
+        if not os.path.isdir(here.project):  # noqa: PTH112 - Path.is_dir raises where it may not look
+            yield here.root, f"it is of {text(here.project)}, which is gone; it would be of {text(folder)}"
+        elif is_replaced(here):
+            yield here.root, f"it was made for another folder that was at {text(here.project)}"
+
+
+def adopt(here: Home, candidate: Candidate, folder: Path, environ: Mapping[str, str]) -> list[str]:
+    """Copies the agents of a candidate into this root and removes them there; what was done, in words.
+
+    An agent whose name is taken here stays where it is. Raises UnfinishedError where one is held, or something was
+    changed since it was shown; DiskError.
+    """
+    home.check_owner(here, uid=os.geteuid())
+    if candidate.root == here.root:
+        return [_adopt_whole(here, folder)]
+    source = Home(candidate.root, here.project)
+    wanted = [found for found in candidate.agents if not found.taken]
+    with contextlib.ExitStack() as held:
+        hold(source, [source.agent(found.agent) for found in wanted], held)
+        roots.create(here)
+        hold(here, [here.agent(found.agent) for found in wanted], held)
+        copies = {found.agent: _copied(source, here, found) for found in wanted}
+        for agent, copy in copies.items():
+            _exchange(source.agent(agent), copy, here.agent(agent), environ)
+        done = [f"adopted {agent}" for agent in copies]
+        done += [
+            f"left {found.agent}: this folder has an agent of that name" for found in candidate.agents if found.taken
+        ]
+        if not source.agents():
+            done.append(take_away(source))
+    return done
+
+
+def _adopt_whole(here: Home, folder: Path) -> str:
+    roots.belongs_to(here.root, folder)
+    return f"{text(here.root)} is of {text(folder)} now"
+
+
+def _copied(source: Home, here: Home, found: Found) -> Path:
+    """A copy of the agent in this root, under a name that is no agent's. Raises UnfinishedError if it was changed."""
+    copy = here.agent(found.agent).dir.with_name(f".{found.agent}.adopted")
+    with files.disk("remove", copy), contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(copy)  # of one that was killed
+    _copy(source.agent(found.agent).dir, copy, _Room())
+    if _look(Place(found.agent, copy), taken=False) != found:
+        with files.disk("remove", copy):
+            shutil.rmtree(copy)
+        raise UnfinishedError(
+            f"{found.agent} in {text(source.root)} was changed since it was shown",
+            "look at it again: beam doctor --adopt",
+            subject=found.agent,
+        )
+    return copy
+
+
+def _exchange(old: Place, copy: Path, new: Place, environ: Mapping[str, str]) -> None:
+    """Puts the copy into its place and removes the old agent.
+
+    A crash between the two renames leaves both: the next `adopt` says that the name is taken.
+    """
+    own = read_bytes(old.dir / AGENT_JSON)
+    is_vouched = own is not None and trust.is_remembered(old.dir / AGENT_JSON, _digest(own), environ)
+    files.move(copy, new.dir)
+    aside = old.dir.with_name(f".{old.agent}.adopted")
+    files.move(old.dir, aside)
+    if own is not None and is_vouched:
+        trust.remember(new.dir / AGENT_JSON, _digest(own), environ)
+    with files.disk("remove", aside):
+        shutil.rmtree(aside)
+
+
+def _digest(data: bytes) -> str:
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()
+
+
+# -- what is there -----------------------------------------------------------------------------------------------------
+
+
+def _survey(source: Home, here: Home) -> tuple[Found, ...]:
+    taken = set(here.agents()) if source.root != here.root else set()
+    home.check_owner(source, uid=os.geteuid())
+    found = []
+    for name in source.agents():
+        home.check_place(source, source.agent(name))
+        found.append(_look(source.agent(name), taken=name in taken))
+    return tuple(found)
+
+
+def _look(place: Place, *, taken: bool) -> Found:
+    try:
+        settings = files.read(place.dir / AGENT_JSON, 1 << 20).decode("utf-8", "replace")
+    except FileNotFoundError:
+        settings = None
+    return Found(
+        agent=place.agent,
+        settings=settings,
+        session=_session(place),
+        waiting=tuple(found for each in (place, *place.lanes()) for found in _waiting(each)),
+        taken=taken,
+    )
+
+
+def _session(place: Place) -> str | None:
+    try:
+        state = read_state(place.journal)
+    except CorruptError as error:
+        return f"unknown: {error.message}"
+    found = state.session or state.fork
+    return None if found is None else f"{found.session_id} ({found.adapter})"
+
+
+def _waiting(place: Place) -> Iterator[Waiting]:
+    queue = Queue(place.queue, place.put_lock)
+    for entry in (*queue.entries("new"), *queue.entries("cur")):
+        try:
+            message = decode(files.read(queue.path(entry), MESSAGE_BYTES))
+        except CorruptError as error:  # given up on as soon as it is claimed
+            yield Waiting(sender="?", text=f"no message: {error.message}", access=None, attach=())
+            continue
+        yield Waiting(
+            sender=message.sender, text=message.text, access=message.options.access, attach=message.payload.attach
+        )
+
+
+# -- copying -----------------------------------------------------------------------------------------------------------
+
+
+class _Room:
+    """What may still be copied of one agent."""
+
+    def __init__(self) -> None:
+        self.entries = _MOST_ENTRIES
+        self.bytes = _MOST_BYTES
+
+    def take(self, path: Path, size: int) -> None:
+        """Raises DiskError where it is too much."""
+        self.entries -= 1
+        self.bytes -= size
+        if self.entries < 0 or self.bytes < 0:
+            raise _odd(path, "is more than an agent of beam has")
+
+
+def _odd(path: Path, what: str) -> BeamError:
+    return DiskError(f"{text(path)} {what}", "remove it, or the whole root", subject=text(path))
+
+
+def _copy(source: Path, target: Path, room: _Room) -> None:
+    """Copies directories and plain files; sockets and what is there for a moment stay behind.
+
+    Raises DiskError for a link, or anything else that beam does not make.
+    """
+    with files.disk("copy", source):
+        target.mkdir(0o700)
+        for name in files.names(source):
+            path = source / name
+            found = path.lstat()
+            room.take(path, found.st_size)
+            if name in _LEFT_OUT or stat.S_ISSOCK(found.st_mode):
+                continue
+            if stat.S_ISDIR(found.st_mode):
+                _copy(path, target / name, room)
+            elif stat.S_ISREG(found.st_mode):
+                _copy_file(path, target / name)
+            else:
+                raise _odd(path, "is nothing that beam made")
+    files.sync_directory(target)
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    with files.opened(source) as reader:
+        handle = files.open_to_write(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        with os.fdopen(handle, "wb") as writer:
+            shutil.copyfileobj(reader, writer, 1 << 20)
+            writer.flush()
+            os.fsync(writer.fileno())

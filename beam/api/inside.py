@@ -1,0 +1,237 @@
+"""Who calls from inside an agent's turn, and what it can do there: ask through the turn's outbox.
+
+A caller inside a turn is known by its ancestry: one of the processes above it is the turn's guard, whose environment
+the agent can't change. Only where the ancestors can't be seen (a sandbox with a process table of its own) its own
+variables count. It touches nothing of the root: the turn's holder does, with its own knowledge of who speaks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from beam.api.both import sleeping
+from beam.broker.compose import check_replies, check_text, sayable
+from beam.clock import Clock, rfc3339
+from beam.errors import (
+    BeamError,
+    DiskError,
+    ExitCode,
+    LimitError,
+    SignalledError,
+    UnfinishedError,
+    UnsupportedError,
+    UsageError,
+)
+from beam.limits import Limits
+from beam.message import NAME, Message, Options, Payload, check_name, new_id
+from beam.outcome import Outcome
+from beam.process import table
+from beam.steps import Steps
+from beam.store import outbox
+from beam.store.outbox import Answer, Request
+
+_POLL_S = 0.02
+_PATIENCE_S = 60.0  # until a holder takes a request: it looks ten times a second, and may be stopped for a while
+_DEEPEST = 64  # ancestors
+_MARKER = b"BEAM_TURN_"
+
+
+class TurnAround(Struct, frozen=True):
+    """The turn around the calling process: whose it is, and its outbox."""
+
+    agent: str
+    folder: Path
+
+    def message(
+        self,
+        to: str,
+        text: str,
+        *,
+        wait: bool,
+        sender: str | None,
+        attach: Sequence[Path],
+        options: Options,
+        key: str | None,
+        deadline: float | None,
+        replies: int | None,
+        clock: Clock,
+    ) -> Message:
+        """Returns what this turn's agent wants to send. Its holder checks it, and gives it an id, a thread and a sender
+        of its own knowledge. Raises UsageError, LimitError."""
+        if sender is not None and sender != self.agent:
+            raise UsageError(
+                f"{self.agent} can't send as {sender[:80]!r}: this is a process of its turn", "leave --from out"
+            )
+        text = sayable(text)
+        check_text(text, Limits())
+        if replies is not None:
+            check_replies(replies, "wait" if wait else "queue")
+        now = clock.now_ns()
+        return Message(
+            id=new_id(check_name(to), now, clock.random(4)),
+            timestamp=rfc3339(now),
+            sender=self.agent,
+            to=to,
+            payload=Payload(text=text, attach=tuple(str(path.absolute()) for path in attach)),
+            reply="wait" if wait else "queue",
+            replies=replies,
+            key=key,
+            deadline=rfc3339(now + int(deadline * 1e9)) if deadline is not None else None,
+            options=options,
+        )
+
+    def put(self, message: Message, clock: Clock) -> Steps[str]:
+        """Sends a message and does not wait for its answer; the id that it got."""
+        answer = yield from self._ask(_send(message, clock, wait=False), clock)
+        return answer.accepted or message.id
+
+    async def deliver(self, message: Message, clock: Clock) -> Outcome:
+        """Sends a message and waits for its outcome; a signal ends what was sent."""
+        import asyncio
+
+        from beam.turns.signals import stopping
+        from beam.turns.stop import Stop
+
+        stop = Stop()
+        name, outcome = _name(), None
+        with stopping(stop, by=f"{self.agent} (signal)") as came:
+            await sleeping(self._ask(_send(message, clock, wait=True), clock, name=name))
+            while True:
+                answer = outbox.answered(self.folder, name)
+                if answer is not None and answer.outcome is not None:
+                    outcome = answer.outcome
+                    break
+                _raise_refusal(answer)
+                if stop.reason is not None and answer is not None:
+                    outcome = await self._withdraw(name, answer.accepted or "", clock)
+                    break
+                await asyncio.sleep(_POLL_S)
+        if came:
+            raise SignalledError(came[0], outcome, message=f"{message.to} was asked to stop")
+        assert outcome is not None
+        return outcome
+
+    async def _withdraw(self, name: str, message_id: str, clock: Clock) -> Outcome | None:
+        import asyncio
+
+        try:
+            await sleeping(self._ask(Request(verb="interrupt", target=message_id), clock))
+        except BeamError:
+            return None
+        until = clock.monotonic() + _PATIENCE_S / 3
+        while clock.monotonic() < until:
+            answer = outbox.answered(self.folder, name)
+            if answer is not None and answer.outcome is not None:
+                return answer.outcome
+            await asyncio.sleep(_POLL_S)
+        return None
+
+    def reply(self, message_id: str, text: str, clock: Clock, *, failed: bool) -> Steps[Outcome]:
+        """Answers a mailbox message; its outcome."""
+        answer = yield from self._ask(Request(verb="reply", target=message_id, text=text, failed=failed), clock)
+        if answer.outcome is None:
+            raise UnfinishedError(f"{message_id} got no outcome", "beam show ID", subject=message_id)
+        return answer.outcome
+
+    def interrupt(self, message_id: str, clock: Clock) -> Steps[str]:
+        """Ends a message that this agent sent; what was done, in words."""
+        return (yield from self._ask(Request(verb="interrupt", target=message_id), clock)).said
+
+    def deny(self, ask_id: str, clock: Clock, *, message: str | None, stop: bool) -> Steps[str]:
+        """Denies an ask; what was done, in words."""
+        wish = Request(verb="deny", target=ask_id, text=message or "", stop=stop)
+        return (yield from self._ask(wish, clock)).said
+
+    def _ask(self, request: Request, clock: Clock, *, name: str = "") -> Steps[Answer]:
+        """The holder's first answer. Raises what it refused with; UnsupportedError where nothing can be written."""
+        name = name or _name()
+        if not outbox.is_open(self.folder):
+            raise LimitError(
+                f"{self.agent} is in no turn: what it starts on its kept terminal sends only while a turn runs",
+                "send from a shell of your own",
+                subject=self.agent,
+            )
+        try:
+            outbox.publish(self.folder, name, request)
+        except DiskError as error:
+            raise UnsupportedError(
+                f"{self.agent} can't send from here: its sandbox lets it write nothing into its outbox "
+                f"({self.folder}: {error.message})",
+                "give it --access edit, or let a person send",
+                subject=self.agent,
+            ) from error
+        until = clock.monotonic() + _PATIENCE_S
+        while True:
+            answer = outbox.answered(self.folder, name)
+            if answer is not None:
+                _raise_refusal(answer)
+                return answer
+            if not self.folder.is_dir() or (clock.monotonic() > until and outbox.take_back(self.folder, name)):
+                raise UnfinishedError(
+                    f"the holder of {self.agent}'s turn took nothing from its outbox",
+                    "nothing was sent; try again",
+                    subject=self.agent,
+                )
+            yield _POLL_S
+
+
+def turn_around(environ: Mapping[str, str]) -> TurnAround | None:
+    """Returns the turn that the calling process belongs to; None for a person's."""
+    given = _guard_above() or environ
+    agent, folder = given.get("BEAM_AGENT", ""), given.get("BEAM_OUTBOX", "")
+    if not NAME.match(agent) or not folder.startswith("/"):
+        return None
+    return TurnAround(agent, Path(folder))
+
+
+def _guard_above() -> dict[str, str] | None:
+    """The environment of the guard among the ancestors of this process; None where there is none to be seen."""
+    pid = os.getpid()
+    for _ in range(_DEEPEST):
+        row = table.stat_of(pid)
+        if row is None or row[0] <= 1:
+            return None
+        pid = row[0]
+        words = table.environment_of(pid)
+        if any(word.startswith(_MARKER) and word.endswith(b"=" + table.GUARD_VALUE) for word in words):
+            pairs = (os.fsdecode(word).partition("=") for word in words)
+            return {name: value for name, _, value in pairs}
+    return None
+
+
+def _send(message: Message, clock: Clock, *, wait: bool) -> Request:
+    from beam.clock import parse_rfc3339
+
+    left = None if message.deadline is None else (parse_rfc3339(message.deadline) - clock.now_ns()) / 1e9
+    return Request(
+        verb="send",
+        to=message.to,
+        text=message.text,
+        wait=wait,
+        attach=message.payload.attach,
+        options=message.options,
+        key=message.key,
+        deadline=left,
+        replies=message.replies,
+    )
+
+
+def _name() -> str:
+    return f"{os.getpid()}-{os.urandom(6).hex()}"
+
+
+def _raise_refusal(answer: Answer | None) -> None:
+    if answer is None or answer.refused is None:
+        return
+    refused = answer.refused
+    raise BeamError(
+        refused.message,
+        refused.hint,
+        subject=refused.subject or "",
+        kind=refused.kind,
+        exit_code=next((code for code in ExitCode if int(code) == refused.exit_code), ExitCode.FAILED),
+    )

@@ -1,0 +1,149 @@
+"""Lists this user's roots, says what is odd about one, and removes one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from beam import files, roots
+from beam.errors import BeamError, DiskError, NotFoundError, UnfinishedError, UsageError
+from beam.home import ROOT_DIRS, Home, Place
+from beam.store.lock import try_lock
+
+_NAMES = (*ROOT_DIRS, roots.PROJECT_JSON, ".gitignore", "broker.json", "broker.lock", "broker.log", "broker.log.1")
+
+
+class RootLine(Struct, frozen=True, kw_only=True):
+    """One root: its path, its project folder, whether that folder is there, its agents, and messages that wait."""
+
+    root: str
+    project: str
+    exists: bool
+    agents: tuple[str, ...]
+    waiting: int
+
+
+def text(path: Path) -> str:
+    """Returns a path as JSON and a terminal can hold it: bytes that are no UTF-8 become \\x escapes."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
+
+def lines(environ: Mapping[str, str]) -> list[RootLine]:
+    """Returns all roots of this user, sorted by path."""
+    return [_line(home) for home in roots.known(environ)]
+
+
+def _line(home: Home) -> RootLine:
+    names = tuple(home.agents())
+    places = [place for name in names for place in (home.agent(name), *home.agent(name).lanes())]
+    return RootLine(
+        root=text(home.root),
+        project=text(home.project),
+        exists=os.path.isdir(home.project),  # noqa: PTH112 - Path.is_dir raises where it may not look
+        agents=names,
+        waiting=sum(len(files.names(place.queue / "new")) for place in places),
+    )
+
+
+def old_root(home: Home) -> Path | None:
+    """Returns where an earlier version of beam kept this folder's root; None where nothing of that is there."""
+    old = home.project / roots.OLD_NAME
+    is_one = old != home.root and not os.path.islink(old) and os.path.isdir(old / "agents")  # noqa: PTH112, PTH114
+    return old if is_one else None
+
+
+def is_replaced(home: Home) -> bool:
+    """Whether the folder is another than that for which the root was made. (A device may change its number.)"""
+    known = roots.read_project(home.root)
+    with contextlib.suppress(DiskError):
+        return known is not None and known.inode != roots.project_of(home.project).inode
+    return False
+
+
+def notes(home: Home, environ: Mapping[str, str], *, thorough: bool = False) -> Iterator[str]:
+    """Yields what a person should know about this root, a sentence each; `thorough` also what may well be meant."""
+    where = roots.exposed(home, environ)
+    if where is not None:
+        yield (
+            f"the root {text(home.root)} lies in {text(where)}, where agents may write: "
+            "what its queues hold gets access read at the most"
+        )
+    old = old_root(home)
+    if old is not None:
+        yield f"{text(old)} is of an earlier version of beam and is not read; to look at it: beam doctor --adopt"
+    if thorough or not home.exists():
+        for other in roots.same_folder(home, environ):
+            yield (
+                f"this folder was known as {text(other.project)}, with the root {text(other.root)}; "
+                "to go on with that: beam doctor --adopt"
+            )
+    if thorough and is_replaced(home):
+        yield (
+            f"{text(home.project)} is another folder than that for which {text(home.root)} was made; "
+            "to go on with that root all the same: beam doctor --adopt"
+        )
+
+
+def remove(path: Path, environ: Mapping[str, str], *, sure: bool) -> str:
+    """Removes the root at that path with all that beam put into it; what was done, in words.
+
+    Raises NotFoundError for what is no root of this user, UnfinishedError where an agent is held, UsageError where
+    messages wait and the caller is not `sure`.
+    """
+    path = Path(os.path.normpath(path))
+    home = next((each for each in roots.known(environ) if each.root == path), None)
+    if home is None and roots.is_own(path, environ) and path.is_dir():
+        home = Home(path, path)  # it does not say whose it is
+    if home is None:
+        raise NotFoundError(f"{text(path)} is no root of yours", "beam root list", subject=text(path))
+    waiting = _line(home).waiting
+    if waiting and not sure:
+        raise UsageError(f"{waiting} messages wait in {text(path)}", "to remove them too: --yes", subject=text(path))
+    with contextlib.ExitStack() as held:
+        hold(home, [home.agent(name) for name in home.agents()], held)
+        return take_away(home)
+
+
+def hold(home: Home, places: list[Place], held: contextlib.ExitStack) -> None:
+    """Takes the locks of these agents, their lanes, and the root's broker. Raises UnfinishedError where one is held."""
+    if (home.root / "broker.lock").exists():
+        _take(home.root / "broker.lock", "a broker serves", home, held, "beam broker stop")
+    for place in places:
+        files.make_directory(place.lock.parent)
+        for each in (place, *place.lanes()):
+            _take(each.lock, f"{place.agent} is held in", home, held, "stop its broker, or wait for its turn to end")
+
+
+def _take(path: Path, what: str, home: Home, held: contextlib.ExitStack, hint: str) -> None:
+    lock = try_lock(path)
+    if lock is None:
+        raise UnfinishedError(f"{what} {text(home.root)}", hint, subject=text(home.root))
+    held.enter_context(lock)
+
+
+def take_away(home: Home) -> str:
+    """Removes what beam put into the root, and the root if nothing else is in it; what was done, in words."""
+    for path in (*(home.root / name for name in _NAMES), home.turns):
+        with files.disk("remove", path), contextlib.suppress(FileNotFoundError):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+    with files.disk("look at", home.root):
+        is_empty = not any(home.root.iterdir())
+        if is_empty:
+            home.root.rmdir()
+    return f"removed {text(home.root)}" + ("" if is_empty else "; what else is in it stays")
+
+
+def check(home: Home, environ: Mapping[str, str]) -> list[str]:
+    """Returns all notes of a root for `beam doctor`; what can't be read is one of them."""
+    try:
+        return list(notes(home, environ, thorough=True))
+    except BeamError as error:
+        return [error.message]

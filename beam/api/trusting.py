@@ -1,0 +1,79 @@
+"""What a person is shown before a folder is trusted, and what happens when it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePath
+
+from msgspec import Struct
+
+from beam import trust as store
+from beam.api.look import places, queue_of
+from beam.broker import standing, worker
+from beam.broker.world import World
+from beam.obeyed import Found
+from beam.redact import redact
+from beam.trust import Change, Standing
+
+_MOST_LINES = 40  # of one file
+_VARIABLE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=")
+
+
+class Looked(Struct, frozen=True, kw_only=True):
+    """A folder as it was looked at: all that agents would obey in it, and how that stands to what was trusted."""
+
+    found: tuple[Found, ...]
+    standing: Standing
+
+
+def look(world: World) -> Looked:
+    """Looks at the folder for every agent that is declared here or known to beam, with any access."""
+    found = tuple(standing.everything(world))
+    environ = {name: value for name, value in world.environ.items() if name != store.VARIABLE}
+    return Looked(found=found, standing=store.stands(world.base, found, environ))
+
+
+def trust(world: World, looked: Looked) -> None:
+    """Trusts the folder as it was looked at; messages that waited for that are run."""
+    store.trust(world.base, looked.found, world.environ)
+    for place in places(world):
+        if queue_of(place).entries("new"):
+            worker.ensure(world, place)
+
+
+def allowed(looked: Looked) -> Iterator[str]:
+    """Says in lines what trusting the folder allows; what is new or changed since it was trusted, first."""
+    changed = {change.found.name for change in looked.standing.changes}
+    if looked.standing.once and not looked.standing.unseen:
+        yield from differences(looked)
+    else:
+        changed = set()
+    for found in looked.found:
+        if found.name not in changed:
+            yield f"{found.name}{_who(found)}"
+
+
+def differences(looked: Looked) -> Iterator[str]:
+    """Says in lines what is not as it was trusted, with the lines that are new in short files."""
+    for change in looked.standing.changes:
+        yield standing.described(change)
+        lines, _ = store.new_lines(change)
+        for line in lines[:_MOST_LINES]:
+            yield f"  + {_shown(change, line)}"
+        if len(lines) > _MOST_LINES:
+            yield f"  + … {len(lines) - _MOST_LINES} more lines"
+
+
+def _shown(change: Change, line: str) -> str:
+    """The line without secrets; of a file of variables only their names, whose values may look like anything."""
+    if PurePath(change.found.name).name.startswith(".env"):
+        named = _VARIABLE.match(line)
+        return f"{named[1]}=…" if named else "…"
+    return redact(line)[0][:200]
+
+
+def _who(found: Found) -> str:
+    if found.says or not found.by:
+        return ""
+    return f": {', '.join(found.by)} {'runs' if found.runs else 'obeys'} it"

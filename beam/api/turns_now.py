@@ -1,0 +1,169 @@
+"""Turns that run now, terminals that are kept, and `--once` messages that are not over: as values, read without waiting
+for anybody.
+
+Whether somebody works in a lane is asked of its lock: its journal says that of dead workers, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from beam.errors import BeamError
+from beam.home import Place
+from beam.state import Last, State, Totals
+from beam.store import lanes
+from beam.store.journal import read_state
+from beam.store.lock import is_held
+from beam.store.queue import Entry, Queue
+
+
+class OpenAsk(Struct, frozen=True, kw_only=True):
+    """What a running turn waits for a decision on (`beam asks` says more); then it is denied (RFC 3339)."""
+
+    id: str
+    tool: str
+    expires: str | None = None
+
+
+class Running(Struct, frozen=True, kw_only=True):
+    """The turn that runs now, until its reply is on its way. `alive`: whether its holder still lives (null: it is on
+    another host). `processes` are the agent's, with its guard and all that it started, `rss_mb` their memory; null
+    where nobody knows."""
+
+    message_id: str | None
+    turn: int
+    since: str
+    pid: int
+    host: str
+    alive: bool | None
+    tools: tuple[str, ...] = ()
+    processes: int | None = None
+    rss_mb: float | None = None
+    lease_until: str | None = None
+    asks: tuple[OpenAsk, ...] = ()
+
+
+class KeptTerminal(Struct, frozen=True, kw_only=True):
+    """An agent's process that lives on between its turns. `turn` is the one that started it, `since` when it was kept
+    first; `processes` and `rss_mb` as in `Running`."""
+
+    pid: int
+    turn: int
+    since: str
+    processes: int | None = None
+    rss_mb: float | None = None
+
+
+class OnceTurn(Struct, frozen=True, kw_only=True):
+    """A `--once` message that is not over. `state`: waiting, running, or died (who ran it did, and nobody took over
+    yet). `turn` while it runs."""
+
+    message_id: str
+    state: Literal["waiting", "running", "died"]
+    turn: Running | None = None
+
+
+class Sums(Struct, frozen=True, kw_only=True):
+    """What an agent and its lanes did: sums, the newest outcome, and how many messages its lanes have given up on."""
+
+    totals: Totals
+    last: Last | None
+    dead: int
+
+
+def running(state: State) -> Running | None:
+    """The turn that the journal knows to run."""
+    from beam.process import load, tree
+
+    turn = state.open_turn
+    if turn is None:
+        return None
+    seen = load.of_trees(turn.processes)
+    return Running(
+        message_id=turn.message_id,
+        turn=turn.turn,
+        since=turn.started_at,
+        pid=turn.owner.pid,
+        host=turn.owner.host,
+        alive=tree.is_alive(turn.owner),
+        tools=tuple(turn.tools.values()),
+        processes=seen.processes if seen is not None else None,
+        rss_mb=round(seen.rss_bytes / 2**20, 1) if seen is not None else None,
+        lease_until=turn.lease_until,
+        asks=tuple(OpenAsk(id=ask.ask_id, tool=ask.tool, expires=ask.expires) for ask in turn.asks.values()),
+    )
+
+
+def kept(state: State) -> KeptTerminal | None:
+    """The kept terminal; None where its holder died: the next one ends it first."""
+    from beam.process import load, tree
+
+    found = state.kept
+    if found is None or tree.is_alive(found.owner) is False:
+        return None
+    seen = load.of_trees(found.processes)
+    return KeptTerminal(
+        pid=found.pid,
+        turn=found.turn,
+        since=found.at,
+        processes=seen.processes if seen is not None else None,
+        rss_mb=round(seen.rss_bytes / 2**20, 1) if seen is not None else None,
+    )
+
+
+def is_run(place: Place, state: State) -> bool:
+    """Whether somebody goes on with what was claimed there: its holder, or who has its lease."""
+    from beam.process import tree
+
+    turn = state.open_turn
+    if turn is not None and turn.lease_until is not None:
+        return True
+    if place.lane is not None:
+        return is_held(place.lock)
+    return turn is None or tree.is_alive(turn.owner) is not False
+
+
+def once(agent: Place) -> list[OnceTurn]:
+    """The agent's `--once` messages that are not over, the oldest first."""
+    return [turn for lane in lanes.entered(agent) for turn in _in_lane(lane)]
+
+
+def _in_lane(lane: Place) -> Iterator[OnceTurn]:
+    queue = Queue(lane.queue, lane.put_lock)
+    for entry in queue.entries("cur"):
+        if (word := _word(lane, queue, entry)) is not None:
+            turn = None
+            if word == "running":
+                try:
+                    turn = running(read_state(lane.journal))
+                except BeamError:  # it runs all the same; `beam doctor` says what is wrong with the journal
+                    turn = None
+            yield OnceTurn(message_id=entry.id, state=word, turn=turn)
+    for entry in queue.entries("new"):
+        yield OnceTurn(message_id=entry.id, state="waiting")
+
+
+def _word(lane: Place, queue: Queue, entry: Entry) -> Literal["running", "died"] | None:
+    """None where it is over, or went back, just now."""
+    if is_held(lane.lock):
+        return "running"
+    return "died" if entry in queue.entries("cur") else None
+
+
+def with_lanes(agent: Place, state: State) -> Sums:
+    """The sums of the agent and its lanes. A lane whose journal is damaged counts as nothing."""
+    totals, last, dead = Totals(), state.last, 0
+    totals.count_in(state.totals)
+    for lane in agent.lanes():
+        dead += len(Queue(lane.queue, lane.put_lock).entries("dead"))
+        try:
+            found = read_state(lane.journal)
+        except BeamError:
+            continue
+        totals.count_in(found.totals)
+        if found.last is not None and (last is None or found.last.at > last.at):
+            last = found.last
+    return Sums(totals=totals, last=last, dead=dead)

@@ -1,0 +1,97 @@
+"""Whether a journal is whole: every line of every segment, its hash, and what each segment says of the one before it.
+
+Must not know: how a journal is written, or mended.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from beam import events, files
+from beam.errors import BeamError, CorruptError, DiskError
+from beam.state import State, apply
+from beam.store.chain import Walk
+from beam.store.segment import Lines, Segment, check_version, segments, whole_lines
+
+
+def damage(journal: Path) -> list[str]:
+    """Everything that is wrong in a journal, a line each: damaged lines that no notice covers, lines that are not what
+    was written, gaps in seq, segments that do not begin where the one before ended."""
+    found: list[str] = []
+    before: _End | None = None
+    for name in segments(journal):
+        path = journal / name
+        try:
+            segment = Segment.read(path)
+        except CorruptError as error:
+            found.append(error.message)
+            found += _every_bad_line(path)
+            before = None
+            continue
+        except BeamError as error:
+            found.append(error.message)
+            continue
+        if before is not None and segment.after not in ("", before.hash):
+            found.append(f"{path}:1: it follows another segment than {before.name}, or that one was cut short")
+        if before is not None:
+            found += before.differences(path, segment)
+        walk = Walk()
+        found += _changed(path, segment, walk)
+        expected = segment.state.seq + 1
+        for event in segment.events:
+            if event.seq != expected:
+                found.append(f"{path}: event {event.seq} stands where {expected} should")
+            apply(segment.state, event)
+            expected = event.seq + 1
+        before = _End(name, walk.last, segment.state)
+    return found
+
+
+class _End:
+    """Where a segment ended: its last hash, and what its lines add up to."""
+
+    def __init__(self, name: str, hash: str, state: State) -> None:
+        self.name, self.hash, self.state = name, hash, state
+
+    def differences(self, path: Path, next_segment: Segment) -> list[str]:
+        """What the snapshot of the next segment says otherwise. Compared is what every version of beam counts alike."""
+        return [
+            f"{path}:1: its snapshot says {what} {said}, and the lines of {self.name} add up to {true}"
+            for what, true, said in zip(
+                ("seq", "turn", "session", "paused"), _counts(self.state), _counts(next_segment.state), strict=True
+            )
+            if true != said
+        ]
+
+
+def _counts(state: State) -> tuple[object, ...]:
+    return (state.seq, state.turn, state.session.session_id if state.session is not None else None, state.paused)
+
+
+def _changed(path: Path, segment: Segment, walk: Walk) -> list[str]:
+    """The lines that are not what was written. What a notice covers was lost in a crash, and is said there."""
+    covered = [event.covers for event in segment.events if isinstance(event, events.Notice) and event.covers]
+    covered += [segment.uncovered] if segment.uncovered is not None else []
+    said = []
+    for wrong in walk.feed(files.pieces(path)):
+        if any(begin <= wrong.begin <= end for begin, end in covered):
+            continue
+        lines = f"{wrong.line}" if wrong.since == wrong.line else f"{wrong.since}-{wrong.line}"
+        said.append(f"{path}:{lines}: not what was written there: the hash is another")
+    return said
+
+
+def _every_bad_line(path: Path) -> list[str]:
+    found = []
+    try:
+        for number, line in enumerate(whole_lines(files.pieces(path)), 1):
+            if number > 1:
+                whole = b"\0" if line is None else line
+                try:
+                    list(Lines(path).feed(whole + b"\n", 0))
+                    check_version(path, events.decode(whole).v)
+                except CorruptError as error:
+                    found.append(f"{path}:{number}: {error.message}")
+    except (FileNotFoundError, DiskError):
+        return found  # that it can't be read was said
+    return found

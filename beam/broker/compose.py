@@ -1,0 +1,162 @@
+"""From what a sender asks to a message: who sends, in which thread, how far from a person; what is refused at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from beam.clock import Clock, rfc3339
+from beam.errors import LimitError, NotFoundError, UsageError
+from beam.limits import Limits
+from beam.message import (
+    Kind,
+    Message,
+    Options,
+    Payload,
+    ReplyMode,
+    SessionContext,
+    Spent,
+    check_name,
+    keyed_id,
+    new_id,
+)
+
+HUMAN = "human"
+MOST_REPLIES = 1000  # more turns than a thread may have, unless its policy says otherwise
+
+
+class Caller(Struct, frozen=True, kw_only=True):
+    """Who sends: a person, or an agent in its turn as the turn's holder knows it. `chain` are the agents whose turns
+    wait for what the caller does."""
+
+    name: str = HUMAN
+    thread: str = ""
+    hops: int = -1
+    chain: tuple[str, ...] = ()
+    spent: Spent = Spent()
+
+    @property
+    def is_agent(self) -> bool:
+        return self.hops >= 0
+
+
+def compose(
+    to: str,
+    text: str,
+    *,
+    caller: Caller,
+    wait: bool,
+    clock: Clock,
+    limits: Limits,
+    sender: str | None = None,
+    attach: Sequence[Path] = (),
+    options: Options = Options(),
+    key: str | None = None,
+    deadline: float | None = None,
+    replies: int | None = None,
+    session_context: SessionContext = SessionContext(),
+) -> Message:
+    """The message, checked. `deadline` is seconds from now. `replies` is how many answers are routed, in turn (null:
+    what the limits say).
+
+    Raises UsageError for an empty text, LimitError for too long a text, too many hops, or a waiting send into the
+    caller's own chain (it could never end).
+    """
+    text = sayable(text)
+    check_text(text, limits)
+    _check_words(key=key, model=options.model, via=options.via)
+    from_agent = caller.is_agent
+    if from_agent and wait and to in caller.chain:
+        ring = " → ".join((*caller.chain, to))
+        raise LimitError(
+            f"{to} waits for this very message ({ring}): the answer could never come",
+            "send with --no-wait; the reply comes as a message of its own",
+            subject=to,
+        )
+    hops = caller.hops + 1 if from_agent else 0
+    if hops > limits.hops:
+        raise LimitError(
+            f"{hops} hops in thread {caller.thread}: the limit is {limits.hops}",
+            "agents have been sending each other messages in a loop; start a new thread as a person",
+            subject=to,
+        )
+    name = check_name(sender, "sender") if sender is not None else caller.name
+    mode = _reply_mode(wait=wait, to_agent=name != HUMAN)
+    if replies is not None:
+        check_replies(replies, mode)
+    now = clock.now_ns()
+    message_id = new_id(to, now, clock.random(4)) if key is None else keyed_id(to, key)
+    kind: Kind = "inject" if sender is not None and sender != caller.name else "message"
+    return Message(
+        id=message_id,
+        timestamp=rfc3339(now),
+        sender=name,
+        to=to,
+        type=kind,
+        payload=Payload(text=text, attach=_attachments(attach)),
+        session_context=session_context,
+        reply="none" if replies == 0 else mode,
+        replies=replies,
+        thread=caller.thread or message_id,
+        hops=hops,
+        key=key,
+        actor=caller.name if kind == "inject" else None,
+        deadline=rfc3339(now + int(deadline * 1e9)) if deadline is not None else None,
+        chain=caller.chain if wait else (),
+        spent=caller.spent,
+        options=options,
+    )
+
+
+def check_text(text: str, limits: Limits) -> None:
+    """Refuses an empty text and one over the limit."""
+    if not text.strip():
+        raise UsageError("the prompt is empty", "give a text, -f FILE, or something on stdin")
+    size = len(text.encode("utf-8", "replace"))
+    if size > limits.text_bytes:
+        raise LimitError(
+            f"the prompt is {size} bytes, the limit is {limits.text_bytes}",
+            "put it into a file and name the file in the prompt",
+        )
+
+
+def check_replies(replies: int, mode: ReplyMode) -> None:
+    """Refuses a number of replies where none is routed, and one that can't be."""
+    if mode == "wait":
+        raise UsageError("--replies is for messages that nobody waits for", "add --no-wait, or leave it out")
+    if mode == "none":
+        raise UsageError("a reply to you is routed nowhere: --replies has no use", "add --from AGENT, or leave it out")
+    if not 0 <= replies <= MOST_REPLIES:
+        raise UsageError(f"--replies {replies} is not a number from 0 to {MOST_REPLIES}")
+
+
+def sayable(text: str) -> str:
+    """The text with U+FFFD for every lone surrogate, which no file and no agent could take."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _check_words(**words: str | None) -> None:
+    for name, word in words.items():
+        if word is None:
+            continue
+        if word != sayable(word) or not word.strip() or "\0" in word:
+            raise UsageError(
+                f"--{name} {word!r} is not a word that a message can carry", "use plain text", subject=name
+            )
+
+
+def _reply_mode(*, wait: bool, to_agent: bool) -> ReplyMode:
+    if wait:
+        return "wait"
+    return "queue" if to_agent else "none"
+
+
+def _attachments(paths: Sequence[Path]) -> tuple[str, ...]:
+    for path in paths:
+        if not path.is_file():
+            raise NotFoundError(f"there is no file {path} to attach", "give the path of a file", subject=str(path))
+        if sayable(str(path)) != str(path):
+            raise UsageError(f"the name of {str(path)!r} is not UTF-8", "give it another name", subject=str(path))
+    return tuple(str(path.absolute()) for path in paths)

@@ -1,0 +1,196 @@
+"""Waiting for a message's outcome by reading the journal, whoever runs it; and seeing that somebody does."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from beam import events
+from beam.broker.world import World
+from beam.errors import CorruptError, DiskError, NotFoundError, UnfinishedError
+from beam.events import AnyEvent, Event
+from beam.home import Place
+from beam.outcome import Outcome
+from beam.state import CLOSED, DEAD, Known, State, apply
+from beam.steps import Steps
+from beam.store.journal import Reader, read_event, read_state
+from beam.store.queue import Queue
+from beam.store.segment import GONE
+
+_POLL_S = 0.02
+_TAKE_OVER_S = 0.5
+_LONGEST_PAUSE_S = 8.0
+_MOST_STARTS = 7  # with the growing pauses half a minute
+
+
+def outcome_in(place: Place, state: State, message_id: str) -> Outcome | None:
+    """The message's outcome, if it has one and nothing more will happen to it."""
+    known = state.known.get(message_id)
+    if known is None or known.phase not in (CLOSED, DEAD) or known.outcome_seq is None:
+        return None
+    return events.outcome_of(_outcome_event(place, known, message_id))
+
+
+def _outcome_event(place: Place, known: Known, message_id: str) -> events.TurnFinished | events.MessageDead:
+    """Raises NotFoundError where `doctor --gc` removed it: that the message is over is known for longer."""
+    try:
+        event = read_event(place.journal, known.outcome_seq or 0)
+    except DiskError as error:
+        if error.kind != GONE:
+            raise
+        raise NotFoundError(
+            f"{message_id} is over ({known.status}), and what it said was removed with its journal's old part",
+            "beam doctor --gc keeps what is younger than --older-than",
+            subject=message_id,
+        ) from error
+    if not isinstance(event, events.TurnFinished | events.MessageDead):
+        raise CorruptError(f"event {known.outcome_seq} of {place.journal} is no outcome")
+    return event
+
+
+def told_outcome(place: Place, state: State, message_id: str, seen: Callable[[Event], None]) -> Outcome | None:
+    """The same; the event that put it on disk goes to `seen`."""
+    outcome = outcome_in(place, state, message_id)
+    if outcome is not None:
+        seen(_outcome_event(place, state.known[message_id], message_id))
+    return outcome
+
+
+def follow(
+    world: World,
+    place: Place,
+    message_id: str,
+    *,
+    seen: Callable[[Event], None],
+    timeout: float | None = None,
+    wanted: Callable[[], bool] = lambda: True,
+    after_seq: int | None = None,
+    looks_only: bool = False,
+) -> Steps[Outcome | None]:
+    """The message's outcome; None once `wanted` says no. Events of the message that come meanwhile go to `seen`.
+
+    Twice a second it makes sure that the agent has a holder, or takes its duty. Raises UnfinishedError after `timeout`
+    seconds, when the agent is blocked, or when its workers end without a word; nothing is stopped then. Raises
+    NotFoundError when the message is gone with its agent. With `looks_only` it takes nobody's duty.
+    """
+    with gone_is_said(place, message_id):
+        return (
+            yield from _follow(
+                world,
+                place,
+                message_id,
+                seen=seen,
+                timeout=timeout,
+                wanted=wanted,
+                after_seq=after_seq,
+                looks_only=looks_only,
+            )
+        )
+
+
+def _follow(
+    world: World,
+    place: Place,
+    message_id: str,
+    *,
+    seen: Callable[[Event], None],
+    timeout: float | None,
+    wanted: Callable[[], bool],
+    after_seq: int | None,
+    looks_only: bool,
+) -> Steps[Outcome | None]:
+    state = read_state(place.journal)
+    if (outcome := told_outcome(place, state, message_id, seen)) is not None:
+        return outcome
+    reader = Reader(place.journal, state.seq if after_seq is None else after_seq)
+    began = world.clock.monotonic()
+    pause, starts = _TAKE_OVER_S, 0
+    looked = began - pause
+    while True:
+        now = world.clock.monotonic()
+        outcome = outcome_in(place, state, message_id)
+        if outcome is not None:
+            return outcome
+        if not wanted():
+            return None
+        if timeout is not None and now - began >= timeout:
+            raise UnfinishedError(
+                f"{message_id} is not finished after {timeout:g} s; nothing was stopped",
+                f"beam wait {message_id}",
+                subject=message_id,
+            )
+        if now - looked >= pause and not looks_only:
+            looked = now
+            _check_is_there(place, message_id)
+            if see_that_it_runs(world, place):
+                pause, starts = min(2 * pause, _LONGEST_PAUSE_S), starts + 1
+            if starts > _MOST_STARTS:
+                raise UnfinishedError(
+                    f"{starts} workers of {place.agent} ended without a word",
+                    f"see {place.log}",
+                    subject=message_id,
+                    kind="stalled",
+                )
+        new: list[AnyEvent] = reader.poll()
+        for event in new:
+            if event.seq > state.seq:
+                apply(state, event)
+            if event.message_id == message_id:
+                seen(event)
+        if new:
+            pause, starts = _TAKE_OVER_S, 0
+        else:
+            yield _POLL_S
+
+
+def _check_is_there(place: Place, message_id: str) -> None:
+    """Raises NotFoundError where neither the queue nor the journal has the message any more."""
+    if Queue(place.queue, place.put_lock).find(message_id) is None:
+        if message_id in read_state(place.journal).known:
+            return
+        raise NotFoundError(
+            f"{message_id} is gone: {place.agent} was removed with all its messages",
+            "nothing will answer it; if it was not begun, send it to another agent",
+            subject=message_id,
+        )
+
+
+@contextlib.contextmanager
+def gone_is_said(place: Place, message_id: str) -> Iterator[None]:
+    """A DiskError inside is a NotFoundError where it comes from this: the message was there, and somebody removed it
+    with all of its agent's files."""
+    try:
+        yield
+    except DiskError:
+        with contextlib.suppress(DiskError):  # the first one says more
+            _check_is_there(place, message_id)
+        raise
+
+
+def see_that_it_runs(world: World, place: Place) -> bool:
+    """If nobody holds the agent, does a holder's duty for a moment: recovers, answers requests, starts a worker; says
+    whether it started one.
+
+    Raises UnfinishedError if the agent is blocked.
+    """
+    from beam.broker.control import Requests
+    from beam.broker.hold import Holder
+
+    holder = Holder.take(world, place)
+    if holder is None:
+        return False
+    started = False
+    try:
+        if holder.blocked is not None:
+            raise UnfinishedError(
+                f"{place.agent} is blocked: {holder.blocked}",
+                f"end those processes; if they are gone: beam agent unblock {place.agent} (nothing was lost)",
+                subject=place.agent,
+                kind="blocked",
+            )
+        Requests(holder).look()
+        holder.waiting.look()
+        holder.waiting.expire()
+    finally:
+        started = holder.leave()
+    return started

@@ -1,0 +1,100 @@
+"""Putting a message into its queue: once, durably, and for a key only if it is the same message again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from beam import roots
+from beam.agents import registry
+from beam.broker.world import World
+from beam.errors import DiskError, NotFoundError, UsageError
+from beam.home import Place
+from beam.message import Access, Message, digest
+from beam.store import lanes
+from beam.store.queue import Queue
+
+if TYPE_CHECKING:
+    from beam.broker.standing import Stands
+
+
+def check_receiver(world: World, agent: str, access: Access | None = None) -> Stands:
+    """Checks that a message to this agent could be run here, with this access; how the agent stands in its folder.
+
+    Raises NotFoundError (no such agent; its CLI is missing), UntrustedError, ConfigError.
+    """
+    from beam.turns.order import find_executable
+
+    resolved = world.resolve(agent)
+    stands = world.check_trusted(resolved, access)
+    find_executable(registry.adapter(resolved.settings.adapter), resolved.settings, world.environ, world.base)
+    return stands
+
+
+def put(world: World, place: Place, message: Message, *, once: bool = False) -> bool:
+    """The message is in its queue, on disk; False if a message of its key is here already, with the same text, and with
+    `once` one of its id.
+
+    Raises UsageError if that one's text was another, LimitError for a full queue or a thread without budget,
+    NotFoundError where somebody removes the agent's files meanwhile, DiskError.
+    """
+    if place.lane is not None and world.is_mailbox(place.agent):
+        raise UsageError(f"{place.agent} is a mailbox: it has no sessions to throw away", "send without --once")
+    if message.hops > 0:
+        from beam.broker.failure import check_budget
+
+        check_budget(world, message)
+    roots.create(world.home, place)
+    roots.remember(world.home, world.environ)
+    queue = Queue(place.queue, place.put_lock)
+    if place.lane is not None:
+        lanes.enter(place)
+    try:
+        is_new = _put(world, place, queue, message, once=once)
+    except DiskError as error:
+        if place.dir.exists():
+            raise
+        raise NotFoundError(
+            f"{message.id} is gone: {place.agent} was removed with all its messages",
+            "nothing will answer it; send it to another agent",
+            subject=message.id,
+        ) from error
+    if place.lane is not None:
+        lanes.enter(place)  # whoever found it empty between the two took it out
+    return is_new
+
+
+def _put(world: World, place: Place, queue: Queue, message: Message, *, once: bool) -> bool:
+    if message.key is None and not once:
+        return queue.put(message, world.clock, world.limits)
+    if queue.put(message, world.clock, world.limits, known=lambda: _is_known(place, message.id)):
+        return True
+    _check_same(place, message)
+    return False
+
+
+def _is_known(place: Place, message_id: str) -> bool:
+    from beam.store.journal import read_state
+
+    return message_id in read_state(place.journal).known
+
+
+def _check_same(place: Place, message: Message) -> None:
+    from beam.store.journal import read_state
+
+    known = read_state(place.journal).known.get(message.id)
+    there = known.digest if known is not None else ""
+    if not there:
+        queue = Queue(place.queue, place.put_lock)
+        entry = queue.find(message.id)
+        if entry is None:
+            return
+        try:
+            there = digest(queue.read(entry))
+        except FileNotFoundError:
+            return
+    if there != digest(message):
+        raise UsageError(
+            f"{f'key {message.key!r}' if message.key else 'that name'} was used for another message to {message.to}",
+            f"beam show {message.id} shows it; choose another one",
+            subject=message.id,
+        )

@@ -1,0 +1,89 @@
+"""Renews the trust in a settings file that a CLI wrote because a person allowed something `--always`.
+
+Only that one file may have changed during the turn, only by entries of the one list that such decisions go to, and
+only by as many as were decided: whatever else changed, by the agent or by anybody, is looked at by a person again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from beam import events, folder, trust
+from beam.agents.base import Remembers
+from beam.broker import standing
+from beam.turns.order import Order
+
+if TYPE_CHECKING:
+    from beam.broker.hold import Holder
+
+
+class Renewal:
+    """Made before a turn; `settle` is called after it."""
+
+    def __init__(self, holder: Holder, order: Order) -> None:
+        self._holder = holder
+        self._order = order
+        world = holder.world
+        self._cwd = Path(world.base, order.settings.cwd or "").resolve()
+        is_trusted = order.folder_trusted and world.environ.get(trust.VARIABLE) != "1"
+        remembers = order.adapter.card.remembers if is_trusted else ()
+        self._before = {one: _content(self._cwd, one) for one in remembers}
+
+    def settle(self, decisions: Sequence[str]) -> None:
+        """Renews what these decisions changed, and says so in the journal."""
+        if not decisions or not self._before:
+            return
+        world = self._holder.world
+        resolved = world.resolve(self._order.message.to)
+        found, _ = standing.found_for(world, resolved, "ask")
+        changes = trust.stands(world.base, found, world.environ).changes
+        for one, before in self._before.items():
+            name = folder.named(self._cwd / one.path, world.base.resolve())
+            if [change.found.name for change in changes] != [name]:
+                continue
+            if not only_adds(before, _content(self._cwd, one), one.keys, one.most * len(decisions)):
+                continue
+            ids = ", ".join(decisions)
+            trust.renew(world.base, changes[0].found, ids, world.environ)
+            self._holder.record(
+                events.Notice(code="trust_renewed", text=f"{name} is trusted as it was changed by decision {ids}"),
+                message_id=self._order.message.id,
+                sync=True,
+            )
+
+
+def only_adds(before: bytes | None, after: bytes | None, keys: Sequence[str], most: int) -> bool:
+    """Whether the second JSON document is the first with at most so many entries more at the end of the list that the
+    keys lead to."""
+    try:
+        had, has = (msgspec.json.decode(data) if data is not None else {} for data in (before, after))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    old, new = _taken(had, keys), _taken(has, keys)
+    if not isinstance(old, list) or not isinstance(new, list) or had != has:
+        return False
+    added = new[len(old) :]
+    return new[: len(old)] == old and len(added) <= most and all(isinstance(entry, str) for entry in added)
+
+
+def _taken(document: Any, keys: Sequence[str]) -> Any:
+    """The value that the keys lead to, taken out of the document with what is empty then; an empty list where there is
+    nothing, null where something else is in its way."""
+    if not isinstance(document, dict):
+        return None
+    first, *rest = keys
+    if first not in document:
+        return []
+    taken = _taken(document[first], rest) if rest else document.pop(first)
+    if rest and not document[first]:
+        del document[first]
+    return taken
+
+
+def _content(cwd: Path, one: Remembers) -> bytes | None:
+    seen = folder.look_at(cwd, one.path)
+    return seen[0].content if seen else None

@@ -1,0 +1,109 @@
+"""Requests to whoever holds an agent, and their answers. If nobody holds it, the caller does a holder's duty itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from beam import roots
+from beam.broker.follow import outcome_in, see_that_it_runs
+from beam.broker.world import World
+from beam.clock import rfc3339
+from beam.errors import BeamError, UnfinishedError, exit_code_of
+from beam.events import ControlDone
+from beam.home import Place
+from beam.message import new_id
+from beam.outcome import Outcome
+from beam.steps import Steps
+from beam.store import control, lanes
+from beam.store.control import Control, Verb
+from beam.store.journal import Reader, read_state
+
+_POLL_S = 0.02
+_TAKE_OVER_S = 0.3
+_SETTLE_S = 2.0
+_EXPIRES_NS = 60 * 1_000_000_000
+
+
+def request(
+    world: World,
+    place: Place,
+    verb: Verb,
+    target: str | None = None,
+    *,
+    by: str,
+    text: str | None = None,
+    always: bool = False,
+    stop: bool = False,
+    timeout: float = 10.0,
+) -> Steps[str]:
+    """What the holder did, in its words. Raises what it refused with, or UnfinishedError after `timeout` seconds."""
+    roots.create(world.home, place)
+    now = world.clock.now_ns()
+    wish = Control(
+        id=new_id(place.agent, now, world.clock.random(4)),
+        verb=verb,
+        sender=by,
+        timestamp=rfc3339(now),
+        expires=rfc3339(now + _EXPIRES_NS),
+        target=target,
+        text=text,
+        always=always,
+        stop=stop,
+    )
+    reader = Reader(place.journal, read_state(place.journal).seq)
+    if place.lane is not None:
+        lanes.enter(place)
+    control.publish(place.control, wish)
+    if place.lane is not None:
+        lanes.enter(place)
+    began = world.clock.monotonic()
+    looked = began - _TAKE_OVER_S
+    while True:
+        now_s = world.clock.monotonic()
+        if now_s - looked >= _TAKE_OVER_S:
+            looked = now_s
+            see_that_it_runs(world, place)
+        for event in reader.poll():
+            if isinstance(event, ControlDone) and event.control_id == wish.id:
+                if event.ok:
+                    return event.message
+                raise BeamError(
+                    event.message, subject=target or place.agent, kind=event.code, exit_code=exit_code_of(event.code)
+                )
+        if now_s - began > timeout:
+            raise UnfinishedError(
+                f"the holder of {place.agent} did not answer within {timeout:g} s",
+                "try again; beam status",
+                subject=place.agent,
+            )
+        yield _POLL_S
+
+
+def withdraw(
+    world: World,
+    place: Place,
+    message_id: str,
+    *,
+    by: str,
+    hurry: Callable[[], bool] = lambda: False,
+    timeout: float = 20.0,
+) -> Steps[Outcome | None]:
+    """Interrupts or withdraws the message, wherever it is; its outcome, or None if it is not over in time (seconds).
+
+    Once `hurry` says yes the holder is asked a second time, which means at once.
+    """
+    until = world.clock.monotonic() + timeout
+    asked = 0
+    while world.clock.monotonic() < until:
+        if asked == 0 or (asked == 1 and hurry()):
+            asked += 1
+            try:
+                yield from request(world, place, "interrupt", message_id, by=by, timeout=timeout / 2)
+            except BeamError:
+                asked = 2  # it is over, or about to be
+                until = min(until, world.clock.monotonic() + _SETTLE_S)
+        outcome = outcome_in(place, read_state(place.journal), message_id)
+        if outcome is not None:
+            return outcome
+        yield _POLL_S
+    return None

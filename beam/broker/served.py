@@ -1,0 +1,78 @@
+"""One agent, or one of its lanes, as the broker sees it: whether it needs a look, who holds it, what runs.
+
+Must not know: what is done about it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from beam.home import Place
+
+if TYPE_CHECKING:
+    from beam.broker.hold import Holder
+    from beam.turns.stop import Stop
+
+_SETTLED_NS = 1_000_000_000  # file systems tell times no finer than some milliseconds
+
+
+class Served:
+    """One agent as the broker sees it.
+
+    `is_dirty`: something may have changed since the last look. `next`: the position of the message that may be claimed
+    now (null: none may). `look_at`: when time alone makes another look worth it. `started`: when its last turn began.
+    `missed`: how often in a row somebody else had the lock. `is_put_off`: a lane, and as many lanes as may be are held.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.directories = (place.queue / "new", place.control / "new")
+        self.is_dirty = True
+        self.next: int | None = None
+        self.look_at = math.inf
+        self.started = 0.0
+        self.stamps: tuple[int, ...] | None = None
+        self.holder: Holder | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.stop: Stop | None = None
+        self.not_before = 0.0
+        self.missed = 0
+        self.is_put_off = False
+        self.trouble = ""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a turn of it runs."""
+        return self.task is not None and not self.task.done()
+
+    def due(self) -> float:
+        """When time alone makes another look worth it (monotonic seconds)."""
+        if self.is_dirty:
+            return self.not_before
+        kept = self.holder.keeper.due() if self.holder is not None else None
+        return self.look_at if kept is None else min(self.look_at, kept)
+
+    def needs_look(self, now: float) -> bool:
+        """Whether there may be something to do; `now` is monotonic seconds."""
+        return not self.is_busy and self.not_before <= now and (self.is_dirty or self.look_at <= now)
+
+    def compare_stamps(self, now_ns: int) -> None:
+        """Dirty, if a directory was changed since this was asked last, or so lately that the next change might not
+        show.
+        """
+        stamps = tuple(stamp[0] if (stamp := stamp_of(path)) else 0 for path in self.directories)
+        is_settled = now_ns - max(stamps) > _SETTLED_NS
+        self.is_dirty = self.is_dirty or stamps != self.stamps
+        self.stamps = stamps if is_settled else None
+
+
+def stamp_of(path: Path) -> tuple[int, ...] | None:
+    """What changes when the file or directory does, or who may write it; None if it is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode, found.st_uid

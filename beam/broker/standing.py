@@ -1,0 +1,191 @@
+"""Whether an agent may run in its folder: what its CLI and its declaration would obey there, and who trusted that.
+
+Joins what is declared (`beam.wants`, `Card.obeys`), found (`beam.folder`, `beam.git_folder`) and trusted
+(`beam.trust`) into one answer, in words that a person can act on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
+
+from beam import folder, git_folder, trust
+from beam.agents import registry
+from beam.agents.base import Card
+from beam.config import AGENT_JSON, BEAM_YAML, Resolved
+from beam.errors import BeamError
+from beam.home import user_home
+from beam.message import Access
+from beam.obeyed import EVERY, Found
+from beam.trust import Change, Standing
+from beam.wants import Told, wants
+
+if TYPE_CHECKING:
+    from beam.broker.world import World
+    from beam.store.queue import Entry, Queue
+
+_NAMED = 3  # things that a refusal names
+_TOO_MUCH = f"more than beam looks through ({folder.MOST_FILES} files, {folder.MOST_BYTES >> 20} MiB)"
+
+
+class Stands(Struct, frozen=True, kw_only=True):
+    """How an agent stands in its folder. `refusal`: why it may not run, null where it may. `trusted`: the folder's
+    files may count. `left_out` are those that its CLI is kept from; `env` keeps git from what git would run.
+    `by_variable`: only BEAM_TRUST lets it run like this."""
+
+    refusal: str | None = None
+    hint: str = ""
+    trusted: bool = False
+    left_out: tuple[str, ...] = ()
+    env: Mapping[str, str] = {}
+    by_variable: bool = False
+
+
+def stands(world: World, resolved: Resolved, access: Access) -> Stands:
+    """Looks at the folder now, for a turn of this agent with that access."""
+    found, git = found_for(world, resolved, access)
+    planted = _planted(world, resolved)
+    if planted:
+        return Stands(
+            refusal=f"{planted[0].name}, and the root lies where agents may write",
+            hint="to write it yourself: beam agent set",
+        )
+    standing = trust.stands(world.base, found, world.environ)
+    if standing.trusted:
+        return Stands(trusted=True, by_variable=standing.by_variable)
+    needed = [each for each in found if not each.ignored]
+    if needed or (standing.once and standing.changes):
+        return Stands(refusal=_refusal(standing, needed), hint=_hint(world.base, standing))
+    left_out = tuple(each.name for each in found if not each.quiet)
+    env = git_folder.variables(git.off, {**world.environ, **resolved.settings.env})
+    return Stands(left_out=left_out, env=env)
+
+
+def _planted(world: World, resolved: Resolved) -> list[Found]:
+    """What an agent.json asks for that beam did not write, in a root that agents may write: trust of the folder does
+    not make up for that."""
+    if not world.is_exposed or AGENT_JSON in _vouched(resolved, world.environ):
+        return []
+    return wants(world.config, resolved, Told(), vouched=(BEAM_YAML,))
+
+
+def _vouched(resolved: Resolved, environ: Mapping[str, str]) -> tuple[str, ...]:
+    own = resolved.agent_file
+    return (AGENT_JSON,) if own and trust.is_remembered(own.path, own.digest, environ) else ()
+
+
+def waits_for_trust(world: World, queue: Queue, entry: Entry) -> str | None:
+    """Why this message waits until a person trusts the folder; None where it need not, or can't be told."""
+    try:
+        message = queue.read(entry)
+        resolved = world.resolve(message.to)
+    except (BeamError, FileNotFoundError):
+        return None  # whoever claims it says what is wrong
+    try:
+        return world.stands_for(resolved, message).refusal
+    except BeamError as error:
+        return error.message
+
+
+def everything(world: World) -> list[Found]:
+    """Finds all that any agent here, declared or not, would obey in the folder with any access."""
+    found: dict[str, Found] = {}
+    for name in dict.fromkeys([*world.config.names(), *registry.ADAPTERS]):
+        try:
+            resolved = world.resolve(name)
+        except BeamError:
+            continue  # an agent that can't run needs no trust
+        for access in EVERY:
+            for each in found_for(world, resolved, access)[0]:
+                before = found.get(each.name)
+                by = dict.fromkeys((*(before.by if before is not None else ()), *each.by))
+                found[each.name] = structs.replace(each, by=tuple(by))
+    return sorted(found.values(), key=lambda each: (not each.says, each.name))
+
+
+def found_for(world: World, resolved: Resolved, access: Access) -> tuple[list[Found], git_folder.Git]:
+    """Finds what this agent would obey in the folder with that access; of git's also how it is done without."""
+    card = registry.adapter(resolved.settings.adapter).card
+    told = Told(adapters=tuple(registry.ADAPTERS), runs_text=card.runs_text)
+    found = wants(world.config, resolved, told, vouched=_vouched(resolved, world.environ))
+    if card.runs_code or not card.executable:
+        return found, git_folder.Git()
+    base, home = _real(world.base), _real(user_home(world.environ))
+    cwd = _real(base / (resolved.settings.cwd or ""))
+    ignoring = not _is_occupied(card, world.environ)
+    found += folder.look(base, cwd, card.obeys, access=access, by=card.name, home=home, ignoring=ignoring)
+    git = git_folder.look(base, cwd, access=access, home=home)
+    return [*found, *git.found], git
+
+
+def _is_occupied(card: Card, environ: Mapping[str, str]) -> bool:
+    """Whether the machine's owner has something where the switches of the CLI would be put."""
+    return any(environ.get(name[1:]) if name.startswith("$") else os.path.lexists(name) for name in card.occupied)
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+
+def _refusal(standing: Standing, needed: Sequence[Found]) -> str:
+    for each in (*needed, *(change.found for change in standing.changes)):
+        if not each.digest:
+            return f"{each.name}, which {_names(each.by)} obeys, is {_TOO_MUCH}"
+    if standing.unseen:
+        listed = _listed(change.found for change in standing.changes)
+        return f"you trusted this folder before beam looked at what is in it, so confirm it once: {listed}"
+    if standing.once:
+        return f"this folder is not as you trusted it: {_changed(standing.changes)}"
+    another = "another folder is where the one that you trusted was: " if standing.another else ""
+    return another + _listed(needed)
+
+
+def _hint(base: Path, standing: Standing) -> str:
+    shows = "beam trust --diff shows it" if standing.once else "look at it"
+    return f"{shows}, then: beam trust {base}"
+
+
+def _listed(found: Iterable[Found]) -> str:
+    """What the declarations say, then whose files there are."""
+    everything = list(found)
+    said = [each.name for each in everything if each.says]
+    by: dict[tuple[str, ...], list[str]] = {}
+    for each in everything:
+        if not each.says and not (each.runs and said):
+            by.setdefault(each.by, []).append(each.name)
+    said += [f"{_names(who)} obeys {_names(names)} of this folder" for who, names in by.items()]
+    return "; ".join(said[:_NAMED]) + (f"; and {len(said) - _NAMED} more" if len(said) > _NAMED else "")
+
+
+def _changed(changes: Sequence[Change]) -> str:
+    words = [described(change) for change in changes[:_NAMED]]
+    return "; ".join(words) + (f"; and {len(changes) - _NAMED} more" if len(changes) > _NAMED else "")
+
+
+def described(change: Change) -> str:
+    """Says in one line what is new or changed."""
+    found = change.found
+    who = f" (obeyed by {_names(found.by)})" if found.by and not found.says and not found.runs else ""
+    if change.before is None:
+        return f"new: {found.name}{who}"
+    lines, gone = trust.new_lines(change)
+    more = [one for one in (_count(len(lines), "new"), _count(gone, "gone")) if one]
+    return f"changed: {found.name}{who}" + (f": {', '.join(more)}" if more else "")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} line{'s are' if number != 1 else ' is'} {what}" if number else ""
+
+
+def _names(names: Sequence[str]) -> str:
+    first = list(names[:_NAMED])
+    more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
+    *before, last = first + more
+    return f"{', '.join(before)} and {last}" if before else last

@@ -1,0 +1,41 @@
+"""A root that may be adopted, on paper: all of it that would run, with nothing in it that a terminal would obey."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from beam.cli.render.text import flat, visible
+
+if TYPE_CHECKING:
+    from beam.api.adopt import Candidate, Found, Waiting
+
+
+def lines(candidate: Candidate) -> Iterator[str]:
+    """Yields the lines that show a candidate."""
+    yield flat(f"{os.fsencode(candidate.root).decode(errors='backslashreplace')}: {candidate.why}")
+    for agent in candidate.agents:
+        yield from _agent(agent)
+
+
+def _agent(found: Found) -> Iterator[str]:
+    yield f"  {found.agent}" + (": this folder has an agent of that name, so it stays there" if found.taken else "")
+    for line in _lines(found.settings or ""):
+        yield f"    agent.json: {line}"
+    if found.session is not None:
+        yield f"    goes on in the session {flat(found.session)}"
+    for message in found.waiting:
+        yield f"    {_head(message)}:"
+        for line in _lines(message.text):
+            yield f"      | {line}"
+
+
+def _head(message: Waiting) -> str:
+    access = f", with access {message.access}" if message.access is not None else ""
+    attach = f", attaching {', '.join(message.attach)}" if message.attach else ""
+    return flat(f"waits, from {message.sender}{access}{attach}")
+
+
+def _lines(text: str) -> list[str]:
+    return [visible(line) for line in text.splitlines()]

@@ -1,0 +1,144 @@
+"""What a reader does not see inside a word: colours and the like, and the frame in which a program breaks a word over
+rows.
+
+Text without them, and where each of its characters was. What moves the cursor ends a word: a `MOVE` stands for it.
+Pure; must not know what is looked for in it.
+"""
+
+import functools
+import re
+from bisect import bisect_right
+from itertools import accumulate
+
+from msgspec import Struct
+
+BORDERS = "\u2502\u2503\u2506\u2507\u250a\u250b\u254e\u254f\u2551\u258c\u258f\u2590\u2595"  # │ ┃ ┆ ┇ ┊ ┋ ╎ ╏ ║ ▌ ▏ ▐ ▕
+
+_SEQUENCE = (
+    r"(?:(?:\x1b\[|\x9b)[0-?]{0,256}[ -/]{0,16}[@-~]"
+    r"|\x1b\][^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)"
+    r"|\x1b[ -/]{0,16}[0-OQ-WYZ\\`-~])"
+)
+# A colour as a program's source says it.
+_WRITTEN = r"(?:\\{1,8}(?:u00[19][bB]|x[19][bB]|033|e)\[[0-9;:]{0,64}m)"
+_INVISIBLE = rf"(?:{_SEQUENCE}|{_WRITTEN})"
+_HALF = (
+    r"(?:(?:\x1b\[|\x9b)[0-?]{0,256}[ -/]{0,16}"
+    r"|\x1b\][^\x07\x1b\x9c]{0,4096}\x1b?"
+    r"|\x1b[ -/]{0,16}"
+    r"|\\{1,8}(?:u(?:0(?:0(?:[19](?:[bB](?:\[[0-9;:]{0,64})?)?)?)?)?|x(?:[19](?:[bB](?:\[[0-9;:]{0,64})?)?)?"
+    r"|0(?:3(?:3(?:\[[0-9;:]{0,64})?)?)?|e(?:\[[0-9;:]{0,64})?)?)\Z"
+)
+_BLANKS = rf"(?:[ \t]|{_INVISIBLE}){{0,512}}"
+# A row is broken where it is full, so there is little of it.
+_PADDING = rf"(?:{_INVISIBLE}{{0,32}}[ \t]){{0,3}}{_INVISIBLE}{{0,32}}"
+_BREAK = rf"{_PADDING}[{BORDERS}]{_BLANKS}\r?\n{_BLANKS}[{BORDERS}]{_PADDING}"
+_OPEN_BREAK = (
+    rf"{_PADDING}(?:[{BORDERS}]{_BLANKS}(?:\r\Z|\r?\n{_BLANKS}(?:[{BORDERS}]{_PADDING})?)?)?\Z"  # more text will tell
+)
+_CORE = rf"[{BORDERS}]{_BLANKS}\r?\n{_BLANKS}[{BORDERS}]"  # a gap between two rows, without its padding
+_OPEN_CORE = rf"[{BORDERS}]{_BLANKS}(?:\r|\r?\n{_BLANKS})?\Z"
+_STILL = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]{0,256}[mKhl]|\x1b\][^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)|\x1b[()][0-Z]|\x1b[=>]|\x1b\\"
+)
+MOVE = "\0"
+_WRITTEN_SIGN = r"\\(?:u00[19][bB]|x[19][bB]|033|e)\["
+_BLANK = " \t"
+_HALF_WRITTEN = 80  # characters that one of `_WRITTEN` may have
+_HALF_CHARACTERS = 5000  # at the end of a text, and no more is looked at for a half sequence
+_MOST_PADDING = 3
+
+
+class Folded(Struct, frozen=True):
+    """A text without its gaps. `starts` are where runs of it begin, in `text`, and `origins` where they were in the
+    original; `end` is how much of the original was looked at: what may be half a sequence is left for later."""
+
+    text: str
+    starts: list[int]
+    origins: list[int]
+    end: int
+
+    def origin(self, index: int) -> int:
+        """Where that character was: behind what is invisible before it. Behind the last one: the end of all."""
+        if index >= len(self.text):
+            return self.end
+        run = bisect_right(self.starts, index) - 1
+        return self.origins[run] + index - self.starts[run]
+
+    def origin_end(self, index: int) -> int:
+        """Where the character before that one ended: before what is invisible between them."""
+        return self.origin(index - 1) + 1 if index > 0 else 0
+
+    def is_behind_gap(self, index: int) -> bool:
+        """Whether something invisible stands right before that character."""
+        return self.origin(index) > self.origin_end(index)
+
+
+def fold(text: str, *, is_all: bool = True, is_framed: bool = False) -> Folded | None:
+    """The text without its gaps; None where it has none. Unless the text `is_all` there is, a half sequence at its end
+    is left out, and what may become the gap between two rows counts as one. `is_framed`: a border was there before."""
+    if not is_framed and text.isascii() and "\x1b" not in text and "\\" not in text:
+        return None
+    frame = 0 if is_framed else first_border(text)
+    end = len(text) if is_all else _whole_until(text)
+    folded = _fold(text[:end], frame, is_all=is_all)
+    if not is_all and frame is not None:
+        shown = folded.text.rstrip(_BLANK)
+        if len(folded.text) - len(shown) <= _MOST_PADDING:
+            folded = Folded(shown, folded.starts, folded.origins, end)
+    return folded if len(folded.text) < len(text) else None  # a gap is longer than what stands for it
+
+
+def first_border(text: str) -> int | None:
+    """What is behind the first border in the text is in a frame; None where there is none."""
+    found = None if text.isascii() else _compiled(f"[{BORDERS}]").search(text)
+    return found.end() if found else None
+
+
+@functools.lru_cache(512)
+def _moves(gap: str) -> bool:
+    """Whether it moves the cursor, or may do so."""
+    return "\x1b" in _STILL.sub("", gap) or "\x9b" in _STILL.sub("", gap)
+
+
+def _fold(text: str, frame: int | None, *, is_all: bool) -> Folded:
+    inside = len(text) if frame is None else min(frame, len(text))
+    parts, more = _parts(text[:inside], ""), _parts(text[inside:], _breaks(text[inside:], is_all=is_all))
+    parts[-1:] = [parts[-1] + more[0], *more[1:]]
+    origins = list(accumulate(map(len, parts), initial=0))[:-1]
+    pieces = [part if n % 2 == 0 else MOVE if _moves(part) else "" for n, part in enumerate(parts)]
+    return Folded("".join(pieces), list(accumulate(map(len, pieces), initial=0))[:-1], origins, len(text))
+
+
+def _breaks(text: str, *, is_all: bool) -> str:
+    """What the gaps between rows look like in this text; "" where it has none."""
+    if is_all:
+        return _BREAK if _compiled(_CORE).search(text) else ""
+    return rf"{_BREAK}|{_OPEN_BREAK}" if _compiled(rf"{_CORE}|{_OPEN_CORE}").search(text) else ""
+
+
+def _parts(text: str, breaks: str) -> list[str]:
+    """Pieces of the text and the gaps between them, in turn; the first and the last are pieces."""
+    has_sequences = "\x1b" in text or "\x9b" in text or _compiled(_WRITTEN_SIGN).search(text)
+    expression = "|".join(filter(None, (breaks, rf"{_INVISIBLE}+" if has_sequences else "")))
+    return _compiled(f"({expression})").split(text) if expression else [text]
+
+
+def _whole_until(text: str) -> int:
+    """Where half a sequence begins, if the text ends in one."""
+    at = text.rfind("\\", -_HALF_WRITTEN)
+    if "\x1b" in text or (at >= 0 and _compiled(_HALF).match(text, at)) or (not text.isascii() and "\x9b" in text):
+        for found in _compiled(rf"{_SEQUENCE}|({_HALF})").finditer(text, max(0, len(text) - _HALF_CHARACTERS)):
+            if found[1]:
+                return found.start()
+    return len(text)
+
+
+def sequences(text: str) -> str:
+    """Its escape sequences alone: they colour what comes after, too."""
+    return "".join(_compiled(_SEQUENCE).findall(text))
+
+
+@functools.cache
+def _compiled(expression: str) -> re.Pattern[str]:
+    return re.compile(expression)

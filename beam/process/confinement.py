@@ -1,0 +1,77 @@
+"""What an agent's process may not change, as one value from the turn to its guard; and where else those folders are.
+
+Must not know: why, or for which agent.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from beam.process import landlock
+
+
+class Confinement(Struct, frozen=True, kw_only=True):
+    """Absolute paths. Nothing can be changed at the `protected` ones and below, but at and below the `allowed` ones,
+    which exist when the process starts."""
+
+    protected: tuple[str, ...]
+    allowed: tuple[str, ...] = ()
+
+    @property
+    def carried(self) -> bytes:
+        """What tells the guard."""
+        return landlock.carried(map(os.fsencode, self.protected), map(os.fsencode, self.allowed))
+
+    def closed(self) -> set[str]:
+        """The folders that stay writable below but take no new entries themselves, by their real paths."""
+        return {os.fsdecode(folder) for folder in landlock.way_to(map(os.fsencode, self.protected))[0]}
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Whether the path is the folder or lies below it; both are real paths."""
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def reaches_into(protected: str, folder: str) -> bool:
+    """Whether to protect that path would close the folder (a real path), or something below it, for new entries."""
+    folders, ends = landlock.way_to([os.fsencode(protected)])
+    return any(is_within(os.fsdecode(path), folder) for path in (*folders, *ends))
+
+
+def aliases(paths: Iterable[str], mountinfo: str) -> Iterator[str]:
+    """Where bind mounts show the paths, or what is below them, a second time. `mountinfo` is as in proc(5)."""
+    mounts = [(words[2], _plain(words[3]), _plain(words[4])) for words in _words(mountinfo)]
+    for path in map(os.path.realpath, paths):
+        here = [mount for mount in mounts if is_within(path, mount[2])]
+        if not here:
+            continue
+        device, root, at = max(reversed(here), key=lambda mount: len(mount[2]))
+        inside = _joined(root, path[len(at.rstrip("/")) :])
+        for other, shown, point in mounts:
+            if other != device or point == at:
+                continue
+            if is_within(inside, shown):
+                yield _joined(point, inside[len(shown.rstrip("/")) :])
+            elif is_within(shown, inside):
+                yield point
+
+
+def _joined(folder: str, rest: str) -> str:
+    return f"{folder.rstrip('/')}/{rest.lstrip('/')}".rstrip("/") or "/"
+
+
+def _words(mountinfo: str) -> Iterator[list[str]]:
+    for line in mountinfo.splitlines():
+        words = line.partition(" - ")[0].split(" ")
+        if len(words) >= 5:
+            yield words
+
+
+def _plain(path: str) -> str:
+    """The path without the kernel's escapes of space, tab, newline and backslash."""
+    for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        path = path.replace(code, character)
+    return path

@@ -1,0 +1,97 @@
+"""Ways into protected folders that Landlock does not close, or that are open where there is none: links in a work tree,
+and second names of files.
+
+Looks, for so long and at so much; changes nothing. Must not know: what the folders are for.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec import Struct
+
+from beam.process.confinement import is_within
+
+ENTRIES = 20_000
+SECONDS = 1.0
+NAMES = 4_000  # 10 ms
+_LOOK_AT_CLOCK = 256  # entries
+
+
+class Looked(Struct, frozen=True, kw_only=True):
+    """What a look at a work tree found. `links` lead into a protected folder, or to one above it. `skipped` is where it
+    did not look any more, or could not: the folders nearest to the top."""
+
+    links: tuple[str, ...] = ()
+    entries: int = 0
+    skipped: tuple[str, ...] = ()
+
+
+def leading_into(
+    protected: Sequence[str],
+    tree: str,
+    *,
+    entries: int = ENTRIES,
+    seconds: float = SECONDS,
+    now: Callable[[], float] = time.monotonic,
+) -> Looked:
+    """The symbolic links below `tree` that lead to a protected path, also to one that is not there yet. The folders
+    nearest to the top come first; no link is followed on the way."""
+    ends = [os.path.realpath(path) for path in protected]
+    until = now() + seconds
+    waiting, links, skipped, seen = deque([tree]), [], [], 0
+    while waiting:
+        if seen >= entries or (seen % _LOOK_AT_CLOCK == 0 and now() > until):
+            break
+        folder = waiting.popleft()
+        try:
+            for entry in _entries(folder):
+                seen += 1
+                if entry.is_symlink():
+                    if _leads(entry.path, ends):
+                        links.append(entry.path)
+                elif entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                if seen >= entries or (seen % _LOOK_AT_CLOCK == 0 and now() > until):
+                    waiting.appendleft(folder)
+                    break
+        except OSError:
+            skipped.append(folder)
+    return Looked(links=tuple(links), entries=seen, skipped=(*skipped, *waiting))
+
+
+def second_names(folders: Sequence[str], *, below: str, entries: int = NAMES) -> Iterator[str]:
+    """The files in the folders, and at any depth below that one, of the first so many, that have another name somewhere
+    (a hard link): whoever may write that name may write the file."""
+    waiting, seen = deque([*folders, below]), 0
+    deep = len(folders)
+    while waiting and seen < entries:
+        deep -= 1
+        try:
+            for entry in _entries(waiting.popleft()):
+                seen += 1
+                if seen > entries:
+                    return
+                if entry.is_dir(follow_symlinks=False):
+                    if deep < 0:
+                        waiting.append(entry.path)
+                elif entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_nlink > 1:
+                    yield entry.path
+        except OSError:
+            continue
+
+
+def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(folder) as found:
+        yield from found
+
+
+def _leads(link: str, ends: Sequence[str]) -> bool:
+    target = os.path.realpath(link)
+    if any(is_within(target, end) or is_within(end, target) for end in ends):
+        return True
+    step = os.path.normpath(os.path.join(os.path.dirname(link), os.readlink(link)))  # noqa: PTH115, PTH118, PTH120
+    return is_within(step, "/proc")  # it leads another process elsewhere

@@ -1,0 +1,66 @@
+"""Says of a program whether it can be started, and in a person's words why not. Must not know processes or turns."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Mapping
+
+from beam.errors import PASSING, BeamError, ConfigError, DiskError, NotFoundError, ShortageError
+from beam.process import guard, landlock
+
+
+def check(program: str, *, env: Mapping[str, str], cwd: str) -> None:
+    """Raises OSError for a program that is not there, or may not be executed: better before anything was begun."""
+    folders = [""] if "/" in program else env.get("PATH", guard.PATH.decode()).split(":")
+    paths = [os.path.join(cwd, folder, program) for folder in folders if folder or "/" in program]  # noqa: PTH118
+    found = [path for path in paths if os.path.isfile(path)]  # noqa: PTH113 - any text may be a path here
+    if not any(os.access(path, os.X_OK) for path in found):
+        number = errno.EACCES if found else errno.ENOENT
+        raise OSError(number, os.strerror(number))
+
+
+def refusal(error: OSError | ValueError | DiskError, program: str, *, env: Mapping[str, str], cwd: str) -> BeamError:
+    """Tells why `program` was not started in `cwd`: a ShortageError if that passes by itself, else NotFoundError,
+    ConfigError, DiskError or BeamError."""
+    cause = error.__cause__ if isinstance(error, DiskError) else error
+    number = cause.errno if isinstance(cause, OSError) else None
+    if number in PASSING:
+        return ShortageError(f"{program} can't be started now: {os.strerror(number)}", subject=program)
+    if isinstance(error, DiskError):
+        return error
+    if not os.path.isdir(cwd):  # noqa: PTH112 - cwd may be any text
+        return ConfigError(f"the folder {cwd} does not exist", "set another `cwd:` or make it", subject=cwd)
+    if number is not None and number > landlock.FAILED:
+        reason = os.strerror(number - landlock.FAILED)
+        return BeamError(
+            f"{program} was not started: it could not be kept from beam's own files ({reason})",
+            "`beam doctor` says what this system has for that",
+            subject=program,
+            kind="confinement",
+        )
+    if number == errno.ENOENT:
+        from shutil import which
+
+        if which(program, path=env.get("PATH")):
+            return NotFoundError(
+                f"{program} names an interpreter that is not there", "install it", subject=program, kind="not_installed"
+            )
+        return NotFoundError(
+            f"{program} was not found", "install it, or give its path", subject=program, kind="not_installed"
+        )
+    if number == errno.E2BIG:
+        return BeamError(
+            f"the arguments and environment of {program} are too long for this system",
+            "send a shorter text, or use an agent that reads its prompt from stdin",
+            subject=program,
+            kind="exec",
+        )
+    if number == errno.ENOEXEC:
+        return BeamError(
+            f"{program} is not a program of this machine", "is its first line `#!…`?", subject=program, kind="exec"
+        )
+    if number in (errno.EACCES, errno.EPERM):
+        return BeamError(f"{program} may not be executed", f"chmod +x {program}", subject=program, kind="exec")
+    reason = os.strerror(number) if number else str(error)
+    return BeamError(f"{program} could not be started: {reason}", subject=program, kind="exec")

@@ -1,0 +1,197 @@
+"""Secrets that stand on a screen, whatever way they came there: in pieces, backwards, over two rows.
+
+`Player` shows what a player of a recording would show; `blanked` takes the characters that a secret was drawn with out
+of the recording, and leaves everything else, so that it plays as before. Must not know files, or whose screen it is.
+"""
+
+from __future__ import annotations
+
+import operator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+from pyte.screens import wcwidth
+
+from beam.pty_adapter.grid import Grid, Line
+from beam.pty_adapter.screen import Screen
+from beam.redact import found_in
+
+_MARK = "*"
+_ROUNDS = 3
+_EDGE = 4  # columns: programs that break their lines themselves leave no more at the right
+_IN_WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+/=.~")
+
+Place = tuple[int, int]  # row and column, from 0
+
+
+class Player:
+    """A screen that shows a recording, and says when a secret stands on it."""
+
+    def __init__(self, columns: int, rows: int) -> None:
+        self._looking = Looking(Screen(columns, rows, scrollback=0))
+
+    def shows_secret(self, text: str) -> bool:
+        """Whether one stands there once this was written, too."""
+        self._looking.screen.feed(text.encode("utf-8", "replace"))
+        return any(True for _ in self._looking.secrets())
+
+
+def blanked(texts: Sequence[str], columns: int, rows: int) -> list[str] | None:
+    """What was written, piece by piece, without the characters that secrets were drawn with; None where one would still
+    be seen."""
+    written = [*texts]
+    for _ in range(_ROUNDS):
+        written = _Tracer(columns, rows).blank(written)
+        player = Player(columns, rows)
+        if not any(player.shows_secret(text) for text in written):
+            return written
+    return None
+
+
+# -- where secrets stand -----------------------------------------------------------------------------------------------
+
+
+class Looking:
+    """Looks at a screen again and again."""
+
+    def __init__(self, screen: Screen) -> None:
+        self.screen = screen
+        self._seen: list[Line] = []
+
+    def secrets(self) -> Iterator[list[Place]]:
+        """The cells of each secret on the screen; none where it is as it was at the last look."""
+        lines = [*self.screen.shown()]
+        if len(lines) == len(self._seen) and all(map(operator.is_, lines, self._seen)):
+            return
+        self._seen = lines
+        ends = [self._end(y, line) for y, line in enumerate(lines)]
+        broken = ["" if _is_broken(lines, y, self.screen.columns) else end for y, end in enumerate(ends)]
+        for each in (ends, broken) if broken != ends else (ends,):
+            indents = [_indent(lines, y) if y > 0 and each[y - 1] == "" else 0 for y in range(len(lines))]
+            rows = [line.text[indent:] + end for line, indent, end in zip(lines, indents, each, strict=True)]
+            if found := found_in("".join(rows)):
+                places = [place for y, row in enumerate(rows) for place in self._places(y, indents[y], len(row))]
+                yield from ([place for place in places[start:end] if place] for start, end, _ in found)
+
+    def _end(self, y: int, line: Line) -> str:
+        """What stands between the row and the next one."""
+        return "\n" if not line.wrapped else " " if self.screen.grid()[y].cells[-1] == " " else ""
+
+    def _places(self, y: int, indent: int, size: int) -> list[Place | None]:
+        """The cell of each character of a row's text; None for what is in none."""
+        cells = [(y, x) for x, cell in enumerate(self.screen.grid()[y].cells) for _ in cell]
+        inside = cells[indent : len(self._seen[y].text)]
+        return [*inside, *[None] * (size - len(inside))]
+
+
+def _indent(lines: list[Line], y: int) -> int:
+    """How much a program puts before a word that goes on in this row; the terminal puts nothing."""
+    return 0 if lines[y - 1].wrapped else len(lines[y].text) - len(lines[y].text.lstrip())
+
+
+def _is_broken(lines: list[Line], y: int, columns: int) -> bool:
+    """Whether a word may go on in the next row because this one is full: as programs break their lines themselves."""
+    text, after = lines[y].text, lines[y + 1].text.lstrip() if y + 1 < len(lines) else ""
+    return len(text) >= columns - _EDGE and text[-1:] in _IN_WORD and after != "" and after[0] in _IN_WORD
+
+
+# -- what it was drawn with --------------------------------------------------------------------------------------------
+
+
+class _Cell(str):
+    """A character that knows where in what was written it stood."""
+
+    origin: int
+
+
+class _TracedGrid(Grid):
+    """A buffer whose cells know that. `at` is where what is obeyed next stands; `step`: 0 if that is a sequence."""
+
+    at = 0
+    step = 1
+
+    def __init__(self, columns: int, lines: int) -> None:
+        self.repeated: dict[int, int] = {}  # how many characters the sequence there drew
+        super().__init__(columns, lines, scrollback=0)
+
+    def _put(self, text: str) -> None:
+        row, start = self.grid[self.cursor.y], self.cursor.x
+        super()._put(text)
+        for n, char in enumerate(text):
+            row.cells[start + n] = self._cell(char)
+
+    def _draw_slowly(self, data: str) -> None:
+        for char in data:
+            super()._draw_slowly(char)
+            width = wcwidth(char)
+            if width > 0:
+                row, x = self.grid[self.cursor.y], self.cursor.x - width
+                row.cells[x] = self._cell(row.cells[x])
+            else:
+                self.at += self.step
+
+    def _cell(self, char: str) -> _Cell:
+        cell = _Cell(char)
+        cell.origin = self.at
+        self.at += self.step
+        if not self.step:
+            self.repeated[self.at] = self.repeated.get(self.at, 0) + 1
+        return cell
+
+
+class _Tracer(Screen):
+    """Plays a recording and notes which of its characters secrets were drawn with."""
+
+    def __init__(self, columns: int, rows: int) -> None:
+        super().__init__(columns, rows, scrollback=0)
+        self._traced = _TracedGrid(columns, rows), _TracedGrid(columns, rows)
+        self._main, self._alternate = self._traced
+        self._grid = self._main
+
+    def blank(self, texts: Sequence[str]) -> list[str]:
+        """The recording without them."""
+        units: list[list[str]] = []
+        origins = set[int]()
+        looking = Looking(self)
+        at = 0
+        for text in texts:
+            units.append(self._tokens.feed(text.encode("utf-8", "replace")))
+            for unit in units[-1]:
+                for grid in self._traced:
+                    grid.at, grid.step = at, int(unit >= " ")
+                self.obey(unit)
+                at += len(unit)
+            origins.update(self._drawn_with(looking))
+        repeated = {at: count for grid in self._traced for at, count in grid.repeated.items()}
+        return list(_without(units, sorted(origins), repeated))
+
+    def _drawn_with(self, looking: Looking) -> Iterator[int]:
+        rows = self.grid()
+        for places in looking.secrets():
+            for y, x in places:
+                cell = rows[y].cells[x]
+                if isinstance(cell, _Cell):
+                    yield cell.origin
+
+
+def _without(units: list[list[str]], origins: list[int], repeated: dict[int, int]) -> Iterator[str]:
+    """The pieces again; a character to blank becomes a mark, a sequence that repeats one as many."""
+    flat = [unit for piece in units for unit in piece]
+    starts = list(accumulate(map(len, flat), initial=0))
+    by_unit: dict[int, list[int]] = {}
+    for origin in origins:
+        number = bisect_right(starts, origin) - 1
+        by_unit.setdefault(number, []).append(origin - starts[number])
+    for number, offsets in by_unit.items():
+        unit = flat[number]
+        if unit[:1] < " ":
+            flat[number] = _MARK * repeated.get(starts[number], 0)
+            continue
+        chars = list(unit)
+        for offset in offsets:
+            chars[offset] = _MARK * max(1, wcwidth(chars[offset]))
+        flat[number] = "".join(chars)
+    rest = iter(flat)
+    for piece in units:
+        yield "".join(next(rest) for _ in piece)

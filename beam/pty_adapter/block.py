@@ -1,0 +1,102 @@
+"""Where a dialog stands on a screen: it is the lowest block there, below the conversation, with no composer under it.
+
+A block reaches from its own first row to the screen's last one, and what a dialog says is read inside it alone: an
+agent can write what looks like a dialog anywhere above. Pure; must not know time, or what was on the screen before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from msgspec import Struct
+
+from beam.profile import Dialog
+
+_ROWS_ABOVE = 12  # of the request, where nothing says in which row a dialog begins
+
+
+class Block(Struct, frozen=True, kw_only=True):
+    """A dialog as it stands: `text` are its rows, `found` is what its `match` found there, and `line` is the line of
+    its first row, counted from the first one ever shown. `row` is that row on the screen. `above` are some rows over
+    it, where nothing says in which row the request begins. `is_doubtful`: more than one row may be the first.
+    """
+
+    dialog: Dialog
+    row: int
+    line: int
+    text: str
+    found: str
+    found_to: int
+    above: tuple[str, ...] = ()
+    is_doubtful: bool = False
+
+    def group(self, text: str) -> str:
+        """Group 1 of a pattern inside the block; "" where it is not found."""
+        found = pattern(text).search(self.text) if text else None
+        return (found[1] or "").strip("\n") if found else ""
+
+    def only_group(self, text: str) -> str:
+        """The same of a pattern that is found once; what is found twice may be pretended."""
+        found = list(pattern(text).finditer(self.text)) if text else []
+        return (found[0][1] or "").strip("\n") if len(found) == 1 else ""
+
+
+@lru_cache(maxsize=512)
+def pattern(text: str) -> re.Pattern[str]:
+    """A profile's pattern, compiled."""
+    return re.compile(text, re.MULTILINE)
+
+
+def lowest(dialogs: Sequence[Dialog], rows: Sequence[str], scrolled: int, composer: int | None) -> Block | None:
+    """The dialog on this screen. `composer` is the row where one types, if the screen shows any."""
+    end = next((row for row in range(len(rows), 0, -1) if rows[row - 1].strip()), 0)
+    found = [block for dialog in dialogs if (block := _block(dialog, rows[:end], scrolled, composer)) is not None]
+    return max(found, key=lambda block: block.row, default=None)
+
+
+def _block(dialog: Dialog, rows: Sequence[str], scrolled: int, composer: int | None) -> Block | None:
+    top, tops = _top(dialog, rows)
+    if top is None:
+        return None
+    text = "\n".join(rows[top:])
+    matches = list(pattern(dialog.match).finditer(text))
+    if not matches:
+        return None
+    match = matches[-1]
+    begins, ends = (top + text.count("\n", 0, at) for at in match.span())
+    if composer is not None and composer > ends:
+        return None
+    is_bound = bool(dialog.first or dialog.body)
+    row = top if is_bound else begins
+    above = [] if is_bound else [each for each in rows[:begins] if each.strip()]
+    return Block(
+        dialog=dialog,
+        row=row,
+        line=scrolled + row,
+        text="\n".join(rows[row:]),
+        found=match[0],
+        found_to=scrolled + ends,
+        above=tuple(above[-_ROWS_ABOVE:]),
+        is_doubtful=tops > 1,
+    )
+
+
+def _top(dialog: Dialog, rows: Sequence[str]) -> tuple[int | None, int]:
+    """The first row of the block, and how many rows may be that; None where there is no block. Of several it is the
+    highest: then nothing that is asked for is left out."""
+    if not (dialog.first or dialog.body):
+        return 0, 1
+    first, body = pattern(dialog.first), pattern(dialog.body)
+    top, tops, row = None, 0, len(rows)
+    while row > 0:
+        row -= 1
+        is_first = bool(dialog.first and first.search(rows[row]))
+        if is_first:
+            top, tops = row, tops + 1
+        if not body.search(rows[row]):
+            if not is_first:
+                row += 1
+            break
+    return (top, tops) if dialog.first else (row if row < len(rows) else None, 1)

@@ -1,0 +1,54 @@
+"""Which rows of a screen decide what it says, and by which field of the profile: for whoever describes one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from beam.profile import Profile
+from beam.pty_adapter import profile as profiles
+from beam.pty_adapter.block import pattern
+from beam.pty_adapter.profile import Reading
+from beam.pty_adapter.screen import View
+
+_NEAR = ("busy_rows", "ready_rows")
+_ANYWHERE = ("resumed_rows", "done_rows", "error_rows")
+
+
+class Because(Struct, frozen=True, kw_only=True):
+    """A row, from 0, with its text, and the field of the profile that it fits (`dialogs` with the dialog's name)."""
+
+    field: str
+    row: int
+    text: str
+
+
+def because(profile: Profile, view: View, reading: Reading) -> tuple[Because, ...]:
+    """The rows that decided this reading. Without any the screen is unknown."""
+    return tuple(sorted(_because(profile, view, reading), key=lambda found: found.row))
+
+
+def is_unknown(view: View, reading: Reading) -> bool:
+    """Whether the screen shows something, and nothing of what its profile describes."""
+    return bool(view.text.strip()) and reading.prompt is None and reading.block is None and not reading.busy
+
+
+def _because(profile: Profile, view: View, reading: Reading) -> Iterator[Because]:
+    begin, rest = 0, 0
+    if reading.prompt is not None:
+        row = reading.prompt - view.scrolled
+        yield Because(field="prompt", row=row, text=view.rows[row])
+        begin, rest = max(0, row - profile.zone), row
+    if reading.block is not None:
+        name = f"dialogs: {reading.block.dialog.name}"
+        for row in sorted({reading.block.row, view.last_row}):
+            yield Because(field=name, row=row, text=view.rows[row])
+    for field, first in (*((each, begin) for each in _NEAR), *((each, 0) for each in _ANYWHERE)):
+        patterns = [pattern(text) for text in getattr(profile, field)]
+        for row in range(rest if field == "ready_rows" else first, len(view.rows)):
+            if any(found.search(view.rows[row]) for found in patterns):
+                yield Because(field=field, row=row, text=view.rows[row])
+    if reading.question and reading.block is None:
+        row = profiles.question_row(view)
+        yield Because(field="(a question that no dialog describes)", row=row, text=view.rows[row])

@@ -1,0 +1,121 @@
+"""The chain of hashes over a segment's lines: each line ends with the hash of itself and of the one before it.
+
+`hash` is BLAKE2b of 8 bytes, in hex, of the hash before it (none for the first), of every byte since that one's line,
+and of its own line without `,"hash":"..."}`. So a changed word shows in its own line, and a line that was taken out, or
+put in without a hash, in the next. Lines of an older beam have none and count as bytes. It finds damage; it is no
+signature, for who can write the file can hash it anew. Must not know: what the lines mean.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from beam import files
+
+_MARK, _END = b',"hash":"', b'"}'
+_DIGITS = 16
+_SEAL = re.compile(rb',"hash":"([0-9a-f]{16})"}\Z')
+_SEALED = re.compile(rb',"hash":"([0-9a-f]{16})"}\n')
+_SEAL_BYTES = len(_MARK) + _DIGITS + len(_END)
+_FIRST_LOOK = 64 * 1024  # of a segment's end, for its last hash
+
+
+class Chain:
+    """The writer's end of it: what was written since the last hash. `last` is that one, "" where there is none yet."""
+
+    def __init__(self, last: str = "") -> None:
+        import hashlib  # not where a segment is only read
+
+        self.last = last
+        self._new = hashlib.blake2b
+        self._rest = self._new(last.encode(), digest_size=_DIGITS // 2)
+
+    @classmethod
+    def of(cls, path: Path, size: int) -> Chain:
+        """As the segment of that size left it: only its end is read, where lines have hashes."""
+        look = _FIRST_LOOK
+        while True:
+            begin = max(0, size - look)
+            data = b"".join(files.pieces(path, begin))
+            at = data.rfind(_MARK)
+            while at >= 0 and not (found := _SEALED.match(data, at)):
+                at = data.rfind(_MARK, 0, at)
+            if at >= 0 and found is not None:
+                chain = cls(found[1].decode())
+                chain._rest.update(data[found.end() :])
+                return chain
+            if begin == 0:
+                chain = cls()
+                chain._rest.update(data)
+                return chain
+            look *= 8
+
+    def seal(self, line: bytes) -> bytes:
+        """The line, a JSON object with its newline, with its hash."""
+        body = line[:-2]
+        self._rest.update(body)
+        self.last = self._rest.hexdigest()
+        self._rest = self._new(self.last.encode(), digest_size=_DIGITS // 2)
+        return b'%b,"hash":"%b"}\n' % (body, self.last.encode())
+
+
+class Wrong(Struct, frozen=True):
+    """A line whose hash does not fit: itself, or one of those without a hash from `since` on. Lines count from 1;
+    `begin` is where it begins."""
+
+    line: int
+    since: int
+    begin: int
+
+
+class Walk:
+    """A reader's way along it. `last` is the last hash so far, "" for none."""
+
+    def __init__(self) -> None:
+        import hashlib
+
+        self.last = ""
+        self._new = hashlib.blake2b
+        self._hash = self._new(digest_size=_DIGITS // 2)
+        self._held = b""  # the end of the line so far, which may be its hash
+        self._line = self._since = 1
+        self._begin = self._position = 0
+
+    def feed(self, pieces: Iterable[bytes]) -> Iterator[Wrong]:
+        """The lines that are wrong, in order."""
+        for piece in pieces:
+            *ends, begin = piece.split(b"\n")
+            for end in ends:
+                self._add(end)
+                wrong = self._end()
+                if wrong is not None:
+                    yield wrong
+            self._add(begin)
+
+    def _add(self, data: bytes) -> None:
+        self._position += len(data)
+        held = self._held + data
+        self._hash.update(held[:-_SEAL_BYTES])
+        self._held = held[-_SEAL_BYTES:]
+
+    def _end(self) -> Wrong | None:
+        found = _SEAL.match(self._held)
+        wrong = None
+        if found is None:
+            self._hash.update(self._held + b"\n")
+        else:
+            said = found[1].decode()
+            if self._hash.hexdigest() != said:
+                wrong = Wrong(self._line, self._since, self._begin)
+            self.last = said
+            self._hash = self._new(said.encode(), digest_size=_DIGITS // 2)
+            self._since = self._line + 1
+        self._held = b""
+        self._line += 1
+        self._position += 1
+        self._begin = self._position
+        return wrong

@@ -1,0 +1,109 @@
+"""The lanes of an agent that may have something left to do: an empty file each, so that nobody looks through all the
+finished ones.
+
+Who publishes into a lane enters it before and after; its holder takes it out once nothing is left. A file too many
+costs one look, so only entering is synced. Must not know: what a turn is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from beam import files
+from beam.errors import DiskError
+from beam.home import Place
+from beam.message import NAME
+from beam.store import control
+
+_NAME = "lanes"
+
+
+def folder(agent: Place) -> Path:
+    """The directory of those files, of the agent or of a lane's agent."""
+    return (agent.dir if agent.lane is None else agent.dir.parent.parent) / _NAME
+
+
+def has_left(place: Place) -> bool:
+    """Whether a message or a request lies in the place that somebody has to do something about."""
+    return bool(files.names(place.queue / "new") or files.names(place.queue / "cur") or control.waiting(place.control))
+
+
+def enter(lane: Place) -> None:
+    """The lane is found by whoever looks for what is left, also after a power cut. Its directories are there."""
+    assert lane.lane is not None
+    make(Place(lane.agent, lane.dir.parent.parent))
+    path = folder(lane) / lane.lane
+    with files.disk("write", path):
+        try:
+            _make_file(path)
+        except FileExistsError:
+            return
+    files.sync_directory(path.parent)
+
+
+def _make_file(path: Path) -> None:
+    """The empty file of a lane that nobody has tried yet. Raises OSError, FileExistsError too."""
+    handle = files.open_to_write(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        os.utime(handle, ns=(0, 0))
+    finally:
+        os.close(handle)
+
+
+def leave(lane: Place) -> None:
+    """The lane is over, unless something came into it just now. Only for its holder."""
+    assert lane.lane is not None
+    with contextlib.suppress(OSError, DiskError):  # then it is looked at once more
+        if not has_left(lane):
+            (folder(lane) / lane.lane).unlink(missing_ok=True)
+            if has_left(lane):
+                enter(lane)
+
+
+def entered(agent: Place) -> list[Place]:
+    """The lanes that may have something left, the oldest first. An agent of an earlier beam has no such files yet: then
+    every lane is looked at."""
+    where = folder(agent)
+    names = files.names(where)
+    if not names and not where.is_dir():
+        return [lane for lane in agent.lanes() if has_left(lane)]
+    return [lane for name in names if NAME.match(name) and (lane := agent.lane_of(name)).dir.is_dir()]
+
+
+def try_again(lane: Place, now_ns: int, *, after_s: float) -> bool:
+    """Whether the last time that this said yes is so long ago, or was never. The file's own time keeps it."""
+    assert lane.lane is not None
+    path = folder(lane) / lane.lane
+    try:
+        if 0 <= now_ns - path.lstat().st_mtime_ns < after_s * 1e9:
+            return False
+        os.utime(path, ns=(now_ns, now_ns), follow_symlinks=False)
+    except OSError:  # it is over, or has no file yet
+        return lane.dir.is_dir()
+    return True
+
+
+def make(agent: Place) -> None:
+    """The directory is there, with the lanes that an earlier beam left; not where no lane ever was."""
+    where = folder(agent)
+    if where.is_dir() or not (agent.dir / "once").is_dir():
+        return
+    import shutil
+
+    left = entered(agent)
+    made = where.with_name(f".{_NAME}.{os.getpid()}.tmp")
+    with files.disk("make", where):
+        shutil.rmtree(made, ignore_errors=True)
+        made.mkdir(0o700)
+        for lane in left:
+            _make_file(made / lane.dir.name)
+        try:
+            made.rename(where)  # over an empty one at most: whoever was quicker looked at the same lanes
+        except OSError:
+            shutil.rmtree(made, ignore_errors=True)
+            if not where.is_dir():
+                raise
+            return
+    files.sync_directory(where.parent)

@@ -1,0 +1,220 @@
+"""The outbox of a turn: a folder in which its agent asks, and in which the turn's holder answers.
+
+Two parties that don't trust each other use it. The agent may do anything in it; so the holder works through a
+descriptor of the folder that it made, and takes only plain files with one name and of a bounded size. Must not know:
+queues, journals, or who may do what.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from beam import files
+from beam.errors import BeamError, DiskError, ExitCode, RefusedFileError
+from beam.message import ID, Options
+from beam.outcome import Outcome
+from beam.sayable import sayable
+
+TURN_JSON = "turn.json"  # there while a turn is open: a process that outlives its turn looks for it
+_MOST_NAMES = 1_000  # looked at in one go; what an agent has more than that waits
+_SETTLED_S = 1.0  # a file that is no JSON and younger than this may still be written
+_ANSWER_BYTES = 256 * 1024 * 1024  # an outcome with its reply
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """What an agent asks for: a file `<name>.json`. `send`: a message to the agent `to`, answered when it is accepted,
+    and again with the outcome if `wait`. `reply`: the answer to the mailbox message `target` (`failed`: why there is
+    none). `interrupt`: the end of the message `target`. `deny`: no to the ask `target`; `stop` ends that turn.
+    `deadline` is seconds; `replies` how many answers are routed, in turn (null: what the limits say)."""
+
+    v: int = 1
+    verb: Literal["send", "reply", "interrupt", "deny"] = "send"
+    to: str = ""
+    text: str = ""
+    wait: bool = False
+    target: str = ""
+    attach: tuple[str, ...] = ()
+    options: Options = Options()
+    key: str | None = None
+    deadline: float | None = None
+    replies: int | None = None
+    failed: bool = False
+    stop: bool = False
+
+
+class Refusal(Struct, frozen=True, kw_only=True):
+    """Why a request was not carried out, as an error of beam's: `exit_code` is what a command would exit with."""
+
+    message: str
+    hint: str = ""
+    subject: str | None = None
+    kind: str = "error"
+    exit_code: int = int(ExitCode.FAILED)
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What the holder says to a request: a file `<name>.answer`, replaced once by the outcome of a waiting `send`.
+    `accepted` is the message's id; `said` what was done, in words."""
+
+    v: int = 1
+    accepted: str | None = None
+    said: str = ""
+    outcome: Outcome | None = None
+    refused: Refusal | None = None
+
+
+class OpenTurn(Struct, frozen=True, kw_only=True):
+    """Which turn the holder carries out requests of now."""
+
+    v: int = 1
+    agent: str
+    message_id: str
+
+
+def refusal_of(error: BeamError) -> Refusal:
+    """Returns the error as the asking process gets it."""
+    return Refusal(
+        message=error.message, hint=error.hint, subject=error.subject, kind=error.kind, exit_code=int(error.exit_code)
+    )
+
+
+# -- the holder's side -------------------------------------------------------------------------------------------------
+
+
+class Folder:
+    """An outbox as its holder has it: open, whatever becomes of its name."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with files.disk("open", path):
+            self._handle = files.open_directory(path, follow=False)
+
+    @classmethod
+    def make(cls, path: Path) -> Folder:
+        """Makes the folder, private, and opens it. Raises DiskError."""
+        files.make_directory(path)
+        return cls(path)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the folder was removed."""
+        return self._handle < 0 or os.fstat(self._handle).st_nlink == 0
+
+    def close(self) -> None:
+        """Looks at it no more."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    def names(self, besides: Collection[str] = ()) -> list[str]:
+        """Returns the names of requests (without `.json`), sorted: a thousand at the most, none of `besides`."""
+        found: list[str] = []
+        with contextlib.suppress(OSError), os.scandir(self._handle) as entries:
+            for entry in entries:
+                name = entry.name.removesuffix(".json")
+                if entry.name.endswith(".json") and entry.name != TURN_JSON and name not in besides:
+                    found.append(name)
+                    if len(found) == _MOST_NAMES:
+                        break
+        return sorted(found)
+
+    def read(self, name: str, limit: int) -> Request | None:
+        """Returns the request; None for one that may still be written. Raises RefusedFileError for what is none."""
+        if not ID.match(name):
+            raise RefusedFileError(f"{name[:80]!r} is no name of a request", "use a-z, 0-9, _ and -", subject=name[:80])
+        file = f"{name}.json"
+        data = files.read_at(self._handle, file, limit, owner=os.getuid())
+        try:
+            return msgspec.json.decode(data, type=Request)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            with contextlib.suppress(OSError):
+                age = time.time() - os.stat(file, dir_fd=self._handle, follow_symlinks=False).st_mtime
+                if 0 <= age < _SETTLED_S:
+                    return None
+            raise RefusedFileError(f"{file} is no request: {error}", subject=name) from error
+
+    def answer(self, name: str, answer: Answer) -> None:
+        """Publishes the answer. What the agent made of that name stays, and is its own loss."""
+        try:
+            data = msgspec.json.encode(answer)
+        except UnicodeEncodeError:  # a name of a file is in it
+            data = msgspec.json.encode(sayable(answer))
+        self._publish(f"{name}.answer", data)
+
+    def open_turn(self, turn: OpenTurn) -> None:
+        """Says that requests are carried out from now on."""
+        self._publish(TURN_JSON, msgspec.json.encode(turn))
+
+    def close_turn(self) -> None:
+        """Says that no requests are carried out now."""
+        self.remove(TURN_JSON.removesuffix(".json"))
+
+    def remove(self, name: str) -> bool:
+        """Removes the request; False if it can't be (it is a directory, say)."""
+        try:
+            os.unlink(f"{name}.json", dir_fd=self._handle)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return True
+
+    def _publish(self, name: str, data: bytes) -> None:
+        temporary = f".{name}.holder"
+        with contextlib.suppress(OSError):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=self._handle)
+            files.write_at(self._handle, temporary, data + b"\n")
+            os.rename(temporary, name, src_dir_fd=self._handle, dst_dir_fd=self._handle)
+
+
+def left_in(turns: Path) -> Iterator[tuple[str, Folder]]:
+    """Opens the outboxes that a dead holder left below that folder, each with the key of its turn."""
+    for key in files.names(turns):
+        path = turns / key / "outbox"
+        with contextlib.suppress(DiskError, OSError):
+            if stat.S_ISDIR(path.lstat().st_mode):
+                yield key, Folder(path)
+
+
+# -- the agent's side --------------------------------------------------------------------------------------------------
+
+
+def publish(folder: Path, name: str, request: Request) -> None:
+    """Puts a request where the turn's holder finds it. Raises DiskError."""
+    files.publish(folder / f".{name}.tmp", folder / f"{name}.json", msgspec.json.encode(request) + b"\n")
+
+
+def take_back(folder: Path, name: str) -> bool:
+    """Removes a request that nobody took yet; False if somebody did."""
+    try:
+        (folder / f"{name}.json").unlink()
+    except OSError:
+        return False
+    return True
+
+
+def answered(folder: Path, name: str) -> Answer | None:
+    """Returns the holder's newest answer; None while there is none. Raises DiskError."""
+    try:
+        data = files.read(folder / f"{name}.answer", _ANSWER_BYTES)
+    except FileNotFoundError:
+        return None
+    try:
+        return msgspec.json.decode(data, type=Answer)
+    except (ValueError, RecursionError) as error:
+        raise RefusedFileError(f"the answer to {name} is damaged: {error}", subject=name) from error
+
+
+def is_open(folder: Path) -> bool:
+    """Whether requests are carried out now."""
+    return (folder / TURN_JSON).exists()

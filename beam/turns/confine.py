@@ -1,0 +1,252 @@
+"""What keeps the agent of one turn from beam's own files: the CLI's sandbox, Landlock, or a look for links.
+
+Below full access an agent must not become the person whose queue it can write. Codex has a sandbox of its own, which
+Landlock would break; all other CLIs run under Landlock; where the system has none, beam looks for links that lead out
+of the folder, and says that it did no more. Must not know: what is in any of those files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+
+from beam import events, files
+from beam.agents.base import Card, Face, Turn
+from beam.errors import BeamError, DiskError
+from beam.home import config_dir, read_mountinfo, state_dir, user_home
+from beam.process import landlock
+from beam.process.confinement import Confinement, aliases, is_within, reaches_into
+
+if TYPE_CHECKING:
+    from beam.process.links import Looked
+
+Held = Literal["", "own sandbox", "Landlock", "links"]
+CODE = "unconfined"  # of the notice
+_XDG = {
+    "XDG_CACHE_HOME": ".cache",
+    "XDG_CONFIG_HOME": ".config",
+    "XDG_DATA_HOME": ".local/share",
+    "XDG_STATE_HOME": ".local/state",
+}
+_LINKS_NAMED = 3
+
+
+class Confined(Struct, frozen=True, kw_only=True):
+    """How the agent of one turn is held. `confinement` is for its process, null where Landlock has no part in it.
+    `open` are paths of beam's that it could write all the same; `notice` says what a person should know, once a
+    session; `writes` is as in `Card`."""
+
+    held: Held = ""
+    confinement: Confinement | None = None
+    open: tuple[str, ...] = ()
+    notice: str = ""
+    makes: Mapping[str, str | None] = {}
+    writes: tuple[str, ...] | None = None
+    scratch: str = ""
+
+    def ready(self, env: Mapping[str, str]) -> dict[str, str]:
+        """The environment that the agent's process gets, once what it would make itself, and can't, is there."""
+        if self.confinement is None:
+            return dict(env)
+        closed = None if self.writes is not None else self.confinement.closed()
+        _make(self.makes, env, closed)
+        if closed is not None and os.path.realpath(env.get("TMPDIR") or "/tmp") not in closed:
+            return dict(env)
+        own = Path(self.scratch) / "tmp"
+        files.make_directory(own)
+        return {**env, "TMPDIR": str(own)}
+
+    def within(self, env: Mapping[str, str]) -> Confinement | None:
+        """What the process that gets this environment may not change: for a card with `writes` all but those places,
+        its folder and its scratch."""
+        if self.confinement is None or self.writes is None:
+            return self.confinement
+        own = [os.path.realpath(path) for path in self.confinement.protected]
+        places = [_place(name, env) for name in self.writes]
+        real = [os.path.realpath(place) for place in places if place.is_dir()]
+        free = [place for place in real if not any(is_within(path, place) for path in own)]
+        return Confinement(protected=("/",), allowed=(*self.confinement.allowed, *free, "/dev"))
+
+
+class Own(Struct, frozen=True):
+    """Beam's own places, absolute: its state, its configuration, and the root, which may lie in the state. `usual` is
+    where both are without the variables that moved them, if there is something."""
+
+    state: str
+    config: str
+    root: str
+    usual: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, root: Path, environ: Mapping[str, str]) -> Own:
+        """Those of this user, with that root."""
+        state, config = state_dir(environ), config_dir(environ)
+        less = {name: value for name, value in environ.items() if name != "BEAM_STATE"}
+        least = {name: value for name, value in environ.items() if name == "HOME"}
+        usual = {state_dir(less), state_dir(least), config_dir(least)} - {state, config}
+        return cls(str(state), str(config), str(root), tuple(sorted(str(path) for path in usual if path.is_dir())))
+
+    def paths(self) -> tuple[str, ...]:
+        """What to protect: the places, files in them that are links, and where else bind mounts show them."""
+        places = (self.state, self.config, *self.usual)
+        own = (*places, *(link for place in places for link in _links_in(place)), self.root)
+        return tuple(dict.fromkeys((*own, *aliases(own, read_mountinfo()))))
+
+    def second_name(self) -> str | None:
+        """A file of beam's, of the first few thousand, that has a second name (a hard link)."""
+        from beam.process.links import second_names
+
+        return next(second_names((self.state, self.config, *self.usual), below=self.root), None)
+
+
+def held_by(card: Card, version: int | None = None) -> str:
+    """What holds that CLI below full access, as `beam doctor` says it; "" for one that has no less than full access.
+    `version` is Landlock's here (0: none), null to ask the system."""
+    if not any(access != "full" for can in card.faces.values() for access in can.access):
+        return ""
+    if card.own_sandbox:
+        return "own sandbox"
+    version = landlock.abi() if version is None else version
+    return f"Landlock (ABI {version})" if version else "looked for links only"
+
+
+async def confined(
+    card: Card,
+    face: Face,
+    turn: Turn,
+    own: Own | None,
+    *,
+    version: int | None = None,
+) -> Confined:
+    """How this turn's agent is held. `version` is Landlock's, null to ask the system.
+
+    Raises BeamError where a link in its folder, or a second name of a file of beam's, would let it through.
+    """
+    if own is None or turn.access == "full" or not card.faces[face].access:
+        return Confined()
+    if card.own_sandbox:
+        return Confined(held="own sandbox")
+    cwd = os.path.realpath(turn.cwd)
+    paths = own.paths()
+    outside = tuple(path for path in paths if not reaches_into(path, cwd))
+    inside = tuple(path for path in paths if path not in outside)
+    _one_name_each(own, card)
+    said = [_lies_inside(path, turn, card) for path in inside]
+    version = landlock.abi() if version is None else version
+    if not version:
+        said = [await _no_way_out(card, turn, outside), *said]
+    of_its_own = (turn.scratch, *(() if any(is_within(cwd, os.path.realpath(path)) for path in outside) else (cwd,)))
+    return Confined(
+        held="Landlock" if version else "links",
+        confinement=Confinement(protected=outside, allowed=of_its_own) if version and outside else None,
+        open=inside,
+        notice="; ".join(said),
+        makes=card.makes,
+        writes=card.writes,
+        scratch=turn.scratch,
+    )
+
+
+def notice(confined: Confined, turn: Turn) -> events.Notice | None:
+    """What the journal says of it, in the first turn of a session; null where there is nothing to say."""
+    if not confined.notice or turn.session_id is not None:
+        return None
+    return events.Notice(code=CODE, text=confined.notice)
+
+
+def _lies_inside(path: str, turn: Turn, card: Card) -> str:
+    return f"{path} lies in the folder where {card.name} works, and is not protected from it"
+
+
+async def _no_way_out(card: Card, turn: Turn, protected: tuple[str, ...]) -> str:
+    """What to say where there is no Landlock. Raises BeamError for a link that leads into a protected folder."""
+    import asyncio
+
+    from beam.process.links import leading_into
+
+    looked = await asyncio.to_thread(leading_into, protected, turn.cwd)
+    if looked.links:
+        named = ", ".join(looked.links[:_LINKS_NAMED])
+        more = f" and {rest} more" if (rest := len(looked.links) - _LINKS_NAMED) > 0 else ""
+        raise BeamError(
+            f"{named}{more} leads to beam's own files, and this system has no Landlock to keep {card.name} from them",
+            "remove the link, or give --access full if the agent may write there",
+            subject=looked.links[0],
+            kind="link_out",
+        )
+    return only_looked(card, looked)
+
+
+def only_looked(card: Card, looked: Looked) -> str:
+    """What to say where a look found no way out, and there is nothing more to hold the agent."""
+    said = (
+        f"this system has no Landlock: only {card.name}'s own limits keep it from beam's files; "
+        "beam looked for links that lead to them and found none"
+    )
+    if not looked.skipped:
+        return said
+    some = ", ".join(looked.skipped[:_LINKS_NAMED])
+    more = f" and {rest} more" if (rest := len(looked.skipped) - _LINKS_NAMED) > 0 else ""
+    return f"{said}; after {looked.entries} entries it did not look into {some}{more}"
+
+
+def _one_name_each(own: Own, card: Card) -> None:
+    """Raises BeamError for a file of beam's that could be written by another name."""
+    found = own.second_name()
+    if found is not None:
+        import shlex
+
+        file = shlex.quote(found)
+        raise BeamError(
+            f"{found} has a second name (a hard link), by which {card.name} could write it",
+            f"look into it, then give it one name: cp -p {file} {file}.new && mv {file}.new {file}",
+            subject=found,
+            kind="second_name",
+        )
+
+
+def _links_in(folder: str) -> Iterator[str]:
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        yield from [entry.path for entry in entries if entry.is_symlink()]
+
+
+def _place(name: str, env: Mapping[str, str]) -> Path:
+    """The path that `HOME/…` or `XDG_…/…` means in that environment."""
+    variable, _, rest = name.partition("/")
+    folder = env.get(variable, "")
+    return (Path(folder) if folder.startswith("/") else user_home(env) / _XDG.get(variable, "")) / rest
+
+
+def _make(makes: Mapping[str, str | None], env: Mapping[str, str], closed: set[str] | None) -> None:
+    """Makes the folders and files that the CLI would make when it is first used, where it can't: in the closed folders,
+    or, with null, everywhere. What can't be made here either it will say itself."""
+    for name, content in makes.items():
+        path = _place(name, env)
+        with contextlib.suppress(DiskError, OSError):
+            if closed is not None and os.path.realpath(_there(path)) not in closed:
+                continue
+            if content is None:
+                files.make_directory(path)
+            else:
+                _make_file(path, content.encode())
+
+
+def _there(path: Path) -> Path:
+    """The nearest folder that is there; the path itself where it is."""
+    return next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
+
+
+def _make_file(path: Path, content: bytes) -> None:
+    """The file, whole at once, unless somebody else was quicker."""
+    files.make_directory(path.parent)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.beam")
+    files.write_new(temporary, content)
+    try:
+        os.link(temporary, path)
+    finally:
+        temporary.unlink()

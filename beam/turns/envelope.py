@@ -1,0 +1,60 @@
+"""The envelope of a message between agents: the first lines of the prompt, which say who speaks, what an answer does,
+and how to write to somebody.
+
+It is made of what the turn's holder knows, never of the message's text. Must not know: any agent CLI, or queues.
+"""
+
+from __future__ import annotations
+
+from beam.agents.base import Capabilities, Card
+from beam.message import Message
+from beam.settings import ENVELOPES, AgentSettings
+
+
+def enveloped(
+    message: Message,
+    *,
+    settings: AgentSettings,
+    card: Card,
+    capabilities: Capabilities,
+    access: str,
+    outbox: str,
+) -> str:
+    """What the agent is prompted with: the text, with the envelope above it where the message has one.
+
+    `outbox` is the folder of the turn, which the agent is told of where its file tool can write there.
+    """
+    lines = _lines(message, settings, card, outbox if access in capabilities.outbox else "")
+    return "\n".join((*lines, "", message.text)) if lines else message.text
+
+
+def _lines(message: Message, settings: AgentSettings, card: Card, outbox: str) -> list[str]:
+    wanted = settings.envelope
+    between_agents = message.hops > 0
+    if wanted == "none" or (wanted is None and card.runs_code):
+        return []
+    if wanted is not None and wanted not in ENVELOPES:
+        return [_filled(wanted, message, outbox)] if between_agents else []
+    lines = [_who(message)] if between_agents else []
+    if outbox and (wanted == "full" or (wanted is None and between_agents)):
+        lines.append(f'[to write to an agent, save {{"to": "NAME", "text": "..."}} as {outbox}/ANY-NAME.json]')
+    return lines
+
+
+def _who(message: Message) -> str:
+    who = f"from {message.sender}"
+    if message.type == "reply" and message.reply_to is not None:
+        who += f", answering {message.reply_to}"
+    ending = "; to end say nothing or END" if message.reply == "queue" else ""
+    return f"[{who}; your answer goes to {_receiver(message)}{ending}]"
+
+
+def _filled(text: str, message: Message, outbox: str) -> str:
+    """The person's own envelope, its places filled in."""
+    filled = text.replace("{from}", message.sender).replace("{answer}", _receiver(message))
+    return filled.replace("{about}", message.reply_to or "").replace("{outbox}", outbox)
+
+
+def _receiver(message: Message) -> str:
+    """Who gets the answer to this message."""
+    return "nobody" if message.reply == "none" else message.sender

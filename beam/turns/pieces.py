@@ -1,0 +1,72 @@
+"""Finished pieces of what an agent thinks, says or has a tool say, on their way into the journal: a secret that two or
+more of them share in a row is in none.
+
+A piece that may end in the middle of a secret waits for what comes next, for two seconds. After that its beginning is
+in the journal, and only the rest is blanked. Must not know what a piece means.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from beam.clock import Clock
+from beam.events import Event, Text, Thinking, ToolProgress
+from beam.redact import half_of, is_open, redact, redact_pieces
+from beam.turns.order import Record
+
+Piece = Text | Thinking | ToolProgress
+
+_LOOKED_AT = 20_000  # characters at the end of a piece: no secret that is known by its looks is longer
+_PATIENCE_S = 2.0
+_MOST = 64 * 1024  # characters that wait
+
+
+class Pieces:
+    """Records events in their order; pieces that wait come before whatever is no piece of the same."""
+
+    def __init__(self, record: Record, clock: Clock) -> None:
+        self._record = record
+        self._clock = clock
+        self._since = 0.0
+        self._waiting: list[Piece] = []
+        self._whose: tuple[object, ...] = ()
+        self._before = ""  # the end of the last piece, if a secret may begin in it
+
+    def __call__(self, body: Event, *, sync: bool = False) -> Event:
+        """The event as it was recorded; a piece that waits as it came."""
+        if not isinstance(body, Piece):
+            self._let_go()
+            self._before = ""
+            return self._record(body, sync=sync)
+        whose = type(body), body.parent, getattr(body, "call_id", None)
+        if whose != self._whose:
+            self._let_go()
+            self._whose, self._before = whose, ""
+        if not self._waiting:
+            self._since = self._clock.monotonic()
+        self._waiting.append(body)
+        texts = [piece.text for piece in self._waiting]
+        if is_open("".join(texts)[-_LOOKED_AT:]) and sum(map(len, texts)) < _MOST:
+            return body
+        self._let_go()
+        self._before = half_of(body.text)
+        return body
+
+    def look(self) -> None:
+        """Lets what waited too long go; to be called now and then."""
+        if self._waiting and self._clock.monotonic() - self._since > _PATIENCE_S:
+            whole = self._before + "".join(piece.text for piece in self._waiting)
+            self._let_go()
+            self._before = whole[-_LOOKED_AT:]
+
+    def _let_go(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if not self._before and len(waiting) == 1:
+            self._record(waiting[0])
+            return
+        pieces = [self._before, *(piece.text for piece in waiting)]
+        blanked = redact_pieces(pieces, out=len(self._before))[1:]
+        for piece, text in zip(waiting, blanked, strict=True):
+            if text != redact(piece.text)[0]:  # the CLI's own line has the piece, too
+                piece = msgspec.structs.replace(piece, text=text, raw=msgspec.UNSET)
+            self._record(piece)

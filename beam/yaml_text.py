@@ -1,0 +1,25 @@
+"""YAML that somebody else may have written, looked at before it is read whole: its readers are quadratic in the depth.
+
+Must not know: what the YAML is for.
+"""
+
+from __future__ import annotations
+
+MOST_NODES = 20_000
+DEEPEST = 32
+_FAST = 1 << 16, 1000  # characters, brackets: up to so many, whatever they say is read in half a second
+
+
+def check(text: str) -> None:
+    """Raises ValueError for what is nested deeper, or has more nodes, than anything that a person writes; and
+    yaml.YAMLError."""
+    if len(text) <= _FAST[0] and text.count("[") + text.count("{") <= _FAST[1]:
+        return
+    import yaml
+
+    deep = 0
+    for number, event in enumerate(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))):
+        deep += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if deep > DEEPEST or number > 2 * MOST_NODES:
+            line = f"line {event.start_mark.line + 1}: " if event.start_mark else ""
+            raise ValueError(f"{line}nested too deeply, or too large")

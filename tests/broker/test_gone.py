@@ -1,0 +1,109 @@
+"""An agent's files are removed at any moment while somebody sends or waits: the words are always the same."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from beam import events
+from beam.api.send import send
+from beam.broker.follow import follow
+from beam.broker.hold import Holder
+from beam.broker.put import put
+from beam.errors import NotFoundError
+from beam.home import Place
+from beam.message import Message, Payload
+from tests.support.world import FakeClock, Root
+
+CALLS = ("open", "os.listdir", "os.scandir", "os.rename", "os.remove", "os.mkdir")
+MOMENTS = 40  # as many as there are until all is done again
+
+
+class QuickClock(FakeClock):
+    """A clock on which every look at it takes long, so that nobody waits for anything."""
+
+    def monotonic(self) -> float:
+        self.elapsed += 0.2
+        return super().monotonic()
+
+
+class Remover:
+    """Moves an agent's directory away before the Nth thing that this process does in it after a message was put there.
+
+    Done by an audit hook: it sees every call that names a file, and can't be taken out again.
+    """
+
+    def __init__(self) -> None:
+        self.directory: Path | None = None
+        self.left = 0
+        self._is_put = False
+        sys.addaudithook(self._heard)
+
+    def arm(self, directory: Path, left: int) -> None:
+        """From now on."""
+        self.directory, self.left, self._is_put = directory, left, False
+
+    def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self.directory is None or event not in CALLS or not str(arguments[0]).startswith(f"{self.directory}/"):
+            return
+        if not self._is_put:
+            self._is_put = event == "os.rename" and "/queue/new/" in str(arguments[1])
+            return
+        self.left -= 1
+        if self.left < 0:
+            directory, self.directory = self.directory, None
+            directory.rename(directory.parent.parent / "away")
+
+
+remover = Remover()
+
+
+def paused(base: Path) -> Root:
+    base.mkdir()
+    root = Root(base)
+    root.clock = QuickClock()
+    root.world = msgspec.structs.replace(root.world, clock=root.clock)
+    root.put("worker", "before")
+    holder = Holder.take(root.world, root.place("worker"))
+    assert holder is not None
+    holder.record(events.QueuePaused(by="a test"), sync=True)
+    holder.leave()
+    return root
+
+
+def message() -> Message:
+    return Message(
+        id="worker-1", timestamp="2026-01-01T00:00:00Z", sender="human", to="worker", payload=Payload(text="hi")
+    )
+
+
+def sent(root: Root, place: Place) -> None:
+    asyncio.run(send(root.world, place, message(), lambda event: None))
+
+
+def waited(root: Root, place: Place) -> None:
+    put(root.world, place, message())
+    for _ in follow(root.world, place, "worker-1", seen=lambda event: None):
+        pass
+
+
+@pytest.mark.parametrize("what", [sent, waited])
+def test_who_waits_is_told_at_whatever_moment_the_agents_files_are_removed(
+    tmp_path: Path, what: Callable[[Root, Place], None]
+) -> None:
+    root = paused(tmp_path / "first")
+    shutil.copytree(root.world.home.root, tmp_path / "kept")
+    place = root.place("worker")
+    for moment in range(MOMENTS):
+        shutil.rmtree(root.world.home.root)
+        shutil.copytree(tmp_path / "kept", root.world.home.root)
+        remover.arm(place.dir, moment)
+        with pytest.raises(NotFoundError, match="worker was removed with all its messages"):
+            what(root, place)

@@ -1,0 +1,104 @@
+"""Who takes up lanes that nobody drains: which are found, when, and for which no worker is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from beam import events, home
+from beam.broker import stranded, worker
+from beam.broker.hold import Holder
+from beam.home import Place
+from beam.message import Message
+from beam.store import lanes
+from beam.store.lock import try_lock
+from beam.store.queue import Queue
+from tests.support.world import SECOND_NS, Root
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    return Root(tmp_path)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    """The lanes for which a worker was started."""
+    found: list[str | None] = []
+    monkeypatch.setattr(worker, "start", lambda _, place: found.append(place.lane))
+    return found
+
+
+def sent(root: Root, name: str) -> tuple[Place, Message]:
+    place = root.world.place("worker", name)
+    home.create(root.world.home, place)
+    lanes.enter(place)
+    message = root.message("worker", id=f"worker-{name}")
+    Queue(place.queue, place.put_lock).put(message, root.clock, root.world.limits)
+    return place, message
+
+
+def test_a_lane_that_somebody_holds_and_one_that_is_over_are_not_stranded(root: Root) -> None:
+    held, _ = sent(root, "a-held")
+    over, _ = sent(root, "b-over")
+    left, _ = sent(root, "c-left")
+    for name in (over.queue / "new").iterdir():
+        name.unlink()
+    agent = root.place("worker")
+    with try_lock(held.lock):  # type: ignore[union-attr]
+        assert list(stranded.found(agent)) == [left]
+    assert list(stranded.found(agent)) == [held, left]
+
+
+def test_a_new_lane_is_left_to_its_own_worker_for_a_moment_and_a_claimed_one_is_not(root: Root) -> None:
+    place, _ = sent(root, "mine")
+    assert stranded.own_s(place, root.clock.now) == stranded.OWN_S
+    assert stranded.own_s(place, root.clock.now + 2 * SECOND_NS) == 0
+    assert stranded.own_s(place, root.clock.now - 60 * SECOND_NS) == 0, "the clock was set back"
+    (entry,) = (place.queue / "new").iterdir()
+    entry.rename(place.queue / "cur" / entry.name)
+    assert stranded.own_s(place, root.clock.now) == 0
+
+
+def test_who_leaves_an_agent_starts_a_few_workers_and_none_twice_within_seconds(
+    root: Root, started: list[str | None]
+) -> None:
+    for number in range(6):
+        sent(root, f"lane{number}")
+    root.hold("worker").leave()
+    assert started == ["lane0", "lane1", "lane2", "lane3"]
+    root.hold("worker").leave()
+    assert started[4:] == ["lane4", "lane5"]
+    root.hold("worker").leave()
+    assert len(started) == 6
+    root.clock.sleep(10)
+    root.hold("other").leave()
+    assert len(started) == 6, "another agent's"
+    root.hold("worker").leave()
+    assert started[6:] == ["lane0", "lane1", "lane2", "lane3"]
+
+
+def test_no_worker_is_started_for_a_lane_in_which_it_could_do_nothing(root: Root, started: list[str | None]) -> None:
+    blocked, damaged = sent(root, "a-blocked")[0], sent(root, "b-damaged")[0]
+    holder = Holder.take(root.world, blocked)
+    assert holder is not None
+    holder.record(events.Notice(code="blocked", text="processes are left"))
+    holder.blocked = "processes are left"
+    holder.release()
+    assert lanes.entered(root.place("worker")) == [blocked, damaged]
+    (damaged.journal / "000000000001.jsonl").write_bytes(b"junk\n" * 3)
+    root.hold("worker").leave()
+    assert started == []
+
+
+def test_a_lane_that_is_left_without_anything_is_not_looked_at_again(root: Root) -> None:
+    place, message = sent(root, "mine")
+    holder = Holder.take(root.world, place)
+    assert holder is not None
+    (entry,) = holder.waiting.look()
+    holder.record(events.MessageDead(reason="dropped", detail="why"), message_id=message.id, sync=True)
+    holder.queue.remove(entry)
+    assert lanes.entered(root.place("worker")) == [place]
+    holder.release()
+    assert lanes.entered(root.place("worker")) == []

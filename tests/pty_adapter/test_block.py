@@ -1,0 +1,111 @@
+"""A dialog is the lowest block on a screen: one that is only quoted is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from beam.agents import registry
+from beam.agents.base import HasTerminal
+from beam.profile import GENERIC, Dialog, Profile
+from beam.pty_adapter import profile as profiles
+from beam.pty_adapter.screen import View
+from beam.turns.terminal.question import question_of
+
+SCREENS = Path(__file__).parents[1] / "recordings" / "screens"
+RULE = "─" * 100
+QUOTES = {
+    name: text.rstrip("\n")
+    for section in (SCREENS / "quotes.txt").read_text().split("== ")[1:]
+    for name, _, text in [section.partition("\n")]
+}
+IDLE = {
+    "qwen": f"  > hello\n\n  ✦ hi\n\n\n\n{RULE}\n>   Type your message or @path/to/file\n{RULE}\n  ? for shortcuts",
+    "copilot": f" ❯ hello\n\n ● hi\n\n\n /p\n{RULE}\n❯\n{RULE}\n ← open sidebar · / commands · ? help",
+    "aider": "Applied edit to made\n\n\n\n\nmade\n>",
+}
+PROFILES = {
+    name: adapter.terminal.profile
+    for name in registry.ADAPTERS
+    if isinstance(adapter := registry.adapter(name), HasTerminal) and adapter.terminal.profile.dialogs
+}
+
+
+def view_of(text: str) -> View:
+    rows = text.rstrip("\n").split("\n")
+    return View(rows=tuple(rows), columns=140, row=len(rows) - 1, column=2, takes_pastes=True)
+
+
+def idle(name: str) -> str:
+    return IDLE.get(name) or (SCREENS / f"{name}-long.idle.txt").read_text()
+
+
+def quoting(screen: str, profile: Profile, quote: str, margin: str) -> str:
+    """The idle screen with the quotation above its composer."""
+    rows = screen.rstrip("\n").split("\n")
+    prompt = profiles.read(profile, view_of(screen)).prompt
+    assert prompt is not None
+    at = prompt - 3
+    return "\n".join((*rows[:at], *(f"{margin}{row}" for row in quote.split("\n")), *rows[at:]))
+
+
+@pytest.mark.parametrize("margin", ["", "  ", "  │ "])
+@pytest.mark.parametrize("quote", QUOTES)
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_dialog_that_is_quoted_above_the_place_where_one_types_is_none(name: str, quote: str, margin: str) -> None:
+    profile = PROFILES[name]
+    reading = profiles.read(profile, view_of(quoting(idle(name), profile, QUOTES[quote], margin)))
+    assert reading.dialog is None and reading.idle
+
+
+def test_every_screen_without_a_quotation_is_idle() -> None:
+    assert set(PROFILES) == {"claude", "codex", "gemini", "opencode", "qwen", "copilot", "aider"}
+    for name, profile in PROFILES.items():
+        assert profiles.read(profile, view_of(idle(name))).idle, name
+
+
+ASKED = sorted(path.name.removesuffix(".dialog.txt") for path in SCREENS.glob("*.dialog.txt"))
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_is_asked_for_is_what_will_run_and_not_what_was_quoted_above(name: str) -> None:
+    text = (SCREENS / f"{name}.dialog.txt").read_text()
+    block = profiles.read(PROFILES[name.partition("-")[0]], view_of(text)).block
+    assert block is not None
+    question = question_of(block)
+    assert "made" in question.description and "harmless" not in question.tool
+    assert "and go on:" not in question.description and "QUOTE" not in question.request
+
+
+@pytest.mark.parametrize("name", [name for name in ASKED if name.endswith("long")])
+def test_the_whole_of_what_will_run_is_told_though_it_quotes_a_dialog(name: str) -> None:
+    text = (SCREENS / f"{name}.dialog.txt").read_text()
+    block = profiles.read(PROFILES[name.partition("-")[0]], view_of(text)).block
+    assert block is not None
+    rows = [row.strip() for row in question_of(block).description.split("\n")]
+    assert any(row.endswith("touch made") for row in rows) and any("echo harmless" in row for row in rows)
+
+
+def test_where_nobody_can_tell_in_which_row_a_request_begins_all_of_it_is_told_and_nothing_picked_out() -> None:
+    codex = PROFILES["codex"]
+    reply = f"• I show:\n{QUOTES['codex permission'].replace('› 1.', '  1.')}\n\n"
+    real = QUOTES["codex permission"].replace("echo harmless", "touch made")
+    block = profiles.read(codex, view_of(reply + real)).block
+    assert block is not None and block.is_doubtful
+    question = question_of(block)
+    assert question.tool == "permission" and question.call_id is None
+    assert "$ echo harmless" in question.description and "$ touch made" in question.description
+
+
+DESCRIBED = replace(GENERIC, dialogs=(Dialog(name="run", match=r"^Run (\S+)\? 1\. Yes", allow=("1",)),))
+
+
+def test_a_dialog_that_a_person_described_without_its_rows_begins_where_it_matches() -> None:
+    text = "hello\nRun it? 1. Yes\nno\nRun that? 1. Yes  2. No"
+    block = profiles.read(DESCRIBED, view_of(text)).block
+    assert block is not None and (block.row, block.found) == (3, "Run that? 1. Yes")
+    composer = replace(DESCRIBED, prompt=r"^❯(?: (.*))?$", above=r"^─{20,}", below=r"^─{20,}")
+    assert profiles.read(composer, view_of(text)).block is not None
+    assert profiles.read(composer, view_of(f"{text}\n{RULE}\n❯\n{RULE}")).block is None

@@ -1,0 +1,99 @@
+"""Which lanes may have something left: entered by who publishes, taken out by who finished, never lost between them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from beam import home
+from beam.home import Place
+from beam.store import lanes
+from tests.support.world import SECOND_NS, Root
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    return Root(tmp_path)
+
+
+def lane(root: Root, name: str) -> Place:
+    place = root.world.place("worker", name)
+    home.create(root.world.home, place)
+    return place
+
+
+def left_in(place: Place) -> None:
+    (place.queue / "new" / "00000000000000000001-worker-x.json").write_bytes(b"{}")
+
+
+def test_only_lanes_that_were_entered_are_looked_at_however_many_are_finished(root: Root) -> None:
+    agent = root.place("worker")
+    for number in range(5):
+        left_in(lane(root, f"finished{number}"))  # nobody would see these: they are not opened
+    (agent.dir / "lanes").mkdir()
+    mine = lane(root, "mine")
+    lanes.enter(mine)
+    lanes.enter(mine)
+    assert lanes.entered(agent) == [mine]
+    lanes.leave(mine)
+    assert lanes.entered(agent) == []
+
+
+def test_a_lane_in_which_something_came_stays_entered(root: Root) -> None:
+    mine = lane(root, "mine")
+    lanes.enter(mine)
+    left_in(mine)
+    lanes.leave(mine)
+    assert lanes.entered(root.place("worker")) == [mine]
+
+
+def test_what_comes_in_while_a_lane_is_left_is_found(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = lane(root, "mine")
+    lanes.enter(mine)
+    real, looks = lanes.has_left, list[int]()
+
+    def has_left(place: Place) -> bool:
+        looks.append(1)
+        if len(looks) == 2:
+            left_in(mine)  # its sender entered the lane before the holder took it out
+        return real(place)
+
+    monkeypatch.setattr(lanes, "has_left", has_left)
+    lanes.leave(mine)
+    assert lanes.entered(root.place("worker")) == [mine]
+
+
+def test_lanes_of_an_earlier_beam_are_all_looked_at_once_and_then_entered(root: Root) -> None:
+    agent = root.place("worker")
+    old, over, mine = lane(root, "a-old"), lane(root, "b-over"), lane(root, "c-mine")
+    left_in(old)
+    assert lanes.entered(agent) == [old]
+    assert not lanes.folder(agent).exists(), "looking makes nothing"
+    lanes.enter(mine)
+    assert lanes.entered(agent) == [old, mine]
+    assert not (lanes.folder(agent) / str(over.lane)).exists()
+
+
+def test_an_agent_without_lanes_gets_no_directory_for_them(root: Root) -> None:
+    agent = root.place("worker")
+    lanes.make(agent)
+    assert lanes.entered(agent) == []
+    assert not lanes.folder(agent).exists()
+
+
+def test_names_that_are_none_and_lanes_that_are_gone_are_left_out(root: Root) -> None:
+    lanes.enter(lane(root, "mine"))
+    folder = lanes.folder(root.place("worker"))
+    for name in ("..x", "UPPER", "gone", ".hidden"):
+        (folder / name).touch()
+    assert [place.lane for place in lanes.entered(root.place("worker"))] == ["mine"]
+
+
+def test_a_lane_is_tried_again_only_after_a_while(root: Root) -> None:
+    mine, now = lane(root, "mine"), root.clock.now
+    lanes.enter(mine)
+    assert lanes.try_again(mine, now, after_s=5)
+    assert not lanes.try_again(mine, now + 4 * SECOND_NS, after_s=5)
+    assert lanes.try_again(mine, now + 5 * SECOND_NS, after_s=5)
+    assert lanes.try_again(mine, now - SECOND_NS, after_s=5), "the clock was set back"

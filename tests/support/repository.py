@@ -1,0 +1,35 @@
+"""A git repository in a test's scratch place, where most people run agents and a CLI shows screens of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+_FILE = "README.md"
+WHO = "[user]\n\tname = A Person\n\temail = person@example.com\n[init]\n\tdefaultBranch = main\n"
+
+
+def configure_git(home: Path) -> None:
+    """Gives this HOME a name to commit with, as aider does."""
+    (home / ".gitconfig").write_text(WHO)
+
+
+def make_repository(folder: Path, home: Path) -> None:
+    """Makes the folder a git repository with one commit; no git settings of the machine or the caller count."""
+    configure_git(home)
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1", "LANG": "C.UTF-8"}
+    (folder / _FILE).write_text("A project.\n")
+    _git(folder, env, "init", "--quiet")
+    _git(folder, env, "add", _FILE)
+    _git(folder, env, "commit", "--quiet", "--no-verify", "--message", "Begin")
+
+
+def files(folder: Path) -> list[str]:
+    """What stands in the folder beside what it was made with, sorted."""
+    return sorted(path.name for path in folder.iterdir() if path.name not in (".git", _FILE))
+
+
+def _git(folder: Path, env: Mapping[str, str], *words: str) -> None:
+    subprocess.run(["git", "-C", str(folder), *words], env=env, check=True, stdin=subprocess.DEVNULL)

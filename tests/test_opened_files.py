@@ -1,0 +1,90 @@
+"""One module opens files. What is opened elsewhere is in a list, with its reason."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import beam as package
+
+ROOT = Path(package.__file__).parent
+OPENER = "files.py"
+METHODS = {"read_text", "read_bytes", "write_text", "write_bytes", "touch"}
+MODULES = {"os", "io", "posix", "codecs", "fileinput", "mmap"}
+OURS = {"Journal", "Living", "viewers", "cls", "webbrowser"}  # what has an `open` that opens no file, or opens it so
+
+# (module, call): why it may.
+REASONS = {
+    ("api/matrix.py", "read_bytes"): "a file of the package itself",
+    ("cli/attach.py", "write_text"): "a person names it in this command, and may mean a pipe",
+    ("cli/dev.py", "open"): "a person names it in this command, and may mean a pipe",
+    ("cli/prompt.py", "open"): "a person names it in this command, and may mean a pipe",
+    ("cli/queue.py", "read_text"): "what the person's own editor left in a directory made for it",
+    ("cli/queue.py", "write_text"): "in a directory made for it a line before",
+    ("cli/streams.py", "open"): "the standard streams, by their numbers",
+    ("cli/streams.py", "os.open"): "/dev/null",
+    ("config.py", "read_bytes"): "config_file's own, which takes plain files only",
+    ("api/manage.py", "read_bytes"): "config_file's own, which takes plain files only",
+    ("folder.py", "os.open"): "links are followed, as each counts by being one; plain files only, and it never waits",
+    ("home.py", "os.open"): "a layer beside files: .gitignore without waiting or following, and directories",
+    ("home.py", "read_text"): "/proc",
+    ("process/guard.py", "posix.open"): "runs alone, without beam's modules: its terminal, and /dev/null",
+    ("process/landlock.py", "posix.open"): "runs in the guard, without beam's modules; O_PATH opens no file's content",
+    ("process/table.py", "posix.open"): "/proc",
+    ("teams/hook.py", "posix.open"): "runs alone, without beam's modules; it never waits and follows no link",
+    ("testing/fake_model/script.py", "open"): "a person names it in this command, and may mean a pipe",
+    ("testing/fake_model/server.py", "open"): "a log that a person names in this command",
+    ("testing/fake_model/server.py", "touch"): "a log that a person names in this command",
+    ("testing/fake_model/server.py", "write_bytes"): "in a scratch home made for it",
+    ("testing/scripted.py", "write_text"): "a temporary file of its own, renamed then",
+}
+
+
+def opens(source: str) -> set[str]:
+    """The calls in a module that open a file."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call):
+            continue
+        called = node.func
+        if isinstance(called, ast.Name) and called.id == "open":
+            found.add("open")
+        if not isinstance(called, ast.Attribute):
+            continue
+        owner = called.value.attr if isinstance(called.value, ast.Attribute) else getattr(called.value, "id", "")
+        if called.attr in ("open", "mmap", "input") and owner in MODULES:
+            found.add(f"{owner}.{called.attr}")
+        elif (called.attr == "open" and owner not in OURS) or called.attr in METHODS:
+            found.add(called.attr)
+    return found
+
+
+def modules() -> list[str]:
+    return sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
+
+
+@pytest.mark.parametrize("module", modules())
+def test_files_are_opened_by_one_module_only(module: str) -> None:
+    if module == OPENER:
+        return
+    for call in opens((ROOT / module).read_text(encoding="utf-8")):
+        assert (module, call) in REASONS, f"{module} opens a file by {call}(): use beam.files, or give a reason here"
+
+
+def test_every_reason_is_needed() -> None:
+    used = {(module, call) for module in modules() for call in opens((ROOT / module).read_text(encoding="utf-8"))}
+    assert set(REASONS) - used == set()
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["open(p)", "p.open()", "Path(p).open('rb')", "os.open(p, 0)", "self.os.open(p)", "a.b.read_text()", "p.touch()"],
+)
+def test_every_way_to_open_a_file_is_seen(source: str) -> None:
+    assert opens(source)
+
+
+def test_what_opens_no_file_is_left_alone() -> None:
+    assert opens("Journal.open(d)\nfiles.opened(p)\nos.fdopen(3)\nself.viewers.open(s)") == set()

@@ -1,0 +1,281 @@
+"""What holds an agent below full access: by its card, by what the system has, and by where beam's own files lie."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from beam.agents import registry
+from beam.agents.base import Face, Turn
+from beam.errors import BeamError
+from beam.message import Access
+from beam.process.links import Looked
+from beam.turns.confine import CODE, Confined, Own, confined, held_by, notice, only_looked
+
+KEPT = (".cache", ".local/share", ".local/state")  # where OpenCode and Kilo have a folder that they write
+CONFINED = ("aider", "claude", "copilot", "gemini", "kilo", "opencode", "pi", "qwen", "vibe")
+
+
+class World:
+    """A home with beam's state in it, and a project beside it."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.home, self.project, self.scratch = base / "home", base / "project", base / "home/.local/state/beam/turns/1"
+        self.project.mkdir()
+        self.scratch.mkdir(parents=True)
+        self.environ = {"HOME": str(self.home)}
+        self.state = self.home / ".local/state/beam"
+        self.root = self.state / "projects/one"
+        self.root.mkdir(parents=True)
+
+    def held(
+        self,
+        *,
+        agent: str = "opencode",
+        access: Access = "edit",
+        root: Path | None = None,
+        cwd: Path | None = None,
+        version: int | None = 7,
+        face: Face = "exec",
+    ) -> Confined:
+        turn = self.turn(access, cwd)
+        own = Own.of(root or self.root, self.environ)
+        return asyncio.run(confined(registry.adapter(agent).card, face, turn, own, version=version))
+
+    def turn(self, access: Access = "edit", cwd: Path | None = None, session_id: str | None = None) -> Turn:
+        return Turn(
+            text="",
+            message_id="m",
+            agent="a",
+            access=access,
+            cwd=str(cwd or self.project),
+            scratch=str(self.scratch),
+            session_id=session_id,
+        )
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path.resolve())
+
+
+# -- who is held -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in registry.ADAPTERS if registry.adapter(name).card.faces])
+def test_every_agent_with_an_access_below_full_is_held_by_a_sandbox_of_its_own_or_by_landlock(name: str) -> None:
+    expected = "own sandbox" if name == "codex" else "Landlock (ABI 7)" if name in CONFINED else ""
+    assert held_by(registry.adapter(name).card, 7) == expected
+
+
+def test_without_landlock_a_cli_without_a_sandbox_is_only_looked_after() -> None:
+    assert held_by(registry.adapter("opencode").card, 0) == "looked for links only"
+    assert held_by(registry.adapter("codex").card, 0) == "own sandbox"
+
+
+@pytest.mark.parametrize("access", ["read", "ask", "edit"])
+@pytest.mark.parametrize("agent", ["claude", "opencode"])
+def test_below_full_access_beams_own_places_are_protected_and_the_turns_scratch_is_not(
+    agent: str, access: Access, world: World
+) -> None:
+    found = world.held(agent=agent, access=access)
+    assert found.confinement is not None
+    assert found.confinement.protected == (str(world.state), str(world.home / ".config/beam"), str(world.root))
+    assert found.confinement.allowed == (str(world.scratch), str(world.project))
+    assert (found.held, found.open, found.notice) == ("Landlock", (), "")
+
+
+@pytest.mark.parametrize(("agent", "access"), [("opencode", "full"), ("codex", "edit"), ("command", "edit")])
+def test_full_access_a_sandbox_of_its_own_and_a_program_without_access_are_left_alone(
+    agent: str, access: Access, world: World
+) -> None:
+    (world.project / "link").symlink_to(world.state)
+    found = world.held(agent=agent, access=access, version=0)
+    assert (found.confinement, found.notice) == (None, "")
+
+
+# -- where beam's files lie --------------------------------------------------------------------------------------------
+
+
+def test_a_root_in_the_project_is_not_protected_and_it_says_so(world: World) -> None:
+    root = world.project / ".beam"
+    found = world.held(root=root)
+    assert found.confinement is not None
+    assert str(root) not in found.confinement.protected
+    assert str(world.state) in found.confinement.protected
+    assert found.open == (str(root),)
+    assert str(root) in found.notice
+
+
+def test_a_home_that_is_the_project_is_not_protected_and_it_says_so(world: World) -> None:
+    found = world.held(cwd=world.home)
+    assert found.confinement is None
+    assert found.open == (str(world.state), str(world.home / ".config/beam"), str(world.root))
+
+
+def test_an_agent_that_works_in_beams_own_state_can_not_write_there(world: World) -> None:
+    found = world.held(cwd=world.state / "projects")
+    assert found.confinement is not None
+    assert found.confinement.allowed == (str(world.scratch),)
+
+
+def test_what_a_link_in_the_configuration_leads_to_is_protected_too(world: World) -> None:
+    dotfiles = world.base / "dotfiles"
+    dotfiles.mkdir()
+    (dotfiles / "config.yaml").write_text("")
+    (world.home / ".config/beam").mkdir(parents=True)
+    link = world.home / ".config/beam/config.yaml"
+    link.symlink_to(dotfiles / "config.yaml")
+    found = world.held()
+    assert found.confinement is not None
+    assert str(link) in found.confinement.protected
+    assert str(dotfiles) in found.confinement.closed()
+
+
+def test_state_that_variables_moved_leaves_the_usual_one_protected_too(world: World) -> None:
+    world.environ = {**world.environ, "XDG_STATE_HOME": str(world.base / "s"), "XDG_CONFIG_HOME": str(world.base / "c")}
+    (world.base / "s/beam").mkdir(parents=True)
+    found = world.held(root=world.base / "s/beam/projects/one")
+    assert found.confinement is not None
+    assert set(found.confinement.protected) == {
+        *(str(world.base / name) for name in ("s/beam", "c/beam", "s/beam/projects/one")),
+        str(world.state),
+    }
+
+
+def test_a_second_name_of_a_waiting_message_is_refused_and_the_hint_gives_it_one_name(world: World) -> None:
+    waiting = world.root / "agents/a b/queue/new/x.json"
+    waiting.parent.mkdir(parents=True)
+    waiting.write_text("{}")
+    (world.project / "innocent.json").hardlink_to(waiting)
+    with pytest.raises(BeamError, match="second name") as caught:
+        world.held()
+    assert caught.value.kind == "second_name"
+    assert os.system(caught.value.hint.partition(": ")[2]) == 0
+    assert world.held().confinement is not None
+
+
+# -- without Landlock --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["home/.local/state/beam", "home/.local/state/beam/new.json", "home", ""])
+def test_without_landlock_a_link_in_the_project_to_beams_files_ends_the_turn(target: str, world: World) -> None:
+    link = world.project / "link"
+    link.symlink_to(world.base / target)
+    with pytest.raises(BeamError, match="no Landlock") as caught:
+        world.held(version=0)
+    assert (caught.value.kind, caught.value.subject) == ("link_out", str(link))
+
+
+def test_without_landlock_it_says_that_only_the_cli_itself_keeps_its_limits(world: World) -> None:
+    found = world.held(version=0)
+    assert (found.held, found.confinement) == ("links", None)
+    assert "only opencode's own limits" in found.notice
+    assert "did not look" not in found.notice
+
+
+def test_without_landlock_it_says_where_it_did_not_look() -> None:
+    said = only_looked(registry.adapter("kilo").card, Looked(entries=5, skipped=("/p/a", "/p/b", "/p/c", "/p/d")))
+    assert said.endswith("after 5 entries it did not look into /p/a, /p/b, /p/c and 1 more")
+
+
+def test_it_is_said_once_a_session(world: World) -> None:
+    found = world.held(version=0)
+    said = notice(found, world.turn())
+    assert said is not None
+    assert (said.code, said.text) == (CODE, found.notice)
+    assert notice(found, world.turn(session_id="s")) is None
+    assert notice(world.held(), world.turn()) is None
+
+
+# -- what the CLI needs ------------------------------------------------------------------------------------------------
+
+
+def test_what_a_cli_would_make_in_a_home_that_is_new_is_made_for_it(world: World) -> None:
+    world.held().ready(world.environ)
+    made = (".cache/opencode", ".config/opencode", ".local/share/opencode", ".local/state/opencode")
+    assert all((world.home / name).is_dir() for name in made)
+
+
+def test_a_variable_says_where_a_cli_makes_its_folders(world: World) -> None:
+    (world.home / "data").mkdir()
+    world.held().ready({**world.environ, "XDG_DATA_HOME": str(world.home / ".d"), "XDG_CACHE_HOME": "relative"})
+    assert (world.home / ".d/opencode").is_dir()
+    assert (world.home / ".cache/opencode").is_dir()
+    assert not (world.home / ".local/share").exists()
+
+
+def test_what_a_cli_can_make_itself_is_not_made_for_it(world: World) -> None:
+    elsewhere = world.base / "elsewhere"
+    elsewhere.mkdir()
+    world.held(agent="copilot").ready({**world.environ, "HOME": str(elsewhere)})
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_file_of_a_cli_is_made_where_there_is_none_and_never_changed(world: World) -> None:
+    mine = world.home / ".claude.json"
+    world.held(agent="claude").ready(world.environ)
+    assert mine.read_text() == "{}\n"
+    mine.write_text("of a person")
+    world.held(agent="claude").ready(world.environ)
+    assert mine.read_text() == "of a person"
+    assert [path.name for path in world.home.iterdir() if path.is_file()] == [".claude.json"]
+
+
+def test_a_home_that_can_not_be_written_does_not_end_the_turn(world: World) -> None:
+    (world.home / ".claude").symlink_to("/dev/null/x")
+    world.held(agent="claude").ready(world.environ)
+
+
+def test_where_the_temporary_folder_takes_nothing_new_the_turn_gets_one_of_its_own(world: World) -> None:
+    env = world.held(agent="gemini").ready({**world.environ, "TMPDIR": str(world.base)})
+    assert env["TMPDIR"] == str(world.scratch / "tmp")
+    assert Path(env["TMPDIR"]).is_dir()
+    (world.base / "tmp").mkdir()
+    given = {**world.environ, "TMPDIR": str(world.base / "tmp")}
+    assert world.held(agent="gemini").ready(given) == given
+
+
+def test_an_environment_is_left_alone_where_nothing_is_confined(world: World) -> None:
+    given = {**world.environ, "TMPDIR": str(world.base)}
+    assert world.held(access="full").ready(given) == given
+    assert list(world.home.iterdir()) == [world.home / ".local"]
+
+
+# -- a CLI that a link leads out of its folder -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("agent", ["kilo", "opencode"])
+def test_a_cli_that_a_link_leads_out_writes_in_its_folder_and_where_it_keeps_its_own_alone(
+    world: World, agent: str
+) -> None:
+    held = world.held(agent=agent)
+    env = held.ready({**world.environ, "TMPDIR": str(world.base / "tmp")})
+    confinement = held.within(env)
+    assert confinement is not None
+    assert confinement.protected == ("/",)
+    places = {world.project, world.scratch, *(world.home / place / agent for place in KEPT), Path("/dev")}
+    assert places <= {Path(path) for path in confinement.allowed}
+    assert str(world.home / ".config" / agent) not in confinement.allowed
+    assert Path(env["TMPDIR"]).is_relative_to(world.scratch)
+
+
+def test_a_place_of_such_a_cli_in_which_beams_own_files_lie_stays_closed(world: World) -> None:
+    held = world.held()
+    env = {**world.environ, "XDG_STATE_HOME": str(world.base / "state")}
+    (world.base / "state").mkdir()
+    (world.base / "state/opencode").symlink_to(world.state.parent)
+    (world.home / ".cache/opencode").mkdir(parents=True)
+    confinement = held.within(held.ready(env))
+    assert confinement is not None
+    assert str(world.home / ".cache/opencode") in confinement.allowed
+    assert str(world.state.parent) not in confinement.allowed
+
+
+def test_for_other_clis_only_beams_files_are_closed(world: World) -> None:
+    held = world.held(agent="gemini")
+    assert held.within(world.environ) == held.confinement
