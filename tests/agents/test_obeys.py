@@ -81,3 +81,9 @@ def test_claude_loads_the_folders_settings_with_full_access_unless_they_are_left
 def test_vibe_trusts_the_folder_with_full_access_unless_its_files_are_left_out() -> None:
     assert "--trust" not in launch("vibe", "exec", access="full", leave_out=True).argv
     assert "--trust" in launch("vibe", "exec", access="full").argv
+
+
+def test_pi_is_told_by_beam_whether_it_loads_a_folders_extensions_and_not_by_its_own_default() -> None:
+    assert "--no-approve" in launch("pi", "exec", access="full", leave_out=True).argv
+    assert "--approve" in launch("pi", "exec", access="full", folder_trusted=True).argv
+    assert "--approve" not in launch("pi", "exec", access="read", folder_trusted=True).argv

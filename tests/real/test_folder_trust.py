@@ -103,7 +103,7 @@ TRAPS = [
     Trap("claude", ".claude/settings.json", hook("SessionStart"), access="edit", runs=True),
     Trap("claude", ".claude/settings.local.json", hook("SessionStart"), access="full", runs=True),
     Trap("claude", ".mcp.json", as_json(server), access="full", runs=True),
-    Trap("pi", ".pi/extensions/x.ts", module, access="full"),
+    Trap("pi", ".pi/extensions/x.ts", module, access="full", runs=True),
     Trap("vibe", ".vibe/tools/x.py", lambda touch, _: f"open('{touch.removeprefix('touch ')}', 'w')\n", "full", True),
     Trap("cline", ".cline/plugins/x.js", module, access="full"),
     Trap("cline", "bunfig.toml", lambda _, __: 'preload = ["./trap.js"]\n', access="full"),

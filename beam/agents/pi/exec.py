@@ -21,7 +21,9 @@ ACCESS: dict[Access, tuple[str, ...]] = {
     "read": ("--tools", "read,grep,find,ls", "--no-extensions"),
     "full": (),
 }
-OBEYS = tuple(Obeyed(path=path, at=("full",)) for path in (".pi/settings.json", ".pi/extensions"))
+_FULL: tuple[Access, ...] = ("full",)
+# `--no-approve` keeps pi from both; only `sessionDir` of the settings is read all the same, and that runs nothing.
+OBEYS = tuple(Obeyed(path=path, at=_FULL, ignored=_FULL) for path in (".pi/settings.json", ".pi/extensions"))
 FACE = Capabilities(
     resume=True,
     fork=True,
@@ -38,11 +40,18 @@ FACE = Capabilities(
 def launch(turn: Turn, host: Host) -> Launch:
     """How to run this turn. Raises UnsupportedError for what `pi -p` can't do."""
     check(turn, "pi", FACE)
-    argv = [host.executable or "pi", "-p", "--mode", "json", *_session(turn), *ACCESS[turn.access]]
+    argv = [host.executable or "pi", "-p", "--mode", "json", *_session(turn), *ACCESS[turn.access], *_project(turn)]
     if turn.model is not None:
         argv += ("--model", argument("pi", "model", turn.model))
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries
     return Launch(argv=tuple(argv), stdin=scrubbed(turn.text).encode(), retries=retries)
+
+
+def _project(turn: Turn) -> tuple[str, ...]:
+    """Whether pi loads the folder's own settings and extensions. Without a word from here it does not."""
+    if turn.leave_out:
+        return ("--no-approve",)
+    return ("--approve",) if turn.folder_trusted and turn.access == "full" else ()
 
 
 def _session(turn: Turn) -> tuple[str, ...]:
