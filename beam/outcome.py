@@ -38,6 +38,8 @@ class Class(StrEnum):
     UNKNOWN = "unknown"
 
 
+ANSWERS = frozenset({Status.COMPLETED, Status.TRUNCATED, Status.REFUSED, Status.DENIED})  # the agent did its work
+
 _BY_STATUS = {
     Status.COMPLETED: ExitCode.COMPLETED,
     Status.FAILED: ExitCode.FAILED,
@@ -101,6 +103,17 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
     by: str = "default"
 
 
+class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
+    """Work that the agent had begun, a command or another agent in the background say, and that was not done when its
+    turn was over. `how`: the CLI's word for its end (`stopped`, `killed`), or `running`: it said none, and unless a
+    broker keeps the agent it was ended with the turn."""
+
+    tool: str
+    call_id: str = ""
+    input: msgspec.Raw = msgspec.Raw(b"null")
+    how: str = "running"
+
+
 SessionNote = Literal["new", "resumed", "lost"]
 Evidence = Literal["history", "osc", "title", "screen", "prompt"]
 
@@ -112,7 +125,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     error's text: that is `reason`. `exit_code` is beam's own. `redacted` counts secrets that were blanked in it.
     `structured` is the JSON value that a schema asked for. `evidence` is what said that a turn on a screen was over:
     the agent's transcript (`history`), what it told its terminal (`osc`), its `title`, its `screen`, or the `prompt`
-    that came back; null on other faces, and where nothing did. Times are seconds.
+    that came back; null on other faces, and where nothing did. `unfinished` is what the answer leaves undone. Times are
+    seconds.
     """
 
     v: int = 1
@@ -133,6 +147,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     duration_s: float | None = None
     exit_code: int = 0
     denials: tuple[Denial, ...] = ()
+    unfinished: tuple[Unfinished, ...] = ()
     structured: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     lossy: bool | msgspec.UnsetType = msgspec.UNSET
     evidence: Evidence | None = None

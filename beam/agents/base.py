@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from beam.events import Event
 from beam.message import Access
 from beam.obeyed import Obeyed
-from beam.outcome import Class, Denial, Evidence, SessionNote, Status, Usage
+from beam.outcome import Class, Denial, Evidence, SessionNote, Status, Unfinished, Usage
 from beam.profile import Profile
 from beam.settings import AgentSettings
 
@@ -110,6 +110,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     cost_usd: float | None = None
     denials: tuple[Denial, ...] = ()
+    unfinished: tuple[Unfinished, ...] = ()
     structured: Raw | UnsetType = UNSET
     lossy: bool | UnsetType = UNSET
     evidence: Evidence | None = None

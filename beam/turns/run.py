@@ -278,6 +278,7 @@ def finished_of(order: Order, verdict: Verdict, stop: Stop, face: Face | None, d
         duration_s=round(duration_s, 3),
         exit_code=exit_code(status, class_),
         denials=verdict.denials,
+        unfinished=verdict.unfinished,
         structured=verdict.structured,
         lossy=verdict.lossy,
         evidence=verdict.evidence,

@@ -198,6 +198,13 @@ def test_a_command_may_end_without_having_begun_and_begin_without_ending() -> No
     assert verdict.status is Status.COMPLETED
     (left,) = [event for event in found if isinstance(event, events.ToolReturned)]
     assert left.unfinished
+    (work,) = verdict.unfinished
+    assert (work.tool, work.call_id, bytes(work.input), work.how) == (
+        "shell",
+        left.call_id,
+        b'{"command":"sleep 9"}',
+        "running",
+    )
 
 
 def test_what_only_the_log_says_was_refused_to_the_model_is_a_denial() -> None:
