@@ -155,7 +155,8 @@ class Terminal(Protocol):
 
 class Transcript(Protocol):
     """One conversation's file as the CLI writes it, read line by line from where a turn begins. `word` is what it says
-    of the turn so far: "" (nothing), working, done; `error` why it failed, null if it did not."""
+    of the turn so far: "" (nothing), working, waiting (for work of its own in the background), done; `error` why it
+    failed, null if it did not."""
 
     word: str
     error: str | None

@@ -27,6 +27,14 @@ def claude(beam: Cli, agents_path: str, model: FakeModel) -> Cli:
 
 
 @pytest.fixture
+def screen(claude: Cli) -> Cli:
+    """The same on its screen, where it was set up once."""
+    known = {"hasCompletedOnboarding": True, "theme": "dark", "bypassPermissionsModeAccepted": True}
+    (claude.base / "home" / ".claude.json").write_text(json.dumps(known))
+    return claude
+
+
+@pytest.fixture
 def codex(beam: Cli, agents_path: str, model: FakeModel) -> Cli:
     """The same with the pinned `codex`."""
     return beam.with_env({"PATH": agents_path, **model.env("codex", beam.base / "home")})
@@ -59,6 +67,25 @@ def test_a_background_command_is_waited_for_and_one_that_beam_stopped_is_said(cl
     assert left["input"]["command"] == "sleep 500; touch late"
     assert "Bash sleep 500; touch late" in done.err
     assert not processes_with(str(claude.base))
+
+
+def test_claude_on_its_screen_is_not_done_while_an_agent_of_its_own_runs(screen: Cli) -> None:
+    agent = tool("Agent", description="Look", subagent_type="general-purpose", prompt="!stall 12")
+    done = screen("send", "claude", "--via", "terminal", "--json", f"{agent} !then !say It looks.", timeout=100).json
+    assert (done["status"], done["unfinished"], done["evidence"]) == ("completed", [], "history"), done
+    assert done["duration_s"] > 12 and done["reply"] == "ECHO[] turns=1", "what it says when its agent is done"
+    again = screen("send", "claude", "--via", "terminal", "--json", "and now?", timeout=100).json
+    assert again["reply"] == "ECHO[and now?] turns=2"
+
+
+def test_a_command_that_claude_leaves_running_on_its_screen_is_said_and_is_no_part_of_the_answer(screen: Cli) -> None:
+    shell = tool("Bash", command="sleep 500; touch late", run_in_background=True, description="Serve")
+    done = screen("send", "claude", "--via", "terminal", "--json", f"{shell} !then !say It serves.", timeout=100)
+    assert (done.json["status"], done.json["reply"]) == ("completed", "It serves."), done
+    (left,) = done.json["unfinished"]
+    assert (left["tool"], left["input"]["command"], left["how"]) == ("Bash", "sleep 500; touch late", "running")
+    assert "claude: not done when its turn was over: Bash sleep 500; touch late (running)" in done.err
+    assert not processes_with(str(screen.base))
 
 
 def test_a_command_that_codex_leaves_running_is_said_on_stderr_and_in_the_outcome(codex: Cli) -> None:

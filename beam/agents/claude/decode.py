@@ -183,7 +183,7 @@ class Frames:
         if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
             if parent is None:
                 self._heard.said, self._heard.cut_off = [], False
-            self._tasks.called(block)
+            self._tasks.called(string(block, "id"), string(block, "name"), obj(block, "input"))
             return self._tools.called(block, parent)
         if kind.endswith("tool_result"):
             return self._tools.returned(block, None, parent)

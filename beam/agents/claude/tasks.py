@@ -1,10 +1,12 @@
 """What runs beside the conversation in one process of Claude Code: commands and agents in the background.
 
-Their lines are `system/task_*`. Newer versions wait with their result for what runs, up to a limit; what is not done
-then they stop, and say so after the result.
+Headless, the lines `system/task_*` tell of them; newer versions wait for what runs, up to a limit, and stop the rest.
+A transcript has a tool's result when one begins, and a notification when it ended.
 """
 
 from __future__ import annotations
+
+import re
 
 from msgspec import Raw, Struct
 
@@ -16,6 +18,7 @@ from beam.outcome import Unfinished
 
 _STOPPED = ("stopped", "killed")
 _STOPPERS = ("TaskStop", "KillShell", "KillBash")
+_NOTICE = re.compile(r"<task-id>([^<\n]{1,128})</task-id>[\s\S]*?<status>(\w+)</status>")
 _NAMES = {"local_bash": "Bash", "local_agent": "Agent", "local_workflow": "Workflow"}
 
 
@@ -36,12 +39,23 @@ class Tasks:
         self._called: dict[str, tuple[str, Object]] = {}
         self._let_go: set[str] = set()  # ids of the tasks that the agent itself stopped
 
-    def called(self, block: Object) -> None:
-        """A `tool_use` block: a task may come of it, or be stopped by it."""
-        call_id, name, given = string(block, "id"), string(block, "name"), obj(block, "input")
+    def called(self, call_id: str, name: str, given: Object) -> None:
+        """A tool is called: a task may come of it, or be stopped by it."""
         self._called[call_id] = (name, given)
         if name in _STOPPERS:
             self._let_go |= {value for value in given.values() if isinstance(value, str)}
+
+    def returned(self, call_id: str, record: Object) -> None:
+        """What a tool did, by the CLI's own account in a transcript: it may have begun a task."""
+        task_id = string(record, "backgroundTaskId")
+        if task_id:
+            self._task(task_id, {"tool_use_id": call_id, "task_type": "local_bash"})
+
+    def notified(self, text: str) -> None:
+        """A notification in a transcript: a task ended."""
+        found = _NOTICE.search(text)
+        if found is not None and found[1] in self._tasks:
+            self._ended(self._tasks[found[1]], found[2])
 
     def line(self, value: Object) -> list[Event]:
         """The bodies of a `system/task_*` line."""
