@@ -58,7 +58,9 @@ def recv(world: World, place: Place, lease: float | None) -> Message | None:
                 f"beam reply {turn.message_id} TEXT",
                 subject=turn.message_id or "",
             )
-        for entry in holder.waiting.look() if not holder.is_held_back() else ():
+        for entry in holder.waiting.each():
+            if holder.pause_s(entry) != 0:
+                return None
             claimed = holder.waiting.claim(entry)
             if claimed is not None:
                 _lend(holder, claimed[1], lease)
