@@ -77,6 +77,7 @@ def stop(reason: str) -> dict[str, object]:
 # -- recordings --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", recordings.names())
 def test_a_recording_decodes_to_its_checked_in_events_whole_byte_by_byte_and_in_any_chunks(name: str) -> None:
     recording = recordings.load(name)
@@ -634,6 +635,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.sampled_from(LINES), st.data())
 def test_no_field_of_another_type_makes_it_raise(line: bytes, data: st.DataObject) -> None:

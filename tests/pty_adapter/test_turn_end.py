@@ -73,6 +73,7 @@ def test_a_recorded_codex_turn_is_done_by_its_own_word(seed: int | None) -> None
     assert replay.end.structured
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [None, 7])
 def test_a_recorded_permission_dialog_is_waited_at_and_never_done(seed: int | None) -> None:
     replay = Replay("claude-perm", CLAUDE, text="TOOLTURN please", enter=8.5, after=120, seed=seed)
@@ -87,6 +88,7 @@ def test_a_codex_that_is_still_starting_is_not_ready_however_still_its_screen() 
     assert State.DONE not in [state for _, state, _ in replay.states]
 
 
+@pytest.mark.slow
 def test_silence_is_no_end() -> None:
     end = ready()
     assert after(end, claude("❯ hello"), 10.0, 9.0) is State.ACCEPTED
@@ -349,6 +351,7 @@ VIEWS = [
 SIGNALS = [Signal(7501, "state=working"), Signal(7501, "state=done"), Signal(7501, "state=blocked"), Signal(133, "A")]
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.sampled_from(VIEWS) | st.sampled_from(SIGNALS) | st.sampled_from(["told", "done", "answer"]), max_size=60
