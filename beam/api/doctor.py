@@ -81,6 +81,9 @@ def _agent(world: World, name: str) -> tuple[int, Check]:
             return rank, Check(what=what, result="note", detail=f"unverified: {adapter.card.unverified}")
         executable = find_executable(adapter, resolved.settings, world.environ, world.base)
     except BeamError as error:
+        if name in world.home.agents() and not world.is_agent(name):
+            kept = f"it is not declared any more, and its files are kept; beam agent remove {name} --purge removes them"
+            return rank, Check(what=what, result="note", detail=kept)
         missing = error.kind == "not_installed" and not declared
         detail = "; ".join(filter(None, (error.message, error.hint)))
         result: Literal["note", "bad"] = "note" if missing or not declared else "bad"

@@ -221,7 +221,7 @@ def _pending(place: Place, message_id: str) -> Pending:
     attempt, text, box, ahead = 1, "", "cur", 0
     if entry is not None:
         box = entry.box
-        ahead = sum(1 for other in queue.entries("new") if other.position < entry.position)
+        ahead = queue.ahead(entry)
         try:
             message = queue.read(entry)
             attempt, text = message.attempt, message.text
@@ -308,7 +308,7 @@ def running_ids(agent: Place) -> list[str]:
 def why_it_waits(world: World, place: Place) -> str | None:
     """Why what waits there does so until a person trusts the folder; None where it need not, or nothing waits."""
     queue = queue_of(place)
-    head = next(iter(queue.entries("new")), None)
+    head = queue.first("new")
     if head is None or world.is_mailbox(place.agent):
         return None
     from beam.broker import standing

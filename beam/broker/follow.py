@@ -122,7 +122,7 @@ def _follow(
         if now - looked >= pause and not looks_only:
             looked = now
             _check_is_there(place, message_id)
-            if see_that_it_runs(world, place):
+            if see_that_it_runs(world, place, message_id):
                 pause, starts = min(2 * pause, _LONGEST_PAUSE_S), starts + 1
             if starts > _MOST_STARTS:
                 raise UnfinishedError(
@@ -167,9 +167,10 @@ def gone_is_said(place: Place, message_id: str) -> Iterator[None]:
         raise
 
 
-def see_that_it_runs(world: World, place: Place) -> bool:
+def see_that_it_runs(world: World, place: Place, message_id: str | None = None) -> bool:
     """If nobody holds the agent, does a holder's duty for a moment: recovers, answers requests, starts a worker; says
-    whether it started one.
+    whether it started one. Of a mailbox it looks at that message alone: many may wait there, each for as long as the
+    person who answers it likes.
 
     Raises UnfinishedError if the agent is blocked.
     """
@@ -189,8 +190,11 @@ def see_that_it_runs(world: World, place: Place) -> bool:
                 kind="blocked",
             )
         Requests(holder).look()
-        holder.waiting.look()
-        holder.waiting.expire()
+        if not holder.is_mailbox():
+            holder.waiting.look()
+            holder.waiting.expire()
+        elif message_id is not None:
+            holder.waiting.look_at(message_id)
     finally:
         started = holder.leave()
     return started

@@ -123,12 +123,12 @@ class Holder:
             return True
         if self.state.paused or self.is_mailbox():
             return False
-        head = next(iter(self.queue.entries("new")), None)
+        head = self.queue.first("new")
         return head is not None and self.waits_for_trust(head) is None
 
     def pause_s(self, head: Entry | None = None) -> float | None:
         """Seconds until the next message, which is `head`, may be claimed (0: now); None where the queue is paused."""
-        head = head or next(iter(self.queue.entries("new")), None)
+        head = head or self.queue.first("new")
         return failure.pause_s(self.state, head.id if head is not None else None, self.world.clock.now_ns())
 
     def is_held_back(self) -> bool:

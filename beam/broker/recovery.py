@@ -106,7 +106,7 @@ def _account(holder: Holder) -> None:
     still_open = [key for key, known in holder.state.known.items() if known.phase not in (CLOSED, DEAD)]
     if not still_open:
         return
-    here = {entry.id for box in ("new", "cur", "dead") for entry in holder.queue.entries(box)}
+    here = holder.queue.ids("new") | holder.queue.ids("cur") | holder.queue.ids("dead")
     why = "its file was taken out of the queue by hand"
     for message_id in still_open:
         known = holder.state.known[message_id]

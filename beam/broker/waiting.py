@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from beam import events
@@ -102,18 +103,30 @@ class Waiting:
 
     def look(self) -> list[Entry]:
         """What waits, in order, after what can't run was put away (done before, damaged, its id reused)."""
-        waiting = []
-        for entry in self.holder.queue.entries("new"):
-            if (entry.id, entry.position) not in self._seen:
-                message = self.read(entry)
-                if message is None or not self._is_fresh(entry, message):
-                    continue
-                self.see(entry, message)
-                if message.attempt > 1:
-                    self._remove_older(message)
-                self._seen.add((entry.id, entry.position))
-            waiting.append(entry)
-        return waiting
+        return list(self.each())
+
+    def each(self) -> Iterator[Entry]:
+        """The same, one after the other: what comes after the last that is asked for is not read."""
+        return (entry for entry in self.holder.queue.each("new") if self._has_looked_at(entry))
+
+    def look_at(self, message_id: str) -> None:
+        """Looks at this message alone: for who holds the agent for a moment, and waits for nothing else."""
+        entry = self.holder.queue.find(message_id)
+        if entry is not None and entry.box == "new" and self._has_looked_at(entry):
+            self._expire(entry, self._deadline(entry))
+
+    def _has_looked_at(self, entry: Entry) -> bool:
+        """Looks at what waits there; whether it may run."""
+        if (entry.id, entry.position) in self._seen:
+            return True
+        message = self.read(entry)
+        if message is None or not self._is_fresh(entry, message):
+            return False
+        self.see(entry, message)
+        if message.attempt > 1:
+            self._remove_older(message)
+        self._seen.add((entry.id, entry.position))
+        return True
 
     def expire(self) -> None:
         """Gives up what waited past its deadline: also while a turn runs, and while nothing may be claimed."""
@@ -122,12 +135,15 @@ class Waiting:
             key = entry.id, entry.position
             deadline = before[key] if key in before else self._deadline(entry)
             self._deadlines[key] = deadline
-            if deadline is None or self.holder.world.clock.now_ns() <= parse_rfc3339(deadline):
-                continue
-            message = self.read(entry)
-            if message is not None and self._is_fresh(entry, message):
-                self.see(entry, message)
-                self._give_up_if_refused(entry, message)
+            self._expire(entry, deadline)
+
+    def _expire(self, entry: Entry, deadline: str | None) -> None:
+        if deadline is None or self.holder.world.clock.now_ns() <= parse_rfc3339(deadline):
+            return
+        message = self.read(entry)
+        if message is not None and self._is_fresh(entry, message):
+            self.see(entry, message)
+            self._give_up_if_refused(entry, message)
 
     def _deadline(self, entry: Entry) -> str | None:
         message = self.read(entry)

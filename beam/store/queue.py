@@ -6,7 +6,8 @@ publication, so names sort in the order of arrival whatever the clock does. Must
 
 import contextlib
 import os
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -54,15 +55,38 @@ class Queue:
 
     def entries(self, box: str) -> list[Entry]:
         """What lies in that box, in order."""
-        found = (parse_file_name(name) for name in files.names(self.directory / box))
-        return [Entry(parsed[0], parsed[1], box) for parsed in found if parsed]
+        return list(self.each(box))
+
+    def each(self, box: str) -> Iterator[Entry]:
+        """The same, one after the other: who wants the first alone pays for no more, however many there are."""
+        for name in files.names(self.directory / box):
+            if (parsed := parse_file_name(name)) is not None:
+                yield Entry(parsed[0], parsed[1], box)
+
+    def first(self, box: str) -> Entry | None:
+        """What comes first in that box."""
+        return next(self.each(box), None)
+
+    def ids(self, box: str) -> set[str]:
+        """The ids of what lies in that box; cheaper than its entries."""
+        return {name.partition("-")[2].removesuffix(".json") for name in files.names(self.directory / box)}
+
+    def ahead(self, entry: Entry) -> int:
+        """How many wait before that one."""
+        names = files.names(self.directory / "new")
+        return bisect_left(names, entry.name) - bisect_left(names, "0")  # a hidden file is no message
 
     def find(self, message_id: str) -> Entry | None:
         """Where the message lies; looked for in the order in which messages move, then again for one that went back."""
-        for box in ("new", "cur", "dead", "new", "cur"):
-            for entry in self.entries(box):
-                if entry.id == message_id:
-                    return entry
+        boxes = ("new", "cur", "dead", "new", "cur")
+        return next((entry for box in boxes if (entry := self.find_in(box, message_id)) is not None), None)
+
+    def find_in(self, box: str, message_id: str) -> Entry | None:
+        """Where the message lies in that box."""
+        end = f"-{message_id}.json"
+        for name in files.names(self.directory / box):
+            if name.endswith(end) and (parsed := parse_file_name(name)) is not None and parsed[1] == message_id:
+                return Entry(parsed[0], parsed[1], box)
         return None
 
     def put(

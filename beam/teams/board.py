@@ -19,7 +19,8 @@ Word = Literal["live", "starting", "stale", "orphan", "tasks"]
 
 class TeamLine(Struct, frozen=True, kw_only=True):
     """One line of `beam team list`. `state`: live; starting (its lead was not seen yet); stale (files without a living
-    lead); orphan (inboxes without a team); tasks (a task list without one). `tasks` counts them by status."""
+    lead); orphan (inboxes without a team); tasks (a task list without one). `members` is null where no configuration
+    names any, `working` while nothing was seen of what any of them does. `tasks` counts them by status."""
 
     team: str
     home: str
@@ -29,8 +30,8 @@ class TeamLine(Struct, frozen=True, kw_only=True):
     session_id: str = ""
     cwd: str = ""
     created: str | None = None
-    members: int = 0
-    working: int = 0
+    members: int | None = None
+    working: int | None = None
     tasks: dict[str, int] = {}
     waiting_mail: int = 0
     orphan_inboxes: tuple[str, ...] = ()
@@ -38,7 +39,8 @@ class TeamLine(Struct, frozen=True, kw_only=True):
 
 class MemberLine(Struct, frozen=True, kw_only=True):
     """One member. `state`: working, idle, or "" where nothing was seen of it. `doing` is its last tool call or task,
-    `last_words` what it last said. `cost_usd` is null where a model it used has no price: `unpriced` names it."""
+    `last_words` what it last said. `tokens` is null where no transcript tells, and so is `cost_usd`, also where a model
+    it used has no price: `unpriced` names it."""
 
     member: str
     state: str
@@ -52,7 +54,7 @@ class MemberLine(Struct, frozen=True, kw_only=True):
     last_words: str
     tasks: tuple[str, ...]
     unread: int
-    tokens: int
+    tokens: int | None
     cost_usd: float | None
     unpriced: tuple[str, ...] = ()
 
@@ -117,6 +119,7 @@ def team_line(team: Team) -> TeamLine:
     roster = team.roster
     present = team.members.present
     states = team.members.states
+    words = [states[name].word for name in present if name in states]
     return TeamLine(
         team=team.name,
         home=team.home,
@@ -126,8 +129,8 @@ def team_line(team: Team) -> TeamLine:
         session_id=team.session_id,
         cwd=roster.lead.cwd if roster and roster.lead else "",
         created=rfc3339(roster.created_ns) if roster and roster.created_ns else None,
-        members=len(present),
-        working=sum(1 for name in present if name in states and states[name].word == "working"),
+        members=len(present) if roster is not None else None,
+        working=words.count("working") if any(words) else None,
         tasks=counts,
         waiting_mail=len(team.post.waiting),
         orphan_inboxes=tuple(sorted({letter.to for letter in team.post.waiting if letter.to not in present})),
@@ -169,8 +172,8 @@ def member_lines(team: Team, used: Iterable[Used], doing: dict[str, Doing]) -> l
                 last_words=now.last_words or (state.summary if state else ""),
                 tasks=tuple(task.id for task in tasks),
                 unread=sum(1 for letter in team.post.waiting if letter.to == name),
-                tokens=sum(one.tokens.total for one in mine),
-                cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
+                tokens=sum(one.tokens.total for one in mine) if mine else None,
+                cost_usd=None if None in costs or not mine else sum(cost for cost in costs if cost is not None),
                 unpriced=tuple(one.model for one in mine if one.cost_usd is None),
             )
         )

@@ -11,13 +11,13 @@ from functools import reduce
 
 from beam import events as all_events
 from beam.agents.claude.history import Line
-from beam.agents.fields import string
+from beam.agents.fields import obj, string
 from beam.events import Event
 from beam.outcome import Usage
 from beam.teams.mail import Letter, Post
 from beam.teams.members import Ask, Members
 from beam.teams.model import LEAD, HookCall, Mail, Roster, Session, Task, digest, frame_of, when_ns
-from beam.teams.once import Once
+from beam.teams.once import Once, Owners
 from beam.teams.prices import Tokens, cost_usd
 from beam.teams.records import Call, proof
 from beam.teams.tasks import Tasks
@@ -36,11 +36,11 @@ class Team:
     """What is known of one team. `session_id` is its lead's conversation, which after a resume is another than the
     configuration says; `lead_pid` is null while no living process of the lead is known."""
 
-    def __init__(self, home: str, name: str, once: Once) -> None:
+    def __init__(self, home: str, name: str, once: Once, mail_ids: Owners) -> None:
         self.home = home
         self.name = name
         self.tell = Tell(name, home)
-        self.post = Post(self.tell, once)
+        self.post = Post(self.tell, once, mail_ids)
         self.tasks = Tasks(self.tell, once)
         self.members = Members(self.tell, once)
         self.turns = Turns()
@@ -67,6 +67,7 @@ class Diff:
         self.teams: dict[Key, Team] = {}
         self.sessions: dict[tuple[str, int], Session] = {}
         self._onces: dict[Key, Once] = {}
+        self._mail_ids: dict[str, Owners] = {}
         self._speakers: dict[tuple[str, str], tuple[str, str]] = {}
         self._calls_done = Once()
         self._began_ns = 0
@@ -76,7 +77,8 @@ class Diff:
         """The team of that name; made if it is new."""
         key = (home, name)
         if key not in self.teams:
-            self.teams[key] = Team(home, name, self._onces.setdefault(key, Once()))
+            mail_ids = self._mail_ids.setdefault(home, Owners())
+            self.teams[key] = Team(home, name, self._onces.setdefault(key, Once()), mail_ids)
             self.teams[key].tasks.baseline_ns = self._began_ns
             self.teams[key].tasks.from_ns = self._from_ns
         return self.teams[key]
@@ -326,11 +328,7 @@ class Diff:
         if team is not None and team.is_ended and not named:
             team = None  # a session that was resumed leads another team now; its calls say nothing of this one
         if team is None and may_guess:
-            own = f"session-{call.session_id[:8]}"
-            if named or call.response.get("msg_id"):
-                team = self.team(home, named or own)
-            elif (found := self.teams.get((home, own))) is not None and not found.is_ended:
-                team = found
+            team = self.team(home, named) if named else self._guessed(home, call)
         if team is None:
             return None
         member = call.member or speaker or LEAD
@@ -355,6 +353,19 @@ class Diff:
             case "SubagentStart" if member in team.members.present:
                 return team.members.working(member, call.at_ns, "hook", "a turn")
         return []
+
+    def _guessed(self, home: str, call: HookCall) -> Team | None:
+        """The team of a session that no file and no transcript told of yet: a teammate in a pane has one of its own."""
+        own = f"session-{call.session_id[:8]}"
+        if mail_id := string(call.response, "msg_id"):
+            routing = obj(call.response, "routing")
+            sender, to = string(routing, "sender"), string(routing, "target").removeprefix("@")
+            owner = self._mail_ids.setdefault(home, Owners()).owner((to, mail_id))
+            here = [team for team in self.teams.values() if team.home == home and team.is_live]
+            both = [team.name for team in here if {sender, to} <= team.members.present.keys()]
+            return self.team(home, owner or (both[0] if len(both) == 1 else own))
+        found = (self.teams.get((home, name)) for name in (own, call.session_id))  # headless, it is called as its id
+        return next((team for team in found if team is not None and not team.is_ended), None)
 
     def _wants(self, team: Team, member: str, call: HookCall) -> list[Event]:
         text = string(call.input, "description") or string(call.input, "command")

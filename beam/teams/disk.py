@@ -50,9 +50,9 @@ def shown(name: str) -> str:
     return name if name.isascii() else os.fsencode(name).decode("utf-8", "replace")
 
 
-def is_own_list(name: str) -> bool:
-    """Whether a task list is a single session's own, no team's."""
-    return _UUID.fullmatch(name) is not None
+def is_own_list(home: str, name: str) -> bool:
+    """Whether a task list is that of a session alone: no team's, nor that of a headless one with members or inboxes."""
+    return _UUID.fullmatch(name) is not None and not os.path.isdir(f"{home}/teams/{name}")  # noqa: PTH112
 
 
 def place_of(home: str, path: str) -> Place | None:
@@ -67,7 +67,7 @@ def place_of(home: str, path: str) -> Place | None:
             return Place("config", home, shown(team), "", path)
         case ["teams", team, "inboxes", _]:
             return Place("inbox", home, shown(team), name, path)
-        case ["tasks", group, _] if not is_own_list(group):
+        case ["tasks", group, _] if not is_own_list(home, group):
             return Place("task", home, shown(group), name, path)
         case ["sessions", _] if name.isascii() and name.isdigit() and len(name) <= _PID_DIGITS:
             return Place("session", home, "", name, path)
@@ -111,7 +111,7 @@ def small_files(home: str, groups: frozenset[str] | None = None) -> Iterator[tup
     for group in names(f"{home}/teams") if groups is None else sorted(groups):
         folders += [f"{home}/teams/{group}", f"{home}/teams/{group}/inboxes"]
     lists = names(f"{home}/tasks") if groups is None else sorted(groups)
-    folders += [f"{home}/tasks/{group}" for group in lists if not is_own_list(group)]
+    folders += [f"{home}/tasks/{group}" for group in lists if not is_own_list(home, group)]
     if groups is None:
         folders.append(f"{home}/sessions")
     for folder in folders:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from beam.events import Event, MailDelivered, MailLost, MailSent
 from beam.teams.model import Mail
-from beam.teams.once import Once
+from beam.teams.once import Once, Owners
 from beam.teams.tell import Tell
 
 _KEPT = 20_000
@@ -29,11 +29,12 @@ class Letter(Struct):
 
 
 class Post:
-    """The mail of one team."""
+    """The mail of one team. `ids` are those of all teams of its home."""
 
-    def __init__(self, tell: Tell, once: Once) -> None:
+    def __init__(self, tell: Tell, once: Once, ids: Owners) -> None:
         self._tell = tell
         self._once = once
+        self._ids = ids
         self._letters: dict[tuple[str, str], Letter] = {}
         self._by_text: dict[tuple[str, str, str], list[Letter]] = {}
         self._inboxes: dict[str, set[str]] = {}
@@ -82,7 +83,7 @@ class Post:
                 self._letters.pop((to, letter.mail.id), None)
                 letter.mail = mail
                 self._letters[to, mail.id] = letter
-                self._once.first(("mail", to, mail.id))
+                self._is_new(letter)
                 return letter
         return None
 
@@ -139,7 +140,7 @@ class Post:
 
     def _sent(self, letter: Letter, source: str) -> Event | None:
         mail = letter.mail
-        if not self._once.first(("mail", letter.to, mail.id)):
+        if not self._is_new(letter):
             return None
         return self._tell(
             MailSent,
@@ -155,6 +156,12 @@ class Post:
             kind=mail.kind,
             colour=mail.colour,
         )
+
+    def _is_new(self, letter: Letter) -> bool:
+        """Whether nothing told of this message before, of this team or of another one that it was taken for."""
+        mail_id = letter.mail.id
+        is_own = mail_id.startswith("~") or self._ids.take((letter.to, mail_id), self._tell.team)
+        return is_own and self._once.first(("mail", letter.to, mail_id))
 
     def _delivered(self, letter: Letter, at_ns: int, source: str) -> list[Event]:
         if letter.ended_ns:

@@ -12,6 +12,25 @@ from collections.abc import Hashable
 _KEPT_KEYS = 200_000
 
 
+class Owners:
+    """Whose each key is: who named it first."""
+
+    def __init__(self) -> None:
+        self._owners: dict[Hashable, str] = {}
+
+    def owner(self, key: Hashable) -> str | None:
+        """Who named the key first; None where nobody did."""
+        return self._owners.get(key)
+
+    def take(self, key: Hashable, owner: str) -> bool:
+        """Whether the key is this owner's: from now on, if it was nobody's."""
+        if self._owners.setdefault(key, owner) != owner:
+            return False
+        if len(self._owners) > _KEPT_KEYS:
+            del self._owners[next(iter(self._owners))]
+        return True
+
+
 class Once:
     """What was told already."""
 

@@ -121,6 +121,24 @@ def test_every_recording_is_decoded_or_named_with_a_reason() -> None:
     assert {path.stem for path in recordings.EXPECTED.iterdir()} == set(recordings.names())
 
 
+GOES_ON = {"kind": "task-notification"}
+
+
+@pytest.mark.parametrize("ended", [Exit(code=0), Exit(code=1), Exit(signal="SIGKILL")])
+def test_a_claude_that_died_in_the_turn_that_follows_a_task_in_the_background_has_crashed(ended: Exit) -> None:
+    _, verdict = decode(init(), said("started"), result(result="started"), init(), said("half"), ended=ended)
+    assert (verdict.status, verdict.class_, verdict.reply) == (Status.FAILED, Class.CRASHED, None)
+    assert (verdict.session_id, verdict.session) == (ID, "new")
+
+
+def test_a_claude_that_was_killed_between_the_results_of_two_turns_has_crashed() -> None:
+    lines = (init(), said("started"), init(), said("all done"), result(result="started"))
+    assert decode(*lines, ended=Exit(signal="SIGKILL"))[1].status is Status.FAILED
+    assert (
+        decode(*lines, result(result="all done", origin=GOES_ON), ended=Exit(signal="SIGKILL"))[1].reply == "all done"
+    )
+
+
 VERDICTS = [
     ("01-json.out", "completed", None, None),
     ("05-tool-denied.out", "denied", None, "nobody was there to allow Bash"),

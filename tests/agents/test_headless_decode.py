@@ -330,6 +330,23 @@ def test_aiders_edits_are_events_and_no_part_of_the_answer() -> None:
     assert [event.path for event in found if isinstance(event, events.FileChanged)] == ["made.txt"]
 
 
+@pytest.mark.parametrize(
+    ("exit", "how"),
+    [(Exit(signal="SIGKILL"), "was ended by SIGKILL"), (Exit(code=1), "exited with 1"), (Exit(), "was lost")],
+)
+def test_an_aider_that_died_before_it_applied_its_edit_has_crashed_though_it_answered(exit: Exit, how: str) -> None:
+    lines = (*BANNER, b"", b"Here it is:", b"", b"made.txt", b"", b"Tokens: 591 sent, 17 received.")
+    _, verdict = decode("aider", *lines, exit=exit)
+    assert (verdict.status, verdict.class_, verdict.reply) == (Status.FAILED, Class.CRASHED, None)
+    assert verdict.reason == f"aider {how} after its answer; it may not have applied its edits"
+
+
+@pytest.mark.parametrize("exit", [Exit(code=0, stopped_by="timeout"), Exit(signal="SIGKILL", stopped_by="timeout")])
+def test_an_aider_that_beam_stopped_after_its_answer_ran_out_of_time_and_keeps_what_it_said(exit: Exit) -> None:
+    _, verdict = decode("aider", *BANNER, b"", b"Here it is:", b"Tokens: 591 sent, 17 received.", exit=exit)
+    assert (verdict.status, verdict.reply) == (Status.TIMEOUT, "Here it is:")
+
+
 def test_aiders_estimated_figures_stay_null() -> None:
     _, verdict = decode(
         "aider", *BANNER, b"", b"x", b"Tokens: 240 sent, 7 received. Cost: $0.01 message, $0.02 session."

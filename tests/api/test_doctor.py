@@ -57,6 +57,16 @@ def test_a_declared_agent_without_its_cli_is_bad_and_another_adapter_a_note(root
     assert "install" in found["agent mine"].detail
 
 
+def test_an_agent_whose_entry_is_gone_is_a_note_that_says_what_to_do_and_no_failure(root: Root) -> None:
+    (root.base / "beam.yaml").write_text("agents:\n  mine: {adapter: scripted}\n")
+    root.reload()
+    root.put(to="mine")
+    (root.base / "beam.yaml").write_text("agents: {}\n")
+    found = {check.what: check for check in checks(root.reload())}
+    assert (found["agent mine"].result, found["journal mine"].result) == ("note", "ok")
+    assert "beam agent remove mine --purge" in found["agent mine"].detail
+
+
 def test_an_untrusted_agent_is_a_note(root: Root) -> None:
     root.environ.pop("BEAM_TRUST")
     (root.base / "beam.yaml").write_text("agents:\n  mine: {command: [cat]}\n")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from beam import events
+from beam.api import look
 from beam.broker import mailbox
+from beam.broker.follow import follow, outcome_in, see_that_it_runs
+from beam.clock import rfc3339
 from beam.errors import NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.outcome import Class, Status
+from beam.store.journal import read_state
 from beam.store.lock import try_lock
+from tests.support.counted import operations
 from tests.support.world import FakeClock, Root
 
 
@@ -43,6 +49,55 @@ def test_messages_are_taken_in_order_one_at_a_time_and_answered(root: Root) -> N
     assert reply(root, second.id) == (Status.COMPLETED, 0)
     assert recv(root) is None
     assert root.boxes("box") == {}
+
+
+def cost(folder: Path, waiting: int, *, is_waited_for: bool) -> list[Counter[str]]:
+    """What each step does with a mailbox in which so many messages wait; with `is_waited_for` somebody who sent the
+    last of them looks whether it is answered."""
+    folder.mkdir()
+    root = Root(folder, limits="{waiting: 1000}")
+    place = root.place("box")
+    messages = [root.message("box", f"text {number}") for number in range(waiting)]
+    root.queue("box").put_all(messages, root.clock, root.world.limits)
+    last = messages[-1].id
+    if is_waited_for:
+        see_that_it_runs(root.world, place, last)
+    found = [
+        operations(lambda: root.put("box", "one more")),
+        operations(lambda: recv(root)),
+        operations(lambda: reply(root, messages[0].id)),
+        operations(lambda: see_that_it_runs(root.world, place, last)),
+        operations(lambda: next(follow(root.world, place, last, seen=_nobody))),
+        operations(lambda: look.shown(place, last)),
+    ]
+    assert recv(root) == messages[1].id
+    return found
+
+
+@pytest.mark.parametrize("is_waited_for", [False, True])
+def test_a_mailbox_costs_the_same_however_many_messages_wait_in_it(tmp_path: Path, is_waited_for: bool) -> None:
+    cost(tmp_path / "first", 10, is_waited_for=is_waited_for)  # imports what the others have then
+    few = cost(tmp_path / "few", 10, is_waited_for=is_waited_for)
+    many = cost(tmp_path / "many", 400, is_waited_for=is_waited_for)
+    assert all(step["open"] and step["listdir"] for step in few)
+    assert few == many
+
+
+def _nobody(event: object) -> None:
+    """Hears of it."""
+
+
+def test_of_messages_that_wait_behind_another_only_the_one_that_somebody_waits_for_ends_at_its_deadline(
+    root: Root,
+) -> None:
+    deadline = rfc3339(root.clock.now_ns() + 10**9)
+    first, second, third = (root.put("box", text, deadline=deadline) for text in "123")
+    root.clock.sleep(2)
+    see_that_it_runs(root.world, root.place("box"), second.id)
+    assert sorted(root.boxes("box")["new"]) == sorted([first.id, third.id])
+    assert outcome_in(root.place("box"), read_state(root.place("box").journal), second.id) is not None
+    assert recv(root) is None  # it does not take what is too late
+    assert "new" not in root.boxes("box")
 
 
 def test_an_answer_comes_once(root: Root) -> None:

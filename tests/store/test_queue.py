@@ -119,20 +119,29 @@ def test_a_message_whose_name_could_not_be_synced_is_taken_back(queue: Queue, mo
     assert ids(queue) == []
 
 
+def test_a_message_knows_how_many_wait_before_it_and_what_is_no_message_is_not_among_them(queue: Queue) -> None:
+    queue.put_all([message(name) for name in "ab-c"], FakeClock(), DEFAULT)
+    (queue.directory / "new" / ".a-b.json.swp").touch()
+    entries = list(queue.each("new"))
+    assert [queue.ahead(entry) for entry in entries] == [0, 1, 2, 3]
+    assert queue.first("new") == entries[0] and queue.first("cur") is None
+    assert {"a-a", "a-b", "a--", "a-c"} <= queue.ids("new")
+
+
 def test_a_message_is_found_though_it_moves_while_it_is_looked_for(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue.put(message("1"), FakeClock(), DEFAULT)
     entry = queue.move(queue.entries("new")[0], "cur")
-    real = Queue.entries
+    real = Queue.find_in
 
-    def moving(self: Queue, box: str) -> list[Entry]:
-        found = real(self, box)
+    def moving(self: Queue, box: str, message_id: str) -> Entry | None:
+        found = real(self, box, message_id)
         if box == "new" and (self.directory / "cur" / entry.name).exists():
             self.move(entry, "new")  # it goes back just after `new` was listed
         return found
 
-    monkeypatch.setattr(Queue, "entries", moving)
+    monkeypatch.setattr(Queue, "find_in", moving)
     found = queue.find("a-1")
     assert found is not None
     assert found.box == "new"

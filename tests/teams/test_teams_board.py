@@ -55,6 +55,19 @@ def test_a_member_has_its_task_its_mail_and_what_it_used() -> None:
     assert (bob.tokens, bob.cost_usd, bob.unpriced) == (11, None, ("claude-x",))
 
 
+def test_what_nobody_knows_of_a_team_is_null_and_never_0() -> None:
+    one = team()
+    lead, bob = board.member_lines(one, [Used(member="bob", model="m", tokens=Tokens(), replies=1, cost_usd=0.0)], {})
+    assert (lead.tokens, lead.cost_usd, bob.tokens, bob.cost_usd) == (None, None, 0, 0.0)
+    assert (board.team_line(one).members, board.team_line(one).working) == (2, None)
+    one.members.idle("bob", 50 * S, "files")
+    assert board.team_line(one).working == 0
+    orphan = Diff()
+    orphan.inbox("/h", "x", "ghost", [], S)
+    line = board.team_line(orphan.teams["/h", "x"])
+    assert (line.state, line.members, line.working) == ("orphan", None, None)
+
+
 def test_mail_is_told_by_conversation() -> None:
     lines = board.threads(board.mail_lines(team()))
     assert [(line.thread, line.state) for line in lines] == [

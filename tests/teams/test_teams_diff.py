@@ -318,6 +318,45 @@ def test_a_send_that_reached_no_inbox_is_lost_and_says_why() -> None:
         assert lost.to == ("bob", "ghost")[number] and ("locked", "No teammate")[number] in lost.why
 
 
+def in_a_pane(number: int = 1) -> HookCall:
+    """bob's own hook, in a session of his own that nothing told of: he wrote to the lead."""
+    routing = {"sender": "bob", "target": "@team-lead", "content": f"text {number}"}
+    response = {"success": True, "routing": routing, "msg_id": f"id-{number}"}
+    given = {"to": "team-lead", "message": f"text {number}"}
+    return hook(
+        "PostToolUse",
+        tool="SendMessage",
+        session_id="panes-own",
+        call_id=f"s{number}",
+        input=given,
+        response=response,
+    )
+
+
+def test_a_mail_of_a_teammate_in_a_pane_is_told_once_though_its_hooks_have_a_session_of_their_own() -> None:
+    diff = started(BOB)
+    assert tags(diff.inbox(H, T, "team-lead", [mail()], 3 * S)) == ["mail.sent"]
+    assert diff.hook(H, in_a_pane()) is None  # a team of its own may come yet
+    assert diff.hook(H, in_a_pane(), may_guess=True) == []
+    assert list(diff.teams) == [(H, T)]
+
+
+def test_a_mail_that_only_a_hook_of_a_pane_saw_is_of_the_team_that_both_are_in() -> None:
+    diff = started(BOB)
+    (sent,) = diff.hook(H, in_a_pane(), may_guess=True) or []
+    assert isinstance(sent, events.MailSent) and (sent.team, sent.to) == (T, "team-lead")
+    assert diff.inbox(H, T, "team-lead", [mail()], 5 * S) == []
+
+
+def test_a_mail_that_was_taken_for_another_teams_is_not_told_again() -> None:
+    diff = Diff()
+    (sent,) = diff.hook(H, in_a_pane(), may_guess=True) or []
+    assert isinstance(sent, events.MailSent) and sent.team == "session-panes-ow"
+    diff.config(H, T, roster(BOB), S)
+    assert diff.inbox(H, T, "team-lead", [mail()], 5 * S) == []
+    assert tags(diff.inbox(H, T, "team-lead", [], 6 * S)) == ["mail.delivered"]
+
+
 def test_a_permission_that_a_hook_saw_asked_is_answered_when_the_tool_runs() -> None:
     diff = started(BOB)
     asked = diff.hook(H, call("PermissionRequest", tool="Bash", member="bob", agent_id="abob", input={"command": "ls"}))

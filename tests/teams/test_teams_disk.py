@@ -76,6 +76,17 @@ def test_a_home_is_listed_whole_or_by_team(tmp_path: Path) -> None:
     assert list(small_files(str(tmp_path / "none"))) == []
 
 
+def test_tasks_of_a_headless_session_are_looked_at_once_it_has_members_or_inboxes(tmp_path: Path) -> None:
+    path = tmp_path / f"tasks/{UUID}/1.json"
+    path.parent.mkdir(parents=True)
+    path.write_text("{}")
+    assert place_of(str(tmp_path), str(path)) is None and not list(small_files(str(tmp_path)))
+    (tmp_path / f"teams/{UUID}/inboxes").mkdir(parents=True)
+    found = place_of(str(tmp_path), str(path))
+    assert found is not None and (found.kind, found.group, found.name) == ("task", UUID, "1")
+    assert [place for place, _ in small_files(str(tmp_path))] == [found]
+
+
 def test_a_name_that_is_no_text_is_shown_as_one(tmp_path: Path) -> None:
     assert disk.shown(os.fsdecode(b"a\xffb")) == "a\ufffdb"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam.teams.once import Once
+from beam.teams.once import Once, Owners
 
 
 def test_a_key_is_new_once() -> None:
@@ -20,3 +20,10 @@ def test_a_source_that_tells_again_tells_of_another_happening() -> None:
     once = Once()
     assert [once.new("done", source="files") for _ in range(3)] == [True] * 3
     assert [once.new("done", source="record") for _ in range(4)] == [False, False, False, True]
+
+
+def test_a_key_is_its_first_owners() -> None:
+    owners = Owners()
+    assert owners.owner("k") is None
+    assert [owners.take("k", who) for who in ("a", "b", "a")] == [True, False, True]
+    assert owners.owner("k") == "a"

@@ -185,6 +185,25 @@ def test_a_thousand_messages_in_a_2_mb_inbox_are_told_once_each(tmp_path: Path) 
         assert len(of(found, events.MailDelivered)) == 1000
 
 
+def test_tasks_of_a_headless_session_are_told_once_it_has_an_inbox(tmp_path: Path) -> None:
+    home, session = tmp_path / "c", "c7b5231e-7e31-4756-9ebd-26edd280bfd2"
+    with team(home) as (teams, found):
+        folder = home / "tasks" / session
+        folder.mkdir(parents=True)
+        (folder / "1.json").write_text(json.dumps({"id": "1", "subject": "parser", "status": "pending"}))
+        drain(teams, found)
+        assert found == []
+        (home / "teams" / session / "inboxes").mkdir(parents=True)
+        put(home, "bob", [{"from": "team-lead", "msg_id": "m", "text": "#1 is yours"}], session)
+        drain(teams, found)
+        done = {"id": "1", "subject": "parser", "owner": "bob", "status": "completed"}
+        (folder / "1.json").write_text(json.dumps(done))
+        drain(teams, found)
+    told = tasks(found, events.TaskCreated), tasks(found, events.TaskCompleted)
+    assert told == (Counter({(session, "1"): 1}), Counter({(session, "1"): 1}))
+    assert [event.team for event in of(found, events.MailSent)] == [session]
+
+
 def test_malformed_files_keep_the_last_good_value(tmp_path: Path) -> None:
     with team(tmp_path / "c") as (teams, found):
         put(tmp_path / "c", "bob", [{"from": "a", "msg_id": "m", "text": "t"}])

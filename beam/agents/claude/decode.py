@@ -31,6 +31,8 @@ class Frames:
         self._tools = Tools()
         self._verdict: Verdict | None = None
         self._aborted = False
+        self._begun = 0  # turns that have no result yet
+        self._goes_on = False  # whether anything of a turn came after the last result
         self._asks: dict[str, str] = {}
         self._decided: dict[str, str] = {}
         self._lost = False
@@ -63,8 +65,8 @@ class Frames:
         """The calls that never returned, and the verdict of the last result, or of the way the process ended."""
         bodies = self._tools.unfinished()
         found = self._verdict
-        if found is None:
-            found = verdicts.of_exit(self._turn, exit, self._heard)
+        if found is None or self._is_cut(exit):
+            found = verdicts.of_exit(self._turn, exit, self._heard, before=found)
             if found.session == "lost" and not self._lost:
                 bodies.insert(0, events.SessionLost(session_id=self._turn.session_id or "", reason=found.reason or ""))
             return bodies, found
@@ -75,6 +77,11 @@ class Frames:
             how = f"was ended by {exit.signal}" if exit.signal else f"exited with {exit.code}"
             bodies.append(events.Notice(text=f"claude {how} after a good result", code="exit_code"))
         return bodies, found
+
+    def _is_cut(self, exit: Exit) -> bool:
+        """Whether the process ended in the middle of a turn, though one before it has its result: claude begins a turn
+        by itself when a task in the background ends. It may write the results of both at the end of the second."""
+        return self._goes_on or (self._begun > 0 and exit.code != 0)
 
     # -- system, result ------------------------------------------------------------------------------------------------
 
@@ -88,6 +95,8 @@ class Frames:
         return decode(value) if decode is not None else [events.Unknown(what=f"system/{subtype}")]
 
     def _init(self, value: Object) -> list[Event]:
+        self._begun += 1
+        self._goes_on = self._verdict is not None
         session_id, before = string(value, "session_id"), self._heard.session_id
         self._heard.model = string(value, "model") or self._heard.model
         self._heard.session_id = session_id or before
@@ -114,6 +123,7 @@ class Frames:
         total = heard.counted.result(value)
         found = verdicts.of_result(self._turn, value, heard)
         self._verdict, self._aborted = found, verdicts.is_aborted(value)
+        self._begun, self._goes_on = max(0, self._begun - 1), False
         bodies: list[Event] = [events.UsageSeen(usage=found.usage, cost_usd=found.cost_usd, total=total)]
         if found.session == "lost":
             self._lost = True
@@ -141,8 +151,10 @@ class Frames:
         message = obj(value, "message")
         parent = string(value, "parent_tool_use_id") or None
         model, error = string(message, "model"), string(value, "error")
-        if parent is None and model and model != _SYNTHETIC:
-            self._heard.model = model
+        if parent is None:
+            self._goes_on = self._verdict is not None
+            if model and model != _SYNTHETIC:
+                self._heard.model = model
         if model != _SYNTHETIC:
             self._heard.counted.call(message)
         if error:

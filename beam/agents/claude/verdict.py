@@ -188,10 +188,15 @@ def denials_of(result: Object, heard: Heard) -> tuple[Denial, ...]:
     return (*(denial for denial in heard.denied if denial.call_id not in known), *own)
 
 
-def of_exit(turn: Turn, exit: Exit, heard: Heard) -> Verdict:
-    """The verdict on a process that gave no result line."""
+def of_exit(turn: Turn, exit: Exit, heard: Heard, before: Verdict | None = None) -> Verdict:
+    """The verdict on a process whose last turn gave no result line; the figures are those of the results `before`."""
     verdict = _without_result(turn, exit, heard)
-    return msgspec.structs.replace(verdict, session_id=heard.session_id, model=heard.model)
+    verdict = msgspec.structs.replace(verdict, session_id=heard.session_id, model=heard.model)
+    if before is None:
+        return verdict
+    return msgspec.structs.replace(
+        verdict, usage=before.usage, cost_usd=before.cost_usd, denials=before.denials, session=before.session
+    )
 
 
 def _without_result(turn: Turn, exit: Exit, heard: Heard) -> Verdict:

@@ -27,7 +27,7 @@ def teams(lines: Sequence[TeamLine]) -> None:
         tasks = " ".join(f"{count} {status}" for status, count in sorted(line.tasks.items()))
         orphans = f"nobody reads {', '.join(line.orphan_inboxes)}" if line.orphan_inboxes else ""
         age = ago(line.created) if line.created else ""
-        members = f"{line.working}/{line.members}" if line.members else ""
+        members = f"{'?' if line.working is None else line.working}/{line.members}" if line.members else ""
         mail = str(line.waiting_mail) if line.waiting_mail else ""
         rows.append((line.team, line.state, age, members, mail, tasks, orphans or line.cwd))
     columns(("TEAM", "STATE", "AGE", "WORKING", "MAIL", "TASKS", "WHERE"), rows, wide=is_terminal(sys.stdout))
@@ -72,7 +72,8 @@ def standing(shown: TeamShown) -> Iterator[tuple[str, str, str]]:
     """Who does what in a team and who is stuck, a line each: (who, mark, words)."""
     line = shown.team
     counts = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in sorted(line.tasks.items()))
-    yield "", "●", f"{line.members} members, {line.working} at work; tasks: {counts or 'none'}; in {line.cwd}"
+    at_work = "nobody knows how many" if line.working is None else str(line.working)
+    yield "", "●", f"{line.members or 0} members, {at_work} at work; tasks: {counts or 'none'}; in {line.cwd}"
     for member in shown.members:
         since = f" for {ago(member.since)}" if member.since else ""
         if member.state == "idle":
