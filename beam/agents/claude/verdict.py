@@ -195,7 +195,12 @@ def of_exit(turn: Turn, exit: Exit, heard: Heard, before: Verdict | None = None)
     if before is None:
         return verdict
     return msgspec.structs.replace(
-        verdict, usage=before.usage, cost_usd=before.cost_usd, denials=before.denials, session=before.session
+        verdict,
+        usage=before.usage,
+        cost_usd=before.cost_usd,
+        models=before.models,
+        denials=before.denials,
+        session=before.session,
     )
 
 
