@@ -275,6 +275,7 @@ def finished_of(order: Order, verdict: Verdict, stop: Stop, face: Face | None, d
         model=verdict.model,
         usage=verdict.usage,
         cost_usd=verdict.cost_usd,
+        models=verdict.models,
         duration_s=round(duration_s, 3),
         exit_code=exit_code(status, class_),
         denials=verdict.denials,
