@@ -13,10 +13,11 @@ from beam import events
 from beam.agents.base import Capabilities, Exit, Turn, Verdict, died, json_object, last_line, raw_json
 from beam.agents.failures import class_of
 from beam.agents.fields import Object
+from beam.agents.figures import summed
 from beam.errors import UnsupportedError
 from beam.events import Event
 from beam.limits import DEFAULT
-from beam.outcome import ANSWERS, Class, Denial, SessionNote, Status, Unfinished, Usage
+from beam.outcome import ANSWERS, Class, Denial, ModelUsage, SessionNote, Status, Unfinished, Usage
 
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 _set = msgspec.structs.force_setattr  # of a body that nobody else has yet, so it need not be copied
@@ -127,6 +128,7 @@ class Heard(Struct, kw_only=True):
     reply: str | None = None
     usage: Usage = Usage()
     cost_usd: float | None = None
+    models: tuple[ModelUsage, ...] | None = None
     failure: Failure | None = None
     retry: Failure | None = None
     ended: str = ""
@@ -194,8 +196,13 @@ class Heard(Struct, kw_only=True):
             )
         ]
 
-    def counted(self, usage: Usage, cost_usd: float | None) -> list[Event]:
-        """Figures of one more call of the model."""
+    def counted(self, usage: Usage, cost_usd: float | None, model: str = "") -> list[Event]:
+        """Figures of one more call of a model, by its name where the CLI says it."""
+        is_first = self.usage == Usage() and self.cost_usd is None
+        if model and (is_first or self.models is not None):
+            self.models = summed((*(self.models or ()), ModelUsage(model=model, usage=usage, cost_usd=cost_usd)))
+        else:
+            self.models = None
         self.usage = self.usage.plus(usage)
         if cost_usd is not None:
             self.cost_usd = (self.cost_usd or 0.0) + cost_usd
@@ -227,6 +234,7 @@ def verdict(turn: Turn, exit: Exit, heard: Heard) -> tuple[list[Event], Verdict]
         model=heard.model or turn.model,
         usage=heard.usage,
         cost_usd=heard.cost_usd,
+        models=heard.models,
         denials=tuple(heard.denials),
         unfinished=_unfinished(heard) if status in ANSWERS else (),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -41,7 +41,7 @@ async def run(
     stop: Stop,
     clock: Clock,
     look: Callable[[], None],
-    last_look: Callable[[], None],
+    last_look: Callable[[], Awaitable[None]],
     asks: Asks,
     keeper: Keeper | None = None,
 ) -> TurnFinished:
@@ -90,7 +90,7 @@ async def run(
     try:
         verdict = await _verdict(order, face, record, stop, clock, look_at_all, asks, keeper)
         asks.close("the turn is over")
-        last_look()
+        await last_look()
     finally:
         if keeper is None or not keeper.needs(order.scratch):
             shutil.rmtree(order.scratch, ignore_errors=True)
@@ -275,6 +275,7 @@ def finished_of(order: Order, verdict: Verdict, stop: Stop, face: Face | None, d
         model=verdict.model,
         usage=verdict.usage,
         cost_usd=verdict.cost_usd,
+        models=verdict.models,
         duration_s=round(duration_s, 3),
         exit_code=exit_code(status, class_),
         denials=verdict.denials,

@@ -314,7 +314,8 @@ def test_a_turn_ended_by_its_budget_has_the_figures_of_its_models() -> None:
         "Reached maximum budget ($0.0001)",
         0.05,
     )
-    assert verdict.usage == Usage(input_tokens=13, output_tokens=3, cached_tokens=1)
+    assert verdict.usage == Usage(input_tokens=13, output_tokens=3, cached_tokens=1, cache_write_tokens=7)
+    assert [share.model for share in verdict.models or ()] == ["a", "b"]
 
 
 def test_what_claude_says_of_its_arguments_is_the_reason_without_the_code_around_it() -> None:

@@ -20,8 +20,8 @@ from msgspec import UNSET
 from beam import events
 from beam.agents.base import Exit, Turn, Verdict
 from beam.agents.codex import exec
-from beam.agents.codex.decode import NOTHING_YET, since
-from beam.outcome import Class, Status, Usage
+from beam.agents.figures import NOTHING_YET, since
+from beam.outcome import Class, Status, Total, Usage
 
 ID = "01a1ffc9-bce8-7200-9c11-4d22ab4a9624"
 OTHER = "01a1ffc9-0000-7200-9c11-4d22ab4a9624"
@@ -126,12 +126,12 @@ def test_the_verdict_on_a_recorded_turn(name: str, status: str, class_: str | No
 
 
 def test_usage_is_cumulative_and_becomes_that_of_the_turn_by_what_was_carried() -> None:
-    carried = Usage(input_tokens=90, output_tokens=7, cached_tokens=10, reasoning_tokens=3)
+    carried = Total(input_tokens=90, output_tokens=7, cached_tokens=10, reasoning_tokens=3)
     found, verdict = decode(thread(), completed(203, 20, 14, 6), of=turn(session_id=ID, carried=carried))
     assert verdict.usage == Usage(input_tokens=93, output_tokens=7, cached_tokens=10, reasoning_tokens=3)
     (seen,) = [event for event in found if isinstance(event, events.UsageSeen)]
     assert seen.usage == verdict.usage
-    assert seen.total == Usage(input_tokens=183, output_tokens=14, cached_tokens=20, reasoning_tokens=6)
+    assert seen.total == Total(input_tokens=183, output_tokens=14, cached_tokens=20, reasoning_tokens=6)
 
 
 def test_the_usage_of_a_new_session_is_its_total_and_that_of_an_unknown_past_is_not_known() -> None:

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from beam import events
 from beam.agents import registry
 from beam.agents.base import ErrorReader, Exit, Turn, Verdict
 from beam.events import Event
-from beam.outcome import Class, Status, Usage
+from beam.outcome import Class, Status, Total, Usage
 
 NAMES = ("opencode", "kilo", "qwen", "aider", "pi", "kimi", "copilot", "cn", "cline")
 UUID = "9a9d17cd-e1a5-4554-a76b-ae7b3837ccce"
@@ -122,7 +123,8 @@ def test_the_silent_retries_of_opencode_are_read_from_its_log_on_stderr(name: st
 
 def test_opencodes_figures_are_the_sum_of_its_steps() -> None:
     _, verdict = decode("opencode", step("tool-calls"), step("stop"))
-    assert verdict.usage == Usage(input_tokens=18, output_tokens=4, cached_tokens=6, reasoning_tokens=2)
+    tokens = Usage(input_tokens=18, output_tokens=4, cached_tokens=6, reasoning_tokens=2)
+    assert verdict.usage == replace(tokens, cache_write_tokens=8, calls=2)
     assert (verdict.cost_usd, verdict.status) == (1.0, Status.COMPLETED)
 
 
@@ -168,9 +170,11 @@ def test_a_model_that_only_talks_of_an_api_error_is_believed() -> None:
 
 
 def test_qwens_cumulative_figures_of_the_session_are_not_taken_for_the_turns() -> None:
-    total = {"input_tokens": 1000, "output_tokens": 500}
-    _, verdict = decode("qwen", said("a", input_tokens=10, output_tokens=5), result("a", usage=total))
-    assert verdict.usage == Usage(input_tokens=10, output_tokens=5)
+    lines = said("a", input_tokens=10, output_tokens=5), result("a", usage={"input_tokens": 1000, "output_tokens": 500})
+    before = Total(input_tokens=980, output_tokens=493)
+    _, verdict = decode("qwen", *lines, session_id="s", carried=before)
+    assert verdict.usage == Usage(input_tokens=20, output_tokens=7), "one call was in no message"
+    assert decode("qwen", *lines, session_id="s")[1].usage == Usage(), "nobody knows what was before"
 
 
 QWEN_LOGGED = "[log_848f69, retryOf: log_0a1b2c] post http://127.0.0.1:1/v1/chat/completions {} in 106ms - {}"

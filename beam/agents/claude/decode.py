@@ -125,10 +125,11 @@ class Frames:
         heard = self._heard
         heard.decided = {call: self._decided[ask] for ask, call in self._asks.items() if ask in self._decided}
         heard.denied = self._verdict.denials if self._verdict is not None and verdicts.goes_on(value) else ()
+        total = heard.counted.result(value)
         found = verdicts.of_result(self._turn, value, heard)
         self._verdict, self._aborted = found, verdicts.is_aborted(value)
         self._begun, self._goes_on = max(0, self._begun - 1), False
-        bodies: list[Event] = [events.UsageSeen(usage=found.usage, cost_usd=found.cost_usd)]
+        bodies: list[Event] = [events.UsageSeen(usage=found.usage, cost_usd=found.cost_usd, total=total)]
         if found.session == "lost":
             self._lost = True
             bodies.insert(0, events.SessionLost(session_id=self._turn.session_id or "", reason=found.reason or ""))
@@ -145,6 +146,8 @@ class Frames:
         if kind == "content_block_delta":
             text = string(obj(event, "delta"), "text")
             return [events.TextDelta(text=text, parent=string(value, "parent_tool_use_id") or None)] if text else []
+        if kind == "message_start":
+            self._heard.counted.call(obj(event, "message"))
         if kind == "message_delta" and not value.get("parent_tool_use_id"):
             self._heard.cut_off |= string(obj(event, "delta"), "stop_reason") in verdicts.CUT_OFF
         return []
@@ -157,6 +160,8 @@ class Frames:
             self._goes_on = self._verdict is not None
             if model and model != _SYNTHETIC:
                 self._heard.model = model
+        if model != _SYNTHETIC:
+            self._heard.counted.call(message)
         if error:
             if parent is None:
                 self._heard.error = error

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from beam import events
 from beam.agents.base import native
@@ -179,6 +179,13 @@ def read(line: bytes, *, parent: str | None = None) -> Line | None:
         noticed=string(value, "content") if kind == "queue-operation" else "",
         pending=sum(integer(value, key) or 0 for key in _PENDING) if kind == "system" else 0,
     )
+
+
+def of_call(line: Line) -> Usage:
+    """The figures of the API message that the line is part of, `input_tokens` being those from no cache."""
+    used = line.usage or Usage()
+    fresh = None if used.input_tokens is None else used.input_tokens - (used.cached_tokens or 0)
+    return structs.replace(used, input_tokens=fresh, cache_write_tokens=line.cache_write_tokens, calls=1)
 
 
 def _said(value: Object, message: Object, parent: str | None) -> tuple[list[Event], list[Called]]:

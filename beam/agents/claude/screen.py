@@ -15,9 +15,10 @@ from beam.agents.claude import history
 from beam.agents.claude.exec import ACCESS, RETRIES, SNAPSHOT
 from beam.agents.claude.tasks import Tasks
 from beam.agents.failures import class_of
+from beam.agents.figures import added
 from beam.errors import UnsupportedError
 from beam.events import Event
-from beam.outcome import Status, Usage
+from beam.outcome import ModelUsage, Status
 from beam.profile import Dialog, Profile
 
 tells_end = True
@@ -186,7 +187,7 @@ class _Conversation:
         self.error: str | None = None
         self._turn = turn
         self._said: list[str] = []
-        self._usage: dict[str, Usage] = {}
+        self._usage: dict[str, ModelUsage] = {}
         self._model: str | None = None
         self._interrupted = False
         self._session_id = ""
@@ -225,15 +226,14 @@ class _Conversation:
 
     def verdict(self) -> Verdict:
         """The answer and its tokens, or why there is none."""
-        usage = Usage()
-        for used in self._usage.values():
-            usage = usage.plus(used) if usage != Usage() else used
+        usage, models = added(self._usage.values())
         verdict = Verdict(
             status=Status.COMPLETED,
             reply="\n\n".join(self._said),
             session_id=self._session_id or None,
             model=self._model,
             usage=usage,
+            models=models,
         )
         if self.error:
             return structs.replace(
@@ -262,7 +262,7 @@ class _Conversation:
     def _assistant(self, found: history.Line) -> None:
         self._model = found.model if found.usage is not None else self._model
         if found.usage is not None:
-            self._usage[found.reply_id] = found.usage
+            self._usage[found.reply_id] = ModelUsage(model=found.model, usage=history.of_call(found))
         if found.error:
             self.error = found.error
             self.word = "done"

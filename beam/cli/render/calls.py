@@ -96,7 +96,12 @@ def took(call: ToolCalled, result: ToolReturned) -> str:
 
 def what(call: ToolCalled) -> str:
     """The tool and the part of its input that says most."""
-    return f"{call.name} {_told(bytes(call.input))}".rstrip()
+    return f"{call.name} {given(call)}".rstrip()
+
+
+def given(call: ToolCalled) -> str:
+    """The part of a call's input that says most."""
+    return _told(bytes(call.input))
 
 
 def brief(doing: str) -> str:
