@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from beam.errors import CorruptError
-from beam.outcome import Class, Denial, Evidence, Outcome, SessionNote, Status, Usage
+from beam.outcome import Class, Denial, Evidence, ModelUsage, Outcome, SessionNote, Status, Total, Unfinished, Usage
 
 VERSION = 1
 
@@ -221,9 +221,11 @@ class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
     model: str | None = None
     usage: Usage = Usage()
     cost_usd: float | None = None
+    models: tuple[ModelUsage, ...] | None = None
     duration_s: float | None = None
     exit_code: int = 0
     denials: tuple[Denial, ...] = ()
+    unfinished: tuple[Unfinished, ...] = ()
     structured: Raw | UnsetType = UNSET
     lossy: bool | UnsetType = UNSET
     evidence: Evidence | None = None
@@ -358,7 +360,7 @@ class UsageSeen(_Native, frozen=True, kw_only=True, tag="usage"):
 
     usage: Usage
     cost_usd: float | None = None
-    total: Usage | None = None
+    total: Total | None = None
 
 
 class StatusChanged(_Native, frozen=True, kw_only=True, tag="status"):

@@ -38,6 +38,8 @@ class Class(StrEnum):
     UNKNOWN = "unknown"
 
 
+ANSWERS = frozenset({Status.COMPLETED, Status.TRUNCATED, Status.REFUSED, Status.DENIED})  # the agent did its work
+
 _BY_STATUS = {
     Status.COMPLETED: ExitCode.COMPLETED,
     Status.FAILED: ExitCode.FAILED,
@@ -60,30 +62,49 @@ def exit_code(status: Status, class_: Class | None) -> ExitCode:
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens of one turn; null where the agent does not say, never 0 for that."""
+    """Tokens of one turn; null where the agent does not say, never 0 for that.
+
+    `input_tokens` came from no cache, those that were written to one (`cache_write_tokens`) among them; `cached_tokens`
+    were read from one. `calls`: how many calls of a model all these figures are of.
+    """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    calls: int | None = None
 
     def plus(self, other: "Usage") -> "Usage":
         """The sum; a figure known on one side only counts as that figure."""
-        return Usage(
-            input_tokens=_add(self.input_tokens, other.input_tokens),
-            output_tokens=_add(self.output_tokens, other.output_tokens),
-            cached_tokens=_add(self.cached_tokens, other.cached_tokens),
-            reasoning_tokens=_add(self.reasoning_tokens, other.reasoning_tokens),
-        )
+        return Usage(**{name: _add(getattr(self, name), getattr(other, name)) for name in FIGURES})
 
     def minus(self, other: "Usage") -> "Usage":
         """What is left of it without the other; null stays null."""
         return Usage(
             **{
                 name: None if (mine := getattr(self, name)) is None else max(0, mine - (getattr(other, name) or 0))
-                for name in self.__struct_fields__
+                for name in FIGURES
             }
         )
+
+
+FIGURES = Usage.__struct_fields__
+
+
+class ModelUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a turn used of one model."""
+
+    model: str
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+
+
+class Total(Usage, frozen=True, kw_only=True):
+    """What an agent CLI has counted over a whole session; null where it does not count that."""
+
+    cost_usd: float | None = None
+    models: tuple[ModelUsage, ...] | None = None
 
 
 def _add(left: int | None, right: int | None) -> int | None:
@@ -101,6 +122,17 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
     by: str = "default"
 
 
+class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
+    """Work that the agent had begun, a command or another agent in the background say, and that was not done when its
+    turn was over. `how`: the CLI's word for its end (`stopped`, `killed`), or `running`: it said none, and unless a
+    broker keeps the agent it was ended with the turn."""
+
+    tool: str
+    call_id: str = ""
+    input: msgspec.Raw = msgspec.Raw(b"null")
+    how: str = "running"
+
+
 SessionNote = Literal["new", "resumed", "lost"]
 Evidence = Literal["history", "osc", "title", "screen", "prompt"]
 
@@ -110,9 +142,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     `turn` is null for a message that ended before any turn (dropped, expired). `reply` is what the agent said, never an
     error's text: that is `reason`. `exit_code` is beam's own. `redacted` counts secrets that were blanked in it.
-    `structured` is the JSON value that a schema asked for. `evidence` is what said that a turn on a screen was over:
-    the agent's transcript (`history`), what it told its terminal (`osc`), its `title`, its `screen`, or the `prompt`
-    that came back; null on other faces, and where nothing did. Times are seconds.
+    `usage` and `cost_usd` are of the same calls of a model; `models` says what each model had of them, null where the
+    agent's CLI does not tell. `structured` is the JSON value that a schema asked for. `evidence` is what said that a
+    turn on a screen was over: the agent's transcript (`history`), what it told its terminal (`osc`), its `title`, its
+    `screen`, or the `prompt` that came back; null on other faces, and where nothing did. `unfinished` is what the
+    answer leaves undone. Times are seconds.
     """
 
     v: int = 1
@@ -130,9 +164,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     usage: Usage = Usage()
     cost_usd: float | None = None
+    models: tuple[ModelUsage, ...] | None = None
     duration_s: float | None = None
     exit_code: int = 0
     denials: tuple[Denial, ...] = ()
+    unfinished: tuple[Unfinished, ...] = ()
     structured: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     lossy: bool | msgspec.UnsetType = msgspec.UNSET
     evidence: Evidence | None = None

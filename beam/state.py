@@ -12,7 +12,7 @@ from msgspec import Raw, Struct, field
 
 from beam import events
 from beam.events import AnyEvent, Owner
-from beam.outcome import Class, Status, Usage
+from beam.outcome import Class, Status, Total, Usage
 from beam.policy import is_answer, is_trouble
 
 QUEUED, CLAIMED, STARTED, SENT, FINISHED, CLOSED, DEAD = (
@@ -48,7 +48,7 @@ class Known(Struct, kw_only=True, gc=False):
 
 class Session(Struct, kw_only=True):
     """The agent's current session at its vendor's. `turns` counts those that went through it; `adapter` is whose it is;
-    `carried` is the CLI's own running total of tokens, where it keeps one."""
+    `carried` is the CLI's own running total of tokens, where it keeps one and said it in turn `counted`, the last."""
 
     session_id: str
     adapter: str = ""
@@ -57,7 +57,8 @@ class Session(Struct, kw_only=True):
     version: str | None = None
     started_at: str = ""
     turns: int = 0
-    carried: Usage | None = None
+    carried: Total | None = None
+    counted: int | None = None
 
 
 class Fork(Struct, kw_only=True):
@@ -289,7 +290,7 @@ def _session(state: State, event: events.SessionStarted | events.SessionResumed)
 
 def _counted(state: State, event: events.UsageSeen) -> None:
     if state.session is not None and event.total is not None:
-        state.session.carried = event.total
+        state.session.carried, state.session.counted = event.total, event.turn
 
 
 def _session_gone(state: State, event: events.SessionLost | events.SessionArchived) -> None:
@@ -372,6 +373,17 @@ def _prompt_sent(state: State, event: events.PromptSent) -> None:
         known.phase = SENT
 
 
+def _by_model(totals: Totals, event: events.TurnFinished) -> None:
+    """Counts the turn in under its model, and its figures under the models that had them."""
+    if event.model is not None:
+        own = totals.by_model.setdefault(event.model, Sum())
+        own.turns += 1
+        if event.models is None:
+            own.add(0, event.usage, event.cost_usd)
+    for share in event.models or ():
+        totals.by_model.setdefault(share.model, Sum()).add(0, share.usage, share.cost_usd)
+
+
 def _turn_finished(state: State, event: events.TurnFinished) -> None:
     known = _known(state, event)
     if known is not None:
@@ -380,11 +392,12 @@ def _turn_finished(state: State, event: events.TurnFinished) -> None:
     totals = state.totals
     if event.turn is not None:
         totals.add(1, event.usage, event.cost_usd)
-        if event.model is not None:
-            totals.by_model.setdefault(event.model, Sum()).add(1, event.usage, event.cost_usd)
+        _by_model(totals, event)
         if state.session is not None and state.session.session_id == event.session_id:
             state.session.turns += 1
             state.session.model = event.model or state.session.model
+            if state.session.counted != event.turn:  # what this turn used may be in the CLI's next total, or not
+                state.session.carried = None
     totals.by_status[event.status] = totals.by_status.get(event.status, 0) + 1
     if is_answer(event.status):
         state.failures = []

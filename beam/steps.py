@@ -3,8 +3,32 @@
 Whoever drives it decides whether to sleep in a thread, in an event loop, or to come back later.
 """
 
+import time
 from collections.abc import Generator
 from typing import TypeVar
 
 R = TypeVar("R")
 Steps = Generator[float, None, R]
+
+
+def finished(steps: Steps[R]) -> R:
+    """Runs such a generator to its end and returns its result; sleeps without an event loop."""
+    while True:
+        try:
+            time.sleep(next(steps))
+        except StopIteration as done:
+            result: R = done.value
+            return result
+
+
+async def sleeping(steps: Steps[R]) -> R:
+    """Runs such a generator to its end in an event loop and returns its result."""
+    import asyncio
+
+    while True:
+        try:
+            pause = next(steps)
+        except StopIteration as done:
+            result: R = done.value
+            return result
+        await asyncio.sleep(pause)

@@ -257,8 +257,9 @@ def test_outcomes_of_json_hold_all_the_fields_that_are_promised(beam: Cli) -> No
     outcome = beam("send", "scripted", "hi", "--json").json
     promised = {
         *("v", "message_id", "agent", "turn", "attempt", "status", "class", "reason", "reply", "session_id", "session"),
-        *("via", "model", "usage", "cost_usd", "duration_s", "exit_code", "denials", "redacted"),
+        *("via", "model", "usage", "cost_usd", "models", "duration_s", "exit_code", "denials", "redacted"),
     }
     assert promised <= set(outcome)
-    assert set(outcome["usage"]) == {"input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"}
+    tokens = {"input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens"}
+    assert set(outcome["usage"]) == tokens | {"calls"}
     assert json.dumps(outcome)

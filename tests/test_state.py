@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from beam import events
 from beam.clock import rfc3339
 from beam.events import AnyEvent, Owner
-from beam.outcome import Status, Usage
+from beam.outcome import ModelUsage, Status, Total, Usage
 from beam.state import CLOSED, DEAD, FINISHED, QUEUED, SENT, State, apply, fold, fold_all, forget
 
 OWNER = Owner(pid=1, start_ticks=2, boot_id="b", pid_namespace="n", host="h")
@@ -54,7 +54,7 @@ BODIES = st.one_of(
     st.builds(
         events.UsageSeen,
         usage=st.just(Usage()),
-        total=st.none() | st.builds(Usage, input_tokens=st.none() | st.integers(0, 9)),
+        total=st.none() | st.builds(Total, input_tokens=st.none() | st.integers(0, 9)),
     ),
     st.builds(events.PromptSent),
     st.builds(
@@ -95,6 +95,7 @@ def test_folding_twice_gives_the_same_bytes(journal: list[AnyEvent]) -> None:
     assert encoded(fold_all(State(agent="a"), journal)) == encoded(fold_all(State(agent="a"), journal))
 
 
+@pytest.mark.slow
 @given(journals())
 @settings(max_examples=30, deadline=None)
 def test_fold_leaves_its_argument_alone(journal: list[AnyEvent]) -> None:
@@ -106,6 +107,7 @@ def test_fold_leaves_its_argument_alone(journal: list[AnyEvent]) -> None:
         state = after
 
 
+@pytest.mark.slow
 @given(journals(), st.integers(0, 25))
 @settings(max_examples=30, deadline=None)
 def test_a_snapshot_and_its_tail_equal_the_whole_fold(journal: list[AnyEvent], cut: int) -> None:
@@ -177,7 +179,7 @@ def test_shortages_are_counted_beside_deaths_until_the_message_is_tried_anew() -
 
 
 def test_the_clis_own_running_total_goes_with_its_session_and_into_no_other() -> None:
-    total = Usage(input_tokens=90, output_tokens=7)
+    total = Total(input_tokens=90, output_tokens=7)
     counted = [events.SessionStarted(session_id="s1"), events.UsageSeen(usage=total, total=total)]
     resumed = [events.SessionResumed(session_id="s1"), events.UsageSeen(usage=Usage(input_tokens=1))]
     after = state_after(STARTED, *counted, *resumed).session
@@ -185,6 +187,33 @@ def test_the_clis_own_running_total_goes_with_its_session_and_into_no_other() ->
     for other in (events.SessionStarted(session_id="s2"), events.SessionLost(session_id="s1")):
         session = state_after(STARTED, *counted, other).session
         assert session is None or session.carried is None
+
+
+def test_a_turn_that_told_no_total_leaves_nobody_to_know_what_the_cli_counts_from() -> None:
+    begun = (STARTED, events.SessionStarted(session_id="s1"))
+    told = events.UsageSeen(usage=Usage(), total=Total(input_tokens=90))
+    ended = events.TurnFinished(status=Status.COMPLETED, session_id="s1")
+    for bodies, carried in (((told, ended), told.total), ((told, ended, ended), told.total), ((ended,), None)):
+        session = state_after(*begun, *bodies).session
+        assert session is not None and session.carried == carried
+    state = state_after(*begun, told, ended)
+    later = events.stamp(ended, seq=state.seq + 1, ts="", agent="a", turn=9, message_id="a-2")
+    session = fold(state, later).session
+    assert session is not None and session.carried is None
+
+
+def test_figures_by_model_count_for_each_model_and_the_turn_for_the_one_that_answered() -> None:
+    models = (
+        ModelUsage(model="big", usage=Usage(input_tokens=5, calls=1), cost_usd=0.2),
+        ModelUsage(model="small", usage=Usage(input_tokens=1, calls=1), cost_usd=0.1),
+    )
+    used = Usage(input_tokens=6, calls=2)
+    ended = events.TurnFinished(status=Status.COMPLETED, model="big", usage=used, cost_usd=0.3, models=models)
+    totals = state_after(STARTED, ended).totals
+    assert {name: (one.turns, one.usage, one.cost_usd) for name, one in totals.by_model.items()} == {
+        "big": (1, models[0].usage, 0.2),
+        "small": (0, models[1].usage, 0.1),
+    }
 
 
 def test_recorded_processes_are_the_guard_and_the_agent_until_they_are_gone() -> None:

@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from beam.events import Event
 from beam.message import Access
 from beam.obeyed import Obeyed
-from beam.outcome import Class, Denial, Evidence, SessionNote, Status, Usage
+from beam.outcome import Class, Denial, Evidence, ModelUsage, SessionNote, Status, Total, Unfinished, Usage
 from beam.profile import Profile
 from beam.settings import AgentSettings
 
@@ -55,7 +55,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     settings: AgentSettings = AgentSettings()
     folder_trusted: bool = False
     leave_out: bool = False
-    carried: Usage | None = None
+    carried: Total | None = None
 
 
 class Host(Struct, frozen=True, kw_only=True):
@@ -109,7 +109,9 @@ class Verdict(Struct, frozen=True, kw_only=True):
     model: str | None = None
     usage: Usage = Usage()
     cost_usd: float | None = None
+    models: tuple[ModelUsage, ...] | None = None
     denials: tuple[Denial, ...] = ()
+    unfinished: tuple[Unfinished, ...] = ()
     structured: Raw | UnsetType = UNSET
     lossy: bool | UnsetType = UNSET
     evidence: Evidence | None = None
@@ -154,7 +156,8 @@ class Terminal(Protocol):
 
 class Transcript(Protocol):
     """One conversation's file as the CLI writes it, read line by line from where a turn begins. `word` is what it says
-    of the turn so far: "" (nothing), working, done; `error` why it failed, null if it did not."""
+    of the turn so far: "" (nothing), working, waiting (for work of its own in the background), done; `error` why it
+    failed, null if it did not."""
 
     word: str
     error: str | None
@@ -199,7 +202,8 @@ class HasHistory(Protocol):
 class Capabilities(Struct, frozen=True, kw_only=True):
     """What a face really does; each has a test. `access` lists the words that it can enforce; empty: it has no access
     of its own, and trusting the folder covers it. `attach`: how files go along (null: not at all). `rewrites`: it
-    changes the blanks of some prompts, and a notice says where. `outbox`: with which access its file tool can write
+    changes the blanks of some prompts, and a notice says where. `calls`: its outcome says of how many calls of a model
+    its tokens are; `models`: of which models. `outbox`: with which access its file tool can write
     into the outbox of the turn."""
 
     resume: bool = False
@@ -214,6 +218,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     ask: bool = False
     tokens: bool = False
     cost: bool = False
+    calls: bool = False
+    models: bool = False
     attach: Literal["path", "inline"] | None = None
     access: tuple[Access, ...] = ()
     prompt_in_argv: bool = False

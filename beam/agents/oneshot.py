@@ -13,10 +13,11 @@ from beam import events
 from beam.agents.base import Capabilities, Exit, Turn, Verdict, died, json_object, last_line, raw_json
 from beam.agents.failures import class_of
 from beam.agents.fields import Object
+from beam.agents.figures import summed
 from beam.errors import UnsupportedError
 from beam.events import Event
 from beam.limits import DEFAULT
-from beam.outcome import Class, Denial, SessionNote, Status, Usage
+from beam.outcome import ANSWERS, Class, Denial, ModelUsage, SessionNote, Status, Unfinished, Usage
 
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 _set = msgspec.structs.force_setattr  # of a body that nobody else has yet, so it need not be copied
@@ -127,13 +128,14 @@ class Heard(Struct, kw_only=True):
     reply: str | None = None
     usage: Usage = Usage()
     cost_usd: float | None = None
+    models: tuple[ModelUsage, ...] | None = None
     failure: Failure | None = None
     retry: Failure | None = None
     ended: str = ""
     lost: str = ""
     nameless: bool = False
     denials: list[Denial] = []
-    calls: list[str] = []
+    calls: dict[str, tuple[str, object]] = {}
 
     def opened(
         self, turn: Turn, session_id: str, *, model: str | None = None, version: str | None = None
@@ -163,13 +165,12 @@ class Heard(Struct, kw_only=True):
     def called(self, call_id: str, name: str, given: object) -> list[Event]:
         """The agent calls a tool; what it said before was no answer."""
         self.said = []
-        self.calls.append(call_id)
+        self.calls[call_id] = (name, given)
         return [events.ToolCalled(call_id=call_id, name=name, input=raw_json(given))]
 
     def returned(self, call_id: str, output: str, *, is_error: bool = False) -> list[Event]:
         """A tool ended."""
-        if call_id in self.calls:
-            self.calls.remove(call_id)
+        self.calls.pop(call_id, None)
         return [events.ToolReturned(call_id=call_id, output=output, is_error=is_error)]
 
     def failed(self, text: str, http_status: int | None = None, class_: Class | None = None) -> list[Event]:
@@ -195,8 +196,13 @@ class Heard(Struct, kw_only=True):
             )
         ]
 
-    def counted(self, usage: Usage, cost_usd: float | None) -> list[Event]:
-        """Figures of one more call of the model."""
+    def counted(self, usage: Usage, cost_usd: float | None, model: str = "") -> list[Event]:
+        """Figures of one more call of a model, by its name where the CLI says it."""
+        is_first = self.usage == Usage() and self.cost_usd is None
+        if model and (is_first or self.models is not None):
+            self.models = summed((*(self.models or ()), ModelUsage(model=model, usage=usage, cost_usd=cost_usd)))
+        else:
+            self.models = None
         self.usage = self.usage.plus(usage)
         if cost_usd is not None:
             self.cost_usd = (self.cost_usd or 0.0) + cost_usd
@@ -228,7 +234,16 @@ def verdict(turn: Turn, exit: Exit, heard: Heard) -> tuple[list[Event], Verdict]
         model=heard.model or turn.model,
         usage=heard.usage,
         cost_usd=heard.cost_usd,
+        models=heard.models,
         denials=tuple(heard.denials),
+        unfinished=_unfinished(heard) if status in ANSWERS else (),
+    )
+
+
+def _unfinished(heard: Heard) -> tuple[Unfinished, ...]:
+    """The calls that go on though the CLI says that the turn is over."""
+    return tuple(
+        Unfinished(tool=name, call_id=call_id, input=raw_json(given)) for call_id, (name, given) in heard.calls.items()
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from beam import home as homes
 from beam import roots
 from beam.agents import registry
-from beam.api.both import coroutine_verb, finished, waiting_verb
+from beam.api.both import coroutine_verb, waiting_verb
 from beam.api.inside import TurnAround, turn_around
 from beam.broker.compose import HUMAN, Caller, compose
 from beam.broker.world import World
@@ -21,7 +21,7 @@ from beam.config import load, settled
 from beam.errors import DiskError, NotFoundError, UsageError
 from beam.home import Place
 from beam.message import NAME, Access, Message, Options, SessionContext
-from beam.steps import Steps
+from beam.steps import Steps, finished
 
 if TYPE_CHECKING:
     from beam.api import look

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from beam import files
-from beam.steps import Steps
+from beam.steps import R, Steps, finished, sleeping
 
 P = ParamSpec("P")
-R = TypeVar("R")
 S = TypeVar("S")
 
 
@@ -79,26 +77,3 @@ class waiting_verb(Generic[S, P, R]):
             return finished(function(bound, *args, **kwargs))
 
         return Bound(call, aio)
-
-
-def finished(steps: Steps[R]) -> R:
-    """The result of such a generator; sleeps without an event loop."""
-    while True:
-        try:
-            time.sleep(next(steps))
-        except StopIteration as done:
-            result: R = done.value
-            return result
-
-
-async def sleeping(steps: Steps[R]) -> R:
-    """The result of such a generator, in an event loop."""
-    import asyncio
-
-    while True:
-        try:
-            pause = next(steps)
-        except StopIteration as done:
-            result: R = done.value
-            return result
-        await asyncio.sleep(pause)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam.api.both import sleeping
 from beam.broker.compose import check_replies, check_text, sayable
 from beam.clock import Clock, rfc3339
 from beam.errors import (
@@ -30,7 +29,7 @@ from beam.limits import Limits
 from beam.message import NAME, Message, Options, Payload, check_name, new_id
 from beam.outcome import Outcome
 from beam.process import table
-from beam.steps import Steps
+from beam.steps import Steps, sleeping
 from beam.store import outbox
 from beam.store.outbox import Answer, Request
 

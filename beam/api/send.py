@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from beam.api.both import sleeping
 from beam.broker import registry
 from beam.broker.failure import circuit_word
 from beam.broker.follow import follow, gone_is_said, told_outcome
@@ -19,6 +18,7 @@ from beam.home import Place
 from beam.message import Message
 from beam.outcome import Outcome
 from beam.state import State
+from beam.steps import sleeping
 from beam.store.journal import read_state
 from beam.turns.signals import stopping
 from beam.turns.stop import Stop

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TypeVar
 
 from beam import events, roots
 from beam.agents import registry
@@ -19,11 +18,10 @@ from beam.message import Message
 from beam.outcome import Class, Outcome, Status, exit_code
 from beam.process import tree
 from beam.state import SENT
-from beam.steps import Steps
+from beam.steps import Steps, finished
 
 _PATIENCE_S = 5.0
 _LOOK_S = 0.01
-R = TypeVar("R")
 
 
 def _hold(world: World, place: Place) -> Steps[Holder]:
@@ -51,7 +49,7 @@ def recv(world: World, place: Place, lease: float | None) -> Message | None:
 
     None if none waits, or the queue is paused. Raises UnfinishedError while one is out and not answered.
     """
-    holder = _slept(_hold(world, place))
+    holder = finished(_hold(world, place))
     try:
         turn = holder.state.open_turn
         if turn is not None and turn.lease_until is not None and not turn.finished:
@@ -100,18 +98,7 @@ def _lend(holder: Holder, message: Message, lease: float | None) -> None:
 
 def reply(world: World, place: Place, message_id: str, text: str, *, failed: bool) -> Outcome:
     """Answers a message that was taken. Raises NotFoundError if it is not out (answered already, its lease is over)."""
-    return _slept(replying(world, place, message_id, text, failed=failed))
-
-
-def _slept(steps: Steps[R]) -> R:
-    import time
-
-    while True:
-        try:
-            time.sleep(next(steps))
-        except StopIteration as done:
-            result: R = done.value
-            return result
+    return finished(replying(world, place, message_id, text, failed=failed))
 
 
 def replying(world: World, place: Place, message_id: str, text: str, *, failed: bool) -> Steps[Outcome]:

@@ -13,7 +13,7 @@ from beam.broker.outbox import Sender
 from beam.broker.world import World
 from beam.errors import BeamError
 from beam.message import Message, SessionContext
-from beam.outcome import Usage
+from beam.outcome import Total
 from beam.process import tree
 from beam.sayable import sayable
 from beam.state import Fork
@@ -110,7 +110,7 @@ def _session(holder: Holder, message: Message, adapter: str) -> str | None:
     return session.session_id
 
 
-def _carried_by(world: World, fork: Fork) -> Usage | None:
+def _carried_by(world: World, fork: Fork) -> Total | None:
     """What the CLI counted over the session that is copied, so far; null where that goes on now, or nobody knows."""
     try:
         state = read_state(world.place(fork.of).journal)

@@ -46,7 +46,7 @@ _STATUS = {
     **dict.fromkeys(("attempt", "of", "http_status"), COUNT),
     "delay_s": NUMBER,
 }
-_TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
+_TOKENS = (*("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "cache_write_tokens", "calls"),)
 STEPS: Mapping[str, Form] = {
     "text": Form(TEXT),
     "delta": Form(TEXT),

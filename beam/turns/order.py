@@ -21,7 +21,7 @@ from beam.errors import NotFoundError, UnsupportedError
 from beam.events import Event
 from beam.limits import Limits
 from beam.message import Access, Message
-from beam.outcome import Usage
+from beam.outcome import Total
 from beam.settings import AgentSettings
 from beam.turns.confine import Own
 from beam.turns.envelope import enveloped
@@ -67,7 +67,7 @@ class Order(Struct, frozen=True, kw_only=True):
     from_agent: bool = False
     at_most: Access | None = None
     fork: bool = False
-    carried: Usage | None = None
+    carried: Total | None = None
 
     @property
     def timeout(self) -> float:

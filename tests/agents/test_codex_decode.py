@@ -20,8 +20,8 @@ from msgspec import UNSET
 from beam import events
 from beam.agents.base import Exit, Turn, Verdict
 from beam.agents.codex import exec
-from beam.agents.codex.decode import NOTHING_YET, since
-from beam.outcome import Class, Status, Usage
+from beam.agents.figures import NOTHING_YET, since
+from beam.outcome import Class, Status, Total, Usage
 
 ID = "01a1ffc9-bce8-7200-9c11-4d22ab4a9624"
 OTHER = "01a1ffc9-0000-7200-9c11-4d22ab4a9624"
@@ -70,6 +70,7 @@ def failed(text: str) -> list[dict[str, object]]:
 # -- recordings --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", recordings.names())
 def test_a_recording_decodes_to_its_checked_in_events_whole_byte_by_byte_and_in_any_chunks(name: str) -> None:
     recorded.check(exec.decoder, recordings.load(name), recordings.EXPECTED / f"{name}.jsonl")
@@ -125,12 +126,12 @@ def test_the_verdict_on_a_recorded_turn(name: str, status: str, class_: str | No
 
 
 def test_usage_is_cumulative_and_becomes_that_of_the_turn_by_what_was_carried() -> None:
-    carried = Usage(input_tokens=90, output_tokens=7, cached_tokens=10, reasoning_tokens=3)
+    carried = Total(input_tokens=90, output_tokens=7, cached_tokens=10, reasoning_tokens=3)
     found, verdict = decode(thread(), completed(203, 20, 14, 6), of=turn(session_id=ID, carried=carried))
     assert verdict.usage == Usage(input_tokens=93, output_tokens=7, cached_tokens=10, reasoning_tokens=3)
     (seen,) = [event for event in found if isinstance(event, events.UsageSeen)]
     assert seen.usage == verdict.usage
-    assert seen.total == Usage(input_tokens=183, output_tokens=14, cached_tokens=20, reasoning_tokens=6)
+    assert seen.total == Total(input_tokens=183, output_tokens=14, cached_tokens=20, reasoning_tokens=6)
 
 
 def test_the_usage_of_a_new_session_is_its_total_and_that_of_an_unknown_past_is_not_known() -> None:
@@ -198,6 +199,13 @@ def test_a_command_may_end_without_having_begun_and_begin_without_ending() -> No
     assert verdict.status is Status.COMPLETED
     (left,) = [event for event in found if isinstance(event, events.ToolReturned)]
     assert left.unfinished
+    (work,) = verdict.unfinished
+    assert (work.tool, work.call_id, bytes(work.input), work.how) == (
+        "shell",
+        left.call_id,
+        b'{"command":"sleep 9"}',
+        "running",
+    )
 
 
 def test_what_only_the_log_says_was_refused_to_the_model_is_a_denial() -> None:
@@ -353,6 +361,7 @@ KINDS = ["thread.started", "turn.completed", "turn.failed", "error", "item.start
 ITEMS = ["agent_message", "command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call", "x"]
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(KINDS), st.sampled_from(ITEMS), st.dictionaries(st.text(), JSON), JSON)
 def test_no_line_whatever_it_holds_breaks_the_decoder(

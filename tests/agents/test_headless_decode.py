@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from beam import events
 from beam.agents import registry
 from beam.agents.base import ErrorReader, Exit, Turn, Verdict
 from beam.events import Event
-from beam.outcome import Class, Status, Usage
+from beam.outcome import Class, Status, Total, Usage
 
 NAMES = ("opencode", "kilo", "qwen", "aider", "pi", "kimi", "copilot", "cn", "cline")
 UUID = "9a9d17cd-e1a5-4554-a76b-ae7b3837ccce"
@@ -44,6 +45,7 @@ def test_a_record_of_an_unknown_kind_is_kept_as_unknown(name: str) -> None:
     assert json.loads(str(unknown.raw)) == {"type": "from.the.future", "x": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=60, deadline=None)
 @given(
@@ -121,7 +123,8 @@ def test_the_silent_retries_of_opencode_are_read_from_its_log_on_stderr(name: st
 
 def test_opencodes_figures_are_the_sum_of_its_steps() -> None:
     _, verdict = decode("opencode", step("tool-calls"), step("stop"))
-    assert verdict.usage == Usage(input_tokens=18, output_tokens=4, cached_tokens=6, reasoning_tokens=2)
+    tokens = Usage(input_tokens=18, output_tokens=4, cached_tokens=6, reasoning_tokens=2)
+    assert verdict.usage == replace(tokens, cache_write_tokens=8, calls=2)
     assert (verdict.cost_usd, verdict.status) == (1.0, Status.COMPLETED)
 
 
@@ -167,9 +170,11 @@ def test_a_model_that_only_talks_of_an_api_error_is_believed() -> None:
 
 
 def test_qwens_cumulative_figures_of_the_session_are_not_taken_for_the_turns() -> None:
-    total = {"input_tokens": 1000, "output_tokens": 500}
-    _, verdict = decode("qwen", said("a", input_tokens=10, output_tokens=5), result("a", usage=total))
-    assert verdict.usage == Usage(input_tokens=10, output_tokens=5)
+    lines = said("a", input_tokens=10, output_tokens=5), result("a", usage={"input_tokens": 1000, "output_tokens": 500})
+    before = Total(input_tokens=980, output_tokens=493)
+    _, verdict = decode("qwen", *lines, session_id="s", carried=before)
+    assert verdict.usage == Usage(input_tokens=20, output_tokens=7), "one call was in no message"
+    assert decode("qwen", *lines, session_id="s")[1].usage == Usage(), "nobody knows what was before"
 
 
 QWEN_LOGGED = "[log_848f69, retryOf: log_0a1b2c] post http://127.0.0.1:1/v1/chat/completions {} in 106ms - {}"
@@ -324,6 +329,23 @@ def test_aiders_edits_are_events_and_no_part_of_the_answer() -> None:
     found, verdict = decode("aider", *lines)
     assert verdict.reply == "Here it is:\n\nmade.txt"
     assert [event.path for event in found if isinstance(event, events.FileChanged)] == ["made.txt"]
+
+
+@pytest.mark.parametrize(
+    ("exit", "how"),
+    [(Exit(signal="SIGKILL"), "was ended by SIGKILL"), (Exit(code=1), "exited with 1"), (Exit(), "was lost")],
+)
+def test_an_aider_that_died_before_it_applied_its_edit_has_crashed_though_it_answered(exit: Exit, how: str) -> None:
+    lines = (*BANNER, b"", b"Here it is:", b"", b"made.txt", b"", b"Tokens: 591 sent, 17 received.")
+    _, verdict = decode("aider", *lines, exit=exit)
+    assert (verdict.status, verdict.class_, verdict.reply) == (Status.FAILED, Class.CRASHED, None)
+    assert verdict.reason == f"aider {how} after its answer; it may not have applied its edits"
+
+
+@pytest.mark.parametrize("exit", [Exit(code=0, stopped_by="timeout"), Exit(signal="SIGKILL", stopped_by="timeout")])
+def test_an_aider_that_beam_stopped_after_its_answer_ran_out_of_time_and_keeps_what_it_said(exit: Exit) -> None:
+    _, verdict = decode("aider", *BANNER, b"", b"Here it is:", b"Tokens: 591 sent, 17 received.", exit=exit)
+    assert (verdict.status, verdict.reply) == (Status.TIMEOUT, "Here it is:")
 
 
 def test_aiders_estimated_figures_stay_null() -> None:

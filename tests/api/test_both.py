@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from beam.api.both import Steps, coroutine_verb, waiting_verb
+from beam.api.both import coroutine_verb, waiting_verb
+from beam.steps import Steps
 
 
 class Thing:

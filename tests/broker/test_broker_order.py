@@ -13,7 +13,7 @@ from beam.broker.order import order_of
 from beam.errors import UnsupportedError
 from beam.home import Home
 from beam.message import Access, Options
-from beam.outcome import Usage
+from beam.outcome import Total, Usage
 from beam.turns.order import Order, lowest, turn_of
 from tests.support.world import Root
 
@@ -36,7 +36,7 @@ def counted(root: Root, total: int, *, is_over: bool = True) -> None:
     holder = root.hold("coder")
     holder.record(STARTED, turn=1)
     holder.record(events.SessionStarted(session_id="s1"), turn=1)
-    holder.record(events.UsageSeen(usage=Usage(), total=Usage(input_tokens=total)), turn=1)
+    holder.record(events.UsageSeen(usage=Usage(), total=Total(input_tokens=total)), turn=1)
     if is_over:
         holder.record(events.TurnClosed(), turn=1)
     holder.release()
@@ -47,7 +47,7 @@ def test_the_first_turn_of_a_fork_goes_on_in_a_copy_and_counts_from_where_the_se
     twin = root.hold("twin")
     twin.record(FORKED)
     order = order_of(twin, root.message("twin"))
-    assert (order.session_id, order.fork, order.carried) == ("s1", True, Usage(input_tokens=1000))
+    assert (order.session_id, order.fork, order.carried) == ("s1", True, Total(input_tokens=1000))
     turn = turn_of(order, "exec", "/scratch")
     assert (turn.session_id, turn.fork) == ("s1", True)
 

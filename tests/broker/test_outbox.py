@@ -78,6 +78,7 @@ def test_a_file_whose_name_is_no_utf8_ends_no_holder(root: Root) -> None:
     assert refused is not None and refused.refused is not None and "\\udcff" in refused.refused.message
 
 
+@pytest.mark.slow
 def test_a_holder_does_not_stand_still_while_somebody_else_holds_the_mailbox_that_is_answered(root: Root) -> None:
     question = taken(root)
     root.clock = QuickClock(root.clock.now)

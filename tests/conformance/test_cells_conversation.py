@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from beam.testing.fake_model.wire import tokens
 from tests.conformance.cases import case, refused
 from tests.conformance.subject import GO_ON, Subject
 
@@ -69,18 +70,52 @@ def test_resume(subject: Subject) -> str:
 
 
 def _no_figures(subject: Subject) -> str:
-    assert set(first(subject)["usage"].values()) == {None}
+    assert {figure for name, figure in first(subject)["usage"].items() if name != "calls"} == {None}
     return "the outcome's figures are null"
 
 
 @case("tokens of the turn", "tokens", otherwise=_no_figures)
 def test_tokens(subject: Subject) -> str:
     """Of the turn, though many a CLI counts over the whole session."""
-    seen = [
-        (turn["usage"]["input_tokens"], turn["usage"]["output_tokens"]) for turn in (first(subject), second(subject))
-    ]
-    assert seen == [(900, 20), (100, 7)]
-    return "two turns of a session have the figures that the model gave for each, and no sum"
+    used = [turn["usage"] for turn in (first(subject), second(subject))]
+    if [(usage["input_tokens"], usage["output_tokens"]) for usage in used] == [(900, 20), (100, 7)]:
+        return "two turns of a session have the figures that the model gave for each, and no sum"
+    beside = [_beside(subject, FIRST), _beside(subject, SECOND)]
+    assert [usage["input_tokens"] for usage in used] == [900 + beside[0], 100 + beside[1]], (used, beside)
+    return "two turns of a session have the figures that the model gave for each, calls that no line shows among them"
+
+
+def _beside(subject: Subject, prompt: str) -> int:
+    """The tokens of the calls that the CLI made in the turn of this prompt beside that for its answer."""
+    asked = [request.asked for request in subject.model.requests if request.asked is not None]
+    begins = next(index for index, one in enumerate(asked) if SECOND in one.prompt)
+    turn = asked[:begins] if prompt == FIRST else asked[begins:]
+    return sum(tokens(one.size) for one in turn if prompt not in one.prompt)
+
+
+def _no_calls(subject: Subject) -> str:
+    assert first(subject)["usage"]["calls"] is None
+    return "the outcome's number of calls is null"
+
+
+@case("calls of the model", "calls", otherwise=_no_calls)
+def test_calls(subject: Subject) -> str:
+    assert first(subject)["usage"]["calls"] == 1
+    return "a turn of one answer has one call"
+
+
+def _no_models(subject: Subject) -> str:
+    assert first(subject)["models"] is None
+    return "the outcome's figures by model are null"
+
+
+@case("figures by model", "models", otherwise=_no_models)
+def test_models(subject: Subject) -> str:
+    outcome = first(subject)
+    (share,) = outcome["models"]
+    assert (share["usage"]["input_tokens"], share["usage"]["output_tokens"]) == (900, 20)
+    assert share["cost_usd"] == outcome["cost_usd"]
+    return "the one model that was asked has the turn's tokens and cost"
 
 
 def _no_cost(subject: Subject) -> str:

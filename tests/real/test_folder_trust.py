@@ -5,7 +5,9 @@ trusts it. That each file would act without that is shown by the same turn in a 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,11 +129,16 @@ def lay(trap: Trap, agent: Subject, url: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     for words in (("add", "-A"), ("-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x")):
         subprocess.run(["git", *words], cwd=folder, check=True)
-    (folder / ".gitattributes").write_text("* filter=x\n\n")
     with path.open("a") as file:
         file.write(trap.content(f"touch {mark}", url))
     path.chmod(0o755)
     return mark
+
+
+def make_git_look(folder: Path, seconds: float) -> None:
+    """Gives a file a new time, so that git must read it, through its filter, to see that it is unchanged."""
+    later = time.time() + seconds
+    os.utime(folder / ".gitattributes", (later, later))
 
 
 def each_trap() -> list[Any]:
@@ -146,6 +153,7 @@ def test_a_trap_in_a_folder_that_nobody_trusted_does_nothing_and_is_real(
     agent: Subject, trap: Trap, elsewhere: FakeModel
 ) -> None:
     mark = lay(trap, agent, elsewhere.url)
+    make_git_look(agent.cli.project, 5)
     done = agent.send("hello there", access=trap.access)
     assert not mark.exists(), "it ran in a folder that nobody trusted"
     assert elsewhere.requests == [], "the key went to another host"
@@ -154,6 +162,7 @@ def test_a_trap_in_a_folder_that_nobody_trusted_does_nothing_and_is_real(
     else:
         assert (done.code, done.json["error"]["kind"]) == (2, "untrusted"), done
         assert trap.path in done.err
+    make_git_look(agent.cli.project, 9)
     again = agent.send("hello there", "--new", access=trap.access, cli=agent.at_home("other"), env=TRUSTED)
     assert mark.exists() or elsewhere.requests != [], f"the trap does nothing, so this proves nothing: {again}"
 

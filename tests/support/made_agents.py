@@ -38,7 +38,8 @@ def _yes(value: bool) -> str:
 
 
 def _figures(can: Capabilities) -> str:
-    return ", ".join(word for word, has in (("tokens", can.tokens), ("cost", can.cost)) if has) or "none"
+    claims = (("tokens", can.tokens), ("cost", can.cost), ("calls", can.calls), ("models", can.models))
+    return ", ".join(word for word, has in claims if has) or "none"
 
 
 def seen() -> str:

@@ -1,7 +1,8 @@
 """What aider prints, turned into events: its announcements, a blank line, then the answer and what aider did with it.
 
-Only a `Tokens:` line proves that the model answered: a failing API ends with exit code 0. Figures of a thousand tokens
-and more are rounded there, and stay null.
+Only a `Tokens:` line proves that the model answered: a failing API ends with exit code 0. Only exit code 0 after it
+proves that aider did what the answer says: its edits come behind that line. Figures of a thousand tokens and more are
+rounded there, and stay null.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import re
 from collections.abc import Sequence
 
 from beam import events
-from beam.agents.base import Exit, Turn, Verdict
+from beam.agents.base import Exit, Turn, Verdict, last_line
 from beam.agents.failures import class_of
 from beam.agents.oneshot import Failure, Heard, verdict
 from beam.events import Event
-from beam.outcome import Usage
+from beam.outcome import Class, Usage
 
 _VERSION = re.compile(r"Aider v(\S+)")
 _MODEL = re.compile(r"(?:Main m|M)odel: (\S+)")
@@ -155,15 +156,24 @@ class Text:
         return "" if broken is None else _one_line(broken[0].split("\n"))
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """The verdict; what went wrong stands between the announcements and the end."""
+        """The verdict; what went wrong stands between the announcements and the end. aider applies its edits after the
+        line of tokens, and says 0 when it has."""
         heard = self._heard
         why = self._why()
-        heard.ended = "" if why else heard.ended
+        answered, heard.ended = bool(heard.ended), "" if why or exit.code != 0 or exit.stopped_by else heard.ended
         if not heard.ended and exit.stopped_by is None:
             text = why or " ".join(" ".join(self._answer).split())
-            if text:
+            if answered and not why:
+                heard.failure = Failure(Class.CRASHED, _left_early(exit))
+            elif text:
                 heard.failure = Failure(class_of(None, text), text[:500])
         return verdict(self._turn, exit, heard)
+
+
+def _left_early(exit: Exit) -> str:
+    how = f"was ended by {exit.signal}" if exit.signal else f"exited with {exit.code}" if exit.code else "was lost"
+    tail = last_line(exit.stderr_tail)
+    return f"aider {how} after its answer; it may not have applied its edits" + (f": {tail}" if tail else "")
 
 
 def _one_line(lines: list[str]) -> str:

@@ -14,9 +14,11 @@ from beam import events
 from beam.agents.base import Exit, Native, Turn, Verdict, native, raw_json
 from beam.agents.claude import verdict as verdicts
 from beam.agents.claude.system import SYSTEM
+from beam.agents.claude.tasks import Tasks
 from beam.agents.claude.tools import Tools
 from beam.agents.fields import Object, integer, number, obj, objects, string, strings
 from beam.events import Event
+from beam.outcome import ANSWERS
 
 _INTERRUPTED = "[Request interrupted by user"
 _SYNTHETIC = "<synthetic>"
@@ -29,8 +31,11 @@ class Frames:
         self._turn = turn
         self._heard = verdicts.Heard()
         self._tools = Tools()
+        self._tasks = Tasks()
         self._verdict: Verdict | None = None
         self._aborted = False
+        self._begun = 0  # turns that have no result yet
+        self._goes_on = False  # whether anything of a turn came after the last result
         self._asks: dict[str, str] = {}
         self._decided: dict[str, str] = {}
         self._lost = False
@@ -63,8 +68,8 @@ class Frames:
         """The calls that never returned, and the verdict of the last result, or of the way the process ended."""
         bodies = self._tools.unfinished()
         found = self._verdict
-        if found is None:
-            found = verdicts.of_exit(self._turn, exit, self._heard)
+        if found is None or self._is_cut(exit):
+            found = verdicts.of_exit(self._turn, exit, self._heard, before=found)
             if found.session == "lost" and not self._lost:
                 bodies.insert(0, events.SessionLost(session_id=self._turn.session_id or "", reason=found.reason or ""))
             return bodies, found
@@ -74,7 +79,14 @@ class Frames:
         elif stopped is None and (exit.code or exit.signal) and found.status.value == "completed":
             how = f"was ended by {exit.signal}" if exit.signal else f"exited with {exit.code}"
             bodies.append(events.Notice(text=f"claude {how} after a good result", code="exit_code"))
+        if found.status in ANSWERS:
+            found = msgspec.structs.replace(found, unfinished=self._tasks.unfinished())
         return bodies, found
+
+    def _is_cut(self, exit: Exit) -> bool:
+        """Whether the process ended in the middle of a turn, though one before it has its result: claude begins a turn
+        by itself when a task in the background ends. It may write the results of both at the end of the second."""
+        return self._goes_on or (self._begun > 0 and exit.code != 0)
 
     # -- system, result ------------------------------------------------------------------------------------------------
 
@@ -83,11 +95,13 @@ class Frames:
         if subtype == "init":
             return self._init(value)
         if subtype.startswith("task_"):
-            return self._tools.task(value)
+            return self._tasks.line(value)
         decode = SYSTEM.get(subtype)
         return decode(value) if decode is not None else [events.Unknown(what=f"system/{subtype}")]
 
     def _init(self, value: Object) -> list[Event]:
+        self._begun += 1
+        self._goes_on = self._verdict is not None
         session_id, before = string(value, "session_id"), self._heard.session_id
         self._heard.model = string(value, "model") or self._heard.model
         self._heard.session_id = session_id or before
@@ -111,9 +125,11 @@ class Frames:
         heard = self._heard
         heard.decided = {call: self._decided[ask] for ask, call in self._asks.items() if ask in self._decided}
         heard.denied = self._verdict.denials if self._verdict is not None and verdicts.goes_on(value) else ()
+        total = heard.counted.result(value)
         found = verdicts.of_result(self._turn, value, heard)
         self._verdict, self._aborted = found, verdicts.is_aborted(value)
-        bodies: list[Event] = [events.UsageSeen(usage=found.usage, cost_usd=found.cost_usd)]
+        self._begun, self._goes_on = max(0, self._begun - 1), False
+        bodies: list[Event] = [events.UsageSeen(usage=found.usage, cost_usd=found.cost_usd, total=total)]
         if found.session == "lost":
             self._lost = True
             bodies.insert(0, events.SessionLost(session_id=self._turn.session_id or "", reason=found.reason or ""))
@@ -130,6 +146,8 @@ class Frames:
         if kind == "content_block_delta":
             text = string(obj(event, "delta"), "text")
             return [events.TextDelta(text=text, parent=string(value, "parent_tool_use_id") or None)] if text else []
+        if kind == "message_start":
+            self._heard.counted.call(obj(event, "message"))
         if kind == "message_delta" and not value.get("parent_tool_use_id"):
             self._heard.cut_off |= string(obj(event, "delta"), "stop_reason") in verdicts.CUT_OFF
         return []
@@ -138,8 +156,12 @@ class Frames:
         message = obj(value, "message")
         parent = string(value, "parent_tool_use_id") or None
         model, error = string(message, "model"), string(value, "error")
-        if parent is None and model and model != _SYNTHETIC:
-            self._heard.model = model
+        if parent is None:
+            self._goes_on = self._verdict is not None
+            if model and model != _SYNTHETIC:
+                self._heard.model = model
+        if model != _SYNTHETIC:
+            self._heard.counted.call(message)
         if error:
             if parent is None:
                 self._heard.error = error
@@ -166,6 +188,7 @@ class Frames:
         if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
             if parent is None:
                 self._heard.said, self._heard.cut_off = [], False
+            self._tasks.called(string(block, "id"), string(block, "name"), obj(block, "input"))
             return self._tools.called(block, parent)
         if kind.endswith("tool_result"):
             return self._tools.returned(block, None, parent)

@@ -9,10 +9,13 @@ from __future__ import annotations
 from itertools import takewhile
 
 import msgspec
+from msgspec import field
 
 from beam.agents.base import Exit, Turn, Verdict, died, raw_json
-from beam.agents.fields import Object, integer, number, obj, objects, string, strings
-from beam.outcome import Class, Denial, SessionNote, Status, Usage
+from beam.agents.claude.counted import Counted
+from beam.agents.fields import Object, integer, obj, objects, string, strings
+from beam.agents.figures import usage_of
+from beam.outcome import Class, Denial, SessionNote, Status
 
 _STOPPED = {
     "timeout": (Status.TIMEOUT, "the turn ran out of time and was stopped"),
@@ -69,8 +72,8 @@ CUT_OFF = ("max_tokens", "model_context_window_exceeded")
 class Heard(msgspec.Struct, kw_only=True):
     """What a decoder noted: the session and the model of the last lines that named one; whether a session was opened;
     since the last result the API failure's own word, what the agent `said` after its last call, and whether that was
-    `cut_off` (claude lets the model go on by itself); who `decided` (call id -> a person's name or `rule`); and what
-    earlier results of this turn say was `denied`."""
+    `cut_off` (claude lets the model go on by itself); who `decided` (call id -> a person's name or `rule`); what
+    earlier results of this turn say was `denied`; and what was `counted`."""
 
     session_id: str | None = None
     opened: bool = False
@@ -80,6 +83,7 @@ class Heard(msgspec.Struct, kw_only=True):
     cut_off: bool = False
     decided: dict[str, str] = {}
     denied: tuple[Denial, ...] = ()
+    counted: Counted = field(default_factory=Counted)
 
     def text(self) -> str | None:
         """What the agent said last; null where it said nothing."""
@@ -113,6 +117,7 @@ def of_result(turn: Turn, result: Object, heard: Heard) -> Verdict:
     reply = text if isinstance(text, str) and result.get("is_error") is not True else None
     if heard.cut_off or (reply is None and status is not Status.FAILED):
         reply = heard.text() or reply
+    used = heard.counted.of_turn(turn, result, aborted=is_aborted(result))
     lost = status is Status.FAILED and lost_id(turn, "\n".join(strings(result, "errors"))) is not None
     return Verdict(
         status=status,
@@ -122,8 +127,9 @@ def of_result(turn: Turn, result: Object, heard: Heard) -> Verdict:
         session_id=None if lost else string(result, "session_id") or heard.session_id,
         session="lost" if lost else "resumed" if turn.session_id and not turn.fork else "new",
         model=heard.model or next(iter(obj(result, "modelUsage")), None),
-        usage=usage_of(result),
-        cost_usd=cost_of(result),
+        usage=usage_of(used, calls=used.calls),
+        cost_usd=used.cost_usd,
+        models=used.models,
         denials=denials_of(result, heard),
         structured=raw_json(result["structured_output"]) if "structured_output" in result else msgspec.UNSET,
     )
@@ -162,43 +168,6 @@ def is_aborted(result: Object) -> bool:
     return result.get("is_error") is True and string(result, "terminal_reason").startswith("aborted_")
 
 
-def usage_of(result: Object) -> Usage:
-    """This turn's tokens. `input_tokens` are those from no cache; all null where the CLI had no time to count."""
-    usage = obj(result, "usage")
-    fresh, written = integer(usage, "input_tokens"), integer(usage, "cache_creation_input_tokens")
-    found = Usage(
-        input_tokens=None if fresh is None else fresh + (written or 0),
-        output_tokens=integer(usage, "output_tokens"),
-        cached_tokens=integer(usage, "cache_read_input_tokens"),
-    )
-    if found.input_tokens or found.output_tokens or found.cached_tokens:
-        return found
-    models = [item for item in obj(result, "modelUsage").values() if isinstance(item, dict)]
-    if models:  # a turn ended by its budget has its figures here only
-        return _sum(models)
-    return Usage() if is_aborted(result) else found
-
-
-def _sum(models: list[Object]) -> Usage:
-    total = Usage()
-    for item in models:
-        fresh, written = integer(item, "inputTokens"), integer(item, "cacheCreationInputTokens")
-        total = total.plus(
-            Usage(
-                input_tokens=None if fresh is None else fresh + (written or 0),
-                output_tokens=integer(item, "outputTokens"),
-                cached_tokens=integer(item, "cacheReadInputTokens"),
-            )
-        )
-    return total
-
-
-def cost_of(result: Object) -> float | None:
-    """USD of the whole process; null where the CLI had no time to count."""
-    cost = number(result, "total_cost_usd")
-    return None if not cost and is_aborted(result) else cost
-
-
 def goes_on(result: Object) -> bool:
     """Whether the result is of what a turn did further once a task of its own, in the background, had ended."""
     return string(obj(result, "origin"), "kind") == "task-notification"
@@ -219,10 +188,20 @@ def denials_of(result: Object, heard: Heard) -> tuple[Denial, ...]:
     return (*(denial for denial in heard.denied if denial.call_id not in known), *own)
 
 
-def of_exit(turn: Turn, exit: Exit, heard: Heard) -> Verdict:
-    """The verdict on a process that gave no result line."""
+def of_exit(turn: Turn, exit: Exit, heard: Heard, before: Verdict | None = None) -> Verdict:
+    """The verdict on a process whose last turn gave no result line; the figures are those of the results `before`."""
     verdict = _without_result(turn, exit, heard)
-    return msgspec.structs.replace(verdict, session_id=heard.session_id, model=heard.model)
+    verdict = msgspec.structs.replace(verdict, session_id=heard.session_id, model=heard.model)
+    if before is None:
+        return verdict
+    return msgspec.structs.replace(
+        verdict,
+        usage=before.usage,
+        cost_usd=before.cost_usd,
+        models=before.models,
+        denials=before.denials,
+        session=before.session,
+    )
 
 
 def _without_result(turn: Turn, exit: Exit, heard: Heard) -> Verdict:

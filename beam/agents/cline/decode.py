@@ -31,6 +31,8 @@ class Lines:
         self._turn = turn
         self._heard = Heard(name="cline", model=turn.model, nameless=True)
         self._class: Class | None = None
+        self._calls = 0
+        self._given: tuple[int | None, int | None] | None = None  # the figures of all these calls
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Bodies of what this line says."""
@@ -55,6 +57,9 @@ class Lines:
             error = obj(event, "error")
             self._class = _BY_WORD.get(string(event, "errorClass"))
             return [events.Notice(text=string(error, "message"), code=string(event, "errorClass") or "error")]
+        if kind == "usage":
+            self._calls += 1
+            self._given = integer(event, "totalInputTokens"), integer(event, "totalOutputTokens")
         if kind in _SILENT:
             return []
         if kind.startswith("content_") and content == "text":
@@ -83,15 +88,20 @@ class Lines:
         return self._heard.returned(call_id, error or text, is_error=bool(error))
 
     def _result(self, value: Object) -> list[Event]:
-        heard, usage, reason = self._heard, obj(value, "usage"), string(value, "finishReason")
+        heard, reason = self._heard, string(value, "finishReason")
+        usage, own = obj(value, "aggregateUsage") or obj(value, "usage"), obj(value, "usage")
         heard.model = string(obj(value, "model"), "id") or heard.model
-        fresh, written = integer(usage, "inputTokens"), integer(usage, "cacheWriteTokens")
+        given, cached = integer(usage, "inputTokens"), integer(usage, "cacheReadTokens")  # what was cached among it
         figures = Usage(
-            input_tokens=None if fresh is None else fresh + (written or 0),
+            input_tokens=None if given is None else max(0, given - (cached or 0)),
             output_tokens=integer(usage, "outputTokens"),
-            cached_tokens=integer(usage, "cacheReadTokens"),
+            cached_tokens=cached,
+            cache_write_tokens=integer(usage, "cacheWriteTokens"),
+            calls=self._calls if self._given == (given, integer(usage, "outputTokens")) else None,
         )
-        bodies = heard.counted(figures, number(usage, "totalCost")) if fresh or figures.output_tokens else []
+        model = string(obj(value, "model"), "id") if usage == own else ""
+        counted = given or figures.output_tokens
+        bodies = heard.counted(figures, number(usage, "totalCost"), model) if counted else []
         text = string(value, "text")
         if reason != "completed":
             return bodies + heard.failed(text or f"cline finished with {reason}", class_=self._class)

@@ -22,7 +22,16 @@ OBEYS = (
     ),
 )
 FACE = Capabilities(
-    model=True, tools=True, deltas=True, interrupt=True, tokens=True, cost=True, access=("full",), prompt_in_argv=True
+    model=True,
+    tools=True,
+    deltas=True,
+    interrupt=True,
+    tokens=True,
+    cost=True,
+    calls=True,
+    models=True,
+    access=("full",),
+    prompt_in_argv=True,
 )
 
 

@@ -34,6 +34,7 @@ card = Card(
             tools=True,
             interrupt=True,
             tokens=True,
+            calls=True,
             ask=True,
             access=("read", "ask", "edit", "full"),
         ),

@@ -19,10 +19,10 @@ from beam.agents.codex import items, wire
 from beam.agents.codex.wire import Line, Tokens
 from beam.agents.failures import class_of
 from beam.agents.fields import obj, string
+from beam.agents.figures import NOTHING_YET, since
 from beam.events import Event
-from beam.outcome import Class, Denial, Status, Usage
+from beam.outcome import Class, Denial, Status, Total
 
-NOTHING_YET = Usage(input_tokens=0, output_tokens=0, cached_tokens=0, reasoning_tokens=0)
 _RETRY = re.compile(r"Reconnecting\.\.\. (?:(\d{1,9})/(\d{1,9})|waiting for network) ?\((.*)\)\Z", re.DOTALL)
 _INCOMPLETE_WORDS = "Incomplete response returned, reason: "
 _INCOMPLETE = re.compile(_INCOMPLETE_WORDS + r"(\w+)")
@@ -120,36 +120,17 @@ _KINDS: dict[str, Callable[[Items, Line], list[Event]]] = {
 }
 
 
-def total_of(tokens: Tokens) -> Usage:
+def total_of(tokens: Tokens) -> Total:
     """What the whole thread used so far. `input_tokens` are those from no cache."""
     given, cached = tokens.input_tokens, tokens.cached_input_tokens
     fresh = None if given is None else max(0, given - (cached or 0))
-    return Usage(
+    return Total(
         input_tokens=fresh,
         output_tokens=tokens.output_tokens,
         cached_tokens=cached,
         reasoning_tokens=tokens.reasoning_output_tokens,
+        cache_write_tokens=tokens.cache_write_input_tokens,
     )
-
-
-def since(before: Usage | None, total: Usage) -> Usage:
-    """What was used since `before`; null figures where that is not known, or where codex began to count anew."""
-    if before is None:
-        return Usage()
-    if before is NOTHING_YET:
-        return total
-    found = Usage(
-        input_tokens=_less(total.input_tokens, before.input_tokens),
-        output_tokens=_less(total.output_tokens, before.output_tokens),
-        cached_tokens=_less(total.cached_tokens, before.cached_tokens),
-        reasoning_tokens=_less(total.reasoning_tokens, before.reasoning_tokens),
-    )
-    figures = (found.input_tokens, found.output_tokens, found.cached_tokens, found.reasoning_tokens)
-    return Usage() if any(figure is not None and figure < 0 for figure in figures) else found
-
-
-def _less(total: int | None, before: int | None) -> int | None:
-    return None if total is None or before is None else total - before
 
 
 def failure_class(text: str) -> Class:

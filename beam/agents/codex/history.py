@@ -13,8 +13,9 @@ from beam import events
 from beam.agents.base import Host, Transcript, Turn, Verdict, json_object, raw_json
 from beam.agents.codex.decode import failure_class, plain
 from beam.agents.fields import Object, integer, obj, objects, string, strings
+from beam.agents.figures import usage_of
 from beam.events import Event
-from beam.outcome import Class, Status, Usage
+from beam.outcome import Class, Status, Total, Usage
 
 tells_end = True
 
@@ -43,6 +44,7 @@ class _Rollout:
         self._model: str | None = None
         self._said: list[str] = []
         self._usage = Usage()
+        self._calls: set[str] = set()
         self._class = Class.UNKNOWN
         self._interrupted = False
 
@@ -59,8 +61,9 @@ class _Rollout:
             case "turn_context":
                 self._model = string(payload, "model") or self._model
             case "token_usage_record" if self._is_ours(payload):
-                self._usage = _usage(obj(payload, "turn_token_usage"))
-                total = _usage(obj(payload, "thread_token_usage"))
+                self._calls.add(string(payload, "response_id"))
+                self._usage = usage_of(_total(obj(payload, "turn_token_usage")), calls=len(self._calls))
+                total = _total(obj(payload, "thread_token_usage"))
                 return (events.UsageSeen(usage=self._usage, total=total),)
             case "event_msg":
                 return self._event(payload)
@@ -163,10 +166,13 @@ _ITEMS: dict[str, Callable[[_Rollout, Object], Sequence[Event]]] = {
 }
 
 
-def _usage(used: Object) -> Usage:
-    return Usage(
-        input_tokens=integer(used, "input_tokens"),
+def _total(used: Object) -> Total:
+    """The figures, as the headless face has them: `input_tokens` are those from no cache."""
+    given, cached = integer(used, "input_tokens"), integer(used, "cached_input_tokens")
+    return Total(
+        input_tokens=None if given is None else max(0, given - (cached or 0)),
         output_tokens=integer(used, "output_tokens"),
-        cached_tokens=integer(used, "cached_input_tokens"),
+        cached_tokens=cached,
         reasoning_tokens=integer(used, "reasoning_output_tokens"),
+        cache_write_tokens=integer(used, "cache_write_input_tokens"),
     )

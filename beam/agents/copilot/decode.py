@@ -14,14 +14,14 @@ from beam.agents.failures import class_of
 from beam.agents.fields import Object, integer, obj, objects, string
 from beam.agents.oneshot import Failure, Heard, read, verdict
 from beam.events import Event
-from beam.outcome import Class, Denial
+from beam.outcome import Class, Denial, Usage
 
 _NO_SESSION = "No session, task, or name matched '{}'."
 _SILENT = {
     "user": ("message",),
     "system": ("message",),
     "assistant": ("turn_start", "turn_end", "message_start", "idle", "tool_call_delta", "reasoning_delta"),
-    "model": ("call_start", "call_finished", "call_final_result"),
+    "model": ("call_start", "call_final_result"),
     "tool": ("shell_output",),
     "session": ("skills_loaded", "mcp_servers_loaded", "tools_updated", "background_tasks_changed"),
 }
@@ -38,6 +38,7 @@ class Lines:
         self._trouble: Failure | None = None
         self._attempt = 0
         self._answered = False
+        self._answers = 0
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Bodies of what this line says."""
@@ -65,6 +66,9 @@ class Lines:
                 return self._returned(data)
             case "model.call_failure":
                 return self._trouble_of(data)
+            case "model.call_finished":
+                self._answers += string(data, "outcome") == "success"
+                return []
             case "assistant.turn_retry":
                 return self._retry(string(data, "reason"))
             case "session.error":
@@ -129,6 +133,7 @@ class Lines:
 
     def _result(self, value: Object) -> list[Event]:
         heard = self._heard
+        heard.usage = Usage(calls=self._answers or None)
         bodies = heard.opened(self._turn, string(value, "sessionId"))
         if heard.failure is None:
             heard.failure = self._trouble

@@ -28,6 +28,7 @@ FACE = Capabilities(
     deltas=True,
     tools=True,
     interrupt=True,
+    calls=True,
     attach="path",
     access=tuple(ACCESS),
     outbox=("edit", "full"),

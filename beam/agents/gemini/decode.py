@@ -16,11 +16,12 @@ from beam.agents import oneshot
 from beam.agents.base import Exit, Turn, Verdict, document, raw_json
 from beam.agents.failures import class_of
 from beam.agents.fields import Object, integer, obj, object_of, string
+from beam.agents.figures import added
 from beam.agents.gemini import wire
 from beam.agents.gemini.session import is_own_id
 from beam.agents.gemini.wire import Line
 from beam.events import Event
-from beam.outcome import Class, Denial, Usage
+from beam.outcome import Class, Denial, ModelUsage, Usage
 
 _CHANGING = ("run_shell_command", "write_file", "replace", "save_memory", "mcp_")
 _WRITERS = ("write_file", "replace")
@@ -119,12 +120,18 @@ class Frames:
 
     def _result(self, said: Line) -> list[Event]:
         stats = said.stats
-        models = [name for name, used in object_of(stats.models).items() if isinstance(used, dict)]
-        self._heard.model = models[-1] if models else self._heard.model
+        models = tuple(
+            ModelUsage(model=name, usage=_usage(used))
+            for name, used in object_of(stats.models).items()
+            if isinstance(used, dict)
+        )
+        self._heard.model = models[-1].model if models else self._heard.model
         usage = Usage(input_tokens=stats.input, output_tokens=stats.output_tokens, cached_tokens=stats.cached)
         failed = self._judge(said)
         if self._heard.failure is not None and not (usage.input_tokens or usage.output_tokens or usage.cached_tokens):
             usage = Usage()  # the figures of a turn that failed at once are noughts, and mean that nobody counted
+        elif models and added(models)[0] == usage:
+            self._heard.models = models
         self._heard.usage = usage
         return [events.UsageSeen(usage=usage), *failed]
 
@@ -171,6 +178,14 @@ _KINDS: dict[str, Callable[[Frames, Line], list[Event]]] = {
     "error": Frames._trouble,
     "result": Frames._result,
 }
+
+
+def _usage(used: Object) -> Usage:
+    return Usage(
+        input_tokens=integer(used, "input"),
+        output_tokens=integer(used, "output_tokens"),
+        cached_tokens=integer(used, "cached"),
+    )
 
 
 def _said(exit: Exit) -> list[str]:

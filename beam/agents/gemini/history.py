@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from beam import events
 from beam.agents.base import Host, Transcript, Turn, Verdict, json_object, raw_json
 from beam.agents.fields import Object, integer, obj, objects, string
+from beam.agents.figures import added
 from beam.events import Event
-from beam.outcome import Status, Usage
+from beam.outcome import ModelUsage, Status, Usage
 
 tells_end = False
 
@@ -44,7 +45,7 @@ class _Chat:
         self.error: str | None = None
         self._turn = turn
         self._said: dict[str, str] = {}
-        self._usage: dict[str, Usage] = {}
+        self._usage: dict[str, ModelUsage] = {}
         self._told: set[str] = set()
         self._model: str | None = None
         self._is_over = False
@@ -68,15 +69,14 @@ class _Chat:
 
     def verdict(self) -> Verdict:
         """The answer and its tokens."""
-        usage = Usage()
-        for used in self._usage.values():
-            usage = usage.plus(used) if usage != Usage() else used
+        usage, models = added(self._usage.values())
         return Verdict(
             status=Status.COMPLETED,
             reply="\n\n".join(text for text in self._said.values() if text),
             session_id=_session_id(self._turn),
             model=self._model,
             usage=usage,
+            models=models,
         )
 
     def _answered(self, value: Object) -> list[Event]:
@@ -84,12 +84,15 @@ class _Chat:
         self._model = string(value, "model") or self._model
         tokens = obj(value, "tokens")
         if tokens:
-            self._usage[message_id] = Usage(
-                input_tokens=integer(tokens, "input"),
+            given, cached = integer(tokens, "input"), integer(tokens, "cached")
+            usage = Usage(
+                input_tokens=None if given is None else max(0, given - (cached or 0)),
                 output_tokens=integer(tokens, "output"),
-                cached_tokens=integer(tokens, "cached"),
+                cached_tokens=cached,
                 reasoning_tokens=integer(tokens, "thoughts"),
+                calls=1,
             )
+            self._usage[message_id] = ModelUsage(model=self._model or "", usage=usage)
         bodies: list[Event] = []
         calls = objects(value, "toolCalls")
         if calls:

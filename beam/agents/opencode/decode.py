@@ -106,6 +106,8 @@ def _usage(tokens: Object) -> Usage:
         output_tokens=integer(tokens, "output"),
         cached_tokens=integer(cache, "read"),
         reasoning_tokens=integer(tokens, "reasoning"),
+        cache_write_tokens=written,
+        calls=1,
     )
 
 

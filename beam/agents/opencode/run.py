@@ -52,6 +52,7 @@ FACE = Capabilities(
     interrupt=True,
     tokens=True,
     cost=True,
+    calls=True,
     attach="path",
     access=("read", "edit", "full"),
     outbox=("edit", "full"),

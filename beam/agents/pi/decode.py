@@ -91,7 +91,8 @@ class Lines:
                 bodies.append(events.Thinking(text=string(block, "thinking")))
         usage = obj(message, "usage")
         if integer(usage, "totalTokens"):
-            bodies += heard.counted(_usage(usage), number(obj(usage, "cost"), "total"))
+            model = string(message, "model")
+            bodies += heard.counted(_usage(usage), number(obj(usage, "cost"), "total"), model)
         return bodies
 
     def _tool(self, kind: str, value: Object) -> list[Event]:
@@ -134,6 +135,9 @@ def _usage(usage: Object) -> Usage:
         input_tokens=None if fresh is None else fresh + (written or 0),
         output_tokens=integer(usage, "output"),
         cached_tokens=integer(usage, "cacheRead"),
+        reasoning_tokens=integer(usage, "reasoning"),
+        cache_write_tokens=written,
+        calls=1,
     )
 
 

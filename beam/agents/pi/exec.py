@@ -33,6 +33,8 @@ FACE = Capabilities(
     interrupt=True,
     tokens=True,
     cost=True,
+    calls=True,
+    models=True,
     access=tuple(ACCESS),
 )
 

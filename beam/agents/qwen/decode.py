@@ -1,8 +1,9 @@
 """Qwen Code's stream-json lines, turned into events.
 
 A failing API is a `success` of exit code 0 whose answer is `[API Error: …]`, for which the model counted no tokens (of
-0.15; 0.24 says that it is an error). The result's own figures are those of the whole session, so a turn's are the sum
-of its messages'. Between the lines stands the log of its OpenAI library, which tells that it tries again.
+0.15; 0.24 says that it is an error). The result's figures are those of the whole session, calls that no message shows
+among them, so a turn's are what they grew by. Between the lines stands the log of its OpenAI library, which tells that
+it tries again.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 import msgspec
 
 from beam import events
+from beam.agents import figures
 from beam.agents.base import Exit, Turn, Verdict, raw_json
 from beam.agents.fields import Object, integer, obj, objects, string
 from beam.agents.oneshot import Heard, read, verdict
@@ -141,18 +143,30 @@ class Lines:
         for denial in objects(value, "permission_denials"):
             call_id, given = string(denial, "tool_use_id"), raw_json(denial.get("tool_input"))
             heard.denials.append(Denial(tool=string(denial, "tool_name"), call_id=call_id, input=given))
+        bodies = self._used(obj(value, "usage"))
         text = string(value, "result")
         if value.get("is_error") is True or string(value, "subtype") != "success":
             error = string(obj(value, "error"), "message") or text or string(value, "subtype")
-            return heard.failed(
+            return bodies + heard.failed(
                 error.removeprefix(_API_ERROR).removesuffix("]") if error.startswith(_API_ERROR) else error
             )
         if text.startswith(_API_ERROR) and not self._counted:
-            return heard.failed(text.removeprefix(_API_ERROR).removesuffix("]"))
+            return bodies + heard.failed(text.removeprefix(_API_ERROR).removesuffix("]"))
         if (cut := _CUT.search(text)) is not None:
-            return heard.failed(cut[1])
+            return bodies + heard.failed(cut[1])
         heard.reply, heard.ended = text, "stop"
-        return []
+        return bodies
+
+    def _used(self, usage: Object) -> list[Event]:
+        """The turn's figures: the CLI's total of the session, calls that no message shows among them, without what it
+        was before the turn."""
+        heard, turn = self._heard, self._turn
+        total = figures.total(_usage(usage), cost_usd=None, models=None)
+        if figures.is_nothing(total):
+            return []
+        used = figures.of_turn(total, figures.NOTHING_YET if turn.session_id is None else turn.carried, heard.usage)
+        heard.usage = Usage() if used is None or figures.is_nothing(used) else figures.usage_of(used)
+        return [events.UsageSeen(usage=heard.usage, total=total)]
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """The verdict; the CLI's own sentence on stderr proves that it has no session of the asked id."""
@@ -175,10 +189,11 @@ def _delta(value: Object) -> list[Event]:
 
 
 def _usage(usage: Object) -> Usage:
+    given, cached = integer(usage, "input_tokens"), integer(usage, "cache_read_input_tokens")
     return Usage(
-        input_tokens=integer(usage, "input_tokens"),
+        input_tokens=None if given is None else max(0, given - (cached or 0)),
         output_tokens=integer(usage, "output_tokens"),
-        cached_tokens=integer(usage, "cache_read_input_tokens"),
+        cached_tokens=cached,
     )
 
 

@@ -15,14 +15,13 @@ from beam.cli.errors import complain
 from beam.cli.render.text import one_line, safe, safe_json, visible, write, write_json, write_line
 from beam.errors import DiskError
 from beam.events import Event
-from beam.outcome import Outcome, Status
+from beam.outcome import ANSWERS, Outcome
 
 if TYPE_CHECKING:
     from beam.api.progress import Progress
     from beam.cli.asking import Asking
     from beam.cli.render.live import Live
 
-_ANSWERS = frozenset({Status.COMPLETED, Status.TRUNCATED, Status.REFUSED, Status.DENIED})
 _LOUD = frozenset({"approved_differs", "unknown_screen"})  # codes of notices
 _HINTS = {
     "denied": "--access edit or full would let it",
@@ -209,7 +208,7 @@ class Printer:
         self._end_line()
         reply = outcome.reply or ""
         if (
-            outcome.status not in _ANSWERS
+            outcome.status not in ANSWERS
             or not reply
             or (self._last is not None and self._last.strip() == reply.strip())
         ):
@@ -217,6 +216,10 @@ class Printer:
         write(sys.stdout, safe(reply, sys.stdout) + ("" if reply.endswith("\n") else "\n"))
 
     def _talk(self, outcome: Outcome) -> None:
+        if outcome.unfinished:
+            from beam.cli.render.calls import undone
+
+            complain(f"{outcome.agent}: {undone(outcome.unfinished)}")
         if outcome.exit_code:
             complain(diagnosis(outcome))
             return

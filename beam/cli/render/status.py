@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from beam.api.usage import UsageLine
 
 _CIRCUIT = ("closed", "open", "half open")
-_TOKENS = ("input", "output", "cached", "reasoning")
+_TOKENS = ("input", "output", "cached", "cache_write", "reasoning")
 Sample = tuple[dict[str, str], float]
 
 
@@ -76,8 +76,9 @@ def usage(found: Sequence[UsageLine]) -> None:
         tokens = (getattr(line.usage, f"{kind}_tokens") for kind in _TOKENS)
         shown = ("" if count is None else str(count) for count in tokens)
         name = "total" if line.agent is None else line.agent
-        rows.append((name, line.model or "", str(line.turns), *shown, _dollars(line.cost_usd), line.error or ""))
-    head = ("AGENT", "MODEL", "TURNS", "INPUT", "OUTPUT", "CACHED", "REASONING", "COST", "")
+        calls = "" if line.usage.calls is None else str(line.usage.calls)
+        rows.append((name, line.model or "", str(line.turns), calls, *shown, _dollars(line.cost_usd), line.error or ""))
+    head = ("AGENT", "MODEL", "TURNS", "CALLS", "INPUT", "OUTPUT", "CACHED", "WRITTEN", "REASONING", "COST", "")
     columns(head, rows, wide=is_terminal(sys.stdout))
 
 
@@ -173,6 +174,10 @@ def _families(
             for kind in _TOKENS
             if (count := getattr(line.usage, f"{kind}_tokens")) is not None
         ],
+    )
+    yield (
+        *("beam_model_calls_total", "counter", "Calls of a model, by model, as far as agents tell."),
+        [(labels, line.usage.calls) for labels, line in each if line.usage.calls is not None],
     )
     yield (
         *("beam_cost_usd_total", "counter", "Cost in US dollars, by model."),

@@ -59,7 +59,7 @@ def test_a_row_says_the_oldest_the_tools_the_processes_and_the_circuit(capsys: p
 
 
 def test_usage_has_a_line_a_model_and_a_sum(capsys: pytest.CaptureFixture[str]) -> None:
-    used = Usage(input_tokens=5, output_tokens=0)
+    used = Usage(input_tokens=5, output_tokens=0, cache_write_tokens=4, calls=3)
     status.usage(
         [
             UsageLine(agent="a", model="opus", turns=2, usage=used, cost_usd=0.5),
@@ -67,8 +67,8 @@ def test_usage_has_a_line_a_model_and_a_sum(capsys: pytest.CaptureFixture[str]) 
         ]
     )
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    assert rows[1][:8] == ["a", "opus", "2", "5", "0", "", "", "$0.5000"]
-    assert rows[2][:8] == ["total", "", "2", "5", "0", "", "", ""]
+    assert rows[1][:10] == ["a", "opus", "2", "3", "5", "0", "", "4", "", "$0.5000"]
+    assert rows[2][:10] == ["total", "", "2", "3", "5", "0", "", "4", "", ""]
 
 
 def test_every_metric_is_declared_once_and_before_its_samples(capsys: pytest.CaptureFixture[str]) -> None:

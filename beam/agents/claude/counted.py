@@ -1,0 +1,99 @@
+"""What a turn of Claude Code used.
+
+A result's own `usage` is of the conversation's calls since the result before. `modelUsage` and `total_cost_usd` are of
+all calls of the process, a subagent's and those that no line shows among them; from some version on, of the whole
+session, where it was the last one in its folder. `model_usage_since_last_result` (2.1.330) is all that was used since
+the result before. A turn's figures are of all calls.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct, structs
+
+from beam.agents import figures
+from beam.agents.base import Turn
+from beam.agents.fields import Object, integer, number, obj, string
+from beam.outcome import ModelUsage, Total, Usage
+
+_SINCE = "model_usage_since_last_result"
+
+
+def usage_in(usage: Object) -> Usage:
+    """The figures of an API message or of a result's `usage`."""
+    fresh, written = integer(usage, "input_tokens"), integer(usage, "cache_creation_input_tokens")
+    return Usage(
+        input_tokens=None if fresh is None else fresh + (written or 0),
+        output_tokens=integer(usage, "output_tokens"),
+        cached_tokens=integer(usage, "cache_read_input_tokens"),
+        cache_write_tokens=written,
+    )
+
+
+class Counted(Struct):
+    """What the results of one process said so far. `used`: of the conversation; `models`: of all calls, null where the
+    version does not tell that; `given`: what each call that was seen (message id) was given."""
+
+    used: Usage = Usage()
+    models: tuple[ModelUsage, ...] | None = None
+    given: dict[str, Usage] = {}
+
+    def call(self, message: Object) -> None:
+        """A call of the API; the first line that tells of it says what it was given."""
+        usage, message_id = obj(message, "usage"), string(message, "id")
+        if usage and message_id:
+            self.given.setdefault(message_id, usage_in(usage))
+
+    def result(self, result: Object) -> Total | None:
+        """One more result; the total that the next turn's figures are told by, null where that is not needed."""
+        self.used = self.used.plus(usage_in(obj(result, "usage")))
+        if isinstance(result.get(_SINCE), dict):
+            self.models = figures.summed((*(self.models or ()), *_models(result, _SINCE)))
+            return None
+        models = _models(result, "modelUsage")
+        return _total(models, number(result, "total_cost_usd")) if models else None
+
+    def of_turn(self, turn: Turn, result: Object, *, aborted: bool) -> Total:
+        """What the turn used, null where nobody knows; `calls` is known if those that were seen are all of them."""
+        found = self._of_turn(turn, result)
+        if aborted and figures.is_nothing(found):  # it had no time to count
+            return Total()
+        seen = Usage()
+        for usage in self.given.values():
+            seen = seen.plus(usage)
+        is_all = all(getattr(seen, name) == getattr(found, name) for name in ("input_tokens", "cached_tokens"))
+        return structs.replace(found, calls=len(self.given) if self.given and is_all else None)
+
+    def _of_turn(self, turn: Turn, result: Object) -> Total:
+        if self.models:
+            return _total(self.models, None)
+        models = _models(result, "modelUsage")
+        if self.models is not None or not models:
+            cost_usd = 0.0 if self.models is not None else number(result, "total_cost_usd")
+            return figures.total(self.used, cost_usd=cost_usd, models=self.models)
+        before = figures.NOTHING_YET if turn.session_id is None else turn.carried
+        return figures.of_turn(_total(models, number(result, "total_cost_usd")), before, self.used) or Total()
+
+
+def _total(models: tuple[ModelUsage, ...], cost_usd: float | None) -> Total:
+    """The sum of what the models had; `cost_usd` where they have no cost of their own."""
+    costs = [share.cost_usd for share in models if share.cost_usd is not None]
+    whole = figures.cost(costs) if len(costs) == len(models) else cost_usd
+    return figures.total(figures.added(models)[0], cost_usd=whole, models=models)
+
+
+def _models(result: Object, key: str) -> tuple[ModelUsage, ...]:
+    return figures.summed(_model(name, item) for name, item in obj(result, key).items())
+
+
+def _model(name: str, item: object) -> ModelUsage:
+    value = item if isinstance(item, dict) else {}
+    fresh, written = integer(value, "inputTokens"), integer(value, "cacheCreationInputTokens")
+    usage = Usage(
+        input_tokens=None if fresh is None else fresh + (written or 0),
+        output_tokens=integer(value, "outputTokens"),
+        cached_tokens=integer(value, "cacheReadInputTokens"),
+        reasoning_tokens=integer(value, "thinkingTokens"),
+        cache_write_tokens=written,
+    )
+    plain = name.partition("[")[0]  # `[1m]` names the size of its context
+    return ModelUsage(model=plain, usage=usage, cost_usd=number(value, "costUSD"))

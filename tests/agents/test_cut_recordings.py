@@ -1,0 +1,136 @@
+"""What is said of a turn whose CLI ends too early: every recording is cut after every line, and ends there in each way.
+
+The last event of a turn decides, not a line before it. `COMPLETED` lists where a cut turn is called completed all the
+same, and why nothing of the turn can be missing there.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+from pathlib import Path
+
+import claude_recordings
+import codex_recordings
+import gemini_recordings
+import pytest
+import test_headless_recordings as headless
+
+from beam.agents import registry
+from beam.agents.base import Exit, Turn
+from beam.outcome import Status
+
+RECORDINGS = Path(__file__).parent.parent / "recordings"
+VIBE = "3.0.2"
+ENDS = {
+    "0": Exit(code=0),
+    "1": Exit(code=1),
+    "signal": Exit(signal="SIGKILL"),
+    "stopped": Exit(signal="SIGTERM", stopped_by="timeout"),
+}
+ANY = frozenset(ENDS)
+ITSELF = frozenset({"0"})
+_AFTER = "it came after the result, and no turn began since: the last result is the last word on a turn"
+# Adapter -> the last line -> the ends with which it is completed, and why.
+COMPLETED: dict[str, dict[str, tuple[frozenset[str], str]]] = {
+    "claude": {
+        "result/success": (ANY, "the result line is the last thing that claude says of a turn"),
+        "control_response": (ANY, _AFTER + "; it answers a request of beam's"),
+        "system/commands_changed": (ANY, _AFTER),
+        "system/status": (ANY, _AFTER),
+        "system/task_updated": (ANY, _AFTER + "; a task that ended with the turn is told as unfinished"),
+        "system/task_notification": (ANY, _AFTER + "; a task that ended with the turn is told as unfinished"),
+        "transcript_mirror": (ANY, _AFTER),
+        "user/replay": (ANY, _AFTER + "; it echoes what beam itself set"),
+    },
+    "codex": {"turn.completed": (ANY, "turn.completed is the last thing that codex says")},
+    "gemini": {"result": (ANY, "the result line is the last thing that gemini says")},
+    "qwen": {"result/success": (ANY, "the result line is the last thing that qwen says")},
+    "copilot": {"result": (ANY, "the result line is the last thing that copilot says, and an answer came before it")},
+    "cline": {"run_result": (ANY, "run_result is the last thing that cline says")},
+    "kimi": {"session.resume_hint": (ANY, "the hint how to resume comes when the session is saved, as the last line")},
+    "opencode": {"step_finish": (ANY, "a step that finished with `stop` is the last one: its tools are done")},
+    "kilo": {"step_finish": (ANY, "a step that finished with `stop` is the last one: its tools are done")},
+    "pi": {
+        "agent_end": (ANY, "without willRetry (0.73) agent_end is the last thing that pi says"),
+        "agent_settled": (ANY, "agent_settled says that neither a retry nor a queued message follows"),
+    },
+    "vibe": {"message": (ITSELF, "vibe has no last line; it says 0 after its last word, and another code if it fails")},
+    "cn": {"text": (ITSELF, "cn prints its answer at once when it has it, and says 0 after that")},
+    "aider": {"text": (ITSELF, "aider says 0 only once it has done what its answer says: it was not cut")},
+}
+NAMES = [
+    *(("claude", "2.1.197", name) for name in claude_recordings.names()),
+    *(("codex", "0.169.0", name) for name in codex_recordings.names()),
+    *(("gemini", "0.61.0", name) for name in gemini_recordings.names()),
+    *headless.NAMES,
+    *(("vibe", VIBE, name) for name in json.loads((RECORDINGS / "vibe" / VIBE / "runs.json").read_text())),
+]
+
+
+@functools.cache
+def completed_cuts(adapter: str, version: str, name: str) -> list[tuple[str, str, int]]:
+    """Where a cut turn is completed: what its last line is, how it ended, and the number of that line."""
+    turn, stdout = _loaded(adapter, version, name)
+    face = registry.adapter(adapter).exec
+    assert face is not None
+    decoder, found = face.decoder(turn), []
+    for number, line in enumerate([b"", *stdout.split(b"\n")]):
+        if number:
+            decoder.line(line)
+        for word, exit in ENDS.items():
+            _, verdict = copy.deepcopy(decoder, {id(turn): turn}).end(exit)
+            if verdict.status is Status.COMPLETED:
+                found.append((_kind(line), word, number))
+    return found
+
+
+def _loaded(adapter: str, version: str, name: str) -> tuple[Turn, bytes]:
+    """The turn, and what its CLI wrote, but for the end of its last line."""
+    loaders = {
+        ("claude", "2.1.197"): claude_recordings.load,
+        ("codex", "0.169.0"): codex_recordings.load,
+        ("gemini", "0.61.0"): gemini_recordings.load,
+    }
+    load = loaders.get((adapter, version))
+    recording = headless.load(adapter, version, name) if load is None else load(name)
+    return recording.turn, recording.stdout.removesuffix(b"\n")
+
+
+def _kind(line: bytes) -> str:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return "text"
+    if not isinstance(value, dict) or "type" not in value:
+        return "text"
+    word = value.get("subtype") or ("replay" if value.get("isReplay") else "")
+    return f"{value.get('type')}/{word}" if word else str(value.get("type"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("adapter", "version", "name"), NAMES)
+def test_a_turn_whose_cli_ended_early_is_called_completed_only_where_nothing_of_it_can_be_missing(
+    adapter: str, version: str, name: str
+) -> None:
+    table = COMPLETED[adapter]
+    wrong = [
+        cut for cut in completed_cuts(adapter, version, name) if cut[1] not in table.get(cut[0], (frozenset(),))[0]
+    ]
+    assert wrong == []
+
+
+def test_each_reason_to_call_a_cut_turn_completed_is_one_that_a_recording_needs() -> None:
+    needed = {(adapter, kind, end) for adapter, *rest in NAMES for kind, end, _ in completed_cuts(adapter, *rest)}
+    listed = {
+        (adapter, kind, end) for adapter, rows in COMPLETED.items() for kind, row in rows.items() for end in row[0]
+    }
+    assert listed == needed
+    assert {adapter for adapter, *_ in NAMES} == set(COMPLETED)
+    assert all(why for rows in COMPLETED.values() for _, why in rows.values())
+
+
+def test_every_agent_with_a_cli_of_its_own_is_tried() -> None:
+    cards = [registry.adapter(name).card for name in registry.ADAPTERS]
+    assert {card.name for card in cards if card.versions and "exec" in card.faces} == set(COMPLETED)
