@@ -253,7 +253,7 @@ def _judge(exit: Exit, heard: Heard) -> tuple[Status, Class | None, str | None]:
     denied = dict.fromkeys(denial.tool for denial in heard.denials if denial.by == BY_DEFAULT)
     nobody = f"nobody was there to allow {', '.join(denied)}"
     if not over:
-        if denied:
+        if denied and exit.code == 0:  # it ended at the denial, by itself
             return Status.DENIED, None, nobody
         complaint = _complaint(exit.stderr_tail)
         if exit.code and complaint and heard.session_id is None:
