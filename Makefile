@@ -7,10 +7,13 @@ PYTEST := $(BIN)/python -m pytest
 SEED ?= 0
 # More than the two cores of a small machine: much of the time tests wait for other processes.
 WORKERS ?= 4
+# Two processes, each with its own half: workers of one would collect all tests each.
+UNIT := $(PYTEST) -q --unit -p no:cacheprovider
+UNIT_HALF := $(addprefix tests/,agents/ cli/ conformance/ pty_adapter/ teams/ testing/)
 
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check lint format bench agents conformance drift soak docs picture clean
+.PHONY: help demo test unit check lint format bench agents conformance drift soak docs picture clean
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
 
@@ -31,6 +34,10 @@ test: $(VENV)/.ready ## all tests, with the real agent CLIs where npm is
 	@if [ ! -d .pytest_cache ]; then $(PYTEST) -q --collect-only >/dev/null 2>&1 & fi; \
 	$(BIN)/python -m tests.real.install; installed=$$?; wait; exit $$installed
 	$(PYTEST) -q -n $(WORKERS) --dist loadfile -m 'not soak and not conformance'
+
+unit: $(VENV)/.ready ## the quick tests, in some seconds
+	@$(UNIT) $(UNIT_HALF) & \
+	$(UNIT) $(filter-out $(UNIT_HALF),$(wildcard tests/test_*.py tests/*/)); second=$$?; wait $$! && exit $$second
 
 conformance: $(VENV)/.ready ## every agent CLI and every case, written into beam/agents/conformance.json
 	@$(BIN)/python -m tests.real.install

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from beam.errors import CorruptError
-from beam.outcome import Class, Denial, Evidence, ModelUsage, Outcome, SessionNote, Status, Total, Usage
+from beam.outcome import Class, Denial, Evidence, ModelUsage, Outcome, SessionNote, Status, Total, Unfinished, Usage
 
 VERSION = 1
 
@@ -225,6 +225,7 @@ class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
     duration_s: float | None = None
     exit_code: int = 0
     denials: tuple[Denial, ...] | None = None
+    unfinished: tuple[Unfinished, ...] = ()
     structured: Raw | UnsetType = UNSET
     lossy: bool | UnsetType = UNSET
     evidence: Evidence | None = None

@@ -38,6 +38,8 @@ class Class(StrEnum):
     UNKNOWN = "unknown"
 
 
+ANSWERS = frozenset({Status.COMPLETED, Status.TRUNCATED, Status.REFUSED, Status.DENIED})  # the agent did its work
+
 _BY_STATUS = {
     Status.COMPLETED: ExitCode.COMPLETED,
     Status.FAILED: ExitCode.FAILED,
@@ -144,6 +146,17 @@ def _argument(denial: Denial) -> str:
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
+class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
+    """Work that the agent had begun, a command or another agent in the background say, and that was not done when its
+    turn was over. `how`: the CLI's word for its end (`stopped`, `killed`), or `running`: it said none, and unless a
+    broker keeps the agent it was ended with the turn."""
+
+    tool: str
+    call_id: str = ""
+    input: msgspec.Raw = msgspec.Raw(b"null")
+    how: str = "running"
+
+
 SessionNote = Literal["new", "resumed", "lost"]
 Evidence = Literal["history", "osc", "title", "screen", "prompt"]
 
@@ -157,7 +170,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     agent's CLI does not tell. `structured` is the JSON value that a schema asked for. `evidence` is what said that a
     turn on a screen was over: the agent's transcript (`history`), what it told its terminal (`osc`), its `title`, its
     `screen`, or the `prompt` that came back; null on other faces, and where nothing did. `denials` is null where there
-    are none and the agent's CLI would not tell of one. Times are seconds.
+    are none and the agent's CLI would not tell of one; `unfinished` is what the answer leaves undone. Times: seconds.
     """
 
     v: int = 1
@@ -179,6 +192,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     duration_s: float | None = None
     exit_code: int = 0
     denials: tuple[Denial, ...] | None = None
+    unfinished: tuple[Unfinished, ...] = ()
     structured: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     lossy: bool | msgspec.UnsetType = msgspec.UNSET
     evidence: Evidence | None = None

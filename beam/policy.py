@@ -6,7 +6,7 @@ Every decision becomes an event (message.requeued, circuit.opened, circuit.close
 from msgspec import Struct
 
 from beam.message import Spent
-from beam.outcome import Class, Status
+from beam.outcome import ANSWERS, Class, Status
 
 _TRANSIENT = (Class.RATE_LIMIT, Class.OVERLOADED, Class.NETWORK)
 # Failures that say something about the agent or its vendor, not about the message.
@@ -76,7 +76,7 @@ def is_trouble(status: Status, class_: Class | None) -> bool:
 
 def is_answer(status: Status) -> bool:
     """Whether the agent did its work, whatever it said."""
-    return status in (Status.COMPLETED, Status.TRUNCATED, Status.REFUSED, Status.DENIED)
+    return status in ANSWERS
 
 
 def circuit_after(policy: Policy, circuit: Circuit, status: Status, class_: Class | None, now: float) -> Circuit:

@@ -54,7 +54,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     `pasted` is what stands for a long paste. `more` is the prompt of an unfinished input (`...`). `frame` is what is
     drawn around what was typed, there and in its echo, and no part of it.
 
-    `busy_rows` are looked for in the `zone` rows above the prompt and in all below it; `done_rows` between the echoed
+    `busy_rows` are looked for in the `zone` rows above the prompt and in all below it, `waits_rows` (that it waits for
+    work of its own in the background) in the lowest three above it that are not blank; `done_rows` between the echoed
     prompt and the prompt; `error_rows` there as well: then the turn failed. `failed` is searched there in all rows
     together: its group 1 is why it did. `titles_busy`, `titles_idle`, `titles_asking` are patterns of the window's
     title.
@@ -87,6 +88,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     frame: str = ""
     busy_rows: tuple[str, ...] = ()
     zone: int = 4
+    waits_rows: tuple[str, ...] = ()
     done_rows: tuple[str, ...] = ()
     error_rows: tuple[str, ...] = ()
     failed: str = ""
@@ -126,7 +128,9 @@ class Pattern(Struct, frozen=True):
 _ROW, _FOUND, _SCREEN, _FOUND_ON_SCREEN = Pattern(), Pattern(group=True), Pattern(True), Pattern(True, group=True)
 PATTERNS: dict[type[Struct], dict[str, Pattern]] = {
     Profile: {
-        **dict.fromkeys(("above", "below", "placeholders", "pasted", "more", "busy_rows", "done_rows"), _ROW),
+        **dict.fromkeys(
+            ("above", "below", "placeholders", "pasted", "more", "busy_rows", "waits_rows", "done_rows"), _ROW
+        ),
         **dict.fromkeys(
             ("error_rows", "ready_rows", "resumed_rows", "titles_busy", "titles_idle", "titles_asking"), _ROW
         ),

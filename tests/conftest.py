@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +16,30 @@ from tests.real.install import bin_directories, bin_directory
 from tests.support.cli import Cli, processes_with
 from tests.support.repository import make_repository
 
+_LONGER = ("slow", "acceptance", "real", "soak", "conformance")
+_WHOLE_FILE = re.compile(rf"^pytestmark = .*pytest\.mark\.({'|'.join(_LONGER)})\b", re.MULTILINE)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak-seed", type=int, default=0, help="seed of the soak tests; 0: a new one, printed")
     parser.addoption("--fuzz-seconds", type=float, default=1800, help="how long `make soak` feeds the readers")
+
+    parser.addoption("--unit", action="store_true", help="only what needs no other program and little time")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `--unit`, does not even import a file all of whose tests are left out."""
+    if not config.getoption("--unit") or collection_path.suffix != ".py":
+        return None
+    return True if _WHOLE_FILE.search(collection_path.read_text()) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With `--unit`, leaves out each test with one of the marks of longer tests."""
+    if config.getoption("--unit"):
+        left_out = [item for item in items if any(item.get_closest_marker(mark) for mark in _LONGER)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
 
 
 def pytest_configure() -> None:

@@ -12,6 +12,7 @@ from beam.errors import CorruptError
 moments = st.integers(0, 4_000_000_000_000_000_000)
 
 
+@pytest.mark.slow
 @given(moments)
 def test_a_written_time_is_read_as_itself_to_the_microsecond(now_ns: int) -> None:
     assert parse_rfc3339(rfc3339(now_ns)) == now_ns // 1000 * 1000

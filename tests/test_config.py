@@ -176,6 +176,7 @@ def test_agent_json_holds_what_differs_and_reads_back(tmp_path: Path) -> None:
     assert config.encode_agent_json(AgentSettings()) == b"{}\n"
 
 
+@pytest.mark.slow
 def test_yaml_is_imported_only_where_there_is_a_file(folder: Folder) -> None:
     code = (
         "import sys; from pathlib import Path; from beam import config, home, redact, trust\n"

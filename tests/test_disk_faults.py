@@ -25,6 +25,8 @@ from beam.store.reserve import BYTES, Reserve
 from tests.support.faults import Faults
 from tests.support.world import SECOND_NS, SMALL, Root
 
+pytestmark = pytest.mark.slow
+
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EMFILE, errno.EROFS)
 LASTING = (errno.ENOSPC, errno.EIO)  # tried as well with every later call failing, too
 IN_PAIRS = errno.EIO  # tried as well with one later call failing, too

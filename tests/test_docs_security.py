@@ -24,6 +24,7 @@ def test_each_promise_has_a_test() -> None:
     assert len(list(rows(PROMISES))) >= 25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("file", "name"), NAMED, ids=[name for _, name in NAMED])
 def test_a_named_test_exists(file: str, name: str) -> None:
     tree = ast.parse((TOP / "tests" / file).read_text())

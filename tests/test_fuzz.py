@@ -13,6 +13,8 @@ from tests.support import fuzz
 from tests.support.fuzz import Reader, mutated
 from tests.support.fuzz_wrong import WRONG
 
+pytestmark = pytest.mark.slow
+
 QUICK_INPUTS = 31  # of each reader, beside its seeds
 
 

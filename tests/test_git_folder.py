@@ -71,6 +71,7 @@ WAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", WAYS)
 def test_git_runs_none_of_what_a_folder_says_with_the_variables_and_runs_it_without(work: Path, key: str) -> None:
     (work / ".gitattributes").write_text("* filter=e diff=e\n")
@@ -84,6 +85,7 @@ def test_git_runs_none_of_what_a_folder_says_with_the_variables_and_runs_it_with
     assert ran.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hook", ["post-index-change", "reference-transaction"])
 @pytest.mark.parametrize("place", [".git/hooks", ".githooks"])
 def test_git_runs_no_hook_that_status_would_run(work: Path, hook: str, place: str) -> None:
@@ -215,6 +217,7 @@ SIGNS = ("\n", "\r\n", " ", "\t", "\\\n", "\\n", "\\\\", "\\q", '"', "=", "= ", 
 PIECES = st.sampled_from((*HEADS, *WORDS, *SIGNS))
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(PIECES, max_size=14).map("".join))
 def test_keys_and_values_are_those_that_git_reads(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:

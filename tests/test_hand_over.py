@@ -109,6 +109,7 @@ class Relay:
         return holder.leave(start_worker=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [threading, multiprocessing.get_context("fork")], ids=["threads", "processes"])
 @pytest.mark.parametrize("rounds", [ROUNDS, pytest.param(SOAK_ROUNDS, marks=pytest.mark.soak)])
 def test_no_message_is_stranded_however_often_the_lock_changes_hands(

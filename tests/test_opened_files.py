@@ -65,6 +65,7 @@ def modules() -> list[str]:
     return sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", modules())
 def test_files_are_opened_by_one_module_only(module: str) -> None:
     if module == OPENER:
@@ -73,6 +74,7 @@ def test_files_are_opened_by_one_module_only(module: str) -> None:
         assert (module, call) in REASONS, f"{module} opens a file by {call}(): use beam.files, or give a reason here"
 
 
+@pytest.mark.slow
 def test_every_reason_is_needed() -> None:
     used = {(module, call) for module in modules() for call in opens((ROOT / module).read_text(encoding="utf-8"))}
     assert set(REASONS) - used == set()

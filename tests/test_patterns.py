@@ -10,11 +10,13 @@ from beam.agents.base import HasTerminal
 from beam.profile import PATTERNS, Profile, patterns_of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [r"^(a+)+$", r"(x+x+)+y", r"^(?:.*)*z$", r"(\s*)*!", r"(?:ab|ab)*c", r"^([a-z]+)*\d$"])
 def test_a_pattern_that_can_take_for_ever_is_found_out(text: str) -> None:
     assert "too long" in patterns.problem(text, whole_screen=False)
 
 
+@pytest.mark.slow
 def test_a_pattern_for_a_whole_screen_is_tried_on_one() -> None:
     greedy = r"[\s\S]*a[\s\S]*b[\s\S]*c[\s\S]*d"
     assert "too long" in patterns.problem(greedy, whole_screen=True)
@@ -32,6 +34,7 @@ def test_a_pattern_has_a_length() -> None:
 SCREENS = [name for name in registry.ADAPTERS if isinstance(registry.adapter(name), HasTerminal)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCREENS)
 def test_no_pattern_of_an_adapter_would_be_refused_from_a_person(name: str) -> None:
     adapter = registry.adapter(name)

@@ -35,6 +35,8 @@ from beam.turns.stop import Stop
 from tests.support.power import Disk, Mark, Tree, lay
 from tests.support.world import SECOND_NS, FakeClock
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """
 agents:
   worker: {command: [cat]}

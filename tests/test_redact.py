@@ -22,6 +22,7 @@ def streamed(*pieces: str) -> str:
     return "".join([*(stream.feed(piece) for piece in pieces), stream.end()])
 
 
+@pytest.mark.slow
 @secrets
 @pytest.mark.parametrize(
     ("before", "after"), [("", ""), ("say ", " and go on"), ("line\n", "\nline"), ('"', '"'), ("(", ")")]
@@ -32,6 +33,7 @@ def test_a_secret_is_blanked_and_nothing_else(text: str, left: str, secret: str,
     assert redact(before + text + after) == (before + left + after, 1)
 
 
+@pytest.mark.slow
 @secrets
 def test_a_secret_cut_anywhere_is_found_in_a_stream(text: str, left: str, secret: str) -> None:
     whole = f"say {text}; done"
@@ -128,6 +130,7 @@ def test_at_least_twelve_kinds_are_in_the_table_and_each_is_proven_here() -> Non
 RED, BOLD, PLAIN = "\x1b[31m", "\x1b[1;38;5;208m", "\x1b[0m"
 
 
+@pytest.mark.slow
 @secrets
 @pytest.mark.parametrize(
     "colour",
@@ -160,6 +163,7 @@ def framed(text: str, width: int, edge: str = "\u2502", end: str = "\n", dim: st
     return end.join(f"{side} {row:<{width}} {side}" for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edge", ["\u2502", "\u2503", "\u2551", "\u258c"])
 @pytest.mark.parametrize(("end", "dim"), [("\n", ""), ("\r\n", "\x1b[2m")])
 @pytest.mark.parametrize("width", [13, 30, 60, 76])
@@ -226,6 +230,7 @@ _texts = st.lists(
 ).map("".join)
 
 
+@pytest.mark.slow
 @given(whole=_texts, data=st.data())
 @settings(max_examples=200, deadline=None)
 def test_a_stream_adds_up_to_the_whole_wherever_it_is_cut(whole: str, data: st.DataObject) -> None:
@@ -281,6 +286,7 @@ def test_a_private_key_without_an_end_is_held_only_up_to_a_cap() -> None:
     assert fed <= 17 * 1024
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     [

@@ -95,6 +95,7 @@ def test_folding_twice_gives_the_same_bytes(journal: list[AnyEvent]) -> None:
     assert encoded(fold_all(State(agent="a"), journal)) == encoded(fold_all(State(agent="a"), journal))
 
 
+@pytest.mark.slow
 @given(journals())
 @settings(max_examples=30, deadline=None)
 def test_fold_leaves_its_argument_alone(journal: list[AnyEvent]) -> None:
@@ -106,6 +107,7 @@ def test_fold_leaves_its_argument_alone(journal: list[AnyEvent]) -> None:
         state = after
 
 
+@pytest.mark.slow
 @given(journals(), st.integers(0, 25))
 @settings(max_examples=30, deadline=None)
 def test_a_snapshot_and_its_tail_equal_the_whole_fold(journal: list[AnyEvent], cut: int) -> None:

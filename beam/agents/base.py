@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from beam.events import Event
 from beam.message import Access
 from beam.obeyed import Obeyed
-from beam.outcome import Class, Denial, Evidence, ModelUsage, SessionNote, Status, Total, Usage
+from beam.outcome import Class, Denial, Evidence, ModelUsage, SessionNote, Status, Total, Unfinished, Usage
 from beam.profile import Profile
 from beam.settings import AgentSettings
 
@@ -111,6 +111,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
     models: tuple[ModelUsage, ...] | None = None
     denials: tuple[Denial, ...] = ()
+    unfinished: tuple[Unfinished, ...] = ()
     structured: Raw | UnsetType = UNSET
     lossy: bool | UnsetType = UNSET
     evidence: Evidence | None = None
@@ -155,7 +156,8 @@ class Terminal(Protocol):
 
 class Transcript(Protocol):
     """One conversation's file as the CLI writes it, read line by line from where a turn begins. `word` is what it says
-    of the turn so far: "" (nothing), working, done; `error` why it failed, null if it did not."""
+    of the turn so far: "" (nothing), working, waiting (for work of its own in the background), done; `error` why it
+    failed, null if it did not."""
 
     word: str
     error: str | None

@@ -17,7 +17,17 @@ from beam.agents.figures import summed
 from beam.errors import UnsupportedError
 from beam.events import Event
 from beam.limits import DEFAULT
-from beam.outcome import BY_DEFAULT, Class, Denial, ModelUsage, SessionNote, Status, Usage
+from beam.outcome import (
+    ANSWERS,
+    BY_DEFAULT,
+    Class,
+    Denial,
+    ModelUsage,
+    SessionNote,
+    Status,
+    Unfinished,
+    Usage,
+)
 
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 _set = msgspec.structs.force_setattr  # of a body that nobody else has yet, so it need not be copied
@@ -135,7 +145,7 @@ class Heard(Struct, kw_only=True):
     lost: str = ""
     nameless: bool = False
     denials: list[Denial] = []
-    calls: list[str] = []
+    calls: dict[str, tuple[str, object]] = {}
 
     def opened(
         self, turn: Turn, session_id: str, *, model: str | None = None, version: str | None = None
@@ -165,13 +175,12 @@ class Heard(Struct, kw_only=True):
     def called(self, call_id: str, name: str, given: object) -> list[Event]:
         """The agent calls a tool; what it said before was no answer."""
         self.said = []
-        self.calls.append(call_id)
+        self.calls[call_id] = (name, given)
         return [events.ToolCalled(call_id=call_id, name=name, input=raw_json(given))]
 
     def returned(self, call_id: str, output: str, *, is_error: bool = False) -> list[Event]:
         """A tool ended."""
-        if call_id in self.calls:
-            self.calls.remove(call_id)
+        self.calls.pop(call_id, None)
         return [events.ToolReturned(call_id=call_id, output=output, is_error=is_error)]
 
     def failed(self, text: str, http_status: int | None = None, class_: Class | None = None) -> list[Event]:
@@ -237,6 +246,14 @@ def verdict(turn: Turn, exit: Exit, heard: Heard) -> tuple[list[Event], Verdict]
         cost_usd=heard.cost_usd,
         models=heard.models,
         denials=tuple(heard.denials),
+        unfinished=_unfinished(heard) if status in ANSWERS else (),
+    )
+
+
+def _unfinished(heard: Heard) -> tuple[Unfinished, ...]:
+    """The calls that go on though the CLI says that the turn is over."""
+    return tuple(
+        Unfinished(tool=name, call_id=call_id, input=raw_json(given)) for call_id, (name, given) in heard.calls.items()
     )
 
 

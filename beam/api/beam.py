@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from beam.api.broker import BrokerStatus
     from beam.api.doctor import Check
     from beam.api.gc import Collected
+    from beam.api.progress import Progress
     from beam.api.root import RootLine
     from beam.api.smoke import Smoked
     from beam.api.trusting import Looked
@@ -215,6 +216,18 @@ class Beam:
 
         why = why_it_waits(self.world, self._place(message))
         return None if why is None else f"what waits for {message.to} does so until you trust the folder: {why}"
+
+    def progress(self, message: Message | str) -> Callable[[], Progress | None]:
+        """What says, each time it is called, which turn runs where this message (or the one of this id) waits; always
+        None inside a turn, whose process need not see the root."""
+        if self.turn is not None:
+            return lambda: None
+        from beam.api.progress import Watched
+
+        def where() -> Place:
+            return self._place(message) if isinstance(message, Message) else self._find(message)[0]
+
+        return Watched(where, self._clock).look
 
     @coroutine_verb
     async def deliver(self, message: Message, seen: Callable[[Event], None] = _nobody) -> Outcome:

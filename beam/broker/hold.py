@@ -200,6 +200,8 @@ class Holder:
 
     async def _turn(self, message: Message, stop: Stop) -> TurnFinished | BeamError:
         """The outcome, on disk; or the shortage for which nothing was started, so that the message goes on waiting."""
+        import asyncio
+
         from beam.broker.control import Requests
         from beam.broker.order import order_of, sender_of
         from beam.broker.renewal import Renewal
@@ -230,8 +232,9 @@ class Holder:
                 asks.expire()
                 self.outboxes.look(sender)
 
-            def last_look() -> None:
-                self.outboxes.end(sender)
+            async def last_look() -> None:
+                for pause in self.outboxes.end(sender):
+                    await asyncio.sleep(pause)
 
             renewal = Renewal(self, order)
             self.asks = asks = Asks(self.place.agent, record, self.world.clock, self.world.limits.ask_timeout)

@@ -92,24 +92,21 @@ class Outboxes:
                 self._take(key, folder, name, sender)
         self._asked = [asked for asked in self._asked if not self._step(asked)]
 
-    def end(self, sender: Sender) -> None:
-        """Takes in the last requests; nothing is carried out any more. An outbox that is gone is forgotten."""
+    def end(self, sender: Sender) -> Steps[None]:
+        """Takes in the last requests, and waits a moment for what takes no longer; nothing is carried out after this.
+        An outbox that is gone is forgotten."""
         before = -1
         while self._count != before:  # twenty at a time
             before = self._count
             self.look(sender)
-        self._end_short()
-        self._asked.clear()
-        for folder in self._folders.values():
-            folder.close_turn()
-
-    def _end_short(self) -> None:
-        """Waits a moment for what takes no longer: nobody goes on with it after this."""
         for _ in range(_LAST_LOOKS):
             self._asked = [asked for asked in self._asked if asked.is_short and not self._step(asked)]
             if not self._asked:
-                return
-            time.sleep(_LAST_LOOK_S)
+                break
+            yield _LAST_LOOK_S
+        self._asked.clear()
+        for folder in self._folders.values():
+            folder.close_turn()
 
     def forget_gone(self) -> None:
         """Closes the outboxes whose folders were removed."""
@@ -123,10 +120,11 @@ class Outboxes:
         self._folders.clear()
 
     def drain_left(self, sender: Sender) -> None:
-        """Takes in what the agent of a dead holder's turn had asked for."""
+        """Takes in what the agent of a dead holder's turn had asked for; may wait a moment."""
         self._folders = dict(left_in(self.holder.world.home.turns_of(self.holder.place)))
         try:
-            self.end(sender)
+            for pause in self.end(sender):
+                time.sleep(pause)
         finally:
             self.close()
 

@@ -137,7 +137,8 @@ def send(
         call.note(waits)
     printer = Printer(as_json=as_json, as_events=as_events, call=call)
     try:
-        outcome = beam.deliver(message, printer.event)
+        with printer.waiting(message.id, beam.progress(message)):
+            outcome = beam.deliver(message, printer.event)
     except SignalledError as error:
         if isinstance(error.outcome, Outcome):
             printer.outcome(error.outcome)

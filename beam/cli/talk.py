@@ -36,7 +36,8 @@ def wait(
     printer = Printer(as_json=as_json, as_events=as_events, call=call)
     seconds = parse(timeout) if timeout is not None else None
     try:
-        outcome = call.beam.wait(message, timeout=seconds, seen=printer.event)
+        with printer.waiting(message, call.beam.progress(message)):
+            outcome = call.beam.wait(message, timeout=seconds, seen=printer.event)
     except KeyboardInterrupt:
         raise SignalledError(2, message=f"{message} goes on", hint=f"beam wait {message}") from None
     return printer.outcome(outcome)

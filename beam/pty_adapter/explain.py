@@ -40,6 +40,10 @@ def _because(profile: Profile, view: View, reading: Reading) -> Iterator[Because
         row = reading.prompt - view.scrolled
         yield Because(field="prompt", row=row, text=view.rows[row])
         begin, rest = max(0, row - profile.zone), row
+        patterns = [pattern(text) for text in profile.waits_rows]
+        for waits in profiles.lowest_rows(view, row):
+            if any(found.search(view.rows[waits]) for found in patterns):
+                yield Because(field="waits_rows", row=waits, text=view.rows[waits])
     if reading.block is not None:
         name = f"dialogs: {reading.block.dialog.name}"
         for row in sorted({reading.block.row, view.last_row}):

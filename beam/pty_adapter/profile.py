@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from msgspec import Struct, structs
 from wcwidth import wcwidth
@@ -15,6 +16,7 @@ from beam.profile import Dialog, Profile
 from beam.pty_adapter.block import Block, lowest, pattern
 from beam.pty_adapter.screen import View
 
+_LOWEST = 3
 _QUESTION = re.compile(
     r"^\W*[❯›>●▶→*]\s*(?:1[.)]\s|yes\b)|[(\[]\s*y(?:es)?\s*/\s*n(?:o)?\b|press (?:enter|any key|return) to",
     re.IGNORECASE | re.MULTILINE,
@@ -58,13 +60,19 @@ def read(profile: Profile, view: View) -> Reading:
     if any(pattern(text).fullmatch(typed) for text in profile.placeholders):
         typed = ""
     near = (*view.rows[max(0, row - profile.zone) : row], *view.rows[end:])
+    waits = bool(profile.waits_rows) and _matches(profile.waits_rows, (view.rows[n] for n in lowest_rows(view, row)))
     return Reading(
         prompt=view.scrolled + row,
         typed=squeezed(typed),
-        busy=_matches(profile.busy_rows, near),
+        busy=waits or _matches(profile.busy_rows, near),
         block=block,
         ready=not profile.ready_rows or _matches(profile.ready_rows, view.rows[end:]),
     )
+
+
+def lowest_rows(view: View, prompt: int) -> list[int]:
+    """The lowest three rows above the prompt that are not blank: what stands there is of now, however far above."""
+    return list(islice((row for row in range(prompt - 1, -1, -1) if view.rows[row].strip()), _LOWEST))
 
 
 def _dialog(profile: Profile, view: View, composer: int | None) -> Block | None:

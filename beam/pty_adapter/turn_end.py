@@ -40,6 +40,7 @@ BARE_S = 5.0  # a prompt that comes back without an answer
 UNKNOWN_S = 3.0
 STRANGE_S = 4.5
 PATIENCE_S = 3.0  # longer, where a transcript should have said it first
+WAITS_S = 30.0  # longer, where a transcript says that work in the background is waited for
 
 
 class State(StrEnum):
@@ -74,8 +75,8 @@ class IllegalMoveError(Exception):
 
 
 class TurnEnd:
-    """One turn. `told` words: `working`, `done`, `asking`. `has_history`: a transcript will say when the turn ends.
-    `resumes`: the agent was started to go on in a session."""
+    """One turn. `told` words: `working`, `waiting` (for work in the background), `done`. `has_history`: a
+    transcript will say when the turn ends. `resumes`: the agent was started to go on in a session."""
 
     def __init__(self, profile: Profile, *, now: float, has_history: bool = False, resumes: bool = False) -> None:
         self.profile = profile
@@ -84,6 +85,7 @@ class TurnEnd:
         self.reading = Reading()
         self.reason = ""
         self._patience = PATIENCE_S if has_history else 0.0
+        self._waits = 0.0  # seconds
         self._loaded = not (resumes and profile.resumed_rows)
         self._since = now
         self._changed = now
@@ -179,11 +181,12 @@ class TurnEnd:
         """What the agent's transcript says."""
         if self._sent_at is None or self.ended:
             return
+        self._waits = WAITS_S if word == "waiting" else 0.0
         if word == "done" and self.reading.block is None:
             self._accept(now, "history")
             self.reason = error or ""
             self._move(State.ERROR if error else State.DONE, now, "history")
-        elif word == "working":
+        elif word in ("working", "waiting"):
             self._worked.add("history")
             self._accept(now, "history")
 
@@ -333,7 +336,7 @@ class TurnEnd:
             return self._signal[0] if now - self._signal[1] >= SIGNAL_S + self._patience else ""
         if self._idle_since is None or self._says_working():
             return ""
-        idle = now - self._idle_since - self._patience
+        idle = now - self._idle_since - self._patience - self._waits
         profile = self.profile
         if self._title_says(profile.titles_idle) and "title" in self._worked and idle >= TITLE_S:
             return "title"

@@ -24,9 +24,10 @@ def explained(verdict: Verdict, can: Capabilities, access: Access | None) -> Ver
     return msgspec.structs.replace(verdict, reason=reason + _wider(can, access))
 
 
-def told(denials: Sequence[Denial], can: Capabilities) -> tuple[Denial, ...] | None:
-    """The denials; null where there are none and the agent's CLI would not tell of one."""
-    return tuple(denials) if denials or can.denials else None
+def told(denials: Sequence[Denial], can: Capabilities, access: Access | None) -> tuple[Denial, ...] | None:
+    """The denials; null where there are none and the agent's CLI would not tell of one. One that asks for all that it
+    may not do has been answered by somebody here."""
+    return tuple(denials) if denials or can.denials or access == "ask" else None
 
 
 def _wider(can: Capabilities, access: Access | None) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -41,7 +41,7 @@ async def run(
     stop: Stop,
     clock: Clock,
     look: Callable[[], None],
-    last_look: Callable[[], None],
+    last_look: Callable[[], Awaitable[None]],
     asks: Asks,
     keeper: Keeper | None = None,
 ) -> TurnFinished:
@@ -90,7 +90,7 @@ async def run(
     try:
         verdict = await _verdict(order, face, record, stop, clock, look_at_all, asks, keeper)
         asks.close("the turn is over")
-        last_look()
+        await last_look()
     finally:
         if keeper is None or not keeper.needs(order.scratch):
             shutil.rmtree(order.scratch, ignore_errors=True)
@@ -259,7 +259,8 @@ def _can(order: Order, face: Face | None) -> Capabilities:
 
 def finished_of(order: Order, verdict: Verdict, stop: Stop, face: Face | None, duration_s: float) -> TurnFinished:
     """The outcome: the adapter's verdict, and what only beam knows (who stopped it, how long it took)."""
-    verdict = denied.explained(verdict, _can(order, face), most_of(order))
+    can, access = _can(order, face), most_of(order)
+    verdict = denied.explained(verdict, can, access)
     status, class_, reason = verdict.status, verdict.class_, verdict.reason
     if stop.reason is not None and status is not Status.COMPLETED:
         limit, idle = durations.show(order.timeout), durations.show(order.idle_timeout)
@@ -289,9 +290,10 @@ def finished_of(order: Order, verdict: Verdict, stop: Stop, face: Face | None, d
         models=verdict.models,
         duration_s=round(duration_s, 3),
         exit_code=0 if tolerates(order, status) else exit_code(status, class_),
-        denials=denied.told(verdict.denials, _can(order, face)),
+        denials=denied.told(verdict.denials, can, access),
+        unfinished=verdict.unfinished,
         structured=verdict.structured,
         lossy=verdict.lossy,
         evidence=verdict.evidence,
-        at_most=most_of(order),
+        at_most=access,
     )

@@ -79,5 +79,8 @@ def listing(recorded: Recorded, found: list[events.Event], verdict: Verdict) -> 
         if getattr(event, "raw", UNSET) is not UNSET:
             fields["raw"] = numbers[fields["raw"]]
         shown.append(fields)
-    shown.append({"verdict": json.loads(msgspec.json.encode(verdict))})
+    said = json.loads(msgspec.json.encode(verdict))
+    if not verdict.unfinished:
+        del said["unfinished"]
+    shown.append({"verdict": said})
     return "".join(json.dumps(fields, ensure_ascii=False) + "\n" for fields in shown)

@@ -77,6 +77,7 @@ def stop(reason: str) -> dict[str, object]:
 # -- recordings --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", recordings.names())
 def test_a_recording_decodes_to_its_checked_in_events_whole_byte_by_byte_and_in_any_chunks(name: str) -> None:
     recording = recordings.load(name)
@@ -119,6 +120,42 @@ def test_every_recording_is_decoded_or_named_with_a_reason() -> None:
     beside = {name for name in files if name.endswith((".cmd", ".err"))}
     assert files - beside == set(recordings.names()) | set(recordings.NOT_DECODED)
     assert {path.stem for path in recordings.EXPECTED.iterdir()} == set(recordings.names())
+
+
+def task(subtype: str, **fields: object) -> dict[str, object]:
+    return {"type": "system", "subtype": subtype, "task_id": "b1", "tool_use_id": "t1", **fields}
+
+
+SHELL = {"command": "make serve", "run_in_background": True}
+STARTED = (init(), called("t1", "Bash", SHELL), task("task_started", task_type="local_bash"), returned("t1"))
+KILLED = (task("task_updated", patch={"status": "killed"}), task("task_notification", status="stopped"))
+
+
+@pytest.mark.parametrize("lines", [(result(), *KILLED), (*KILLED, result())])
+def test_a_background_command_that_claude_stopped_with_its_turn_is_told_as_unfinished(
+    lines: tuple[object, ...],
+) -> None:
+    _, verdict = decode(*STARTED, *lines)
+    assert verdict.status is Status.COMPLETED
+    (left,) = verdict.unfinished
+    assert (left.tool, left.call_id, json.loads(bytes(left.input)), left.how) == ("Bash", "t1", SHELL, "killed")
+
+
+def test_a_background_command_whose_end_nobody_saw_is_told_as_running() -> None:
+    _, verdict = decode(*STARTED, result(), ended=Exit(signal="SIGTERM", stopped_by="timeout"))
+    assert (verdict.status, [left.how for left in verdict.unfinished]) == (Status.COMPLETED, ["running"])
+
+
+@pytest.mark.parametrize("how", ["completed", "failed"])
+def test_a_background_command_that_ended_by_itself_is_nothing_left_undone(how: str) -> None:
+    _, verdict = decode(*STARTED, result(), task("task_updated", patch={"status": how}))
+    assert verdict.unfinished == ()
+
+
+@pytest.mark.parametrize(("tool", "key"), [("TaskStop", "task_id"), ("KillShell", "shell_id")])
+def test_a_background_command_that_the_agent_itself_stopped_is_nothing_left_undone(tool: str, key: str) -> None:
+    _, verdict = decode(*STARTED, called("t2", tool, {key: "b1"}), *KILLED, returned("t2"), result())
+    assert verdict.unfinished == ()
 
 
 GOES_ON = {"kind": "task-notification"}
@@ -599,6 +636,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.sampled_from(LINES), st.data())
 def test_no_field_of_another_type_makes_it_raise(line: bytes, data: st.DataObject) -> None:

@@ -357,7 +357,7 @@ def test_the_limits_of_turns_and_money_are_kept(claude: Claude) -> None:
     _, verdict = claude.run("!usage 1000 20", budget_usd=0.0001)
     assert (verdict.status, verdict.usage) == (
         Status.LIMIT,
-        Usage(input_tokens=1000, output_tokens=20, cached_tokens=0),
+        Usage(input_tokens=1000, output_tokens=20, cached_tokens=0, reasoning_tokens=0, cache_write_tokens=0, calls=1),
     )
     assert verdict.cost_usd is not None and verdict.cost_usd > 0.0001
 

@@ -70,6 +70,7 @@ def failed(text: str) -> list[dict[str, object]]:
 # -- recordings --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", recordings.names())
 def test_a_recording_decodes_to_its_checked_in_events_whole_byte_by_byte_and_in_any_chunks(name: str) -> None:
     recorded.check(exec.decoder, recordings.load(name), recordings.EXPECTED / f"{name}.jsonl")
@@ -198,6 +199,13 @@ def test_a_command_may_end_without_having_begun_and_begin_without_ending() -> No
     assert verdict.status is Status.COMPLETED
     (left,) = [event for event in found if isinstance(event, events.ToolReturned)]
     assert left.unfinished
+    (work,) = verdict.unfinished
+    assert (work.tool, work.call_id, bytes(work.input), work.how) == (
+        "shell",
+        left.call_id,
+        b'{"command":"sleep 9"}',
+        "running",
+    )
 
 
 def test_what_only_the_log_says_was_refused_to_the_model_is_a_denial() -> None:
@@ -353,6 +361,7 @@ KINDS = ["thread.started", "turn.completed", "turn.failed", "error", "item.start
 ITEMS = ["agent_message", "command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call", "x"]
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(KINDS), st.sampled_from(ITEMS), st.dictionaries(st.text(), JSON), JSON)
 def test_no_line_whatever_it_holds_breaks_the_decoder(

@@ -313,6 +313,7 @@ types = ["text", "tool.called", "usage", "notice", "plan.updated"]
 records = st.dictionaries(st.sampled_from(keys), json_values | st.sampled_from(types), max_size=4)
 
 
+@pytest.mark.slow
 @given(
     lines=st.lists(st.binary(max_size=20) | records.map(lambda value: json.dumps(value).encode()), max_size=3),
     format=st.sampled_from(["text", "json", "jsonl"]),

@@ -109,6 +109,7 @@ def _kind(line: bytes) -> str:
     return f"{value.get('type')}/{word}" if word else str(value.get("type"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("adapter", "version", "name"), NAMES)
 def test_a_turn_whose_cli_ended_early_is_called_completed_only_where_nothing_of_it_can_be_missing(
     adapter: str, version: str, name: str

@@ -300,6 +300,7 @@ JSON = st.recursive(
 KINDS = ["init", "message", "tool_use", "tool_result", "error", "result"]
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(KINDS), st.dictionaries(st.text(), JSON), JSON, st.binary())
 def test_no_line_whatever_it_holds_breaks_the_decoder(kind: str, fields: dict[str, Any], any: Any, err: bytes) -> None:

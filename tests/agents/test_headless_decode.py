@@ -46,6 +46,7 @@ def test_a_record_of_an_unknown_kind_is_kept_as_unknown(name: str) -> None:
     assert json.loads(str(unknown.raw)) == {"type": "from.the.future", "x": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=60, deadline=None)
 @given(

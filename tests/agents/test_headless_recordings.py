@@ -40,6 +40,7 @@ def load(adapter: str, version: str, name: str) -> Recorded:
     return Recorded(name=name, turn=turn, stdout=(place / f"{name}.out").read_bytes(), exit=exit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("adapter", "version", "name"), NAMES)
 def test_a_recording_becomes_the_expected_events(adapter: str, version: str, name: str) -> None:
     face = registry.adapter(adapter).exec
@@ -48,6 +49,7 @@ def test_a_recording_becomes_the_expected_events(adapter: str, version: str, nam
     recorded.check(face.decoder, load(adapter, version, name), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("adapter", "version", "name"), NAMES)
 def test_an_errors_text_is_never_a_reply(adapter: str, version: str, name: str) -> None:
     face = registry.adapter(adapter).exec

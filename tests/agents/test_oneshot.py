@@ -137,10 +137,13 @@ def test_a_session_that_the_cli_proves_to_be_gone_is_lost() -> None:
 def test_open_calls_are_unfinished_at_the_end() -> None:
     heard = Heard(name="x")
     heard.called("c1", "bash", {})
-    bodies, _ = oneshot.verdict(turn(), Exit(signal="SIGKILL"), heard)
+    bodies, killed = oneshot.verdict(turn(), Exit(signal="SIGKILL"), heard)
     assert [(body.call_id, body.unfinished) for body in bodies if isinstance(body, events.ToolReturned)] == [
         ("c1", True)
     ]
+    assert killed.unfinished == (), "the status says it"
+    heard.ended = "stop"
+    assert [left.tool for left in oneshot.verdict(turn(), Exit(code=0), heard)[1].unfinished] == ["bash"]
 
 
 def test_what_was_said_before_a_call_is_no_part_of_the_reply() -> None:

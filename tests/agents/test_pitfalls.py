@@ -239,6 +239,7 @@ PITFALLS: dict[str, dict[str, tuple[str, ...]]] = {
 NAMED = [(file, test) for files in PITFALLS.values() for file, tests in files.items() for test in tests]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pitfall", PITFALLS)
 def test_each_test_of_the_list_is_there(pitfall: str) -> None:
     for file, tests in PITFALLS[pitfall].items():

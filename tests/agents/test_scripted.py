@@ -179,6 +179,7 @@ frames = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(lines=st.lists(st.binary(max_size=20) | frames.map(lambda value: json.dumps(value).encode()), max_size=3))
 def test_no_output_raises_and_every_event_can_be_written(lines: list[bytes]) -> None:
     bodies, verdict = decoded(*lines)

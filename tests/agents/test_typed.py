@@ -55,6 +55,7 @@ def test_a_line_is_read_as_far_as_it_fits(line: bytes, value: Outer | None) -> N
     assert read(line) == value
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

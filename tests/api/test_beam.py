@@ -123,6 +123,7 @@ def test_an_untrusted_folder_is_refused_and_can_be_trusted(beam: Beam, environ: 
         Beam(cwd=beam.home.project, environ=environ).message("echo", "hi")
 
 
+@pytest.mark.slow
 def test_put_returns_the_id_and_show_says_where_it_is(beam: Beam) -> None:
     ident = beam.put(beam.message("box", "hi", wait=False))
     assert messages.agent_of(ident) == "box"
@@ -159,6 +160,7 @@ def test_looking_creates_nothing(beam: Beam) -> None:
     assert not beam.home.exists()
 
 
+@pytest.mark.slow
 def test_values_can_be_written_as_json(beam: Beam) -> None:
     beam.put(beam.message("box", "hi", wait=False))
     for value in (*beam.status(), *beam.queue(), *beam.agents(all=True), beam.agent("box"), *beam.doctor()):

@@ -194,6 +194,7 @@ class Kept:
             assert Thread(root.world.home.threads, name).spent().turns == turns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(LIVES))
 def test_nothing_that_waits_runs_is_unread_or_dead_is_ever_removed(tmp_path: Path, seed: int) -> None:
     root, chance = Root(tmp_path, limits="{segment_bytes: 1}"), random.Random(seed)

@@ -74,6 +74,7 @@ def cost(folder: Path, waiting: int, *, is_waited_for: bool) -> list[Counter[str
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_waited_for", [False, True])
 def test_a_mailbox_costs_the_same_however_many_messages_wait_in_it(tmp_path: Path, is_waited_for: bool) -> None:
     cost(tmp_path / "first", 10, is_waited_for=is_waited_for)  # imports what the others have then

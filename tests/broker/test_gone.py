@@ -94,6 +94,7 @@ def waited(root: Root, place: Place) -> None:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", [sent, waited])
 def test_who_waits_is_told_at_whatever_moment_the_agents_files_are_removed(
     tmp_path: Path, what: Callable[[Root, Place], None]

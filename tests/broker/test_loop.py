@@ -47,6 +47,7 @@ def serve(root: Root, done: list[str], *, cap: int, poll_only: bool = False) -> 
     return said
 
 
+@pytest.mark.slow
 def test_a_long_queue_keeps_no_other_agent_waiting(tmp_path: Path) -> None:
     root = Root(tmp_path)
     for _ in range(3):
@@ -192,6 +193,7 @@ def test_garbage_does_not_lie_for_long_in_a_broker_although_a_command_lets_it(tm
     assert lying < 5_000
 
 
+@pytest.mark.slow
 def test_a_bug_with_one_agents_files_ends_no_broker_and_no_other_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from pathlib import Path
@@ -9,11 +10,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from beam import events
 from beam.broker import mailbox
+from beam.broker.follow import outcome_in
 from beam.broker.hold import Holder
 from beam.broker.outbox import Outboxes, Sender
 from beam.message import SessionContext
+from beam.store.journal import read_state
 from beam.store.outbox import Answer, Request, answered
+from beam.turns.stop import Stop
 from tests.support.world import FakeClock, Root
 
 
@@ -73,6 +78,7 @@ def test_a_file_whose_name_is_no_utf8_ends_no_holder(root: Root) -> None:
     assert refused is not None and refused.refused is not None and "\\udcff" in refused.refused.message
 
 
+@pytest.mark.slow
 def test_a_holder_does_not_stand_still_while_somebody_else_holds_the_mailbox_that_is_answered(root: Root) -> None:
     question = taken(root)
     root.clock = QuickClock(root.clock.now)
@@ -86,13 +92,40 @@ def test_a_holder_does_not_stand_still_while_somebody_else_holds_the_mailbox_tha
     assert answer is not None and answer.outcome is not None and answer.outcome.reply == "yes"
 
 
-def test_an_answer_to_a_mailbox_in_the_last_moment_of_a_turn_is_given(root: Root) -> None:
+def test_an_answer_to_a_mailbox_in_the_last_moment_of_a_turn_is_given_and_other_turns_go_on_meanwhile(
+    root: Root,
+) -> None:
+    question = taken(root)
+    request = msgspec.json.encode(Request(verb="reply", target=question, text="yes")).decode()
+    script = msgspec.json.encode(f"printf '%s' '{request}' > $BEAM_OUTBOX/x.json").decode()
+    agents = f"{{box: {{mailbox: true}}, quick: {{access: edit, command: [sh, -c, {script}]}}}}"
+    (root.base / "beam.yaml").write_text(f"agents: {agents}\n")
+    root.reload()
+    root.put("quick")
+    holder, other = root.hold("quick"), root.hold("box")
+
+    async def turn() -> None:
+        def watch(event: events.Event) -> None:
+            if isinstance(event, events.AgentExited):  # what another turn of this process does soon lets the box go
+                asyncio.get_running_loop().call_later(0.2, other.release)
+
+        holder.watcher = watch
+        assert await holder.run_next(Stop())
+
+    asyncio.run(turn())
+    holder.release()
+    outcome = outcome_in(root.place("box"), read_state(root.place("box").journal), question)
+    assert outcome is not None and outcome.reply == "yes"
+
+
+def test_what_a_dead_holders_agent_answered_is_taken_in_though_somebody_holds_the_mailbox_for_a_moment(
+    root: Root,
+) -> None:
     question = taken(root)
     turn = Turn(root)
     other = root.hold("box")
     turn.ask(Request(verb="reply", target=question, text="yes"))
-    assert turn.look() is None
     threading.Timer(0.05, other.release).start()
-    turn.boxes.end(turn.sender)
+    turn.boxes.drain_left(turn.sender)
     answer = answered(turn.folder, "x")
     assert answer is not None and answer.outcome is not None and answer.outcome.reply == "yes"

@@ -96,6 +96,7 @@ def test_nothing_is_renewed_without_a_decision(root: Root, holder: Holder) -> No
     assert not is_trusted(root)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", [".claude/settings.json", ".mcp.json", ".claude/agents/evil.md", "beam.yaml"])
 def test_nothing_is_renewed_where_something_else_changed_in_that_turn(root: Root, holder: Holder, other: str) -> None:
     before = renewal(root, holder)

@@ -160,6 +160,7 @@ def test_a_worker_that_can_not_be_started_is_said(root: Root, monkeypatch: pytes
     assert files.names(root.place("worker").dir).count("worker.log") == 1
 
 
+@pytest.mark.slow
 def test_a_worker_that_ends_first_leaves_nothing_in_the_table_of_processes(root: Root) -> None:
     worker.start(root.world, root.place("worker"))
     (pid,) = tree.spared
@@ -168,6 +169,7 @@ def test_a_worker_that_ends_first_leaves_nothing_in_the_table_of_processes(root:
         os.kill(pid, 0)
 
 
+@pytest.mark.slow
 def test_a_worker_that_could_not_open_the_files_of_a_turn_begins_none(root: Root) -> None:
     message = root.put("worker")
     argv = [sys.executable, "-m", "beam.broker.worker", str(root.place("worker").dir.parents[1]), "worker"]

@@ -26,6 +26,7 @@ def test_only_the_c_locale_is_ascii(environ: dict[str, str], claim: bool) -> Non
     assert is_ascii(environ) is claim
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["watch --now", "status", "agent list"])
 def test_a_terminal_in_the_c_locale_gets_ascii(beam: Cli, command: str) -> None:
     beam("send", "scripted", "a long word… and \u2018signs\u2019 → " + "x" * 300)
@@ -35,6 +36,7 @@ def test_a_terminal_in_the_c_locale_gets_ascii(beam: Cli, command: str) -> None:
     assert "scripted" in terminal.seen
 
 
+@pytest.mark.slow
 def test_a_pipe_gets_the_exact_text_in_every_locale(beam: Cli) -> None:
     beam.env["LC_ALL"] = "C"
     assert beam("send", "scripted", "Grüße…").out == "You said: Grüße…\n"

@@ -52,6 +52,7 @@ def test_every_capability_has_a_case() -> None:
     assert not [name for name in ADAPTERS if registry.adapter(name).card.faces["exec"].ask]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adapter", ADAPTERS)
 def test_what_a_card_claims_works_and_what_works_is_claimed(adapter: str) -> None:
     can = registry.adapter(adapter).card.faces["exec"]
@@ -60,6 +61,7 @@ def test_what_a_card_claims_works_and_what_works_is_claimed(adapter: str) -> Non
             assert (cell(adapter, case.name).status == "works") == case.claimed(can), (adapter, case.name)
 
 
+@pytest.mark.slow
 def test_a_cell_that_fails_has_its_reason_in_the_cases_and_no_other_fails() -> None:
     fails = {(case.name, name) for name, case in CELLS if cell(name, case.name).status == "fails"}
     assert fails == set(FAILS)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import time
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ def split(chunks: list[bytes], limit: int) -> tuple[list[bytes], int]:
     return found + lines.end(), lines.cut
 
 
+@pytest.mark.slow
 @given(STREAM, st.lists(st.integers(0, 40)), st.integers(1, 8))
 def test_any_chunking_of_the_same_bytes_gives_the_same_lines(stream: bytes, cuts: list[int], limit: int) -> None:
     edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
@@ -54,6 +56,7 @@ def test_a_long_line_costs_time_in_proportion_to_its_length() -> None:
     assert seconds(1024) < max(small, 0.001) * 32 * 8
 
 
+@pytest.mark.slow
 @given(st.lists(st.binary(max_size=30), max_size=30), st.integers(0, 5))
 def test_the_tail_is_the_end_of_the_stream_however_it_came(chunks: list[bytes], count: int) -> None:
     tail = Tail(count)

@@ -118,6 +118,7 @@ def test_cleaning_leaves_a_process_elsewhere_alone(elsewhere: dict[str, str], sl
     assert tree.is_alive(recorded)
 
 
+@pytest.mark.slow
 def test_cleaning_never_ends_itself_or_those_above_it(sleeper: subprocess.Popen[bytes]) -> None:
     code = (
         "import os, sys, subprocess\n"

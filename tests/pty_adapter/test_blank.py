@@ -72,6 +72,7 @@ def test_a_key_written_in_pieces_by_cursor_moves_is_in_no_recording(how: str) ->
     assert KEY.encode() not in file and HELD.encode() not in file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ONE_LINE)
 def test_every_kind_of_key_is_blanked_on_the_screen(kind: str) -> None:
     text, secret = PLANTED[kind]
@@ -190,6 +191,7 @@ _pieces = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(_pieces)
 @settings(max_examples=150, deadline=None)
 def test_whatever_is_written_no_player_shows_a_secret_and_no_other_character_moves(texts: list[str]) -> None:

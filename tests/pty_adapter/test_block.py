@@ -51,6 +51,7 @@ def quoting(screen: str, profile: Profile, quote: str, margin: str) -> str:
     return "\n".join((*rows[:at], *(f"{margin}{row}" for row in quote.split("\n")), *rows[at:]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("margin", ["", "  ", "  │ "])
 @pytest.mark.parametrize("quote", QUOTES)
 @pytest.mark.parametrize("name", PROFILES)

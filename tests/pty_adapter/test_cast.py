@@ -53,6 +53,7 @@ def test_what_was_written_is_read_again() -> None:
     )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.integers(1, 30), max_size=12))
 def test_a_secret_is_blanked_in_whatever_pieces_it_comes(sizes: list[int]) -> None:

@@ -102,6 +102,7 @@ def said(known: Profile, view: View, text: str) -> str:
     return "error" if profile.error_in(known, profile.answer_rows(known, view, text)) else "idle"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [None, 1, 2])
 @pytest.mark.parametrize("name", sorted(MOMENTS))
 def test_at_each_moment_the_screen_is_what_it_was(name: str, seed: int | None) -> None:
@@ -120,6 +121,7 @@ def test_the_answer_is_read_without_what_is_drawn_around_it(name: str) -> None:
     assert answer.of_conversation(known, screen.lines(), SLOW, columns=100) == TURNS[name][1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [None, 5])
 @pytest.mark.parametrize("name", sorted(TURNS))
 def test_a_recorded_turn_is_done_soon_after_its_last_piece_and_not_before(name: str, seed: int | None) -> None:

@@ -64,6 +64,7 @@ def test_blanks_at_the_end_of_a_row_are_kept_only_where_they_are_seen() -> None:
     assert picture(b"\x1b[41mab   ").rows[0] == (Run("ab   ", "", "red"),)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 def test_a_picture_painted_on_another_screen_is_the_same_picture(path: Path) -> None:
     first = picture(path.read_bytes(), 100, 40)

@@ -11,11 +11,13 @@ from beam.agents.codex.screen import profile as CODEX
 from beam.agents.opencode.screen import profile as OPENCODE
 from beam.agents.python import profile as PYTHON
 from beam.profile import GENERIC, Profile
+from beam.pty_adapter import explain
 from beam.pty_adapter import profile as profiles
 from beam.pty_adapter.profile import Reading
 from beam.pty_adapter.screen import View
 
 PLACE = Path(__file__).parents[1] / "recordings" / "pty"
+SCREENS = PLACE.parent / "screens"
 
 
 def at(name: str, moment: str, profile: Profile) -> Reading:
@@ -41,6 +43,16 @@ def test_an_idle_screen_is_idle(name: str, moment: str, profile: Profile) -> Non
 @pytest.mark.parametrize(("name", "profile"), [("claude", CLAUDE), ("codex-vt100-noalt", CODEX), ("codex", CODEX)])
 def test_a_busy_screen_is_busy(name: str, profile: Profile) -> None:
     assert at(name, "busy", profile).busy and not at(name, "busy", profile).idle
+
+
+@pytest.mark.parametrize(("moment", "busy"), [("busy", True), ("idle", False)])
+def test_a_claude_that_waits_for_an_agent_in_the_background_is_busy_until_that_is_done(moment: str, busy: bool) -> None:
+    rows = (SCREENS / f"claude-waiting.{moment}.txt").read_text().split("\n")
+    view = View(rows=tuple(rows), columns=140)
+    reading = profiles.read(CLAUDE, view)
+    assert (reading.busy, reading.idle) == (busy, not busy)
+    because = {each.field: each.text for each in explain.because(CLAUDE, view, reading)}
+    assert because.get("waits_rows") == ("✻ Waiting for 1 background agent to finish" if busy else None)
 
 
 def test_a_codex_that_still_starts_is_not_ready() -> None:

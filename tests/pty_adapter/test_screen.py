@@ -58,6 +58,7 @@ def rows(data: bytes, columns: int = 20, lines: int = 6) -> list[str]:
     return shown(data, columns, lines).view().text.split("\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 def test_a_recording_in_any_pieces_shows_the_same_screen(path: Path) -> None:
     data, chance = path.read_bytes(), random.Random(5)
@@ -73,6 +74,7 @@ def test_a_recording_in_any_pieces_shows_the_same_screen(path: Path) -> None:
         assert screen.take_replies() == bytes(whole._replies)
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(PARTS) | st.binary(max_size=4), max_size=60).map(b"".join))
 def test_no_bytes_raise_or_leave_the_screen(data: bytes) -> None:
     screen = shown(data)
@@ -81,6 +83,7 @@ def test_no_bytes_raise_or_leave_the_screen(data: bytes) -> None:
     assert all(len(row) <= 20 * 16 for row in view.rows)
 
 
+@pytest.mark.slow
 def test_what_is_kept_stays_bounded() -> None:
     screen = Screen(20, 4, scrollback=50)
     for number in range(3000):

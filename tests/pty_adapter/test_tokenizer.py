@@ -75,6 +75,7 @@ def test_any_split_gives_the_same_units(data: bytes, cuts: list[int]) -> None:
     assert fed(pieces) == fed([data]) == fed(data[i : i + 1] for i in range(len(data)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 def test_a_recording_one_byte_at_a_time_gives_the_same_units(path: Path) -> None:
     data = path.read_bytes()

@@ -73,6 +73,7 @@ def test_a_recorded_codex_turn_is_done_by_its_own_word(seed: int | None) -> None
     assert replay.end.structured
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [None, 7])
 def test_a_recorded_permission_dialog_is_waited_at_and_never_done(seed: int | None) -> None:
     replay = Replay("claude-perm", CLAUDE, text="TOOLTURN please", enter=8.5, after=120, seed=seed)
@@ -87,6 +88,7 @@ def test_a_codex_that_is_still_starting_is_not_ready_however_still_its_screen() 
     assert State.DONE not in [state for _, state, _ in replay.states]
 
 
+@pytest.mark.slow
 def test_silence_is_no_end() -> None:
     end = ready()
     assert after(end, claude("❯ hello"), 10.0, 9.0) is State.ACCEPTED
@@ -150,6 +152,32 @@ def test_the_transcript_decides_at_once_and_outranks_the_screen() -> None:
     assert after(end, claude("❯ hello", "● hi"), 11.2, 2.5) is State.BUSY
     end.told("done", 13.8)
     assert (end.state, end.via, end.structured) == (State.DONE, "history", True)
+
+
+def test_a_claude_that_waits_for_agents_in_the_background_is_not_done_though_its_screen_looks_idle() -> None:
+    end = ready(has_history=True)
+    after(end, claude("❯ hello", footer=BUSY[1]), 10.1, 1.0)
+    end.told("waiting", 11.1)
+    assert after(end, claude("❯ hello", "● started"), 11.2, 20.0) is State.BUSY
+    end.told("done", 31.3)
+    assert (end.state, end.via) == (State.DONE, "history")
+
+
+def test_the_row_that_says_that_claude_waits_counts_as_work_without_a_transcript() -> None:
+    end = ready()
+    row = "✻ Waiting for 2 background agents and 1 dynamic workflow to finish"
+    waiting = claude("❯ hello", "● started", "", row, *[""] * 20)
+    assert after(end, waiting, 10.1, 60.0) is State.BUSY
+    said = claude("❯ hello", "● started", "", row, "", "● all done", "", "✻ Baked for 3s")
+    assert after(end, said, 71.0, 3.0) is State.DONE
+
+
+def test_an_answer_that_quotes_the_row_is_done_all_the_same() -> None:
+    end = ready()
+    after(end, claude("❯ hello", footer=BUSY[1]), 10.1, 1.0)
+    assert after(end, claude("❯ hello", "● It says:", "  ✻ Waiting for 1 background agent to finish"), 11.2, 3.0) is (
+        State.DONE
+    )
 
 
 def test_without_a_word_from_the_transcript_the_screen_decides_later() -> None:
@@ -323,6 +351,7 @@ VIEWS = [
 SIGNALS = [Signal(7501, "state=working"), Signal(7501, "state=done"), Signal(7501, "state=blocked"), Signal(133, "A")]
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.sampled_from(VIEWS) | st.sampled_from(SIGNALS) | st.sampled_from(["told", "done", "answer"]), max_size=60

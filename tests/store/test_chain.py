@@ -81,6 +81,7 @@ def test_a_journal_of_an_older_beam_is_whole_and_its_lines_count_from_the_next_o
     assert said.startswith(f"{segment}:1-4: ")
 
 
+@pytest.mark.slow
 def test_a_line_cut_anywhere_is_mended_and_the_chain_goes_on(tmp_path: Path) -> None:
     whole = filled(tmp_path / "whole", "one", "last")
     data = whole.read_bytes()
@@ -116,6 +117,7 @@ def test_a_write_that_failed_half_way_leaves_a_true_chain(tmp_path: Path, monkey
     assert any(isinstance(event, events.Notice) for event in Reader(tmp_path / "j").poll())
 
 
+@pytest.mark.slow
 def test_segments_follow_each_other_and_a_segment_of_another_history_is_named(tmp_path: Path) -> None:
     limits = SMALL
     for name in ("j", "other"):

@@ -92,6 +92,7 @@ def test_where_there_is_no_journal_the_state_is_empty(tmp_path: Path) -> None:
     assert read_all(tmp_path / "none") == []
 
 
+@pytest.mark.slow
 def test_a_line_torn_at_any_byte_is_repaired_and_readers_skip_it(tmp_path: Path) -> None:
     whole_segment = filled(tmp_path / "whole", "one", "last")
     data = whole_segment.read_bytes()
@@ -207,6 +208,7 @@ def test_an_event_that_lacks_only_its_newline_and_failed_is_no_event(
     assert seqs(said) == [1, 2]
 
 
+@pytest.mark.slow
 def test_a_real_file_size_limit_is_a_disk_error_and_readers_are_not_disturbed(tmp_path: Path) -> None:
     code = (
         "import resource, signal, sys; from pathlib import Path; from beam import events\n"
@@ -317,6 +319,7 @@ def test_a_reader_from_any_number_goes_through_the_segments_without_gap_or_repea
     assert seqs(read_all(tmp_path / "j", after)) == list(range(after + 1, 13))
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(["append", "poll", "rotate", "reopen", "tear"]), max_size=30), st.integers(0, 5))
 @settings(max_examples=60, deadline=None)
 def test_a_reader_that_follows_sees_each_event_once_whatever_the_writer_does(

@@ -61,6 +61,7 @@ def test_several_are_put_in_their_order_at_once_or_none_is(queue: Queue) -> None
     assert len(ids(queue)) == 3
 
 
+@pytest.mark.slow
 def test_a_thousand_are_put_in_their_order_and_nothing_stays_behind(queue: Queue) -> None:
     names = [f"{number:04d}" for number in reversed(range(1000))]
     assert queue.put_all([message(name) for name in names], FakeClock(), Limits(waiting=1000)) == 1000

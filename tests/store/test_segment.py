@@ -137,6 +137,7 @@ def test_what_later_lines_prove_to_be_synced_is_synced_whoever_appends_it(
     assert synced == [2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2, 7, 64, 1000])
 def test_a_journal_of_any_size_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     directory = tmp_path / "j"
@@ -157,6 +158,7 @@ def test_a_journal_of_any_size_is_read_in_pieces(tmp_path: Path, monkeypatch: py
     assert found + reader.poll() == whole
 
 
+@pytest.mark.slow
 def test_zeros_that_no_power_cut_leaves_are_damage_and_their_end_is_not_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

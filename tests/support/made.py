@@ -18,7 +18,7 @@ from beam.broker.closing import GIVEN_UP
 from beam.config import VARIABLES
 from beam.errors import BeamError, ExitCode
 from beam.limits import Limits
-from beam.outcome import Class, Denial, ModelUsage, Outcome, Status, Total, Usage, exit_code
+from beam.outcome import Class, Denial, ModelUsage, Outcome, Status, Total, Unfinished, Usage, exit_code
 from beam.policy import Policy
 from beam.secret_kinds import KINDS, ROWS
 from beam.settings import AgentSettings
@@ -154,9 +154,8 @@ def classes() -> str:
 
 def outcome() -> str:
     """The outcome's fields."""
-    values = "\n".join(
-        f"### {cls.__name__}\n\n{words(cls)}\n\n{fields(cls)}" for cls in (Usage, ModelUsage, Total, Denial)
-    )
+    shown = (Usage, ModelUsage, Total, Denial, Unfinished)
+    values = "\n".join(f"### {cls.__name__}\n\n{words(cls)}\n\n{fields(cls)}" for cls in shown)
     return f"{words(Outcome)}\n\n{fields(Outcome)}\n{values}"
 
 

@@ -52,6 +52,7 @@ def test_files_of_more_than_a_day_ago_go_with_the_next_call_and_when_somebody_wa
     sweep(tmp_path / "none", TODAY_NS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SECRETS)
 def test_a_call_is_written_down_without_the_secret_in_it(tmp_path: Path, kind: str) -> None:
     text, _, secret = SECRETS[kind]
@@ -68,6 +69,7 @@ def test_a_call_is_written_down_without_the_secret_in_it(tmp_path: Path, kind: s
     assert "[redacted:" in written[0]["tool_response"]["stdout"]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.lists(

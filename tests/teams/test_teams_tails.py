@@ -82,6 +82,7 @@ def test_what_was_not_written_since_the_time_asked_for_is_not_read(tmp_path: Pat
     assert one.read() == [line(1)[:-1]]
 
 
+@pytest.mark.slow
 def test_a_line_longer_than_a_piece_is_whole_and_half_of_it_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     long = line(1, text="x" * 3 * tails.PIECE)

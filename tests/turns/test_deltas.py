@@ -46,6 +46,7 @@ def test_what_is_ready_is_shown_before_any_other_event_and_all_of_it_before_the_
     assert deltas.end(0.0) == []
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, len(KEY) + 20), max_size=6))
 def test_a_secret_is_blanked_wherever_it_is_cut(cuts: list[int]) -> None:
     text = f"the key: {KEY} is it"
@@ -59,6 +60,7 @@ def test_a_secret_is_blanked_wherever_it_is_cut(cuts: list[int]) -> None:
     assert said.endswith("] is it")
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(alphabet="abc .\n-é", max_size=20), max_size=20))
 def test_ordinary_text_comes_out_whole(pieces: list[str]) -> None:
     deltas, said = Deltas(20), ""

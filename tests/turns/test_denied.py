@@ -59,9 +59,13 @@ def test_a_turn_that_ended_otherwise_keeps_its_reason() -> None:
 
 
 def test_no_denial_is_null_where_the_cli_would_not_tell_of_one() -> None:
-    assert told((), Capabilities()) is None
-    assert told((), Capabilities(denials=True)) == ()
-    assert told((BASH,), Capabilities()) == (BASH,)
+    assert told((), Capabilities(), "read") is None
+    assert told((), Capabilities(denials=True), "read") == ()
+    assert told((BASH,), Capabilities(), None) == (BASH,)
+
+
+def test_an_agent_that_asks_for_all_that_it_may_not_do_had_nothing_denied_unless_an_ask_was() -> None:
+    assert told((), Capabilities(), "ask") == ()
 
 
 @pytest.mark.parametrize(

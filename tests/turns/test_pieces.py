@@ -43,6 +43,7 @@ def thought(text: str, parent: str | None = None) -> events.Thinking:
     return events.Thinking(text=text, parent=parent, raw=json.dumps({"thinking": text}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PLANTED)
 def test_a_key_cut_between_two_thoughts_is_in_neither(kind: str) -> None:
     text, secret = PLANTED[kind]

@@ -38,13 +38,17 @@ def ordered(root: Root, agent: str = "worker", **fields: object) -> tuple[Holder
     return holder, order_of(holder, claimed[1])
 
 
+async def nothing_more() -> None:
+    """A last look that finds nothing."""
+
+
 def play(root: Root, holder: Holder, order: Order) -> TurnFinished:
     def record(body: events.Event, *, sync: bool = False) -> events.Event:
         return holder.record(body, turn=order.turn, message_id=order.message.id, sync=sync)
 
     async def turn() -> TurnFinished:
         asks = Asks(holder.place.agent, record, root.clock, 600.0)
-        return await run(order, record, Stop(), root.clock, lambda: None, lambda: None, asks)
+        return await run(order, record, Stop(), root.clock, lambda: None, nothing_more, asks)
 
     return asyncio.run(turn())
 
@@ -86,7 +90,7 @@ def test_a_journal_that_can_not_be_written_ends_the_turn_and_its_processes(
             Stop(),
             root.clock,
             lambda: None,
-            lambda: None,
+            nothing_more,
             Asks(holder.place.agent, record, root.clock, 600.0),
         )
 

@@ -14,9 +14,11 @@ from beam import events
 from beam.agents.base import Exit, Native, Turn, Verdict, native, raw_json
 from beam.agents.claude import verdict as verdicts
 from beam.agents.claude.system import SYSTEM
+from beam.agents.claude.tasks import Tasks
 from beam.agents.claude.tools import Tools
 from beam.agents.fields import Object, integer, number, obj, objects, string, strings
 from beam.events import Event
+from beam.outcome import ANSWERS
 
 _INTERRUPTED = "[Request interrupted by user"
 _SYNTHETIC = "<synthetic>"
@@ -29,6 +31,7 @@ class Frames:
         self._turn = turn
         self._heard = verdicts.Heard()
         self._tools = Tools()
+        self._tasks = Tasks()
         self._verdict: Verdict | None = None
         self._aborted = False
         self._begun = 0  # turns that have no result yet
@@ -76,6 +79,8 @@ class Frames:
         elif stopped is None and (exit.code or exit.signal) and found.status.value == "completed":
             how = f"was ended by {exit.signal}" if exit.signal else f"exited with {exit.code}"
             bodies.append(events.Notice(text=f"claude {how} after a good result", code="exit_code"))
+        if found.status in ANSWERS:
+            found = msgspec.structs.replace(found, unfinished=self._tasks.unfinished())
         return bodies, found
 
     def _is_cut(self, exit: Exit) -> bool:
@@ -90,7 +95,7 @@ class Frames:
         if subtype == "init":
             return self._init(value)
         if subtype.startswith("task_"):
-            return self._tools.task(value)
+            return self._tasks.line(value)
         decode = SYSTEM.get(subtype)
         return decode(value) if decode is not None else [events.Unknown(what=f"system/{subtype}")]
 
@@ -183,6 +188,7 @@ class Frames:
         if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
             if parent is None:
                 self._heard.said, self._heard.cut_off = [], False
+            self._tasks.called(string(block, "id"), string(block, "name"), obj(block, "input"))
             return self._tools.called(block, parent)
         if kind.endswith("tool_result"):
             return self._tools.returned(block, None, parent)

@@ -25,6 +25,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _LETTER = re.compile(r"<teammate-message ([^>\n]*)>\n(.*?)\n</teammate-message>", re.DOTALL)
 _ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
 _SYNTHETIC = "<synthetic>"
+_PENDING = ("pendingBackgroundAgentCount", "pendingWorkflowCount")
 _SILENT = frozenset(
     {
         "mode",
@@ -72,7 +73,9 @@ class Heard(Struct, frozen=True, kw_only=True):
 class Line(Struct, frozen=True, kw_only=True):
     """One line of a transcript. `at` is its time (RFC 3339), `reply_id` the API message that an assistant line is part
     of: its usage counts once, the last line's; `stop`: why that message ended (tool_use: its turn goes on). `team` and
-    `member` are said by teammates with their own process."""
+    `member` are said by teammates with their own process. `is_notice`: it stands for the person's text, and tells the
+    agent that a task in the background ended; `noticed` is that text, when it comes in. `pending` counts agents and
+    workflows in the background that the conversation waits for."""
 
     kind: str
     at: str = ""
@@ -90,6 +93,9 @@ class Line(Struct, frozen=True, kw_only=True):
     returned: tuple[Returned, ...] = ()
     heard: tuple[Heard, ...] = ()
     error: str = ""
+    is_notice: bool = False
+    noticed: str = ""
+    pending: int = 0
 
     @property
     def ends_turn(self) -> bool:
@@ -169,6 +175,9 @@ def read(line: bytes, *, parent: str | None = None) -> Line | None:
         returned=tuple(returned),
         heard=tuple(heard),
         error=_failure(value, message),
+        is_notice=string(obj(value, "origin"), "kind") == "task-notification",
+        noticed=string(value, "content") if kind == "queue-operation" else "",
+        pending=sum(integer(value, key) or 0 for key in _PENDING) if kind == "system" else 0,
     )
 
 

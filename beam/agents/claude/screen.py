@@ -13,6 +13,7 @@ from beam import events
 from beam.agents.base import Host, Launch, Transcript, Turn, Verdict
 from beam.agents.claude import history
 from beam.agents.claude.exec import ACCESS, RETRIES, SNAPSHOT
+from beam.agents.claude.tasks import Tasks
 from beam.agents.failures import class_of
 from beam.agents.figures import added
 from beam.errors import UnsupportedError
@@ -29,6 +30,7 @@ _RULE = r"^[─━]{20,}"
 _BODY = r"^(?: |╌|$)"  # what it answers, and what it was asked, begins further right than a dialog
 _UP, _DOWN, _ENTER = "\x1b[A", "\x1b[B", "\r"
 _ACCESSING = r"^ Accessing workspace:\n[\s\S]*"
+_WAITS = r"^[✢✳✶✻✽·*] Waiting for \d[^\n]* to finish"  # agents and workflows of its own, in the background
 _CONFIRM = r"\n Enter to confirm[^\n]*\s*\Z"
 
 profile = Profile(
@@ -41,6 +43,7 @@ profile = Profile(
     placeholders=(r'Try ".*"', r"Press up to edit queued messages"),
     pasted=r"\[Pastedtext#\d+",
     busy_rows=(r"^\s+esc to interrupt", r"· esc to interrupt", r"^[✢✳✶✻✽·*]\s\S+…(?:\s\(|$)"),
+    waits_rows=(_WAITS,),
     done_rows=(r"^[✢✳✶✻✽]\s\S+ for \d",),
     error_rows=(r"^\s*(?:⎿\s+|● )API Error",),
     titles_busy=r"^[⠁-⣿◐-◓] ",
@@ -122,7 +125,13 @@ profile = Profile(
         ),
     ),
     echo_rows=r"^[❯>][ \u00a0]+(.*)$",
-    noise_rows=(r"^[✢✳✶✻✽·*]\s\S+(?:…| for \d)", r"^\s+⎿\s+Tip: ", r"^\s*\? for shortcuts", r"^\s+◐ \w+ · /effort$"),
+    noise_rows=(
+        r"^[✢✳✶✻✽·*]\s\S+(?:…| for \d)",
+        _WAITS,
+        r"^\s+⎿\s+Tip: ",
+        r"^\s*\? for shortcuts",
+        r"^\s+◐ \w+ · /effort$",
+    ),
     bullet=r"^● ",
     indent=2,
     bracketed=True,
@@ -182,11 +191,21 @@ class _Conversation:
         self._model: str | None = None
         self._interrupted = False
         self._session_id = ""
+        self._tasks = Tasks()
+        self._is_aside = False  # what comes is about a task of an earlier turn
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Bodies of what this line says; the end of the turn is known after it."""
         found = history.read(line)
         if found is None:
+            return ()
+        if found.noticed:
+            self._tasks.notified(found.noticed)
+        if found.kind == "user" and found.is_notice:
+            self._goes_on()
+            return ()
+        if self._is_aside and not (found.kind == "user" and not found.returned):
+            self._is_aside = b'"subtype":"turn_duration"' not in line
             return ()
         bodies: list[Event] = []
         if found.session_id and found.kind == "user" and not self._session_id:
@@ -202,7 +221,7 @@ class _Conversation:
                 return bodies
             self._assistant(found)
         elif found.kind == "system" and b'"subtype":"turn_duration"' in line:
-            self.word = "done"
+            self.word = "waiting" if found.pending else "done"
         return bodies + [body for body in found.bodies if not isinstance(body, events.Unknown)]
 
     def verdict(self) -> Verdict:
@@ -222,14 +241,23 @@ class _Conversation:
             )
         if self._interrupted:
             return structs.replace(verdict, status=Status.CANCELLED, reason="it was interrupted", reply=None)
-        return verdict
+        return structs.replace(verdict, unfinished=self._tasks.unfinished())
+
+    def _goes_on(self) -> None:
+        """A task in the background ended, and claude begins to speak of it: only what it says from here on is the
+        answer, as headless. Before the person's text, it is no part of this turn."""
+        self._is_aside = self.word == ""
+        self._said = []
+        self.word = self.word and "working"
 
     def _user(self, line: bytes, found: history.Line) -> None:
         if _INTERRUPTED.encode() in line and not found.returned:
             self._interrupted = True
             self.word = "done"
         elif not found.returned and self.word == "":
-            self.word = "working"
+            self.word, self._is_aside = "working", False
+        for returned in found.returned:
+            self._tasks.returned(returned.call_id, returned.record)
 
     def _assistant(self, found: history.Line) -> None:
         self._model = found.model if found.usage is not None else self._model
@@ -240,4 +268,6 @@ class _Conversation:
             self.word = "done"
         if found.called:
             self._said = []
+        for called in found.called:
+            self._tasks.called(called.call_id, called.name, called.input)
         self._said += [body.text for body in found.bodies if isinstance(body, events.Text)]

@@ -6,7 +6,7 @@ import json
 
 from beam import events
 from beam.agents.base import raw_json
-from beam.agents.fields import Object, number, obj, objects, string
+from beam.agents.fields import Object, obj, objects, string
 from beam.events import Event, PlanStep
 
 _WRITERS = {"Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path", "NotebookEdit": "notebook_path"}
@@ -17,7 +17,6 @@ class Tools:
 
     def __init__(self) -> None:
         self._open: dict[str, tuple[str, Object, str | None]] = {}
-        self._tasks: dict[str, str] = {}
         self._plan: dict[str, PlanStep] = {}
 
     def called(self, block: Object, parent: str | None) -> list[Event]:
@@ -68,25 +67,6 @@ class Tools:
         else:
             self._plan[task_id] = _step(string(given, "subject") or self._plan[task_id].text, status)
         return True
-
-    def task(self, value: Object) -> list[Event]:
-        """A `system/task_*` line: a subagent or a background command goes on beside the conversation."""
-        subtype, task_id = string(value, "subtype"), string(value, "task_id")
-        call_id = string(value, "tool_use_id") or self._tasks.get(task_id) or task_id
-        self._tasks[task_id] = call_id
-        if subtype == "task_started":
-            text = f"started: {string(value, 'description')}"
-        elif subtype == "task_progress":
-            text = string(value, "summary") or string(value, "description")
-        elif subtype == "task_updated":
-            text = string(obj(value, "patch"), "status") or "updated"
-        elif subtype == "task_notification":
-            text = f"{string(value, 'status')}: {string(value, 'summary')}"
-        else:
-            return [events.Unknown(what=f"system/{subtype}")]
-        elapsed_ms = number(obj(value, "usage"), "duration_ms")
-        elapsed_s = None if elapsed_ms is None else elapsed_ms / 1000
-        return [events.ToolProgress(call_id=call_id, text=text, elapsed_s=elapsed_s)]
 
     def unfinished(self) -> list[Event]:
         """The calls that nobody knows the end of."""

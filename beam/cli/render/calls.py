@@ -5,13 +5,16 @@ A call is told when it begins only if it lasts. Must not know: streams, colours,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 from msgspec import Struct
 
 from beam import durations
+from beam.cli.render.text import one_line
 from beam.events import Event, MemberIdle, Text, Thinking, ToolCalled, ToolReturned, TurnFinished
+from beam.outcome import Unfinished
 
 LASTS_S = 2.0
 _KEPT = 2_000
@@ -93,13 +96,24 @@ def took(call: ToolCalled, result: ToolReturned) -> str:
 
 def what(call: ToolCalled) -> str:
     """The tool and the part of its input that says most."""
-    return f"{call.name} {_told(bytes(call.input))}".rstrip()
+    return f"{call.name} {given(call)}".rstrip()
+
+
+def given(call: ToolCalled) -> str:
+    """The part of a call's input that says most."""
+    return _told(bytes(call.input))
 
 
 def brief(doing: str) -> str:
     """The same of a call as `beam team show --json` has it: its tool and its input."""
     name, _, given = doing.partition(" ")
     return f"{name} {_told(given.encode())}".rstrip() if given.startswith("{") else doing
+
+
+def undone(works: Sequence[Unfinished]) -> str:
+    """What a turn left undone, and the CLI's word for how it ended, in one line; "" for nothing."""
+    said = [f"{one_line(f'{work.tool} {_told(bytes(work.input))}'.rstrip(), 100)} ({work.how})" for work in works]
+    return f"not done when its turn was over: {', '.join(said)}" if said else ""
 
 
 def _told(data: bytes) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from beam import events
@@ -14,12 +15,13 @@ from beam.cli.errors import complain
 from beam.cli.render.text import one_line, safe, safe_json, visible, write, write_json, write_line
 from beam.errors import DiskError
 from beam.events import Event
-from beam.outcome import BY_DEFAULT, Outcome, Status, shown
+from beam.outcome import ANSWERS, BY_DEFAULT, Outcome, Status, shown
 
 if TYPE_CHECKING:
+    from beam.api.progress import Progress
     from beam.cli.asking import Asking
+    from beam.cli.render.live import Live
 
-_ANSWERS = frozenset({Status.COMPLETED, Status.TRUNCATED, Status.REFUSED, Status.DENIED})
 _LOUD = frozenset({"approved_differs", "unknown_screen"})  # codes of notices
 _HINTS = {
     "auth": "log in with the agent's own CLI, or set its key",
@@ -48,10 +50,46 @@ class Printer:
         self._last: str | None = None
         self._final = False
         self._trouble: OSError | None = None
+        self._live: Live | None = None
+        self._open_asks: set[str] = set()
         self._asking = _asking(call, self._tell)
+
+    @contextlib.contextmanager
+    def waiting(self, message_id: str, look: Callable[[], Progress | None]) -> Iterator[None]:
+        """Meanwhile it is told which turn the message is behind, and, after a while, on a terminal what goes on; `look`
+        says which turn runs."""
+        if self._call.quiet:
+            yield
+            return
+        from beam.cli.render.live import Live
+
+        is_plain = self._json or self._events or os.environ.get("TERM", "dumb") == "dumb"
+        is_shown = is_interactive(sys.stderr) and not is_plain
+        self._live = Live(message_id, look, self._call.note, is_shown=is_shown)
+        try:
+            yield
+        finally:
+            self._live.close()
+            self._live = None
 
     def event(self, event: Event) -> None:
         """Shows one event."""
+        if isinstance(event, events.TurnStarted) and self._live is not None:
+            self._live.has_begun = True
+        with self._printing():
+            self._show(event)
+
+    @contextlib.contextmanager
+    def _printing(self) -> Iterator[None]:
+        """While something is printed: the line of what goes on is not in its way, nor comes into an open line."""
+        if self._live is None:
+            yield
+            return
+        with self._live.printing():
+            yield
+            self._live.is_held = self._open or bool(self._open_asks)
+
+    def _show(self, event: Event) -> None:
         self._asked(event)
         self._warned(event)
         if self._trouble is not None:
@@ -66,6 +104,13 @@ class Printer:
 
     def _asked(self, event: Event) -> None:
         """What the agent asks is asked here, else said with the way to answer."""
+        match event:
+            case events.PermissionAsked() if self._asking is not None:
+                self._open_asks.add(event.ask_id)
+            case events.PermissionDecided() | events.PermissionCancelled():
+                self._open_asks.discard(event.ask_id)
+            case events.TurnStarted() | events.TurnFinished():
+                self._open_asks.clear()
         if self._asking is not None:
             self._asking.event(event)
         elif isinstance(event, events.PermissionAsked):
@@ -79,7 +124,7 @@ class Printer:
             self._tell(f"beam: {event.agent}: {one_line(event.text, 1000)}\n")
 
     def _tell(self, text: str) -> None:
-        with contextlib.suppress(OSError):
+        with self._printing(), contextlib.suppress(OSError):
             self._end_line()
             write(sys.stderr, visible(text))
             sys.stderr.flush()
@@ -162,7 +207,7 @@ class Printer:
         self._end_line()
         reply = outcome.reply or ""
         if (
-            outcome.status not in _ANSWERS
+            outcome.status not in ANSWERS
             or not reply
             or (self._last is not None and self._last.strip() == reply.strip())
         ):
@@ -170,6 +215,10 @@ class Printer:
         write(sys.stdout, safe(reply, sys.stdout) + ("" if reply.endswith("\n") else "\n"))
 
     def _talk(self, outcome: Outcome) -> None:
+        if outcome.unfinished:
+            from beam.cli.render.calls import undone
+
+            complain(f"{outcome.agent}: {undone(outcome.unfinished)}")
         if outcome.exit_code:
             complain(diagnosis(outcome))
             return

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from beam import durations, events
 from beam.cli.context import is_colourful, is_terminal
 from beam.cli.render import asks, calls, team
-from beam.cli.render.calls import Calls
+from beam.cli.render.calls import Calls, undone
 from beam.cli.render.text import ascii_only, cells, cut, flat, safe_json, visible, write
 from beam.errors import NotFoundError
 from beam.events import AnyEvent
@@ -321,7 +321,8 @@ class Stream:
         ]
         mark = "■" if event.exit_code == 0 else "✗"
         reason = f": {event.reason}" if event.reason else ""
-        return mark, " ".join(filter(None, words)) + reason
+        left = f"; {undone(event.unfinished)}" if event.unfinished else ""
+        return mark, " ".join(filter(None, words)) + reason + left
 
 
 def _name(event: AnyEvent) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from beam.agents.base import Verdict
 from beam.clock import Clock
 from beam.pty_adapter import typing
 from beam.pty_adapter.screen import Signal, View
@@ -39,6 +40,7 @@ class Desk:
         self.end = end
         self.stop = stop
         self.reader: Reader | None = None
+        self.told: Verdict | None = None  # the transcript's, once it has said that the turn is over
         self.seen = View(())
         self.prompt_mark: Signal | None = None
         self._play = play
@@ -141,3 +143,5 @@ class Desk:
         self.reader.read()
         if self.reader.word:
             self.end.told(self.reader.word, self._clock.monotonic(), error=self.reader.error)
+            if self.told is None and self.end.ended and self.end.via == "history":
+                self.told = self.reader.verdict()  # what it writes when it quits is no answer

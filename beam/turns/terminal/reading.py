@@ -62,7 +62,7 @@ class Reader:
 
     @property
     def word(self) -> str:
-        """What it says of the turn so far: "" (nothing), working, done."""
+        """What it says of the turn so far: "" (nothing), working, waiting, done."""
         return self._transcript.word
 
     @property

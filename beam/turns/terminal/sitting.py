@@ -408,7 +408,7 @@ class _Sitting:
 
     def _verdict(self, ended: spawn.Ended | None) -> Verdict:
         reader = self.desk.reader
-        told = reader.verdict() if reader is not None else None
+        told = self.desk.told or (reader.verdict() if reader is not None else None)
         return verdict_of(
             Seen(
                 end=self.end,

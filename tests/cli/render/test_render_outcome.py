@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec import Raw
 
 from beam import events
 from beam.cli.context import Context
 from beam.cli.render.outcome import Printer, diagnosis, summary
-from beam.outcome import Class, Outcome, Status, Usage, exit_code
+from beam.outcome import Class, Outcome, Status, Unfinished, Usage, exit_code
 
 
 def outcome(status: Status, class_: Class | None = None, **fields: object) -> Outcome:
@@ -53,6 +54,21 @@ def test_a_reply_ends_with_one_newline(capsys: pytest.CaptureFixture[str]) -> No
 def test_a_lost_session_and_blanked_secrets_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
     _, _, err = printed(outcome(Status.COMPLETED, reply="x", session="lost", redacted=2), capsys)
     assert len(err.splitlines()) == 2
+
+
+@pytest.mark.parametrize("options", [{}, {"as_json": True}, {"quiet": True}])
+def test_what_an_answer_leaves_undone_is_said_on_stderr_whatever_is_printed(
+    options: dict[str, bool], capsys: pytest.CaptureFixture[str]
+) -> None:
+    quiet = options.pop("quiet", False)
+    left = Unfinished(tool="Bash", call_id="c", input=Raw(b'{"command":"make serve","x":1}'), how="killed")
+    printer = Printer(as_json=options.get("as_json", False), as_events=False, call=Context(quiet=quiet))
+    assert printer.outcome(outcome(Status.COMPLETED, reply="x", unfinished=(left,))) == 0
+    said = capsys.readouterr()
+    assert said.err == "beam: a: not done when its turn was over: Bash make serve (killed)\n"
+    assert not options or json.loads(said.out)["unfinished"] == [
+        {"tool": "Bash", "call_id": "c", "input": {"command": "make serve", "x": 1}, "how": "killed"}
+    ]
 
 
 def test_a_diagnosis_names_the_agent_the_class_and_the_next_step() -> None:

@@ -1,0 +1,102 @@
+"""What runs beside the conversation in one process of Claude Code: commands and agents in the background.
+
+Headless, the lines `system/task_*` tell of them; newer versions wait for what runs, up to a limit, and stop the rest.
+A transcript has a tool's result when one begins, and a notification when it ended.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Raw, Struct
+
+from beam import events
+from beam.agents.base import raw_json
+from beam.agents.fields import Object, number, obj, string
+from beam.events import Event
+from beam.outcome import Unfinished
+
+_STOPPED = ("stopped", "killed")
+_STOPPERS = ("TaskStop", "KillShell", "KillBash")
+_NOTICE = re.compile(r"<task-id>([^<\n]{1,128})</task-id>[\s\S]*?<status>(\w+)</status>")
+_NAMES = {"local_bash": "Bash", "local_agent": "Agent", "local_workflow": "Workflow"}
+
+
+class _Task(Struct):
+    """One task. `how` is the CLI's word for its end; "" while it runs."""
+
+    call_id: str
+    tool: str
+    input: Raw
+    how: str = ""
+
+
+class Tasks:
+    """Follows tasks from their start to their end."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, _Task] = {}
+        self._called: dict[str, tuple[str, Object]] = {}
+        self._let_go: set[str] = set()  # ids of the tasks that the agent itself stopped
+
+    def called(self, call_id: str, name: str, given: Object) -> None:
+        """A tool is called: a task may come of it, or be stopped by it."""
+        self._called[call_id] = (name, given)
+        if name in _STOPPERS:
+            self._let_go |= {value for value in given.values() if isinstance(value, str)}
+
+    def returned(self, call_id: str, record: Object) -> None:
+        """What a tool did, by the CLI's own account in a transcript: it may have begun a task."""
+        task_id = string(record, "backgroundTaskId")
+        if task_id:
+            self._task(task_id, {"tool_use_id": call_id, "task_type": "local_bash"})
+
+    def notified(self, text: str) -> None:
+        """A notification in a transcript: a task ended."""
+        found = _NOTICE.search(text)
+        if found is not None and found[1] in self._tasks:
+            self._ended(self._tasks[found[1]], found[2])
+
+    def line(self, value: Object) -> list[Event]:
+        """The bodies of a `system/task_*` line."""
+        subtype, task_id = string(value, "subtype"), string(value, "task_id")
+        task = self._task(task_id, value)
+        if subtype == "task_started":
+            text = f"started: {string(value, 'description')}"
+        elif subtype == "task_progress":
+            text = string(value, "summary") or string(value, "description")
+        elif subtype == "task_updated":
+            word = string(obj(value, "patch"), "status")
+            text = word or "updated"
+            self._ended(task, word)
+        elif subtype == "task_notification":
+            word = string(value, "status")
+            text = f"{word}: {string(value, 'summary')}"
+            self._ended(task, word)
+        else:
+            return [events.Unknown(what=f"system/{subtype}")]
+        elapsed_ms = number(obj(value, "usage"), "duration_ms")
+        elapsed_s = None if elapsed_ms is None else elapsed_ms / 1000
+        return [events.ToolProgress(call_id=task.call_id, text=text, elapsed_s=elapsed_s)]
+
+    def _task(self, task_id: str, value: Object) -> _Task:
+        call_id = string(value, "tool_use_id")
+        task = self._tasks.get(task_id)
+        if task is None or (call_id and call_id != task.call_id):
+            kind, description = string(value, "task_type"), string(value, "description")
+            name, given = self._called.get(call_id, (_NAMES.get(kind, kind or "task"), {"description": description}))
+            how = "" if task is None else task.how
+            task = self._tasks[task_id] = _Task(call_id or task_id, name, raw_json(given), how)
+        return task
+
+    def _ended(self, task: _Task, word: str) -> None:
+        if word and word not in ("running", "pending", "in_progress"):
+            task.how = task.how or word
+
+    def unfinished(self) -> tuple[Unfinished, ...]:
+        """The tasks that nobody saw end, or that the CLI stopped by itself."""
+        return tuple(
+            Unfinished(tool=task.tool, call_id=task.call_id, input=task.input, how=task.how or "running")
+            for task_id, task in self._tasks.items()
+            if task.how in ("", *_STOPPED) and task_id not in self._let_go
+        )

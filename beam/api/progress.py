@@ -1,0 +1,80 @@
+"""How far a message is for which somebody waits: whose turn runs, for how long, what it does, what it used so far.
+
+Reads the journal as it grows, beside whoever runs the turn. Must not know: who looks, and where that is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from beam import events, files
+from beam.clock import Clock, recorded_ns
+from beam.errors import BeamError
+from beam.events import AnyEvent
+from beam.home import Place
+from beam.state import State, apply
+from beam.store.journal import Reader, Segment, segments
+
+
+class Progress(Struct, frozen=True, kw_only=True):
+    """Whose turn runs now (`message_id`), for how long (`seconds`), the call that it makes, null where it makes none,
+    and its tokens so far, null where its agent did not say."""
+
+    message_id: str
+    seconds: float
+    call: events.ToolCalled | None = None
+    tokens: int | None = None
+
+
+class Watched:
+    """The turns of the place where a message waits. `where` finds the place, when it is looked at first."""
+
+    def __init__(self, where: Callable[[], Place], clock: Clock) -> None:
+        self._where = where
+        self._clock = clock
+        self._reader: Reader | None = None
+        self._state = State()
+        self._calls: dict[str, events.ToolCalled] = {}
+        self._tokens: int | None = None
+
+    def look(self) -> Progress | None:
+        """The turn that runs now; None while none does, or nothing can be read."""
+        try:
+            for event in self._read():
+                self._take(event)
+        except (BeamError, FileNotFoundError):
+            return None
+        turn = self._state.open_turn
+        if turn is None or turn.finished or turn.message_id is None:
+            return None
+        took_ns = self._clock.now_ns() - recorded_ns(turn.started_at)
+        call = next(reversed(self._calls.values()), None)
+        return Progress(message_id=turn.message_id, seconds=max(0.0, took_ns / 1e9), call=call, tokens=self._tokens)
+
+    def _read(self) -> list[AnyEvent]:
+        if self._reader is not None:
+            return self._reader.poll()
+        directory = self._where().journal
+        found: list[AnyEvent] = []
+        if names := segments(directory):  # a turn lies in one of them whole: another begins between turns only
+            with files.disk("read", directory):
+                segment = Segment.read(directory / names[-1])
+            self._state, found = segment.state, segment.events
+        self._reader = Reader(directory, found[-1].seq if found else self._state.seq)
+        return found
+
+    def _take(self, event: AnyEvent) -> None:
+        apply(self._state, event)
+        match event:
+            case events.TurnStarted() | events.TurnFinished():
+                self._calls.clear()
+                self._tokens = None
+            case events.ToolCalled():
+                self._calls[event.call_id] = event
+            case events.ToolReturned():
+                self._calls.pop(event.call_id, None)
+            case events.UsageSeen():
+                known = (event.usage.input_tokens, event.usage.output_tokens)
+                self._tokens = None if known == (None, None) else sum(count or 0 for count in known)

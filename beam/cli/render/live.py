@@ -1,0 +1,136 @@
+"""What somebody who waits for a message is told meanwhile: once, whose turn it is behind, and on a terminal a line that
+is written over itself, and gone when anything else is printed.
+
+Must not know: how a journal is read, what an outcome is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from beam import durations
+from beam.cli import streams
+from beam.cli.render import calls
+from beam.cli.render.text import ascii_only, cut, flat, write
+
+if TYPE_CHECKING:
+    from beam.api.progress import Progress
+
+SILENT_S = 3.0  # so long nothing is shown: most turns that are over by then need no line
+_FIRST_S = 0.3
+_TICK_S = 0.5
+_PATIENCE_S = 1.0
+_LONGEST = 160  # columns of a line that stays
+_CLEAR = "\r\x1b[K"
+
+
+class Live:
+    """Looks what is going on, in a thread of its own, until it is closed. `look` says which turn runs, `tell` says a
+    line that stays, and `is_shown`: there is a terminal for one that does not. `has_begun`: the message's own turn was
+    seen to begin; `is_held`: what was printed last is not at its end yet."""
+
+    def __init__(
+        self, message_id: str, look: Callable[[], Progress | None], tell: Callable[[str], None], *, is_shown: bool
+    ) -> None:
+        self.has_begun = False
+        self.is_held = False
+        self._message_id = message_id
+        self._look = look
+        self._tell = tell
+        self._is_shown = is_shown
+        self._began = time.monotonic()
+        self._lock = threading.RLock()
+        self._over = threading.Event()
+        self._is_drawn = False
+        self._is_told = False
+        self._thread = threading.Thread(target=self._run, name="live", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Nothing more is said, and no line is left."""
+        self._over.set()
+        with self._lock:
+            self._clear()
+        self._thread.join(_PATIENCE_S)
+
+    @contextlib.contextmanager
+    def printing(self) -> Iterator[None]:
+        """While something else is printed: the line is gone. It comes back later, unless `is_held`."""
+        with self._lock:
+            self._clear()
+            yield
+
+    def _run(self) -> None:
+        pause = _FIRST_S
+        while not self._over.wait(pause):
+            pause = _TICK_S
+            waited_s = time.monotonic() - self._began
+            if not self._is_shown and (self._is_told or self.has_begun):
+                return
+            if self.has_begun and waited_s < SILENT_S:
+                continue
+            now = self._look()
+            self.has_begun = self.has_begun or is_own(self._message_id, now)
+            with self._lock:
+                if self._over.is_set():
+                    return
+                self._show(now, waited_s)
+
+    def _show(self, now: Progress | None, waited_s: float) -> None:
+        if self.is_held:
+            return
+        if now is not None and not self.has_begun and not self._is_told:
+            self._is_told = True
+            self._clear()
+            self._tell(cut(flat(line(self._message_id, now, waited_s=waited_s)), _LONGEST))
+        if self._is_shown and waited_s >= SILENT_S:
+            if now is None and self.has_begun:
+                self._clear()  # it is over, or about to be tried again
+            else:
+                self._draw(line(self._message_id, now, waited_s=waited_s))
+
+    def _draw(self, text: str) -> None:
+        text = flat(text)
+        text = cut(ascii_only(text) if streams.is_ascii(os.environ) else text, _width() - 1)
+        with contextlib.suppress(OSError, ValueError):
+            write(sys.stderr, _CLEAR + text)
+            sys.stderr.flush()
+            self._is_drawn = True
+
+    def _clear(self) -> None:
+        if self._is_drawn:
+            self._is_drawn = False
+            with contextlib.suppress(OSError, ValueError):
+                write(sys.stderr, _CLEAR)
+                sys.stderr.flush()
+
+
+def is_own(message_id: str, now: Progress | None) -> bool:
+    """Whether the turn is that of the message, given by its id or by the end of it."""
+    return now is not None and now.message_id.endswith(message_id)
+
+
+def line(message_id: str, now: Progress | None, *, waited_s: float) -> str:
+    """What is going on, for people: the message's own turn, the one that it is behind, or how long nothing ran."""
+    if now is None:
+        return f"{message_id} waits, {durations.show(round(waited_s))}"
+    call = now.call
+    tool = f"{call.name}: {calls.given(call)}".removesuffix(": ") if call is not None else ""
+    tokens = f"{now.tokens:,} tokens" if now.tokens else ""
+    parts = [durations.show(round(now.seconds)), tool, tokens]
+    if is_own(message_id, now):
+        return f"{now.message_id}: {', '.join(filter(None, parts))}"
+    return f"behind {now.message_id} ({', '.join(filter(None, parts))})"
+
+
+def _width() -> int:
+    try:
+        return max(20, os.get_terminal_size(2).columns)
+    except OSError:
+        return 80

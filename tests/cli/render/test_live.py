@@ -1,0 +1,82 @@
+"""The line that tells what goes on, and when there is none."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+import pytest
+
+from beam import events
+from beam.api.progress import Progress
+from beam.cli.render import live
+from beam.cli.render.live import Live, line
+from tests.support.cli import eventually
+
+CALL = events.ToolCalled(call_id="1", name="Bash", input=msgspec.Raw(b'{"command":"make\\n\\u001b[2J test"}'))
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        (None, "a-m waits, 7s"),
+        (Progress(message_id="a-m", seconds=12.4), "a-m: 12s"),
+        (Progress(message_id="a-m", seconds=75, tokens=1300), "a-m: 1m15s, 1,300 tokens"),
+        (
+            Progress(message_id="a-n", seconds=12, call=events.ToolCalled(call_id="1", name="Read")),
+            "behind a-n (12s, Read)",
+        ),
+    ],
+)
+def test_the_line_says_whose_turn_it_is_and_what_is_known_of_it(now: Progress | None, said: str) -> None:
+    assert line("a-m", now, waited_s=7.2) == said
+
+
+def test_a_message_that_is_named_by_the_end_of_its_id_has_its_own_turn() -> None:
+    assert live.is_own("m2ab", Progress(message_id="a-m2ab", seconds=1))
+    assert not live.is_own("m2ab", Progress(message_id="a-other", seconds=1)) and not live.is_own("m2ab", None)
+
+
+def test_what_an_agent_writes_into_its_call_never_reaches_a_terminal_as_a_sequence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(live, "SILENT_S", 0.0)
+    told: list[str] = []
+    shown = Live("a-m", lambda: Progress(message_id="a-n", seconds=1, call=CALL), told.append, is_shown=True)
+    eventually(lambda: bool(told), what="it is not told")
+    time.sleep(0.1)
+    shown.close()
+    assert told == ["behind a-n (1s, Bash: make ␛[2J test)"]
+    err = capsys.readouterr().err
+    assert err.count("\x1b") == err.count("\x1b[K") and err.endswith("\x1b[K") and "\n" not in err
+
+
+def test_while_what_was_printed_is_not_at_its_end_no_line_comes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(live, "SILENT_S", 0.0)
+    looks: list[int] = []
+
+    def look() -> Progress:
+        looks.append(1)
+        return Progress(message_id="a-m", seconds=1)
+
+    shown = Live("a-m", look, pytest.fail, is_shown=True)
+    with shown.printing():
+        shown.is_held = True
+    eventually(lambda: len(looks) >= 2, what="it does not look")
+    shown.close()
+    assert capsys.readouterr().err == ""
+
+
+def test_in_a_pipe_nobody_looks_any_more_once_the_messages_own_turn_runs() -> None:
+    looks: list[int] = []
+
+    def look() -> None:
+        looks.append(1)
+
+    shown = Live("a-m", look, pytest.fail, is_shown=False)
+    shown.has_begun = True
+    eventually(lambda: not shown._thread.is_alive(), what="it goes on")
+    shown.close()
+    assert looks == []
