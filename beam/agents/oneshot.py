@@ -17,7 +17,17 @@ from beam.agents.figures import summed
 from beam.errors import UnsupportedError
 from beam.events import Event
 from beam.limits import DEFAULT
-from beam.outcome import ANSWERS, Class, Denial, ModelUsage, SessionNote, Status, Unfinished, Usage
+from beam.outcome import (
+    ANSWERS,
+    BY_DEFAULT,
+    Class,
+    Denial,
+    ModelUsage,
+    SessionNote,
+    Status,
+    Unfinished,
+    Usage,
+)
 
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 _set = msgspec.structs.force_setattr  # of a body that nobody else has yet, so it need not be copied
@@ -258,9 +268,10 @@ def _judge(exit: Exit, heard: Heard) -> tuple[Status, Class | None, str | None]:
         return Status.FAILED, heard.failure.class_, heard.failure.reason
     if heard.lost and heard.session_id is None:
         return Status.FAILED, Class.BAD_REQUEST, heard.lost
-    nobody = f"nobody was there to allow {', '.join(dict.fromkeys(denial.tool for denial in heard.denials))}"
+    denied = dict.fromkeys(denial.tool for denial in heard.denials if denial.by == BY_DEFAULT)
+    nobody = f"nobody was there to allow {', '.join(denied)}"
     if not over:
-        if heard.denials:
+        if denied and exit.code == 0:  # it ended at the denial, by itself
             return Status.DENIED, None, nobody
         complaint = _complaint(exit.stderr_tail)
         if exit.code and complaint and heard.session_id is None:
@@ -272,7 +283,7 @@ def _judge(exit: Exit, heard: Heard) -> tuple[Status, Class | None, str | None]:
         return Status.TRUNCATED, None, "the answer was cut off by its token limit"
     if heard.ended == "refused":
         return Status.REFUSED, None, "the model refused"
-    return (Status.DENIED, None, nobody) if heard.denials else (Status.COMPLETED, None, None)
+    return (Status.DENIED, None, nobody) if denied else (Status.COMPLETED, None, None)
 
 
 def _complaint(tail: str) -> str:
