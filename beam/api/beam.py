@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from beam.api.broker import BrokerStatus
     from beam.api.doctor import Check
     from beam.api.gc import Collected
-    from beam.api.progress import Progress
+    from beam.api.progress import Progress, Watched
     from beam.api.root import RootLine
     from beam.api.smoke import Smoked
     from beam.api.trusting import Looked
@@ -222,12 +222,20 @@ class Beam:
         None inside a turn, whose process need not see the root."""
         if self.turn is not None:
             return lambda: None
-        from beam.api.progress import Watched
+        watched: Watched | None = None
 
         def where() -> Place:
             return self._place(message) if isinstance(message, Message) else self._find(message)[0]
 
-        return Watched(where, self._clock).look
+        def look() -> Progress | None:
+            nonlocal watched
+            if watched is None:
+                from beam.api.progress import Watched  # most turns are over before anybody looks
+
+                watched = Watched(where, self._clock)
+            return watched.look()
+
+        return look
 
     @coroutine_verb
     async def deliver(self, message: Message, seen: Callable[[Event], None] = _nobody) -> Outcome:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from beam import durations
 from beam.cli import streams
-from beam.cli.render import calls
 from beam.cli.render.text import ascii_only, cut, flat, write
 
 if TYPE_CHECKING:
@@ -120,6 +119,8 @@ def line(message_id: str, now: Progress | None, *, waited_s: float) -> str:
     """What is going on, for people: the message's own turn, the one that it is behind, or how long nothing ran."""
     if now is None:
         return f"{message_id} waits, {durations.show(round(waited_s))}"
+    from beam.cli.render import calls
+
     call = now.call
     tool = f"{call.name}: {calls.given(call)}".removesuffix(": ") if call is not None else ""
     tokens = f"{now.tokens:,} tokens" if now.tokens else ""
