@@ -224,7 +224,7 @@ class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
     models: tuple[ModelUsage, ...] | None = None
     duration_s: float | None = None
     exit_code: int = 0
-    denials: tuple[Denial, ...] = ()
+    denials: tuple[Denial, ...] | None = None
     unfinished: tuple[Unfinished, ...] = ()
     structured: Raw | UnsetType = UNSET
     lossy: bool | UnsetType = UNSET

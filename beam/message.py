@@ -51,7 +51,8 @@ class Spent(Struct, frozen=True, kw_only=True):
 class Options(Struct, frozen=True, kw_only=True):
     """What the sender asks of the turn; null leaves it to the agent's settings. `timeout` is seconds; `schema` is the
     JSON Schema itself, as text; `via` a face (exec, dialogue, terminal). `require`: what may say that a turn on a
-    screen is over (structured: the agent's own word); left out: anything."""
+    screen is over (structured: the agent's own word); left out: anything. `tolerate`: the status whose exit code is 0
+    for this sender; left out: what the agent's settings say."""
 
     access: Access | None = None
     model: str | None = None
@@ -63,6 +64,7 @@ class Options(Struct, frozen=True, kw_only=True):
     max_turns: int | None = None
     budget_usd: float | None = None
     require: Literal["structured"] | UnsetType = UNSET  # unset, it is not in the digest of older messages
+    tolerate: Literal["denied"] | UnsetType = UNSET
 
 
 class Message(Struct, frozen=True, kw_only=True):

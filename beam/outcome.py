@@ -113,13 +113,37 @@ def _add(left: int | None, right: int | None) -> int | None:
     return left + right
 
 
+BY_DEFAULT = "default"  # who denies where no person and no rule decides
+_ARGUMENTS = ("command", "file_path", "filePath", "absolute_path", "path", "url", "reason")
+_LONGEST = 80
+
+
 class Denial(msgspec.Struct, frozen=True, kw_only=True):
     """One request of the agent that was denied. `by`: `default` (no person, no rule), `rule`, or a person's name."""
 
     tool: str
     call_id: str = ""
     input: msgspec.Raw = msgspec.Raw(b"null")
-    by: str = "default"
+    by: str = BY_DEFAULT
+
+
+def shown(denial: Denial) -> str:
+    """The tool and its argument, for a person."""
+    argument = _argument(denial)
+    return f"{denial.tool} ({argument})" if argument else denial.tool
+
+
+def _argument(denial: Denial) -> str:
+    try:
+        given = msgspec.json.decode(denial.input)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(given, dict):
+        return ""
+    texts = {key: value for key, value in given.items() if isinstance(value, str) and value}
+    found = next((texts[key] for key in _ARGUMENTS if key in texts), next(iter(texts.values()), ""))
+    line = " ".join(found.split())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
 class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,8 +169,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     `usage` and `cost_usd` are of the same calls of a model; `models` says what each model had of them, null where the
     agent's CLI does not tell. `structured` is the JSON value that a schema asked for. `evidence` is what said that a
     turn on a screen was over: the agent's transcript (`history`), what it told its terminal (`osc`), its `title`, its
-    `screen`, or the `prompt` that came back; null on other faces, and where nothing did. `unfinished` is what the
-    answer leaves undone. Times are seconds.
+    `screen`, or the `prompt` that came back; null on other faces, and where nothing did. `denials` is null where there
+    are none and the agent's CLI would not tell of one; `unfinished` is what the answer leaves undone. Times: seconds.
     """
 
     v: int = 1
@@ -167,7 +191,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[ModelUsage, ...] | None = None
     duration_s: float | None = None
     exit_code: int = 0
-    denials: tuple[Denial, ...] = ()
+    denials: tuple[Denial, ...] | None = None
     unfinished: tuple[Unfinished, ...] = ()
     structured: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     lossy: bool | msgspec.UnsetType = msgspec.UNSET

@@ -18,7 +18,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     relative to the project folder. `retries` caps the CLI's own API retries. `keep` is how long a broker
     keeps the agent's terminal between turns (0: not at all), `record` whether each turn on it is recorded,
     `screen` what is different on it from what its adapter knows. `envelope` is what stands above a message of another
-    agent: none, short, full, or a text with `{from}` in it.
+    agent: none, short, full, or a text with `{from}` in it. `tolerate` is the status (denied) whose exit code is 0.
     """
 
     adapter: str = ""
@@ -35,6 +35,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     schema: str | None = None
     system: str | None = None
     envelope: str | None = None
+    tolerate: Literal["denied"] | None = None
     command: tuple[str | tuple[str, ...], ...] = ()
     format: Literal["text", "json", "jsonl"] = "text"
     reply_path: str | None = None

@@ -203,7 +203,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """What a face really does; each has a test. `access` lists the words that it can enforce; empty: it has no access
     of its own, and trusting the folder covers it. `attach`: how files go along (null: not at all). `rewrites`: it
     changes the blanks of some prompts, and a notice says where. `calls`: its outcome says of how many calls of a model
-    its tokens are; `models`: of which models. `outbox`: with which access its file tool can write
+    its tokens are; `models`: of which models. `denials`: its CLI
+    tells of each call that was denied. `outbox`: with which access its file tool can write
     into the outbox of the turn."""
 
     resume: bool = False
@@ -219,6 +220,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     tokens: bool = False
     cost: bool = False
     calls: bool = False
+    denials: bool = False
     models: bool = False
     attach: Literal["path", "inline"] | None = None
     access: tuple[Access, ...] = ()

@@ -17,7 +17,17 @@ from beam.agents.figures import summed
 from beam.errors import UnsupportedError
 from beam.events import Event
 from beam.limits import DEFAULT
-from beam.outcome import ANSWERS, Class, Denial, ModelUsage, SessionNote, Status, Unfinished, Usage
+from beam.outcome import (
+    ANSWERS,
+    BY_DEFAULT,
+    Class,
+    Denial,
+    ModelUsage,
+    SessionNote,
+    Status,
+    Unfinished,
+    Usage,
+)
 
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 _set = msgspec.structs.force_setattr  # of a body that nobody else has yet, so it need not be copied
@@ -119,7 +129,8 @@ class Heard(Struct, kw_only=True):
     """What one process said so far. `ended` is the CLI's own proof that the turn is over: `stop`, `length` (cut off) or
     `refused`; "" until then. `said` is what the agent said since its last call. `lost` is the CLI's proof that it has
     no session of the asked id. `nameless`: it tells no session's id, so each turn is a new session. `retry` is why it
-    tried its model again last. Figures that it does not give stay null."""
+    tried its model again last. `calls` are the open ones: name and input by id. Figures that it does not give stay
+    null."""
 
     name: str
     session_id: str | None = None
@@ -257,9 +268,10 @@ def _judge(exit: Exit, heard: Heard) -> tuple[Status, Class | None, str | None]:
         return Status.FAILED, heard.failure.class_, heard.failure.reason
     if heard.lost and heard.session_id is None:
         return Status.FAILED, Class.BAD_REQUEST, heard.lost
-    nobody = f"nobody was there to allow {', '.join(dict.fromkeys(denial.tool for denial in heard.denials))}"
+    denied = dict.fromkeys(denial.tool for denial in heard.denials if denial.by == BY_DEFAULT)
+    nobody = f"nobody was there to allow {', '.join(denied)}"
     if not over:
-        if heard.denials:
+        if denied and exit.code == 0:  # it ended at the denial, by itself
             return Status.DENIED, None, nobody
         complaint = _complaint(exit.stderr_tail)
         if exit.code and complaint and heard.session_id is None:
@@ -271,7 +283,7 @@ def _judge(exit: Exit, heard: Heard) -> tuple[Status, Class | None, str | None]:
         return Status.TRUNCATED, None, "the answer was cut off by its token limit"
     if heard.ended == "refused":
         return Status.REFUSED, None, "the model refused"
-    return (Status.DENIED, None, nobody) if heard.denials else (Status.COMPLETED, None, None)
+    return (Status.DENIED, None, nobody) if denied else (Status.COMPLETED, None, None)
 
 
 def _complaint(tail: str) -> str:

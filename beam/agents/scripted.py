@@ -24,7 +24,7 @@ card = Card(
     summary="plays a YAML script: for demos, docs and tests",
     version_argv=(),
     faces={
-        "exec": Capabilities(resume=True, model=True, deltas=True, tools=True, interrupt=True, cost=True),
+        "exec": Capabilities(resume=True, model=True, deltas=True, tools=True, interrupt=True, cost=True, denials=True),
     },
     runs_code=True,
 )

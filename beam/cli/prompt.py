@@ -106,6 +106,15 @@ def require(word: str | None) -> Literal["structured"] | UnsetType:
     raise UsageError(f"--require {word}: there is no such evidence", "--require structured", subject=word)
 
 
+def tolerate(word: str | None) -> Literal["denied"] | UnsetType:
+    """The status that a flag takes for a success."""
+    if word is None:
+        return UNSET
+    if word == "denied":
+        return "denied"
+    raise UsageError(f"--tolerate {word}: that can't be tolerated", "--tolerate denied", subject=word)
+
+
 def schema(path: str | None, call: Context) -> str | None:
     """The JSON Schema of a file, checked to be a JSON object."""
     if path is None:

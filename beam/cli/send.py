@@ -37,6 +37,9 @@ def send(
     require: str | None = typer.Option(
         None, "--require", metavar="WORD", help="`structured`: fail where only a screen says that the turn is over."
     ),
+    tolerate: str | None = typer.Option(
+        None, "--tolerate", metavar="WORD", help="`denied`: exit with 0 though something was denied."
+    ),
     new: bool = typer.Option(False, "--new", help="Put the session aside and start another."),
     once: bool = typer.Option(False, "--once", help="A throw-away session, beside everything else."),
     key: str | None = typer.Option(
@@ -92,6 +95,7 @@ def send(
         max_turns=max_turns,
         budget_usd=budget,
         require=prompt.require(require),
+        tolerate=prompt.tolerate(tolerate),
     )
 
     def compose() -> Message:

@@ -17,11 +17,11 @@ from beam.agents.base import Verdict
 from beam.clock import Clock, rfc3339
 from beam.errors import NotFoundError, UnsupportedError
 from beam.message import new_id
-from beam.outcome import Denial, Status
+from beam.outcome import BY_DEFAULT, Denial, Status
 from beam.turns.order import Record
 
 NOTHING, NONE = Raw(b"null"), Raw(b"[]")
-DEFAULT = "default"  # who decides where no person and no rule does
+DEFAULT = BY_DEFAULT
 _NS = 1_000_000_000
 
 

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from beam import durations, events, files
-from beam.agents.base import Face, HasHistory, HasTerminal, Host, Turn, Verdict
+from beam.agents.base import Capabilities, Face, HasHistory, HasTerminal, Host, Turn, Verdict
 from beam.clock import Clock
 from beam.errors import BeamError, DiskError, LimitError, NotFoundError, ShortageError, UnsupportedError, UntrustedError
 from beam.events import TurnFinished
@@ -22,7 +22,7 @@ from beam.faults import reached
 from beam.outcome import Class, SessionNote, Status, exit_code
 from beam.policy import is_answer
 from beam.redact import redact_event
-from beam.turns import confine
+from beam.turns import confine, denied
 from beam.turns import exec as exec_face
 from beam.turns.asks import Asks
 from beam.turns.confine import Confined
@@ -247,8 +247,20 @@ def _finish(
     return written
 
 
+def tolerates(order: Order, status: Status) -> bool:
+    """Whether the sender, or else the agent's settings, take this status for a success."""
+    asked = order.message.options.tolerate
+    return status == (order.settings.tolerate if asked is msgspec.UNSET else asked)
+
+
+def _can(order: Order, face: Face | None) -> Capabilities:
+    return Capabilities() if face is None else order.adapter.card.faces[face]
+
+
 def finished_of(order: Order, verdict: Verdict, stop: Stop, face: Face | None, duration_s: float) -> TurnFinished:
     """The outcome: the adapter's verdict, and what only beam knows (who stopped it, how long it took)."""
+    can, access = _can(order, face), most_of(order)
+    verdict = denied.explained(verdict, can, access)
     status, class_, reason = verdict.status, verdict.class_, verdict.reason
     if stop.reason is not None and status is not Status.COMPLETED:
         limit, idle = durations.show(order.timeout), durations.show(order.idle_timeout)
@@ -277,11 +289,11 @@ def finished_of(order: Order, verdict: Verdict, stop: Stop, face: Face | None, d
         cost_usd=verdict.cost_usd,
         models=verdict.models,
         duration_s=round(duration_s, 3),
-        exit_code=exit_code(status, class_),
-        denials=verdict.denials,
+        exit_code=0 if tolerates(order, status) else exit_code(status, class_),
+        denials=denied.told(verdict.denials, can, access),
         unfinished=verdict.unfinished,
         structured=verdict.structured,
         lossy=verdict.lossy,
         evidence=verdict.evidence,
-        at_most=most_of(order),
+        at_most=access,
     )

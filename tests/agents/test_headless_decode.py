@@ -14,6 +14,7 @@ from beam import events
 from beam.agents import registry
 from beam.agents.base import ErrorReader, Exit, Turn, Verdict
 from beam.events import Event
+from beam.message import Access
 from beam.outcome import Class, Status, Total, Usage
 
 NAMES = ("opencode", "kilo", "qwen", "aider", "pi", "kimi", "copilot", "cn", "cline")
@@ -89,6 +90,59 @@ def test_opencodes_exit_code_0_on_a_denied_tool_is_denied(name: str) -> None:
     tool = {"type": "tool_use", "sessionID": "ses_1", "part": {"tool": "bash", "callID": "c", "state": state}}
     _, verdict = decode(name, tool, step("tool-calls"))
     assert (verdict.status, [denial.tool for denial in verdict.denials]) == (Status.DENIED, ["bash"])
+
+
+def tool_error(tool: str, error: str) -> dict[str, object]:
+    state = {"status": "error", "input": {"filePath": "made"}, "error": error}
+    return {"type": "tool_use", "sessionID": "ses_1", "part": {"tool": tool, "callID": "c", "state": state}}
+
+
+@pytest.mark.parametrize("name", ["opencode", "kilo"])
+@pytest.mark.parametrize(
+    ("access", "tool", "status"),
+    [
+        ("read", "write", Status.DENIED),
+        ("read", "bash", Status.DENIED),
+        ("edit", "bash", Status.DENIED),
+        ("edit", "write", Status.COMPLETED),  # it may; this is an error like any other
+        ("read", "glob", Status.COMPLETED),
+        ("full", "bash", Status.COMPLETED),
+    ],
+)
+def test_a_tool_that_opencode_is_not_given_at_this_access_is_denied_when_it_is_called(
+    name: str, access: Access, tool: str, status: Status
+) -> None:
+    error = "Model tried to call unavailable tool 'invalid'. Available tools: glob, grep, read, todowrite."
+    _, verdict = decode(name, tool_error(tool, error), step("tool-calls"), step("stop"), access=access)
+    assert (verdict.status, len(verdict.denials)) == (status, status is Status.DENIED)
+
+
+@pytest.mark.parametrize(
+    ("access", "by", "status"), [("edit", "default", Status.DENIED), ("full", "rule", Status.COMPLETED)]
+)
+def test_a_rule_of_opencode_is_the_person_s_own_where_beam_gave_it_all_rights(
+    access: Access, by: str, status: Status
+) -> None:
+    error = "The user has specified a rule which prevents you from using this specific tool call."
+    _, verdict = decode("opencode", tool_error("write", error), step("tool-calls"), step("stop"), access=access)
+    assert (verdict.status, [denial.by for denial in verdict.denials]) == (status, [by])
+
+
+@pytest.mark.parametrize(("access", "status"), [("read", Status.DENIED), ("full", Status.COMPLETED)])
+def test_a_tool_that_pi_is_not_given_at_this_access_is_denied_when_it_is_called(access: Access, status: Status) -> None:
+    call = {"toolCallId": "c", "toolName": "bash"}
+    ended = {"role": "assistant", "stopReason": "stop", "content": [{"type": "text", "text": "no"}]}
+    _, verdict = decode(
+        "pi",
+        {"type": "session", "id": "s"},
+        {"type": "tool_execution_start", **call, "args": {"command": "ls"}},
+        {"type": "tool_execution_end", **call, "result": {}, "isError": True},
+        {"type": "message_end", "message": ended},
+        {"type": "agent_end"},
+        access=access,
+    )
+    assert verdict.status is status
+    assert [bytes(denial.input) for denial in verdict.denials] == ([b'{"command":"ls"}'] if access == "read" else [])
 
 
 def test_opencodes_exit_code_0_after_an_error_is_a_failure() -> None:

@@ -84,6 +84,18 @@ def test_a_denied_call_without_an_answer_or_with_one_is_denied() -> None:
         assert (found.status, found.reason) == (Status.DENIED, "nobody was there to allow bash")
 
 
+@pytest.mark.parametrize("exit", [{"signal": "SIGKILL"}, {"code": 1}, {}])
+def test_a_cli_that_dies_after_a_denied_call_has_crashed(exit: dict[str, Any]) -> None:
+    _, found = oneshot.verdict(turn(), Exit(**exit), Heard(name="x", session_id="s", denials=[Denial(tool="bash")]))
+    assert (found.status, found.class_) == (Status.FAILED, Class.CRASHED)
+    assert [denial.tool for denial in found.denials] == ["bash"]
+
+
+def test_what_a_rule_of_the_person_s_own_denied_is_an_answer() -> None:
+    found = verdict(Heard(name="x", ended="stop", said=["I may not"], denials=[Denial(tool="bash", by="rule")]))
+    assert (found.status, found.reply, len(found.denials)) == (Status.COMPLETED, "I may not", 1)
+
+
 @pytest.mark.parametrize(("ended", "status"), [("length", Status.TRUNCATED), ("refused", Status.REFUSED)])
 def test_cut_off_and_refused_answers_are_said_to_be_so(ended: str, status: Status) -> None:
     assert verdict(Heard(name="x", ended=ended, said=["half"])).status is status

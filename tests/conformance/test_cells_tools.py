@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.conformance.cases import case, refused, shown
+from tests.conformance.cases import case, refused
 from tests.conformance.subject import Subject
 
 
@@ -39,22 +39,31 @@ def _looked(subject: Subject) -> dict[str, Any]:
     return outcome(subject, wanted, "read")
 
 
-def _no_denial(subject: Subject) -> str:
-    return (shown("tools") if "read" in subject.can.access else refused(access="read"))(subject)
+def _denials_untold(subject: Subject) -> str:
+    """What a CLI does not tell is null; what it tells all the same counts as with every other."""
+    if "read" not in subject.can.access:
+        return refused(access="read")(subject)
+    quiet = subject.once("quiet", lambda: outcome(subject, "hello", "read"))
+    assert (quiet["status"], quiet["exit_code"], quiet["denials"]) == ("completed", 0, None)
+    turn = subject.once("looked", lambda: _looked(subject))
+    if turn["denials"] is None:
+        assert (turn["status"], turn["exit_code"]) == ("completed", 0)
+        return "the outcome's denials are null"
+    assert (turn["status"], turn["exit_code"]) == ("denied", 5)
+    return f"the outcome's denials are null, but for what is told: {', '.join(one['tool'] for one in turn['denials'])}"
 
 
-@case("denied tool", "tools+access:read", otherwise=_no_denial)
+@case("denied tool", "denials+access:read", otherwise=_denials_untold)
 def test_denied_tool(subject: Subject) -> str:
     turn = subject.once("looked", lambda: _looked(subject))
-    if turn["status"] == "denied":
-        assert turn["exit_code"] == 5
-        assert turn["denials"]
-        return f"denied (exit code 5): {', '.join(denial['tool'] for denial in turn['denials'])}"
-    assert turn["status"] == "completed", turn
-    returned = subject.events("tool.returned", turn["turn"])
-    assert returned
-    assert all(event["is_error"] for event in returned)
-    return "the calls came back to the model as errors, and are so in the journal"
+    assert (turn["status"], turn["exit_code"]) == ("denied", 5), turn
+    assert len(turn["denials"]) == (1 if subject.data.shell is None else 2), turn
+    assert {denial["by"] for denial in turn["denials"]} == {"default"}
+    assert "made-by-reading" in turn["reason"]
+    assert "the answer may be incomplete" in turn["reason"]
+    wider = [word for word in subject.can.access if word != "read"]
+    assert f"access `read`: --access {' or '.join(wider)} allows more" in turn["reason"]
+    return f"denied (exit code 5): {', '.join(denial['tool'] for denial in turn['denials'])}"
 
 
 @case("access read", "access:read", otherwise=refused(access="read"))

@@ -30,6 +30,7 @@ card = Card(
             interrupt=True,
             tokens=True,
             cost=True,
+            denials=True,
             calls=True,
             models=True,
             attach="path",

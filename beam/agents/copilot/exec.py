@@ -29,6 +29,7 @@ FACE = Capabilities(
     tools=True,
     interrupt=True,
     calls=True,
+    denials=True,
     attach="path",
     access=tuple(ACCESS),
     outbox=("edit", "full"),

@@ -25,6 +25,7 @@ card = Card(
             interrupt=True,
             tokens=True,
             models=True,
+            denials=True,
             attach="path",
             access=("read", "edit", "full"),
             outbox=("edit", "full"),

@@ -14,6 +14,7 @@ from beam.agents.base import Exit, Turn, Verdict, raw_json
 from beam.agents.failures import class_of
 from beam.agents.fields import Object, integer, number, obj, string
 from beam.agents.oneshot import Heard, read, verdict
+from beam.agents.opencode.rules import left_out
 from beam.events import Event
 from beam.outcome import Class, Denial, Usage
 
@@ -21,7 +22,8 @@ _NO_SESSION = re.compile(r"^(?:\x1b\[[\d;]*m)*Error: (?:\x1b\[[\d;]*m)*Session n
 # Its log of errors on stderr has each request that failed; `small` ones are for a title.
 _LOGGED = re.compile(r'.* level=ERROR .*message="stream error" .*small=false .*error\.error="(?:\w+: )?([^"]*)')
 _TRIED_AGAIN = (Class.OVERLOADED, Class.RATE_LIMIT, Class.NETWORK, Class.STALLED)
-_DENIED = ("The user rejected permission", "The user has specified a rule which prevents")
+_RULE = "The user has specified a rule which prevents"  # with `full`, one of the person's own
+_DENIED = ("The user rejected permission", _RULE)
 _ENDS = {"stop": "stop", "length": "length", "content-filter": "refused"}
 _BY_NAME = {"ContextOverflowError": Class.CONTEXT_OVERFLOW, "ProviderAuthError": Class.AUTH}
 _WRITERS = ("write", "edit", "apply_patch", "patch", "multiedit")
@@ -79,8 +81,9 @@ class Lines:
             bodies += heard.returned(call_id, string(state, "output"))
             return bodies + _changed(name, obj(state, "metadata"), obj(state, "input"))
         error = string(state, "error")
-        if error.startswith(_DENIED):
-            heard.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(given)))
+        if error.startswith(_DENIED) or name in left_out(self._turn.access):
+            by = "rule" if self._turn.access == "full" and error.startswith(_RULE) else "default"
+            heard.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(given), by=by))
         return bodies + heard.returned(call_id, error, is_error=True)
 
     def _failed(self, error: Object) -> list[Event]:

@@ -14,6 +14,7 @@ import re
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
 from beam.agents.oneshot import argument, check, scrubbed
 from beam.agents.opencode.decode import Lines
+from beam.agents.opencode.rules import RULES
 from beam.errors import UnsupportedError
 from beam.message import Access
 from beam.obeyed import Obeyed
@@ -22,12 +23,6 @@ RETRIES = 3  # its own are five and more, over a minute
 _LOGS = ("--print-logs", "--log-level", "ERROR")  # it says only there that it tries again
 _SESSION = re.compile(r"ses_[A-Za-z0-9]+\Z")
 _LIBRARIES = ("@opencode-ai/plugin", "@kilocode/plugin")
-_LOOK = {"*": "deny", "read": "allow", "glob": "allow", "grep": "allow", "list": "allow", "todowrite": "allow"}
-_RULES = {  # `task` stays out: a subagent has rights of its own
-    "read": {**_LOOK, "external_directory": "deny"},
-    "edit": {**_LOOK, "edit": "allow", "external_directory": "deny"},
-    "ask": {**_LOOK, "edit": "ask", "bash": "ask", "webfetch": "ask", "external_directory": "ask"},
-}
 _PLUGINS = ("plugin", "plugins")
 _CONFIGS = ("opencode.json", "opencode.jsonc")
 _BELOW_FULL: tuple[Access, ...] = ("read", "ask", "edit")
@@ -53,6 +48,7 @@ FACE = Capabilities(
     tokens=True,
     cost=True,
     calls=True,
+    denials=True,
     attach="path",
     access=("read", "edit", "full"),
     outbox=("edit", "full"),
@@ -127,7 +123,7 @@ def _no_install() -> dict[str, bytes]:
 
 
 def _profile(access: str, outbox: str) -> bytes:
-    given: dict[str, object] = {**_RULES[access]}
+    given: dict[str, object] = {**RULES[access]}
     if outbox and access == "edit":
         given["external_directory"] = {"*": "deny", f"{outbox}/*": "allow"}
     rules = "".join(

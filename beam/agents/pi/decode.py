@@ -12,11 +12,11 @@ import json
 from collections.abc import Sequence
 
 from beam import events
-from beam.agents.base import Exit, Turn, Verdict
+from beam.agents.base import Exit, Turn, Verdict, raw_json
 from beam.agents.fields import Object, integer, number, obj, objects, string
 from beam.agents.oneshot import Heard, read, verdict
 from beam.events import Event
-from beam.outcome import Usage
+from beam.outcome import Denial, Usage
 
 _NO_SESSION = "No session found matching '{}'"
 _SILENT = (
@@ -33,6 +33,7 @@ _SILENT = (
 )
 _ENDS = {"stop": "stop", "length": "length"}
 _WRITERS = ("write", "edit")
+_LEFT_OUT = {"read": ("write", "edit", "bash")}  # by the switch for this access
 
 
 class Lines:
@@ -44,6 +45,7 @@ class Lines:
         self._stop = ""
         self._error = ""
         self._writes: dict[str, str] = {}
+        self._given: dict[str, Object] = {}
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Bodies of what this line says."""
@@ -98,6 +100,7 @@ class Lines:
     def _tool(self, kind: str, value: Object) -> list[Event]:
         call_id, name, given = string(value, "toolCallId"), string(value, "toolName"), obj(value, "args")
         if kind == "tool_execution_start":
+            self._given[call_id] = given
             if name in _WRITERS:
                 self._writes[call_id] = string(given, "path")
             return self._heard.called(call_id, name, given)
@@ -105,6 +108,9 @@ class Lines:
             return [events.ToolProgress(call_id=call_id, text=_text(obj(value, "partialResult")))]
         is_error = value.get("isError") is True
         bodies = self._heard.returned(call_id, _text(obj(value, "result")), is_error=is_error)
+        asked = self._given.pop(call_id, None)
+        if is_error and name in _LEFT_OUT.get(self._turn.access, ()):
+            self._heard.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(asked)))
         path = self._writes.pop(call_id, "")
         return bodies + ([events.FileChanged(path=path)] if path and not is_error else [])
 

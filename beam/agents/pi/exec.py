@@ -34,6 +34,7 @@ FACE = Capabilities(
     tokens=True,
     cost=True,
     calls=True,
+    denials=True,
     models=True,
     access=tuple(ACCESS),
 )

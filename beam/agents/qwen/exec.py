@@ -56,6 +56,7 @@ FACE = Capabilities(
     tools=True,
     interrupt=True,
     tokens=True,
+    denials=True,
     access=tuple(ACCESS),
     rewrites=True,
 )

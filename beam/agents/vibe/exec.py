@@ -23,7 +23,7 @@ ACCESS: dict[Access, tuple[str, ...]] = {
 }
 _TRUST = "--trust"
 OBEYS = (Obeyed(path=".vibe", at=("full",), ignored=("full",), reach="worktree"),)
-FACE = Capabilities(resume=True, tools=True, interrupt=True, access=tuple(ACCESS))
+FACE = Capabilities(resume=True, tools=True, interrupt=True, denials=True, access=tuple(ACCESS))
 
 
 def launch(turn: Turn, host: Host) -> Launch:

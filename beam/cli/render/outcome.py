@@ -15,7 +15,7 @@ from beam.cli.errors import complain
 from beam.cli.render.text import one_line, safe, safe_json, visible, write, write_json, write_line
 from beam.errors import DiskError
 from beam.events import Event
-from beam.outcome import ANSWERS, Outcome
+from beam.outcome import ANSWERS, BY_DEFAULT, Outcome, Status, shown
 
 if TYPE_CHECKING:
     from beam.api.progress import Progress
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _LOUD = frozenset({"approved_differs", "unknown_screen"})  # codes of notices
 _HINTS = {
-    "denied": "--access edit or full would let it",
     "auth": "log in with the agent's own CLI, or set its key",
     "rate_limit": "try again later",
     "overloaded": "try again later",
@@ -223,11 +222,21 @@ class Printer:
         if outcome.exit_code:
             complain(diagnosis(outcome))
             return
+        if outcome.status is Status.DENIED:  # tolerated
+            self._call.note(diagnosis(outcome))
+        self._denied_by_a_person(outcome)
         if outcome.session == "lost":
             self._call.note(f"{outcome.agent}'s session was gone; this was a new one")
         if outcome.redacted:
             self._call.note(f"{outcome.redacted} secret(s) were blanked in the journal and in this answer")
         self._call.detail(summary(outcome))
+
+    def _denied_by_a_person(self, outcome: Outcome) -> None:
+        """A denial by a person or a rule is an answer, and may be all that came of the turn."""
+        said = [f"{shown(one)} was denied by {one.by}" for one in outcome.denials or () if one.by != BY_DEFAULT]
+        if said:
+            rest = "the answer may be incomplete" if outcome.reply else "it gave no answer"
+            self._call.note(f"{outcome.agent}: {', '.join(dict.fromkeys(said))}; {rest}")
 
 
 def _asking(call: Context, say: Callable[[str], None]) -> Asking | None:

@@ -1,0 +1,39 @@
+"""What is said of a turn in which something was denied because nobody was there to allow it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from beam.agents.base import Capabilities, Verdict
+from beam.message import Access
+from beam.outcome import BY_DEFAULT, Denial, Status, shown
+
+_RANK: dict[Access, int] = {"read": 0, "ask": 1, "edit": 2, "full": 3}
+
+
+def explained(verdict: Verdict, can: Capabilities, access: Access | None) -> Verdict:
+    """The verdict, a denial's reason with the calls that were denied and what would allow them; `access` is the one
+    that the turn had, null where the agent has none."""
+    calls = dict.fromkeys(shown(denial) for denial in verdict.denials if denial.by == BY_DEFAULT)
+    if verdict.status is not Status.DENIED or not calls:
+        return verdict
+    who = "nobody decided on" if access == "ask" else "nobody was there to allow"
+    reason = f"{who} {', '.join(calls)}; the answer may be incomplete"
+    return msgspec.structs.replace(verdict, reason=reason + _wider(can, access))
+
+
+def told(denials: Sequence[Denial], can: Capabilities, access: Access | None) -> tuple[Denial, ...] | None:
+    """The denials; null where there are none and the agent's CLI would not tell of one. One that asks for all that it
+    may not do has been answered by somebody here."""
+    return tuple(denials) if denials or can.denials or access == "ask" else None
+
+
+def _wider(can: Capabilities, access: Access | None) -> str:
+    if access is None or access not in can.access:
+        return ""
+    wider = [word for word in can.access if _RANK[word] > _RANK[access]]
+    if wider:
+        return f"; it ran with access `{access}`: --access {' or '.join(wider)} allows more"
+    return f"; it ran with access `{access}`, the widest it has: what denied it is a setting of its own"

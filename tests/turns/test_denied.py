@@ -1,0 +1,82 @@
+"""What is said of a turn in which something was denied because nobody was there."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import Raw
+
+from beam.agents.base import Capabilities, Verdict
+from beam.message import Access
+from beam.outcome import Denial, Status, shown
+from beam.turns.denied import explained, told
+
+WRITE = Denial(tool="Write", input=Raw(b'{"content":"x","file_path":"/p/made"}'))
+BASH = Denial(tool="Bash", input=Raw(b'{"command":"touch  made\\n"}'))
+ALL: tuple[Access, ...] = ("read", "edit", "full")
+
+
+def verdict(*denials: Denial, status: Status = Status.DENIED) -> Verdict:
+    return Verdict(status=status, reason="why", denials=denials)
+
+
+def test_a_denial_names_the_tools_their_arguments_and_what_would_allow_more() -> None:
+    assert explained(verdict(WRITE, BASH), Capabilities(access=ALL), "read").reason == (
+        "nobody was there to allow Write (/p/made), Bash (touch made); the answer may be incomplete; "
+        "it ran with access `read`: --access edit or full allows more"
+    )
+
+
+@pytest.mark.parametrize(
+    ("access", "can", "hint"),
+    [
+        ("read", ("read", "full"), "; it ran with access `read`: --access full allows more"),
+        ("edit", ALL, "; it ran with access `edit`: --access full allows more"),
+        ("full", ALL, "; it ran with access `full`, the widest it has: what denied it is a setting of its own"),
+        (None, (), ""),
+        ("full", (), ""),
+    ],
+)
+def test_the_hint_is_true_for_the_access_that_was_used(
+    access: Access | None, can: tuple[Access, ...], hint: str
+) -> None:
+    reason = explained(verdict(BASH), Capabilities(access=can), access).reason or ""
+    assert reason.endswith("the answer may be incomplete" + hint)
+
+
+def test_an_ask_that_nobody_answered_was_not_decided() -> None:
+    reason = explained(verdict(BASH), Capabilities(access=("read", "ask")), "ask").reason or ""
+    assert reason.startswith("nobody decided on Bash (touch made)")
+
+
+def test_what_a_person_denied_is_no_reason_of_a_denied_turn() -> None:
+    by_ann = Denial(tool="Bash", by="ann")
+    assert explained(verdict(by_ann), Capabilities(access=ALL), "read").reason == "why"
+    assert "Bash" not in (explained(verdict(by_ann, WRITE), Capabilities(access=ALL), "read").reason or "")
+
+
+def test_a_turn_that_ended_otherwise_keeps_its_reason() -> None:
+    assert explained(verdict(BASH, status=Status.TIMEOUT), Capabilities(access=ALL), "read").reason == "why"
+
+
+def test_no_denial_is_null_where_the_cli_would_not_tell_of_one() -> None:
+    assert told((), Capabilities(), "read") is None
+    assert told((), Capabilities(denials=True), "read") == ()
+    assert told((BASH,), Capabilities(), None) == (BASH,)
+
+
+def test_an_agent_that_asks_for_all_that_it_may_not_do_had_nothing_denied_unless_an_ask_was() -> None:
+    assert told((), Capabilities(), "ask") == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (b"null", "t"),
+        (b'{"n":1}', "t"),
+        (b'{"query":"q"}', "t (q)"),
+        (b'["x"]', "t"),
+        (b'{"command":"' + b"x" * 200 + b'"}', f"t ({'x' * 79}…)"),
+    ],
+)
+def test_a_call_is_shown_by_its_tool_and_what_says_most_of_it(given: bytes, text: str) -> None:
+    assert shown(Denial(tool="t", input=Raw(given))) == text
