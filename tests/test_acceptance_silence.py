@@ -7,7 +7,7 @@ import re
 import pyte
 import pytest
 
-from tests.support.cli import Cli, eventually
+from tests.support.cli import BEAM, Cli, eventually
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.acceptance
@@ -77,6 +77,14 @@ def test_with_q_nothing_is_said_and_of_ones_own_turn_nothing_in_a_pipe(busy: Cli
     assert busy("wait", first).err == ""
     done = busy("send", "slow", "x")
     assert (done.code, done.out, said(done.err)) == (0, "slow answer\n", [])
+
+
+def test_an_agent_that_waits_for_another_is_told_nothing(busy: Cli) -> None:
+    (busy.project / "turn.sh").write_text(f"{' '.join(BEAM)} send slow quick 2>&1 </dev/null\n")
+    busy.config(SLOW + "  asker: {command: [sh, turn.sh]}\n")
+    begun(busy)
+    done = busy("send", "asker", "go")
+    assert (done.code, done.out) == (0, "quick answer\n")
 
 
 def screen_of(seen: str) -> list[str]:

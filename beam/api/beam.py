@@ -217,11 +217,11 @@ class Beam:
         why = why_it_waits(self.world, self._place(message))
         return None if why is None else f"what waits for {message.to} does so until you trust the folder: {why}"
 
-    def progress(self, message: Message | str) -> Callable[[], Progress | None]:
-        """What says, each time it is called, which turn runs where this message (or the one of this id) waits; always
-        None inside a turn, whose process need not see the root."""
+    def progress(self, message: Message | str) -> Callable[[], Progress | None] | None:
+        """What says, each time it is called, which turn runs where this message (or the one of this id) waits; null
+        inside a turn, whose process need not see the root, and whose agent need not be told."""
         if self.turn is not None:
-            return lambda: None
+            return None
         watched: Watched | None = None
 
         def where() -> Place:

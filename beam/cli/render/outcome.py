@@ -55,10 +55,10 @@ class Printer:
         self._asking = _asking(call, self._tell)
 
     @contextlib.contextmanager
-    def waiting(self, message_id: str, look: Callable[[], Progress | None]) -> Iterator[None]:
+    def waiting(self, message_id: str, look: Callable[[], Progress | None] | None) -> Iterator[None]:
         """Meanwhile it is told which turn the message is behind, and, after a while, on a terminal what goes on; `look`
-        says which turn runs."""
-        if self._call.quiet:
+        says which turn runs, null where nobody is to be told."""
+        if self._call.quiet or look is None:
             yield
             return
         from beam.cli.render.live import Live
