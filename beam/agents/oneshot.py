@@ -129,7 +129,8 @@ class Heard(Struct, kw_only=True):
     """What one process said so far. `ended` is the CLI's own proof that the turn is over: `stop`, `length` (cut off) or
     `refused`; "" until then. `said` is what the agent said since its last call. `lost` is the CLI's proof that it has
     no session of the asked id. `nameless`: it tells no session's id, so each turn is a new session. `retry` is why it
-    tried its model again last. Figures that it does not give stay null."""
+    tried its model again last. `calls` are the open ones: name and input by id. Figures that it does not give stay
+    null."""
 
     name: str
     session_id: str | None = None

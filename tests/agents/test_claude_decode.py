@@ -677,3 +677,16 @@ def test_a_line_of_a_megabyte_is_one_event() -> None:
     (event,) = Frames(turn()).line(json.dumps(said("x" * 1_000_000)).encode())
     assert isinstance(event, events.Text)
     assert len(event.text) == 1_000_000
+
+
+def test_what_a_turn_used_so_far_is_told_whenever_a_call_of_the_api_is_over() -> None:
+    frames, told = Frames(turn()), []
+    for number, (asked, gave) in enumerate(((1000, 20), (1500, 30))):
+        message = {"id": f"m{number}", "usage": {"input_tokens": asked, "cache_read_input_tokens": 5}}
+        for event in (
+            {"type": "message_start", "message": message},
+            {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": gave}},
+        ):
+            told += frames.line(json.dumps({"type": "stream_event", "event": event}).encode())
+    assert [(event.usage.input_tokens, event.usage.output_tokens) for event in told] == [(1000, 20), (2500, 50)]
+    assert told[-1].usage.cached_tokens == 10

@@ -42,6 +42,7 @@ COMPLETED: dict[str, dict[str, tuple[frozenset[str], str]]] = {
         "system/task_updated": (ANY, _AFTER + "; a task that ended with the turn is told as unfinished"),
         "system/task_notification": (ANY, _AFTER + "; a task that ended with the turn is told as unfinished"),
         "transcript_mirror": (ANY, _AFTER),
+        "user/subagent": (ANY, _AFTER + "; it tells an agent of claude's own that it was stopped"),
         "user/replay": (ANY, _AFTER + "; it echoes what beam itself set"),
     },
     "codex": {"turn.completed": (ANY, "turn.completed is the last thing that codex says")},
@@ -105,7 +106,8 @@ def _kind(line: bytes) -> str:
         return "text"
     if not isinstance(value, dict) or "type" not in value:
         return "text"
-    word = value.get("subtype") or ("replay" if value.get("isReplay") else "")
+    marks = {"isReplay": "replay", "parent_tool_use_id": "subagent"}
+    word = value.get("subtype") or next((mark for field, mark in marks.items() if value.get(field)), "")
     return f"{value.get('type')}/{word}" if word else str(value.get("type"))
 
 

@@ -13,6 +13,8 @@ from beam.agents.claude import screen as claude
 from beam.agents.codex import screen as codex
 from beam.errors import UnsupportedError
 from beam.outcome import Status
+from beam.pty_adapter import profile as profiles
+from beam.pty_adapter.screen import View
 from beam.settings import AgentSettings
 
 SCREENS = [name for name in registry.ADAPTERS if isinstance(registry.adapter(name), HasTerminal)]
@@ -177,6 +179,42 @@ def test_a_row_of_an_answer_is_not_taken_for_one_of_the_screens_own(name: str, a
     profile = adapter.terminal.profile
     patterns = (*profile.noise_rows, *profile.error_rows)
     assert [any(re.search(pattern, row) for pattern in patterns) for row in (answered, own)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("footer", "ready", "busy"),
+    [
+        ("  ? for shortcuts", True, False),  # before 0.24
+        ("  ⏸ Ask permissions (shift + tab to cycle)", True, False),
+        ("  YOLO mode (shift + tab to cycle)", True, False),
+        ("  ⠋ Initializing...", False, True),
+        ("  Enter to steer · Ctrl+Q to queue · ⏸ Ask permissions (shift + tab to cycle)", False, True),
+    ],
+)
+def test_qwen_is_typed_to_once_its_footer_says_that_it_takes_a_message(footer: str, ready: bool, busy: bool) -> None:
+    adapter = registry.adapter("qwen")
+    assert isinstance(adapter, HasTerminal)
+    rule = "─" * 100
+    rows = (
+        "  > hello",
+        "",
+        "  ◆\ufe0e hi",
+        rule,
+        ">   Type your message or @path/to/file",
+        rule,
+        "  ➜ project",
+        footer,
+    )
+    view = View(rows=rows, columns=140, row=4, column=2, takes_pastes=True)
+    reading = profiles.read(adapter.terminal.profile, view)
+    assert (reading.prompt, reading.ready, reading.busy) == (4, ready, busy)
+
+
+@pytest.mark.parametrize("sign", ["✦", "◆", "◆\ufe0e"])
+def test_the_sign_before_an_answer_of_qwens_is_none_of_its_words(sign: str) -> None:
+    adapter = registry.adapter("qwen")
+    assert isinstance(adapter, HasTerminal)
+    assert re.sub(adapter.terminal.profile.bullet or "", "", f"  {sign} plain words") == "plain words"
 
 
 def test_opencode_says_that_a_turn_is_over_however_long_it_took() -> None:

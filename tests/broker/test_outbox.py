@@ -92,6 +92,7 @@ def test_a_holder_does_not_stand_still_while_somebody_else_holds_the_mailbox_tha
     assert answer is not None and answer.outcome is not None and answer.outcome.reply == "yes"
 
 
+@pytest.mark.acceptance
 def test_an_answer_to_a_mailbox_in_the_last_moment_of_a_turn_is_given_and_other_turns_go_on_meanwhile(
     root: Root,
 ) -> None:

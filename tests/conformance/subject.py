@@ -139,12 +139,16 @@ class Subject:
         eventually(lambda: processes_with(str(self.cli.base)) == [], what=f"{self.name} left processes behind")
 
 
-def place(name: str, directory: Path, path: str, model: FakeModel | None = None) -> Iterator[Subject]:
-    """The CLI in a git repository in this directory, and its model. Afterwards nothing of it may be running."""
+def place(
+    name: str, directory: Path, path: str, model: FakeModel | None = None, *, is_repository: bool = True
+) -> Iterator[Subject]:
+    """The CLI in a git repository in this directory, and its model. Afterwards nothing of it may be running.
+    `is_repository`: false where the test is of a folder that is in none."""
     if shutil.which(name, path=path) is None:
         pytest.skip(f"left out: {name} does not install here")
     beam = Cli(directory)
-    make_repository(beam.project, directory / "home")
+    if is_repository:
+        make_repository(beam.project, directory / "home")
     with model or FakeModel(SCRIPT) as model:
         yield Subject(name, beam, path, model)
     for pid in processes_with(str(directory)):

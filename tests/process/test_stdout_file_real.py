@@ -11,6 +11,7 @@ import pytest
 
 from beam.process import spawn, tree
 from beam.testing.fake_model import FakeModel
+from tests.support.repository import make_repository
 
 pytestmark = pytest.mark.real
 PROMPT = "0123456789abcde " * 50_000
@@ -20,12 +21,15 @@ def test_a_long_answer_of_claude_is_whole_though_nobody_read_until_claude_was_go
     claude: Path, tmp_path: Path
 ) -> None:
     lines: list[bytes] = []
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    make_repository(folder, tmp_path)
 
     async def main(env: dict[str, str]) -> spawn.Ended:
         child = await spawn.start(
             [str(claude), "-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"],
             env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), **env},
-            cwd=str(tmp_path),
+            cwd=str(folder),
             turn_key="longanswer",
             on_line=lines.append,
             stdin=True,

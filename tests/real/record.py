@@ -40,12 +40,13 @@ SECONDS = 120
 
 class Scenario(Struct, frozen=True, kw_only=True):
     """One turn: what is asked of this CLI in that folder ("": it can't), with the least or the most access, in a new
-    session, that of the scenario `first`, or one that nobody has."""
+    session, that of the scenario `first`, or one that nobody has; `env` is added to its environment."""
 
     prompt: Callable[[Cli, Path], str]
     most: bool = False
     session: str = ""
     alone: bool = False
+    env: dict[str, str] = {}
 
 
 def _says(text: str) -> Callable[[Cli, Path], str]:
@@ -61,9 +62,10 @@ def _writes(cli: Cli, folder: Path) -> str:
     return f"{wanted} {cli.shell.prompt(command='echo from the shell')}" if cli.shell else wanted
 
 
-def _delegates(cli: Cli, folder: Path) -> str:
-    given = {"description": "d", "subagent_type": "general-purpose", "prompt": "say hello"}
-    return f"!tool Agent {json.dumps(given)}" if cli.package == "@anthropic-ai/claude-code" else ""
+def _delegates(prompt: str, then: str = "") -> Callable[[Cli, Path], str]:
+    given = {"description": "d", "subagent_type": "general-purpose", "prompt": prompt}
+    asked = f"!tool Agent {json.dumps(given)}{then}"
+    return lambda cli, folder: asked if cli.package == "@anthropic-ai/claude-code" else ""
 
 
 SCENARIOS = {
@@ -72,7 +74,10 @@ SCENARIOS = {
     "look": Scenario(prompt=_looks),
     "denied": Scenario(prompt=_writes),
     "write": Scenario(prompt=_writes, most=True),
-    "background": Scenario(prompt=_delegates),
+    "background": Scenario(prompt=_delegates("say hello")),
+    "stopped": Scenario(
+        prompt=_delegates("!stall 60", " !then !say It looks."), env={"CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS": "1000"}
+    ),
     "thinking": Scenario(prompt=_says("!think plums and pears")),
     "api401": Scenario(prompt=_says("!error 401")),
     "retried": Scenario(prompt=_says("!error 500 1")),
@@ -126,7 +131,7 @@ def _record(name: str, place: Path, target: Path) -> None:
             for file, data in launch.files.items():
                 (place / scenario / file).parent.mkdir(parents=True, exist_ok=True)
                 (place / scenario / file).write_bytes(data)
-            env = {**beam.env, "PATH": path, **cli.env, **reach, **launch.env}
+            env = {**beam.env, "PATH": path, **cli.env, **reach, **launch.env, **asked.env}
             done = _run(launch.argv, env=env, cwd=beam.project, stdin=launch.stdin or b"")
             if scenario == "first":
                 decoder = adapter.exec.decoder(turn)

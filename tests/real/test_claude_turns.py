@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ import pytest
 
 from beam.testing.fake_model import FakeModel
 from tests.support.cli import BEAM, Cli, eventually, kill_hard, processes_with
+from tests.support.terminal import Terminal
 
 pytestmark = [pytest.mark.real, pytest.mark.acceptance]
+SANDBOX = {"IS_SANDBOX": "1"}  # else full access is refused to root
 
 
 @pytest.fixture
@@ -31,6 +34,13 @@ def claude(beam: Cli, agents_path: str, model: FakeModel) -> Cli:
 def sent(model: FakeModel) -> list[Any]:
     """The bodies of what the model was asked to answer."""
     return [request.body for request in model.requests if request.asked is not None]
+
+
+def test_who_waits_for_claude_at_a_terminal_sees_its_call_and_the_tokens_so_far(claude: Cli) -> None:
+    prompt = f"!tool Bash {json.dumps({'command': 'sleep 8', 'description': 'Wait'})}"
+    terminal = Terminal(claude, "send", "claude", "--access", "full", prompt, columns=140, env=SANDBOX)
+    assert re.search(r"claude-\w+: \d+s, Bash: sleep 8, [\d,]+ tokens", terminal.until(" tokens", 60))
+    assert terminal.end(60) == 0
 
 
 def test_a_first_turn_with_nothing_set_up_prints_only_the_answer(claude: Cli) -> None:

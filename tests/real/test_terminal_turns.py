@@ -11,6 +11,7 @@ import pytest
 
 from beam.testing.fake_model import FakeModel
 from tests.support.cli import Cli, eventually, is_held, processes_with
+from tests.support.repository import is_in_repository
 from tests.support.terminal import Terminal
 
 pytestmark = [pytest.mark.real, pytest.mark.acceptance]
@@ -116,6 +117,18 @@ def test_codex_tells_its_end_itself_and_leaves_no_server(codex: Cli, tmp_path: P
     ended = codex("send", "codex", *SEND, "!error 400")
     assert (ended.code, ended.json["status"]) == (1, "failed")
     assert processes_with(str(tmp_path)) == []
+
+
+def test_codex_answers_in_a_repository_that_only_a_person_told_beam_to_trust(codex: Cli, model: FakeModel) -> None:
+    """Codex asks about each repository that its own configuration does not name, with a dialog of its own."""
+    alone = codex.with_env({"BEAM_TRUST": ""})
+    assert is_in_repository(alone.project)
+    assert "trust_level" not in (alone.base / "home" / ".codex" / "config.toml").read_text()
+    before = alone("send", "codex", *SEND, "hello")
+    assert before.code == 1 and "beam trust" in before.json["reason"] and not model.prompts()
+    assert alone("trust").code == 0
+    done = alone("send", "codex", *SEND, "hello").json
+    assert (done["status"], done["reply"]) == ("completed", "ECHO[hello] turns=1")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from beam.testing.fake_model import FakeModel
-from tests.support.cli import Cli, processes_with
+from tests.support.cli import Cli, eventually, is_held, processes_with
 
 pytestmark = [pytest.mark.real, pytest.mark.acceptance]
 
@@ -98,3 +98,34 @@ def test_a_command_that_codex_leaves_running_is_said_on_stderr_and_in_the_outcom
     finished = next(event for event in codex.journal("codex") if event["type"] == "turn.finished")
     assert finished["unfinished"] == [left]
     assert not processes_with(str(codex.base))
+
+
+def test_a_claude_that_waits_on_its_screen_is_stopped_in_time_and_goes_on_afterwards(screen: Cli) -> None:
+    agent = tool("Agent", description="Look", subagent_type="general-purpose", prompt="!stall 300")
+    send = ("send", "claude", "--via", "terminal", "--json")
+    done = screen(*send, "--timeout", "15s", f"{agent} !then !say It looks.", timeout=100)
+    assert (done.code, done.json["status"]) == (3, "timeout"), done
+    assert done.json["duration_s"] < 30
+    assert not processes_with(str(screen.base))
+    again = screen(*send, "and now?", timeout=100).json
+    assert (again["status"], again["session"]) == ("completed", "resumed")
+
+
+@pytest.fixture
+def kept(screen: Cli) -> Iterator[Cli]:
+    """The same in a broker, which keeps it."""
+    assert screen("queue", "pause", "claude").code == screen("queue", "resume", "claude").code == 0
+    assert screen("broker", "start").code == 0
+    eventually(lambda: is_held(screen, "claude"))
+    yield screen
+    screen("broker", "stop", "--grace", "0s")
+
+
+def test_a_command_that_a_kept_claude_left_running_ends_later_and_is_no_part_of_the_next_answer(kept: Cli) -> None:
+    send = ("send", "claude", "--via", "terminal", "--json")
+    shell = tool("Bash", command="sleep 6; touch made", run_in_background=True, description="Make")
+    done = kept(*send, f"{shell} !then !say It makes.", timeout=100).json
+    assert (done["reply"], [left["how"] for left in done["unfinished"]]) == ("It makes.", ["running"])
+    eventually((kept.project / "made").exists, 30)
+    again = kept(*send, "and now?", timeout=100).json
+    assert (again["reply"], again["unfinished"]) == ("ECHO[and now?] turns=2", [])

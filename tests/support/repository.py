@@ -26,6 +26,11 @@ def make_repository(folder: Path, home: Path) -> None:
     _git(folder, env, "commit", "--quiet", "--no-verify", "--message", "Begin")
 
 
+def is_in_repository(folder: Path) -> bool:
+    """Whether the folder lies in a git work tree."""
+    return any((parent / ".git").exists() for parent in (folder, *folder.parents))
+
+
 def files(folder: Path) -> list[str]:
     """What stands in the folder beside what it was made with, sorted."""
     return sorted(path.name for path in folder.iterdir() if path.name not in (".git", _FILE))

@@ -16,6 +16,7 @@ import pytest
 
 from beam.testing.fake_model import FakeModel
 from tests.support.cli import BEAM, Cli, eventually
+from tests.support.repository import make_repository
 
 pytestmark = pytest.mark.real
 KEY = "sk-dummy-000000000000000000000000"
@@ -73,6 +74,7 @@ class Pane:
         self.home, self.project = place / "home", place / "project"
         (self.home / ".claude").mkdir(parents=True)
         self.project.mkdir()
+        make_repository(self.project, self.home)
         known = {
             "hasCompletedOnboarding": True,
             "theme": "dark",

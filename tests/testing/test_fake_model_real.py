@@ -11,6 +11,7 @@ import pytest
 
 from beam.testing.fake_model import FakeModel
 from tests.support.cli import eventually
+from tests.support.repository import make_repository
 
 pytestmark = pytest.mark.real
 
@@ -27,15 +28,22 @@ class Ran:
 
 
 @pytest.fixture
-def ask(claude: Path, tmp_path: Path) -> Any:
+def work(tmp_path: Path) -> Path:
+    """The folder in which the CLI runs, a git repository."""
+    (tmp_path / "work").mkdir()
+    make_repository(tmp_path / "work", tmp_path)
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def ask(claude: Path, tmp_path: Path, work: Path) -> Any:
     def ask(prompt: str, *args: str, **environ: str) -> Ran:
-        (tmp_path / "work").mkdir(exist_ok=True)
         with FakeModel() as model:
             clean = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "CLAUDE_CODE_MAX_RETRIES": "1"}
             ran = subprocess.run(
                 [claude, "-p", prompt, "--output-format", "json", *args],
                 env={**clean, **environ, **model.env("claude")},
-                cwd=tmp_path / "work",
+                cwd=work,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=60,
@@ -69,11 +77,11 @@ def test_claude_gives_up_a_stall_before_the_first_byte(ask: Any):
     assert ran.streamed == [True, True]
 
 
-def test_claude_waits_through_a_stall_in_the_middle(claude: Path, tmp_path: Path):
+def test_claude_waits_through_a_stall_in_the_middle(claude: Path, tmp_path: Path, work: Path):
     with FakeModel() as model:
         environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "API_TIMEOUT_MS": "1000", **model.env("claude")}
         command = [claude, "-p", "!stall-mid"]
-        with subprocess.Popen(command, env=environ, cwd=tmp_path, stdin=subprocess.DEVNULL) as running:
+        with subprocess.Popen(command, env=environ, cwd=work, stdin=subprocess.DEVNULL) as running:
             try:
                 eventually(lambda: model.prompts() != [], 60)
                 with pytest.raises(subprocess.TimeoutExpired):

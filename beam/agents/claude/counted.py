@@ -31,17 +31,31 @@ def usage_in(usage: Object) -> Usage:
 
 class Counted(Struct):
     """What the results of one process said so far. `used`: of the conversation; `models`: of all calls, null where the
-    version does not tell that; `given`: what each call that was seen (message id) was given."""
+    version does not tell that; `given`: what each call that was seen (message id) was given, `said`: how many tokens
+    those gave that are over."""
 
     used: Usage = Usage()
     models: tuple[ModelUsage, ...] | None = None
     given: dict[str, Usage] = {}
+    said: int = 0
 
     def call(self, message: Object) -> None:
         """A call of the API; the first line that tells of it says what it was given."""
         usage, message_id = obj(message, "usage"), string(message, "id")
         if usage and message_id:
             self.given.setdefault(message_id, usage_in(usage))
+
+    def so_far(self, delta: Object) -> Usage | None:
+        """What the calls that were seen were given and gave, at the end of one, which this `message_delta` tells; null
+        where it tells nothing."""
+        output = integer(obj(delta, "usage"), "output_tokens")
+        if output is None or not self.given:
+            return None
+        self.said += output
+        seen = Usage()
+        for usage in self.given.values():
+            seen = seen.plus(usage)
+        return structs.replace(seen, output_tokens=self.said)
 
     def result(self, result: Object) -> Total | None:
         """One more result; the total that the next turn's figures are told by, null where that is not needed."""

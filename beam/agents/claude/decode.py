@@ -150,7 +150,8 @@ class Frames:
             self._heard.counted.call(obj(event, "message"))
         if kind == "message_delta" and not value.get("parent_tool_use_id"):
             self._heard.cut_off |= string(obj(event, "delta"), "stop_reason") in verdicts.CUT_OFF
-        return []
+        so_far = self._heard.counted.so_far(event) if kind == "message_delta" else None
+        return [events.UsageSeen(usage=so_far)] if so_far is not None else []
 
     def _assistant(self, value: Object) -> list[Event]:
         message = obj(value, "message")

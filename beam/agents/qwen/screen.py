@@ -13,6 +13,9 @@ from beam.profile import Dialog, Profile
 
 FACE = Capabilities(resume=True, model=True, interrupt=True, access=("read", "full"))
 _RULE = r"^─{20,}"
+# Below the composer, once a message is taken: how it asks for permissions. It was `? for shortcuts` before 0.24.
+_MODE = r"^ {1,3}(?:⏸ Ask permissions|plan mode|auto-accept edits|Auto mode|YOLO mode) \(shift \+ tab to cycle\)"
+_WORKS = r"^ {1,3}Enter to steer · Ctrl\+Q to queue"
 
 profile = Profile(
     name="qwen",
@@ -23,10 +26,10 @@ profile = Profile(
     below=_RULE,
     placeholders=(r"Type your message or @path/to/file",),
     pasted=r"\[PastedContent\d+",
-    busy_rows=(r"^\s*[⠁-⣿] ", r"^\s+Press ↑ to edit queued messages"),
+    busy_rows=(r"^\s*[⠁-⣿] ", r"^\s+Press ↑ to edit queued messages", _WORKS),
     zone=8,
     error_rows=(r"^ {0,2}✕ ",),
-    ready_rows=(r"^\s+\? for shortcuts",),
+    ready_rows=(r"^\s+\? for shortcuts", _MODE),
     resumed_rows=(r"^  > \S", r"^\s*[⠁-⣿] Resuming session"),
     dialogs=(
         Dialog(
@@ -51,8 +54,8 @@ profile = Profile(
         ),
     ),
     echo_rows=r"^  > (.*)$",
-    noise_rows=(r"^\s*[⠁-⣿] ", r"^\s+\? for shortcuts$"),
-    bullet=r"^  ✦ ",
+    noise_rows=(r"^\s*[⠁-⣿] ", r"^\s+\? for shortcuts$", _MODE, _WORKS),
+    bullet=r"^  (?:✦|◆\ufe0e?) ",
     indent=4,
     session=r"^\s*To continue this session, run qwen --resume ([0-9a-f-]{36})\s*$",
     bracketed=True,

@@ -13,6 +13,14 @@ from beam.cli.render import live
 from beam.cli.render.live import Live, line
 from tests.support.cli import eventually
 
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It looks a hundred times a second, and shows at once what it sees."""
+    for name, seconds in (("_FIRST_S", 0.01), ("_TICK_S", 0.01), ("SILENT_S", 0.0)):
+        monkeypatch.setattr(live, name, seconds)
+
+
 CALL = events.ToolCalled(call_id="1", name="Bash", input=msgspec.Raw(b'{"command":"make\\n\\u001b[2J test"}'))
 
 
@@ -38,13 +46,12 @@ def test_a_message_that_is_named_by_the_end_of_its_id_has_its_own_turn() -> None
 
 
 def test_what_an_agent_writes_into_its_call_never_reaches_a_terminal_as_a_sequence(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(live, "SILENT_S", 0.0)
     told: list[str] = []
     shown = Live("a-m", lambda: Progress(message_id="a-n", seconds=1, call=CALL), told.append, is_shown=True)
     eventually(lambda: bool(told), what="it is not told")
-    time.sleep(0.1)
+    time.sleep(0.05)
     shown.close()
     assert told == ["behind a-n (1s, Bash: make ␛[2J test)"]
     err = capsys.readouterr().err
@@ -52,9 +59,8 @@ def test_what_an_agent_writes_into_its_call_never_reaches_a_terminal_as_a_sequen
 
 
 def test_while_what_was_printed_is_not_at_its_end_no_line_comes(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(live, "SILENT_S", 0.0)
     looks: list[int] = []
 
     def look() -> Progress:
