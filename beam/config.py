@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from beam import config_file
 from beam.config_file import ConfigFile, Fields, Source
+from beam.digest import sha256
 from beam.errors import ConfigError, NotFoundError, UsageError
 from beam.home import Home, config_dir, user_home
 from beam.limits import Limits
@@ -97,9 +98,7 @@ class Config(Struct, frozen=True, kw_only=True):
         if path and data is not None:
             layers.append((AGENT_JSON, _json_fields(data, path)))
             declared_in.append(AGENT_JSON)
-            import hashlib
-
-            agent_file = AgentFile(path, hashlib.sha256(data).hexdigest())
+            agent_file = AgentFile(path, sha256(data).hexdigest())
         if not declared_in and name not in self.adapters:
             raise self._not_found(name)
         layers.extend((variable, {VARIABLES[variable]: value}) for variable, value in self.variables.items())

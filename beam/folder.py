@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from beam.digest import sha256
 from beam.message import Access
 from beam.obeyed import Found, Obeyed
 
 if TYPE_CHECKING:
-    from hashlib import _Hash
+    pass
 
 MOST_FILES = 500  # of one declaration
 MOST_BYTES = 16 << 20
@@ -144,7 +145,7 @@ class _Look:
             kind = "a link to nothing"
         except OSError as error:
             kind = f"can't be read: {error.errno}"
-        digest = _hash()
+        digest = sha256()
         digest.update(_told(links) + kind.encode())
         yield Seen(path, digest.hexdigest())
 
@@ -156,7 +157,7 @@ class _Look:
                 raise OSError(0, "it is another file now")
             if found.st_size > self._bytes:
                 raise _TooMuchError
-            digest = _hash()
+            digest = sha256()
             digest.update(_told(links))
             content = b""
             while piece := os.read(handle, _PIECE):
@@ -176,15 +177,9 @@ def _told(links: str) -> bytes:
     return b"%d " % len(data) + data
 
 
-def _hash() -> _Hash:
-    import hashlib  # it costs 5 ms, and most folders have nothing to hash
-
-    return hashlib.sha256()
-
-
 def digest_of(text: str) -> str:
     """The digest of a text that no file holds."""
-    digest = _hash()
+    digest = sha256()
     digest.update(text.encode(errors="surrogateescape"))
     return digest.hexdigest()
 

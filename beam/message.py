@@ -9,6 +9,7 @@ from typing import Any, Literal, cast, get_args
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
+from beam.digest import sha256
 from beam.errors import CorruptError, UsageError
 
 VERSION = 1
@@ -148,10 +149,8 @@ def _merge(old: bytes | Raw, new: dict[str, Any]) -> dict[str, Any]:
 
 def digest(message: Message) -> str:
     """What makes two messages with one id the same message: sender, text, attachments, options (SHA-256, hex)."""
-    import hashlib
-
     identity = (message.sender, message.to, message.payload, message.options)
-    return hashlib.sha256(msgspec.json.encode(identity)).hexdigest()
+    return sha256(msgspec.json.encode(identity)).hexdigest()
 
 
 def access_word(word: str | None) -> Access | None:
@@ -185,9 +184,7 @@ def sent_id(agent: str, turn_key: str, name: str) -> str:
 
 
 def _hashed(text: str) -> str:
-    import hashlib
-
-    number = int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:9], "big")
+    number = int.from_bytes(sha256(text.encode("utf-8", "surrogatepass")).digest()[:9], "big")
     return _base32(number, 15)[-14:]
 
 

@@ -8,7 +8,6 @@ that is. Must not know: what else is in a root.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -20,6 +19,7 @@ from msgspec import Struct
 
 from beam import files
 from beam import home as homes
+from beam.digest import sha256
 from beam.errors import CorruptError, DiskError, UsageError
 from beam.home import CONFIG_NAME, ROOT_DIRS, Home, Place, state_dir, user_home
 
@@ -151,7 +151,7 @@ def _is_marked(folder: Path) -> bool:
 
 def root_of(folder: Path, environ: Mapping[str, str]) -> Path:
     """Returns where the root of a project folder, a real path, lies. The digest names a place and is no secret."""
-    digest = hashlib.sha256(os.fsencode(folder)).hexdigest()[:_DIGEST_LETTERS]
+    digest = sha256(os.fsencode(folder)).hexdigest()[:_DIGEST_LETTERS]
     slug = _NOT_IN_A_SLUG.sub("-", folder.name.lower()).strip("-")[:_SLUG_LETTERS] or "folder"
     return state_dir(environ) / _PROJECTS / f"{slug}-{digest}"
 
@@ -249,7 +249,7 @@ def remember(home: Home, environ: Mapping[str, str]) -> None:
     if is_own(home.root, environ):
         return
     data = os.fsencode(home.root)
-    listed = state_dir(environ) / _NAMED / hashlib.sha256(data).hexdigest()[:32]
+    listed = state_dir(environ) / _NAMED / sha256(data).hexdigest()[:32]
     if listed.exists():
         return
     with contextlib.suppress(DiskError):  # the list is only a help for looking

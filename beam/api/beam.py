@@ -212,9 +212,7 @@ class Beam:
 
         if read_state(self._place(message).journal).paused:
             return f"the queue of {message.to} is paused; beam queue resume {message.to}"
-        from beam.api.look import why_it_waits
-
-        why = why_it_waits(self.world, self._place(message))
+        why = self.world.why_it_waits(self._place(message))
         return None if why is None else f"what waits for {message.to} does so until you trust the folder: {why}"
 
     def progress(self, message: Message | str) -> Callable[[], Progress | None] | None:

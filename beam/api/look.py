@@ -263,7 +263,7 @@ def status_of(world: World, place: Place) -> AgentStatus:
         word = "running" if "running" in words else "died"
     elif word == "idle" and state.paused:
         word = "paused"
-    untrusted = why_it_waits(world, place) if word == "idle" and waiting else None
+    untrusted = world.why_it_waits(place) if word == "idle" and waiting else None
     word = "untrusted" if untrusted is not None else word
     return AgentStatus(
         agent=place.agent,
@@ -303,17 +303,6 @@ def running_ids(agent: Place) -> list[str]:
     turn = read_state(agent.journal).open_turn
     own = [turn.message_id] if turn is not None and turn.message_id is not None else []
     return own + [turn.message_id for turn in turns_now.once(agent) if turn.state != "waiting"]
-
-
-def why_it_waits(world: World, place: Place) -> str | None:
-    """Why what waits there does so until a person trusts the folder; None where it need not, or nothing waits."""
-    queue = queue_of(place)
-    head = queue.first("new")
-    if head is None or world.is_mailbox(place.agent):
-        return None
-    from beam.broker import standing
-
-    return standing.waits_for_trust(world, queue, head)
 
 
 def _oldest(place: Place, waiting: list[Entry]) -> str | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from beam import events
 from beam.clock import parse_rfc3339, recorded_ns, rfc3339
+from beam.digest import sha256
 from beam.errors import PASSING, BeamError, DiskError, LimitError, ShortageError
 from beam.events import TurnFinished
 from beam.message import Message, Spent
@@ -68,7 +68,7 @@ def judge_circuit(holder: Holder, finished: TurnFinished) -> None:
 
 def _chance(message_id: str, number: int) -> float:
     """In [0, 1), always the same for the same."""
-    return hashlib.sha256(f"{message_id} {number}".encode()).digest()[0] / 256
+    return sha256(f"{message_id} {number}".encode()).digest()[0] / 256
 
 
 def circuit_word(state: State, now_ns: int) -> str:

@@ -11,6 +11,7 @@ from beam import events
 from beam.agents import registry
 from beam.broker.outbox import Sender
 from beam.broker.world import World
+from beam.digest import sha256
 from beam.errors import BeamError
 from beam.message import Message, SessionContext
 from beam.outcome import Total
@@ -43,7 +44,7 @@ def order_of(holder: Holder, message: Message) -> Order:
         session_id=session_id,
         fork=fork is not None,
         carried=_carried_by(world, fork) if fork is not None else session.carried if session is not None else None,
-        fresh_session_id=str(uuid.uuid5(uuid.NAMESPACE_OID, f"{place_key} {message.id} {message.attempt}")),
+        fresh_session_id=_session_id(f"{place_key} {message.id} {message.attempt}"),
         adapter=registry.adapter(settings.adapter),
         adapter_name=settings.adapter,
         settings=settings,
@@ -73,6 +74,11 @@ def order_of(holder: Holder, message: Message) -> Order:
         from_agent=message.hops > 0,
         at_most=lowest("read" if world.is_exposed else None, message.at_most),
     )
+
+
+def _session_id(of: str) -> str:
+    """Returns the id for a new session; `uuid.uuid5`, which does the same, would load OpenSSL for its SHA-1."""
+    return str(uuid.UUID(bytes=sha256(of.encode("utf-8", "surrogatepass")).digest()[:16], version=5))
 
 
 def program() -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import re
 from collections.abc import Iterator
 
 from beam import files
 from beam.broker.world import World
+from beam.digest import sha256
 from beam.errors import LimitError
 from beam.home import state_dir
 from beam.store.lock import try_lock
@@ -25,7 +25,7 @@ def session_lock(world: World, adapter: str, session_id: str | None, *, scope: s
         return
     name = session_id
     if scope or not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", session_id):
-        name = hashlib.sha256(f"{scope}\0{session_id}".encode("utf-8", "surrogatepass")).hexdigest()
+        name = sha256(f"{scope}\0{session_id}".encode("utf-8", "surrogatepass")).hexdigest()
     directory = state_dir(world.environ) / "sessions"
     files.make_directory(directory)
     lock = try_lock(directory / f"{adapter}-{name}")

@@ -63,6 +63,17 @@ class World(Struct, frozen=True, kw_only=True):
         """The same for the turn of a message."""
         return self.stands(resolved, self.access_for(resolved, message))
 
+    def why_it_waits(self, place: Place) -> str | None:
+        """Why what waits there does so until a person trusts the folder; None where it need not, or nothing waits."""
+        from beam.broker import standing
+        from beam.store.queue import Queue
+
+        queue = Queue(place.queue, place.put_lock)
+        head = queue.first("new")
+        if head is None or self.is_mailbox(place.agent):
+            return None
+        return standing.waits_for_trust(self, queue, head)
+
     def access_for(self, resolved: Resolved, message: Message) -> Access:
         """The access that the agent's settings and this message come to."""
         from beam.turns.order import granted_access

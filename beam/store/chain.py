@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from beam import files
+from beam.digest import blake2b
 
 _MARK, _END = b',"hash":"', b'"}'
 _DIGITS = 16
@@ -28,10 +29,8 @@ class Chain:
     """The writer's end of it: what was written since the last hash. `last` is that one, "" where there is none yet."""
 
     def __init__(self, last: str = "") -> None:
-        import hashlib  # not where a segment is only read
-
         self.last = last
-        self._new = hashlib.blake2b
+        self._new = blake2b
         self._rest = self._new(last.encode(), digest_size=_DIGITS // 2)
 
     @classmethod
@@ -76,10 +75,8 @@ class Walk:
     """A reader's way along it. `last` is the last hash so far, "" for none."""
 
     def __init__(self) -> None:
-        import hashlib
-
         self.last = ""
-        self._new = hashlib.blake2b
+        self._new = blake2b
         self._hash = self._new(digest_size=_DIGITS // 2)
         self._held = b""  # the end of the line so far, which may be its hash
         self._line = self._since = 1

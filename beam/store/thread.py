@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 
 from beam import files
+from beam.digest import sha256
 from beam.message import Spent
 
 _MOST_BYTES = 16 << 20  # a hundred thousand turns; the bounds of `policy:` stop a thread long before
@@ -24,9 +25,7 @@ def file_name(thread: str) -> str:
     """The name of the thread's file: the thread's own, or a digest of one that would be no file's name."""
     if _PLAIN.match(thread):
         return thread
-    import hashlib
-
-    return f"x-{hashlib.sha256(thread.encode('utf-8', 'replace')).hexdigest()[:32]}"
+    return f"x-{sha256(thread.encode('utf-8', 'replace')).hexdigest()[:32]}"
 
 
 class Thread:
