@@ -124,7 +124,7 @@ class Broker:
         is_time = changed is None or now - self._looked_at_all >= self.poll
         if is_time or self.world.home.root / "agents" in (changed or ()):
             self._adopt()
-        if is_time or any(lanes.folder(served.place) in (changed or ()) for served in self.served.values()):
+        if is_time or any(served.lanes_folder in (changed or ()) for served in self.served.values()):
             self._adopt_lanes()
         if is_time:
             self._looked_at_all = now
@@ -154,16 +154,17 @@ class Broker:
             if not served.is_busy:
                 if served.holder is not None:
                     served.holder.release()
-                for directory in (*served.directories, lanes.folder(served.place)):
+                for directory in (*served.directories, served.lanes_folder):
                     self._wake.forget(directory)
                 del self.served[name]
 
     def _adopt_lanes(self) -> None:
         """Every lane with something left is served once its own worker had its time; what is over is let go."""
         found: set[Place] = set()
+        now_ns = self.world.clock.now_ns()
         for served in self.served.values():
             with contextlib.suppress(BeamError):  # the agent's own look says it
-                found.update(lanes.entered(served.place))
+                found.update(served.entered_lanes(now_ns))
         for place in sorted(found.difference(self.lanes), key=lambda lane: lane.lane or ""):
             self.lanes[place] = lane = Served(place)
             lane.started = self._lane_began.get(place.agent, 0.0)
@@ -183,7 +184,7 @@ class Broker:
 
     def _watch(self, served: Served) -> None:
         assert self._wake is not None
-        for directory in (*served.directories, lanes.folder(served.place)):
+        for directory in (*served.directories, served.lanes_folder):
             self._wake.watch(directory)
 
     def _taken(self, served: Served) -> Holder | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beam.home import Place
+from beam.store import lanes
 
 if TYPE_CHECKING:
     from beam.broker.hold import Holder
@@ -30,6 +31,9 @@ class Served:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.directories = (place.queue / "new", place.control / "new")
+        self.lanes_folder = lanes.folder(place)
+        self._lanes: list[Place] = []
+        self._lanes_stamps: tuple[object, ...] = ()
         self.is_dirty = True
         self.next: int | None = None
         self.look_at = math.inf
@@ -67,6 +71,21 @@ class Served:
         is_settled = now_ns - max(stamps) > _SETTLED_NS
         self.is_dirty = self.is_dirty or stamps != self.stamps
         self.stamps = stamps if is_settled else None
+
+    def entered_lanes(self, now_ns: int) -> list[Place]:
+        """Returns its lanes that may have something left. They are listed anew only where their directory changed, or
+        so lately that the next change might not show."""
+        stamps = (stamp_of(self.lanes_folder), stamp_of(self.place.dir / "once"))
+        if stamps != self._lanes_stamps:
+            self._lanes = lanes.entered(self.place)
+            latest = max((stamp[0] for stamp in stamps if stamp is not None), default=0)
+            self._lanes_stamps = stamps if now_ns - latest > _SETTLED_NS and _are_listed(*stamps) else ()
+        return self._lanes
+
+
+def _are_listed(lanes_folder: object, once: object) -> bool:
+    """Whether the directory of lanes tells of all; an earlier beam made none."""
+    return lanes_folder is not None or once is None
 
 
 def stamp_of(path: Path) -> tuple[int, ...] | None:

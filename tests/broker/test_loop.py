@@ -20,6 +20,8 @@ from beam.clock import SystemClock
 from beam.events import MessageClaimed
 from beam.home import Place
 from beam.message import Options
+from beam.roots import create
+from beam.store import lanes
 from beam.store.lock import try_lock
 from tests.support.world import SECOND_NS, Root
 
@@ -161,6 +163,28 @@ def test_an_agent_is_looked_at_again_when_its_directories_changed_or_may_have(tm
     assert looked(root.clock.now + 2)  # it changed just now: the next change may bear the same time
     assert looked(root.clock.now + 2 * SECOND_NS)
     assert not looked(root.clock.now + 2 * SECOND_NS)
+
+
+def test_an_agents_lanes_are_listed_again_only_when_their_directory_changed_or_may_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Root(tmp_path)
+    lane = root.place("worker").lane_of("one")
+    create(root.world.home, lane)
+    lanes.enter(lane)
+    served = Served(root.place("worker"))
+    listed: list[Place] = []
+    entered = lanes.entered
+    monkeypatch.setattr(lanes, "entered", lambda place: listed.append(place) or entered(place))
+    long_ago = root.clock.now - 100 * SECOND_NS
+    for directory in (lanes.folder(lane), lane.dir.parent):
+        os.utime(directory, ns=(long_ago, long_ago))
+    assert [served.entered_lanes(root.clock.now) for _ in range(3)] == [[lane]] * 3
+    assert len(listed) == 1
+    (lanes.folder(lane) / "one").unlink()
+    os.utime(lanes.folder(lane), ns=(root.clock.now, root.clock.now))
+    assert [served.entered_lanes(root.clock.now + 1) for _ in range(2)] == [[]] * 2
+    assert len(listed) == 3, "the next change may bear the same time"
 
 
 class Circle:
