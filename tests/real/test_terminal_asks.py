@@ -177,7 +177,8 @@ def test_claude_asks_for_an_edit_with_the_file_that_it_is_about(claude: Cli) -> 
     write = {"file_path": str(target), "content": "hi"}
     ask, outcome = asked(claude, "claude", f"!tool Write {json.dumps(write)}", "approve")
     assert (ask["tool"], ask["input"]) == ("Write", write)
-    assert outcome["status"] == "completed" and target.read_text() == "hi"
+    assert outcome["status"] == "completed", outcome
+    assert target.read_text() == "hi"
 
 
 def test_claude_with_full_access_asks_nobody(claude: Cli) -> None:
