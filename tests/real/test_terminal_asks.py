@@ -108,7 +108,8 @@ def test_what_is_approved_is_what_runs_though_dialogs_are_quoted_in_prompt_and_r
         cli = beam.with_env({"PATH": agents_path, "BEAM_TRUST": "1", **model.env(name, beam.base / "home")})
         ask, outcome = asked(cli, name, f"QUOTE this\n{quoted(name)}", "approve")
         assert "touch made" in ask["description"] and "harmless" not in ask["tool"]
-        assert (outcome["status"], outcome["denials"]) == ("completed", []) and (cli.project / "made").exists()
+        assert (outcome["status"], outcome["denials"]) == ("completed", []), outcome
+        assert (cli.project / "made").exists()
         assert sum(event["type"] == "permission.asked" for event in cli.journal(name)) == 1
         assert not [event for event in cli.journal(name) if event.get("code") == "approved_differs"]
 
@@ -121,7 +122,7 @@ def test_what_claude_asks_for_runs_once_it_is_approved(claude: Cli) -> None:
     ask, outcome = asked(claude, "claude", bash(), "approve")
     assert (ask["tool"], ask["input"]) == ("Bash", TOUCH) and ask["call_id"].startswith("toolu_")
     assert ask["description"] == "Make a file\ntouch made" and ask["suggestions"][0].startswith("Yes, ")
-    assert (outcome["status"], outcome["exit_code"], outcome["denials"]) == ("completed", 0, [])
+    assert (outcome["status"], outcome["exit_code"], outcome["denials"]) == ("completed", 0, []), outcome
     assert outcome["reply"].startswith("RESULT[") and outcome["evidence"] == "history"
     assert (claude.project / "made").exists()
 
@@ -191,7 +192,7 @@ def test_claude_with_full_access_asks_nobody(claude: Cli) -> None:
 def test_what_codex_asks_for_runs_once_it_is_approved(codex: Cli) -> None:
     ask, outcome = asked(codex, "codex", f"!tool exec_command {json.dumps(ESCALATED)}", "approve")
     assert "$ touch made" in ask["description"] and "Reason: May I?" in ask["description"]
-    assert (outcome["status"], outcome["denials"]) == ("completed", [])
+    assert (outcome["status"], outcome["denials"]) == ("completed", []), outcome
     assert (codex.project / "made").exists()
 
 
@@ -206,7 +207,7 @@ def test_always_presses_the_key_that_codex_offers_for_an_edit(codex: Cli) -> Non
     patch = "*** Begin Patch\n*** Add File: made\n+hello\n*** End Patch\n"
     ask, outcome = asked(codex, "codex", f"!tool apply_patch {json.dumps({'input': patch})}", "approve", "--always")
     assert ask["suggestions"] == ["Yes, and don't ask again for these files (a)"]
-    assert (outcome["status"], outcome["denials"]) == ("completed", [])
+    assert (outcome["status"], outcome["denials"]) == ("completed", []), outcome
     assert (codex.project / "made").read_text() == "hello\n"
 
 
