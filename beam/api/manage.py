@@ -6,9 +6,10 @@ import contextlib
 import hashlib
 import shlex
 import shutil
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -25,6 +26,10 @@ from beam.store.lock import Lock, try_lock
 
 if TYPE_CHECKING:
     from beam.broker.hold import Holder
+
+Taken = TypeVar("Taken")
+_MOMENT_S = 1.0
+_LOOK_S = 0.02
 
 
 def add(world: World, name: str, settings: AgentSettings) -> Path:
@@ -81,7 +86,7 @@ def fork(world: World, name: str, new: str, *, by: str) -> str:
     if new in world.config.names() or before.turn or before.known:
         raise UsageError(f"there is an agent {new} here already", "give the copy another name", subject=new)
     roots.create(world.home, place)
-    lock = try_lock(place.lock)
+    lock = _once_free(lambda: try_lock(place.lock))
     if lock is None:
         raise UnfinishedError(f"somebody else makes {new} now", "give the copy another name", subject=new)
     with lock:
@@ -158,7 +163,7 @@ def _held(world: World, place: Place, held: contextlib.ExitStack) -> Holder | No
     from beam.broker.hold import Holder
 
     try:
-        holder = Holder.take(world, place)
+        holder = _once_free(lambda: Holder.take(world, place))
     except DiskError:
         held.enter_context(_locked(place))
         return None
@@ -173,6 +178,14 @@ def _locked(place: Place) -> Lock:
     if lock is None:
         raise _in_a_turn(place)
     return lock
+
+
+def _once_free(take: Callable[[], Taken | None]) -> Taken | None:
+    """Takes what somebody may have for a moment: who waits for an answer looks whether the lock is free, too."""
+    until = time.monotonic() + _MOMENT_S
+    while (taken := take()) is None and time.monotonic() < until:
+        time.sleep(_LOOK_S)
+    return taken
 
 
 def _in_a_turn(place: Place) -> UnfinishedError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -19,6 +20,7 @@ from beam.errors import (
 )
 from beam.settings import AgentSettings
 from beam.store.journal import read_state
+from beam.store.lock import try_lock
 from tests.support.world import Root
 
 
@@ -167,3 +169,15 @@ def test_a_fork_takes_no_name_that_is_used_and_launders_no_untrusted_setting(roo
     with pytest.raises(UntrustedError, match="full access"):
         manage.fork(root.reload(), "coder", "twin", by="human")
     assert root.world.home.agents() == ["coder"]
+
+
+def test_an_agent_is_removed_though_somebody_looks_for_a_moment_whether_it_is_free(root: Root) -> None:
+    manage.add(root.world, "doomed", AgentSettings(adapter="scripted"))
+    place = root.world.place("doomed")
+    held = try_lock(place.lock)
+    assert held is not None
+    letting_go = Timer(0.2, held.release)
+    letting_go.start()
+    assert "are gone" in manage.remove(root.world, "doomed", purge=True)
+    letting_go.join()
+    assert not place.dir.exists()
