@@ -25,6 +25,7 @@ from beam.turns.terminal.question import Question, agrees, question_of, suggesti
 from beam.turns.terminal.verdict import shown, stalled
 
 STILL_S = 0.5  # so long a dialog must stand: at its start an agent may draw it anew, with another choice
+LISTENS_S = 1.0  # an agent may draw a request before it takes keys, and would lose one that comes at once
 KEY_S = 0.15  # between two keys of an answer
 GONE_S = 1.0  # so long must a dialog be gone before its ask is: a screen is drawn anew piece by piece
 _SIGNALLED_S = 2.0  # a signal may come before the dialog is drawn
@@ -175,7 +176,7 @@ class Dialogs:
 
     async def _permission(self, block: Block) -> bool:
         self._agreed = ("", -_FOR_EVER_S)
-        dialog = block.dialog
+        dialog, seen_at = block.dialog, self._hands.now()
         if self._has_history:  # which may tell of the tool call a moment later
             await self._hands.until(lambda: self._question(block).call_id is not None, _TOLD_S)
         question = self._question(block)
@@ -190,6 +191,9 @@ class Dialogs:
         if self._turn.access != "ask":
             self._asks.deny_by_default(ask, f"nobody is asked with access {self._turn.access}")
         decision = await self._decided(ask, lambda: self._stands(question))
+        young_s = seen_at + LISTENS_S - self._hands.now()
+        if decision is not None and young_s > 0:
+            await self._hands.until(lambda: False, young_s)
         if decision is None or not await self._hands.until(lambda: self._stands(question), GONE_S):
             return True
         if question.call_id is not None:
