@@ -172,6 +172,16 @@ def test_a_yes_of_beams_own_is_remembered_for_a_moment_and_until_something_else_
     assert not Desk(TRUST, trusted=False).answer()
 
 
+def test_a_decision_that_comes_at_once_is_not_lost_on_an_agent_that_draws_before_it_takes_keys() -> None:
+    desk = Desk(YES_OR_NO)
+    drawn = desk.now()
+    desk.on_key = lambda key: DONE if desk.now() - drawn >= 0.8 else None
+    desk.decide(decision="allow")
+    assert desk.answer()
+    assert desk.keys == ["1"]
+    assert desk.dialogs.failed is None
+
+
 def test_without_a_decision_nothing_is_pressed() -> None:
     desk = Desk(YES_OR_NO)
     looks = 0
