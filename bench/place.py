@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from beam import roots
-from beam.home import Home
+from beam.root import discovery
+from beam.root.paths import Home
 from bench.measure import Bench
 
 _SCRIPT = Path(sys.executable).with_name("beam")
@@ -63,7 +63,7 @@ class Project:
     @property
     def place(self) -> Home:
         """The root with its project folder."""
-        return roots.find(None, cwd=self.cwd, environ=self.env)
+        return discovery.find(None, cwd=self.cwd, environ=self.env)
 
     @property
     def root(self) -> Path:

@@ -11,11 +11,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from beam.clock import SystemClock
-from beam.limits import Limits
-from beam.message import Message, Payload, new_id
-from beam.roots import create
-from beam.state import CLOSED, DEAD
+from beam.base.clock import SystemClock
+from beam.model.limits import Limits
+from beam.model.message import Message, Payload, new_id
+from beam.model.state import CLOSED, DEAD
+from beam.root.discovery import create
 from beam.store.journal import Reader, read_state
 from beam.store.queue import Queue
 from bench.measure import Bench, Figure, Series, run
@@ -217,8 +217,8 @@ def _check_all_ended(project: Project, agents: int, turns: int) -> None:
 
 def _waited(project: Project, agents: int) -> list[float]:
     """For each agent the longest time that it stood still while messages waited, in seconds."""
-    from beam import events
-    from beam.clock import parse_rfc3339
+    from beam.base.clock import parse_rfc3339
+    from beam.model import events
 
     journals = [list(Reader(project.place.agent(name).journal).poll()) for name in _names(agents)]
     first = min(parse_rfc3339(event.ts) for journal in journals for event in journal)

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 
 from beam.agents import registry
+from beam.base.clock import SystemClock, rfc3339
 from beam.broker import mailbox
 from beam.broker.follow import see_that_it_runs
 from beam.broker.world import World
-from beam.clock import SystemClock, rfc3339
-from beam.config import load
-from beam.message import Message, Payload, new_id
-from beam.roots import create
+from beam.config.resolve import load
+from beam.model.message import Message, Payload, new_id
+from beam.root.discovery import create
 from beam.store.queue import Queue
 from bench.measure import Bench, Figure, Series, in_turns
 from bench.place import Project

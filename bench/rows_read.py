@@ -9,13 +9,13 @@ import subprocess
 import time
 from pathlib import Path
 
-from beam import events
-from beam.clock import SystemClock
-from beam.events import Event
-from beam.limits import Limits
-from beam.outcome import Status, Usage
-from beam.roots import create
-from beam.state import State, apply
+from beam.base.clock import SystemClock
+from beam.model import events
+from beam.model.events import Event
+from beam.model.limits import Limits
+from beam.model.outcome import Status, Usage
+from beam.model.state import State, apply
+from beam.root.discovery import create
 from beam.store.journal import Journal, Lines, read_state
 from bench.measure import Bench, Figure, Series, in_turns, run
 from bench.place import BEAM, Project, until

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from beam.clock import SystemClock
-from beam.home import Home, Place
-from beam.limits import Limits
-from beam.message import Message, Payload, encode, new_id
-from beam.roots import create
+from beam.base.clock import SystemClock
+from beam.model.limits import Limits
+from beam.model.message import Message, Payload, encode, new_id
+from beam.root.discovery import create
+from beam.root.paths import Home, Place
 from beam.store.journal import Journal
 from beam.store.queue import Queue
 from bench.measure import Bench, Figure, Series, in_turns
@@ -145,7 +145,7 @@ def _check_order(queue: Path, count: int) -> None:
 
 def append(bench: Bench) -> list[Figure]:
     """Journal appends, over writing the same line with one `write` (and fsync): stamped, redacted, encoded, folded."""
-    from beam import events
+    from beam.model import events
 
     place = _place(bench, "append")
     journal = Journal.open(place.journal, "worker", _CLOCK, Limits())

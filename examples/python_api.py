@@ -6,8 +6,8 @@ import asyncio
 import sys
 
 from beam.api import Beam
-from beam.errors import BeamError
-from beam.events import ToolCalled
+from beam.base.errors import BeamError
+from beam.model.events import ToolCalled
 
 
 def one_after_the_other(text: str, agents: list[str]) -> None:

@@ -280,7 +280,7 @@ def test_the_prompt_that_came_back_is_the_evidence_of_a_program_that_nobody_desc
 
 def test_an_old_message_has_the_digest_that_it_had(beam: Cli) -> None:
     """A message that waited while beam was upgraded is the same message: options that are new are left out."""
-    from beam.message import Message, Options, Payload, encode
+    from beam.model.message import Message, Options, Payload, encode
 
     message = Message(id="a-1", timestamp="t", sender="human", to="a", payload=Payload(text="x"), options=Options())
     assert b"require" not in encode(message)

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 import beam as beam_package
-from beam import events
 from beam.api import Beam
+from beam.model import events
 from beam.store.journal import Reader
 from tests.support.cli import Cli, eventually, kill_hard, processes_with
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.message import Message, Options, Payload, encode
+from beam.model.message import Message, Options, Payload, encode
 from tests.support.claims import refused
 from tests.support.cli import Cli, eventually, is_held
 from tests.support.terminal import Terminal

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from beam import folder
+from beam.trust import scan
 from tests.support.claims import refused
 from tests.support.cli import Cli, eventually
 from tests.support.terminal import Terminal
@@ -130,7 +130,7 @@ def test_trust_is_the_folders_not_its_names(cloned: Cli) -> None:
 
 def test_an_agent_json_that_beam_did_not_write_needs_trust_too(beam: Cli) -> None:
     folder = beam.root / "agents" / "planted"
-    folder.mkdir(parents=True, mode=0o700)
+    scan.mkdir(parents=True, mode=0o700)
     beam.root.chmod(0o700)
     (folder / "agent.json").write_text(json.dumps({"adapter": "command", "command": ["touch", "ran-code"]}))
     assert beam("send", "planted", "hi").code == 2
@@ -234,7 +234,7 @@ def test_another_folder_with_the_same_inode_and_the_same_files_is_not_trusted(tr
     shutil.rmtree(trusted.project)
     trusted.project.mkdir()
     (trusted.project / "beam.yaml").write_bytes(text)
-    if not folder.birth_ns(trusted.project, trusted.project.stat()):
+    if not scan.birth_ns(trusted.project, trusted.project.stat()):
         pytest.skip("this file system does not tell when a folder was made")
     refused(trusted("send", "evil", "hi"), 2, "another folder is where the one that you trusted was")
 

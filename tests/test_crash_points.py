@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from beam.faults import POINTS
+from beam.base.faults import POINTS
 from tests.support import asking
 from tests.support.cli import Cli
 from tests.support.crash import KILLED, Place, check_numbers

@@ -12,16 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from beam import events, files, home, trust
+from beam.base import files
+from beam.base.clock import rfc3339
+from beam.base.errors import DiskError, ExitCode
 from beam.broker import registry
-from beam.clock import rfc3339
-from beam.errors import DiskError, ExitCode
-from beam.message import decode
+from beam.model import events
+from beam.model.message import decode
 from beam.process import tree
+from beam.root import directories
 from beam.store import control
 from beam.store.journal import Journal, Reader, read_state
 from beam.store.lock import Lock, short_lock, try_lock
 from beam.store.reserve import BYTES, Reserve
+from beam.trust import ledger
 from tests.support.faults import Faults
 from tests.support.world import SECOND_NS, SMALL, Root
 
@@ -330,7 +333,7 @@ def create(root: Root) -> Row:
     place = root.world.place("box")
     ignore = root.world.home.root / ".gitignore"
     return Row(
-        lambda: home.create(root.world.home, place),
+        lambda: directories.create(root.world.home, place),
         done=lambda: (place.queue / "new").is_dir() and content(ignore) == b"*\n",
         intact=lambda: content(ignore) in (None, b"*\n"),
     )
@@ -381,18 +384,18 @@ def claim_the_root(root: Root) -> Row:
 
 def trust_a_folder(root: Root) -> Row:
     environ = {"HOME": str(root.base)}
-    trust.trust(root.base.parent, [], environ)
+    ledger.trust(root.base.parent, [], environ)
     return Row(
-        lambda: trust.trust(root.base, [], environ),
-        done=lambda: trust.trusted(environ) == sorted([root.base, root.base.parent]),
-        intact=lambda: root.base.parent in trust.trusted(environ),
+        lambda: ledger.trust(root.base, [], environ),
+        done=lambda: ledger.trusted(environ) == sorted([root.base, root.base.parent]),
+        intact=lambda: root.base.parent in ledger.trusted(environ),
     )
 
 
 def untrust_a_folder(root: Root) -> Row:
     environ = {"HOME": str(root.base)}
-    trust.trust(root.base, [], environ)
-    return Row(lambda: trust.untrust(root.base, environ), done=lambda: not trust.trusted(environ))
+    ledger.trust(root.base, [], environ)
+    return Row(lambda: ledger.untrust(root.base, environ), done=lambda: not ledger.trusted(environ))
 
 
 def make_the_reserve(root: Root) -> Row:

@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 
-from beam import config_file, events, faults
 from beam.agents import registry
 from beam.agents.base import Exit, Host, Turn
-from beam.outcome import Class, Status
+from beam.base import faults
+from beam.config import file
+from beam.model import events
+from beam.model.outcome import Class, Status
 from tests.support import console, made, made_agents
 from tests.support.cli import Cli
 from tests.support.markdown import blocks, broken_links, parts, rows, with_parts
@@ -87,7 +89,7 @@ def test_every_crash_point_is_in_the_page_of_files_in_its_order() -> None:
 
 def test_the_yaml_example_of_the_page_of_files_is_understood() -> None:
     (example,) = blocks(page("files.md"), "yaml")
-    read = config_file.parse(example.text.encode(), Path("beam.yaml"), adapters=tuple(registry.ADAPTERS))
+    read = file.parse(example.text.encode(), Path("beam.yaml"), adapters=tuple(registry.ADAPTERS))
     assert set(read.agents) == {"planner", "linter", "desk"}
     assert (read.defaults["timeout"], read.limits["waiting"]) == (1200.0, 500)
 

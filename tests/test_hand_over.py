@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from beam.base.clock import SystemClock
 from beam.broker import closing
 from beam.broker.hold import Holder
 from beam.broker.world import World
-from beam.clock import SystemClock
-from beam.events import MessageDead, Notice
-from beam.message import new_id
+from beam.model.events import MessageDead, Notice
+from beam.model.message import new_id
 from beam.store.queue import Entry
 from tests.support.cli import eventually
 from tests.support.world import Root

@@ -10,7 +10,7 @@ import pytest
 import beam as package
 
 ROOT = Path(package.__file__).parent
-OPENER = "files.py"
+OPENER = "base/files.py"
 METHODS = {"read_text", "read_bytes", "write_text", "write_bytes", "touch"}
 MODULES = {"os", "io", "posix", "codecs", "fileinput", "mmap"}
 OURS = {"Journal", "Living", "viewers", "cls", "webbrowser"}  # what has an `open` that opens no file, or opens it so
@@ -25,11 +25,17 @@ REASONS = {
     ("cli/queue.py", "write_text"): "in a directory made for it a line before",
     ("cli/streams.py", "open"): "the standard streams, by their numbers",
     ("cli/streams.py", "os.open"): "/dev/null",
-    ("config.py", "read_bytes"): "config_file's own, which takes plain files only",
-    ("api/manage.py", "read_bytes"): "config_file's own, which takes plain files only",
-    ("folder.py", "os.open"): "links are followed, as each counts by being one; plain files only, and it never waits",
-    ("home.py", "os.open"): "a layer beside files: .gitignore without waiting or following, and directories",
-    ("home.py", "read_text"): "/proc",
+    ("config/resolve.py", "read_bytes"): "beam.config.file's own, which takes plain files only",
+    ("api/manage.py", "read_bytes"): "beam.config.file's own, which takes plain files only",
+    (
+        "trust/scan.py",
+        "os.open",
+    ): "links are followed, as each counts by being one; plain files only, without waiting",
+    (
+        "root/directories.py",
+        "os.open",
+    ): "directories, and .gitignore without waiting or following",
+    ("root/ownership.py", "read_text"): "/proc",
     ("process/guard.py", "posix.open"): "runs alone, without beam's modules: its terminal, and /dev/null",
     ("process/landlock.py", "posix.open"): "runs in the guard, without beam's modules; O_PATH opens no file's content",
     ("process/table.py", "posix.open"): "/proc",
@@ -71,7 +77,9 @@ def test_files_are_opened_by_one_module_only(module: str) -> None:
     if module == OPENER:
         return
     for call in opens((ROOT / module).read_text(encoding="utf-8")):
-        assert (module, call) in REASONS, f"{module} opens a file by {call}(): use beam.files, or give a reason here"
+        assert (module, call) in REASONS, (
+            f"{module} opens a file by {call}(): use beam.base.files, or give a reason here"
+        )
 
 
 @pytest.mark.slow

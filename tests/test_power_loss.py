@@ -16,18 +16,19 @@ from pathlib import Path
 
 import pytest
 
-from beam import events, home
 from beam.agents import registry
+from beam.base.clock import rfc3339
+from beam.base.errors import CorruptError
 from beam.broker import mailbox
 from beam.broker.control import Requests
 from beam.broker.hold import Holder
 from beam.broker.world import World
-from beam.clock import rfc3339
-from beam.config import Config, load
-from beam.errors import CorruptError
-from beam.home import Home
-from beam.message import Message, Options, Payload, decode, new_id
-from beam.state import CLOSED
+from beam.config.resolve import Config, load
+from beam.model import events
+from beam.model.message import Message, Options, Payload, decode, new_id
+from beam.model.state import CLOSED
+from beam.root import directories
+from beam.root.paths import Home
 from beam.store import control
 from beam.store.journal import Journal, Reader
 from beam.store.queue import Queue
@@ -97,7 +98,7 @@ class Scene:
     def put(self, to: str, text: str = "hi", *, waits: bool = True) -> Message:
         """A message in the asker's name; `put` has returned."""
         place = self.world.place(to)
-        home.create(self.world.home, place)
+        directories.create(self.world.home, place)
         message = Message(
             id=new_id(to, self.clock.now_ns(), self.clock.random(4)),
             timestamp=rfc3339(self.clock.now_ns()),
@@ -116,7 +117,7 @@ class Scene:
     def hold(self, agent: str) -> Holder:
         """The agent's holder, after recovery."""
         place = self.world.place(agent)
-        home.create(self.world.home, place)
+        directories.create(self.world.home, place)
         holder = Holder.take(self.world, place)
         assert holder is not None
         return holder

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from beam.message import reply_id
+from beam.model.message import reply_id
 from tests.support.cli import BEAM, Cli, eventually, processes_with
 from tests.support.crash import OUTCOMES, check_numbers, count_by
 

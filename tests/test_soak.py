@@ -1,7 +1,7 @@
 """A broker under a steady load for a long time: memory and descriptors stay flat, all is answered, nothing is left.
 
 30 minutes in `make soak`; BEAM_SOAK_SECONDS says otherwise. The ids of the last 30 days, which a broker remembers, are
-left aside here (`known_ids_days: 0`); what one of them costs is in tests/test_state.py.
+left aside here (`known_ids_days: 0`); what one of them costs is in tests/model/test_state.py.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from beam.clock import SystemClock
-from beam.limits import Limits
-from beam.message import Message, Payload, new_id
+from beam.base.clock import SystemClock
+from beam.model.limits import Limits
+from beam.model.message import Message, Payload, new_id
 from beam.store.queue import Queue
 from tests.support.cli import BEAM, Cli, eventually, processes_with
 from tests.support.crash import check_numbers

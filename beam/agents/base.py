@@ -11,12 +11,12 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from beam.events import Event
-from beam.message import Access
-from beam.obeyed import Obeyed
-from beam.outcome import Class, Denial, Evidence, ModelUsage, SessionNote, Status, Total, Unfinished, Usage
-from beam.profile import Profile
-from beam.settings import AgentSettings
+from beam.model.autoloaded import Obeyed
+from beam.model.events import Event
+from beam.model.message import Access
+from beam.model.outcome import Class, Denial, Evidence, ModelUsage, SessionNote, Status, Total, Unfinished, Usage
+from beam.model.screen_profile import Profile
+from beam.model.settings import AgentSettings
 
 Face = Literal["dialogue", "exec", "terminal", "mailbox"]
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import msgspec
 
-from beam import events
 from beam.agents import generic_screen
 from beam.agents.base import Capabilities, Card, Decoder, Exec, Exit, Host, Launch, Turn, Verdict, document, last_line
-from beam.errors import LimitError, UnsupportedError, UsageError
-from beam.events import Event
-from beam.limits import DEFAULT
-from beam.outcome import Class, SessionNote, Status, Usage
-from beam.settings import AgentSettings
+from beam.base.errors import LimitError, UnsupportedError, UsageError
+from beam.model import events
+from beam.model.events import Event
+from beam.model.limits import DEFAULT
+from beam.model.outcome import Class, SessionNote, Status, Usage
+from beam.model.settings import AgentSettings
 
 DEFAULT_REPLY_PATH = "reply"
 _MOST_USD = 1e9  # a greater "cost" is some other figure

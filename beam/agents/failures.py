@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import re
 
-from beam.outcome import Class
+from beam.model.outcome import Class
 
 _BY_HTTP = {
     400: Class.BAD_REQUEST,

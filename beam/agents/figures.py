@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from beam.outcome import FIGURES, ModelUsage, Total, Usage
+from beam.model.outcome import FIGURES, ModelUsage, Total, Usage
 
 NOTHING_YET = Total(**dict.fromkeys(FIGURES, 0), cost_usd=0.0, models=())
 _DIGITS = 9  # of a cost: what is left of 0.1 + 0.2 - 0.3 is no money

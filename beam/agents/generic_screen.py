@@ -7,8 +7,8 @@ the turn ends as stalled, with its screen: never with a guess.
 from __future__ import annotations
 
 from beam.agents.base import Host, Launch, Turn
-from beam.errors import UnsupportedError
-from beam.profile import GENERIC
+from beam.base.errors import UnsupportedError
+from beam.model.screen_profile import GENERIC
 
 profile = GENERIC
 

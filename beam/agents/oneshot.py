@@ -9,25 +9,15 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec import Struct
 
-from beam import events
 from beam.agents.base import Capabilities, Exit, Turn, Verdict, died, json_object, last_line, raw_json
 from beam.agents.failures import class_of
 from beam.agents.fields import Object
 from beam.agents.figures import summed
-from beam.errors import UnsupportedError
-from beam.events import Event
-from beam.limits import DEFAULT
-from beam.outcome import (
-    ANSWERS,
-    BY_DEFAULT,
-    Class,
-    Denial,
-    ModelUsage,
-    SessionNote,
-    Status,
-    Unfinished,
-    Usage,
-)
+from beam.base.errors import UnsupportedError
+from beam.model import events
+from beam.model.events import Event
+from beam.model.limits import DEFAULT
+from beam.model.outcome import ANSWERS, BY_DEFAULT, Class, Denial, ModelUsage, SessionNote, Status, Unfinished, Usage
 
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 _set = msgspec.structs.force_setattr  # of a body that nobody else has yet, so it need not be copied

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from beam.agents.base import Capabilities, Card, Exec, Host, Launch, Turn
-from beam.profile import Profile
+from beam.model.screen_profile import Profile
 
 card = Card(
     name="python",

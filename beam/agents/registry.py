@@ -9,7 +9,7 @@ import importlib
 from typing import cast
 
 from beam.agents.base import Adapter
-from beam.errors import NotFoundError
+from beam.base.errors import NotFoundError
 
 ADAPTERS = {
     "claude": "beam.agents.claude",

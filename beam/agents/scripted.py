@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw, Struct, field
 
-from beam import events
 from beam.agents.base import Capabilities, Card, Decoder, Exec, Exit, Host, Launch, Turn, Verdict, died, native
-from beam.errors import UnsupportedError
-from beam.events import Event
-from beam.outcome import Class, Denial, SessionNote, Status, Usage
+from beam.base.errors import UnsupportedError
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import Class, Denial, SessionNote, Status, Usage
 
 PROGRAM = "beam.testing.scripted"
 DEFAULT_SCRIPT = "demo"

@@ -15,15 +15,17 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam import files, home, roots, trust
 from beam.api.root import hold, is_replaced, old_root, take_away, text
-from beam.config import AGENT_JSON
-from beam.config_file import read_bytes
-from beam.errors import BeamError, CorruptError, DiskError, UnfinishedError
-from beam.home import Home, Place
-from beam.message import decode
+from beam.base import files
+from beam.base.errors import BeamError, CorruptError, DiskError, UnfinishedError
+from beam.config.file import read_bytes
+from beam.config.resolve import AGENT_JSON
+from beam.model.message import decode
+from beam.root import directories, discovery, ownership
+from beam.root.paths import Home, Place
 from beam.store.journal import read_state
 from beam.store.queue import MESSAGE_BYTES, Queue
+from beam.trust import ledger
 
 _MOST_ENTRIES = 200_000  # of one agent; a root that beam made stays far below
 _MOST_BYTES = 4 << 30
@@ -72,7 +74,7 @@ def _others(here: Home, folder: Path, environ: Mapping[str, str]) -> Iterator[tu
     old = old_root(here)
     if old is not None:
         yield old, "an earlier version of beam kept it here"
-    for other in roots.same_folder(here, environ):
+    for other in discovery.same_folder(here, environ):
         yield other.root, f"it is of this very folder, under the name {text(other.project)}"
     if here.exists():
         if not os.path.isdir(here.project):  # noqa: PTH112 - Path.is_dir raises where it may not look
@@ -87,14 +89,14 @@ def adopt(here: Home, candidate: Candidate, folder: Path, environ: Mapping[str, 
     An agent whose name is taken here stays where it is. Raises UnfinishedError where one is held, or something was
     changed since it was shown; DiskError.
     """
-    home.check_owner(here, uid=os.geteuid())
+    ownership.check_owner(here, uid=os.geteuid())
     if candidate.root == here.root:
         return [_adopt_whole(here, folder)]
     source = Home(candidate.root, here.project)
     wanted = [found for found in candidate.agents if not found.taken]
     with contextlib.ExitStack() as held:
         hold(source, [source.agent(found.agent) for found in wanted], held)
-        roots.create(here)
+        discovery.create(here)
         hold(here, [here.agent(found.agent) for found in wanted], held)
         copies = {found.agent: _copied(source, here, found) for found in wanted}
         for agent, copy in copies.items():
@@ -109,7 +111,7 @@ def adopt(here: Home, candidate: Candidate, folder: Path, environ: Mapping[str, 
 
 
 def _adopt_whole(here: Home, folder: Path) -> str:
-    roots.belongs_to(here.root, folder)
+    discovery.belongs_to(here.root, folder)
     return f"{text(here.root)} is of {text(folder)} now"
 
 
@@ -136,12 +138,12 @@ def _exchange(old: Place, copy: Path, new: Place, environ: Mapping[str, str]) ->
     A crash between the two renames leaves both: the next `adopt` says that the name is taken.
     """
     own = read_bytes(old.dir / AGENT_JSON)
-    is_vouched = own is not None and trust.is_remembered(old.dir / AGENT_JSON, _digest(own), environ)
+    is_vouched = own is not None and ledger.is_remembered(old.dir / AGENT_JSON, _digest(own), environ)
     files.move(copy, new.dir)
     aside = old.dir.with_name(f".{old.agent}.adopted")
     files.move(old.dir, aside)
     if own is not None and is_vouched:
-        trust.remember(new.dir / AGENT_JSON, _digest(own), environ)
+        ledger.remember(new.dir / AGENT_JSON, _digest(own), environ)
     with files.disk("remove", aside):
         shutil.rmtree(aside)
 
@@ -157,10 +159,10 @@ def _digest(data: bytes) -> str:
 
 def _survey(source: Home, here: Home) -> tuple[Found, ...]:
     taken = set(here.agents()) if source.root != here.root else set()
-    home.check_owner(source, uid=os.geteuid())
+    ownership.check_owner(source, uid=os.geteuid())
     found = []
     for name in source.agents():
-        home.check_place(source, source.agent(name))
+        directories.check_place(source, source.agent(name))
         found.append(_look(source.agent(name), taken=name in taken))
     return tuple(found)
 

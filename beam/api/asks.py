@@ -8,13 +8,13 @@ from typing import Literal
 from msgspec import Raw, Struct
 
 from beam.api.look import places
+from beam.base.errors import BeamError, NotFoundError, UsageError
+from beam.base.steps import Steps
 from beam.broker.requests import request
 from beam.broker.world import World
-from beam.errors import BeamError, NotFoundError, UsageError
-from beam.events import PermissionAsked
-from beam.home import Place
-from beam.state import State
-from beam.steps import Steps
+from beam.model.events import PermissionAsked
+from beam.model.state import State
+from beam.root.paths import Place
 from beam.store.journal import read_state
 
 SHORTEST = 4  # characters of an id's end that may name it

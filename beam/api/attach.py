@@ -10,10 +10,10 @@ from pathlib import Path
 
 import msgspec
 
+from beam.base.errors import BeamError, LimitError, NotFoundError, UnsupportedError
 from beam.broker.world import World
-from beam.errors import BeamError, LimitError, NotFoundError, UnsupportedError
-from beam.home import Place
 from beam.pty_adapter.picture import Picture, Runs
+from beam.root.paths import Place
 from beam.store.journal import read_state
 from beam.turns.terminal.nearby import near
 from beam.turns.terminal.viewers import Bye, Frame, Keys, Told

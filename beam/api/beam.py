@@ -9,19 +9,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beam import home as homes
-from beam import roots
 from beam.agents import registry
 from beam.api.both import coroutine_verb, waiting_verb
 from beam.api.inside import TurnAround, turn_around
+from beam.base.clock import Clock, SystemClock
+from beam.base.errors import DiskError, NotFoundError, UsageError
+from beam.base.steps import Steps, finished
 from beam.broker.compose import HUMAN, Caller, compose
 from beam.broker.world import World
-from beam.clock import Clock, SystemClock
-from beam.config import load, settled
-from beam.errors import DiskError, NotFoundError, UsageError
-from beam.home import Place
-from beam.message import NAME, Access, Message, Options, SessionContext
-from beam.steps import Steps, finished
+from beam.config.resolve import load, settled
+from beam.model.message import NAME, Access, Message, Options, SessionContext
+from beam.root import discovery, ownership, paths
+from beam.root.paths import Place
 
 if TYPE_CHECKING:
     from beam.api import look
@@ -37,9 +36,9 @@ if TYPE_CHECKING:
     from beam.api.trusting import Looked
     from beam.api.usage import UsageLine
     from beam.api.watch import Placed
-    from beam.events import AnyEvent, Event
-    from beam.outcome import Outcome
-    from beam.settings import AgentSettings
+    from beam.model.events import AnyEvent, Event
+    from beam.model.outcome import Outcome
+    from beam.model.settings import AgentSettings
     from beam.store.control import Verb
     from beam.teams.watch import Teams
 
@@ -70,9 +69,9 @@ class Beam:
         self.trusted_by_variable = False  # whether the last message may run only because of BEAM_TRUST=1
 
     @cached_property
-    def home(self) -> homes.Home:
+    def home(self) -> paths.Home:
         """The root, found when it is needed: what an agent asks for in its turn touches none. Raises UsageError."""
-        return roots.find(self._root, cwd=self._cwd, environ=self.environ)
+        return discovery.find(self._root, cwd=self._cwd, environ=self.environ)
 
     @cached_property
     def turn(self) -> TurnAround | None:
@@ -82,9 +81,9 @@ class Beam:
     @cached_property
     def world(self) -> World:
         """The root with its configuration, checked. Raises ConfigError, DiskError."""
-        homes.check_owner(self.home, uid=os.geteuid())
+        ownership.check_owner(self.home, uid=os.geteuid())
         config = load(self.home, environ=self.environ, adapters=tuple(registry.ADAPTERS))
-        homes.check_filesystem(self.home, allow_fs=config.allow_fs)
+        ownership.check_filesystem(self.home, allow_fs=config.allow_fs)
         return World(home=self.home, config=config, clock=self._clock, environ=self.environ)
 
     # -- talk ------------------------------------------------------------------------------------------------------
@@ -129,7 +128,7 @@ class Beam:
                 "unset BEAM_AGENT if you are not inside an agent",
             )
         world = self.world
-        roots.check_folder(self.home, self.environ)
+        discovery.check_folder(self.home, self.environ)
         configured = world.resolve(agent).settings.access
         access = granted_access(configured, options.access, at_most="read" if world.is_exposed else None)
         self.trusted_by_variable = check_receiver(world, agent, access).by_variable
@@ -156,7 +155,7 @@ class Beam:
         """Refuses what a root that agents may write would lower: it is not done in silence where a person said it."""
         if access in (None, "read"):
             return
-        where = roots.exposed(self.home, self.environ)
+        where = discovery.exposed(self.home, self.environ)
         if where is not None:
             raise UsageError(
                 f"--access {access} is not given in the root {self.home.root}: it lies in {where}, where agents may "
@@ -346,14 +345,14 @@ class Beam:
         """The same of this root and of every other that this user has, each event with its root."""
         from beam.api.watch import watch_roots
 
-        found: list[homes.Home] = []
+        found: list[paths.Home] = []
         looked = 0.0
 
-        def here() -> list[homes.Home]:
+        def here() -> list[paths.Home]:
             nonlocal found, looked
             if not looked or self._clock.monotonic() - looked >= 1:
                 looked = self._clock.monotonic()
-                known = roots.known(self.environ)
+                known = discovery.known(self.environ)
                 found = known if self.home in known else [self.home, *known]
             return found
 
@@ -536,9 +535,9 @@ class Beam:
     def edit(self, message_id: str, text: str) -> Steps[str]:
         """Gives a waiting message another text."""
         self.check_person("edits messages")
-        from beam.broker.compose import check_text, sayable
+        from beam.broker.compose import check_text, replace_surrogates
 
-        text = sayable(text)
+        text = replace_surrogates(text)
         check_text(text, self.world.limits)
         return (yield from self._request("edit", message_id, text=text))
 
@@ -694,8 +693,8 @@ class Beam:
 
     def root_notes(self) -> list[str]:
         """What a person should know about where this root lies, a sentence each; mostly nothing."""
-        old, project = self.home.project / roots.OLD_NAME, self.home.root / roots.PROJECT_JSON
-        if os.path.lexists(project) and not os.path.lexists(old) and roots.exposed(self.home, self.environ) is None:
+        old, project = self.home.project / discovery.OLD_NAME, self.home.root / discovery.PROJECT_JSON
+        if os.path.lexists(project) and not os.path.lexists(old) and discovery.exposed(self.home, self.environ) is None:
             return []
         from beam.api import root
 
@@ -717,7 +716,7 @@ class Beam:
     @property
     def _folder(self) -> Path:
         """The project folder around the current folder, whatever the root says."""
-        return roots.project_folder(Path(os.path.realpath(self._cwd)), self.environ)
+        return discovery.project_folder(Path(os.path.realpath(self._cwd)), self.environ)
 
     def remove_root(self, path: Path, *, sure: bool = False) -> str:
         """Removes a root of this user with all that it holds; with `sure` also where messages wait."""
@@ -746,7 +745,7 @@ class Beam:
     def untrust(self) -> Path:
         """Takes that back. The folder."""
         self.check_person("trusts folders")
-        from beam import trust
+        from beam.trust import ledger
 
-        trust.untrust(self.home.project, self.environ)
+        ledger.untrust(self.home.project, self.environ)
         return self.home.project

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from beam import files
-from beam.steps import R, Steps, finished, sleeping
+from beam.base import files
+from beam.base.steps import R, Steps, finished, sleeping
 
 P = ParamSpec("P")
 S = TypeVar("S")

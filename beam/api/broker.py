@@ -13,13 +13,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam import __version__, files, roots
+from beam import __version__
+from beam.base import files
+from beam.base.errors import DiskError, NotFoundError, UnfinishedError, UnsupportedError
 from beam.broker import registry
 from beam.broker.registry import BrokerFile
 from beam.broker.world import World
-from beam.errors import DiskError, NotFoundError, UnfinishedError, UnsupportedError
 from beam.process import tree
 from beam.process.load import rss_bytes
+from beam.root import discovery
 
 _LOG_BYTES = 1024 * 1024
 _TAIL_BYTES = 64 * 1024  # where the last line of the log is looked for
@@ -45,9 +47,9 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
 def start(world: World, *, cap: int | None, poll: float, poll_only: bool) -> BrokerFile:
     """A detached broker, serving. Raises UsageError if there is one already, UnfinishedError if it does not come up,
     DiskError where the project folder is gone."""
-    roots.check_folder(world.home, world.environ)
-    roots.create(world.home)
-    roots.remember(world.home, world.environ)
+    discovery.check_folder(world.home, world.environ)
+    discovery.create(world.home)
+    discovery.remember(world.home, world.environ)
     log = registry.log_path(world.home)
     _rotate(log)
     argv = [sys.executable, "-m", "beam", "--root", str(world.home.root), "broker", "--poll", f"{poll:g}"]
@@ -195,9 +197,9 @@ def serve(
 
     from beam.broker import loop
 
-    roots.check_folder(world.home, world.environ)
-    roots.create(world.home)
-    roots.remember(world.home, world.environ)
+    discovery.check_folder(world.home, world.environ)
+    discovery.create(world.home)
+    discovery.remember(world.home, world.environ)
 
     def say(text: str) -> None:
         write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} beam broker: {text}\n")

@@ -21,12 +21,12 @@ from typing import TextIO
 import msgspec
 from msgspec import Struct
 
-from beam import files
-from beam.clock import parse_rfc3339, recorded_ns, rfc3339
-from beam.errors import CorruptError, DiskError, UsageError
-from beam.events import Event, MailDelivered, MailLost, MailSent
-from beam.home import state_dir
-from beam.sayable import sayable
+from beam.base import files
+from beam.base.clock import parse_rfc3339, recorded_ns, rfc3339
+from beam.base.errors import CorruptError, DiskError, UsageError
+from beam.base.surrogates import escape_surrogates
+from beam.model.events import Event, MailDelivered, MailLost, MailSent
+from beam.root.user_dirs import state_dir
 
 WINDOW_NS = 120_000_000_000  # how long before the latest time something may still be told
 SAME_NS = 5_000_000_000  # two sources tell of one happening within this
@@ -106,7 +106,7 @@ class Cursor:
         if found is not None and stat.S_ISREG(found.st_mode) and Path("/proc/self/fd").is_dir():
             name = Path(f"/proc/self/fd/{output.fileno()}")
             path = str(name.readlink())
-            written = _Written(out, path if sayable(path) == path else "", found.st_ino, found.st_size, lines)
+            written = _Written(out, path if escape_surrogates(path) == path else "", found.st_ino, found.st_size, lines)
         if written.path:
             self._append(written)
         else:

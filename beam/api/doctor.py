@@ -9,14 +9,14 @@ from typing import Literal
 
 from msgspec import Struct
 
-from beam import home
 from beam.agents import registry
 from beam.agents.base import Adapter
 from beam.api.look import agent_names, places
 from beam.api.root import check
 from beam.api.verify import damage
+from beam.base.errors import BeamError
 from beam.broker.world import World
-from beam.errors import BeamError
+from beam.root import ownership
 from beam.turns.confine import held_by
 from beam.turns.order import face_of, find_executable
 
@@ -41,7 +41,7 @@ def checks(world: World, *, every: bool = False) -> Iterator[Check]:
     if not world.home.exists():
         yield Check(what="root", result="note", detail=f"{root} does not exist yet; the first message makes it")
     else:
-        kind = home.filesystem_of(root.resolve(), home.read_mountinfo())
+        kind = ownership.filesystem_of(root.resolve(), ownership.read_mountinfo())
         yield Check(what="root", result="ok", detail=f"{root} ({kind or 'unknown file system'})")
     for note in check(world.home, world.environ):
         yield Check(what="root", result="note", detail=note)

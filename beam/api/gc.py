@@ -13,12 +13,12 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from beam import files
+from beam.base import files
+from beam.base.errors import DiskError
 from beam.broker import registry, worker
 from beam.broker.world import World
-from beam.errors import DiskError
-from beam.home import GONE, Home, Place
-from beam.state import CLOSED, DEAD, State
+from beam.model.state import CLOSED, DEAD, State
+from beam.root.paths import GONE, Home, Place
 from beam.store import control, lanes
 from beam.store.journal import read_state, segments
 from beam.store.lock import try_lock

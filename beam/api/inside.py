@@ -13,9 +13,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam.broker.compose import check_replies, check_text, sayable
-from beam.clock import Clock, rfc3339
-from beam.errors import (
+from beam.base.clock import Clock, rfc3339
+from beam.base.errors import (
     BeamError,
     DiskError,
     ExitCode,
@@ -25,11 +24,12 @@ from beam.errors import (
     UnsupportedError,
     UsageError,
 )
-from beam.limits import Limits
-from beam.message import NAME, Message, Options, Payload, check_name, new_id
-from beam.outcome import Outcome
+from beam.base.steps import Steps, sleeping
+from beam.broker.compose import check_replies, check_text, replace_surrogates
+from beam.model.limits import Limits
+from beam.model.message import NAME, Message, Options, Payload, check_name, new_id
+from beam.model.outcome import Outcome
 from beam.process import table
-from beam.steps import Steps, sleeping
 from beam.store import outbox
 from beam.store.outbox import Answer, Request
 
@@ -65,7 +65,7 @@ class TurnAround(Struct, frozen=True):
             raise UsageError(
                 f"{self.agent} can't send as {sender[:80]!r}: this is a process of its turn", "leave --from out"
             )
-        text = sayable(text)
+        text = replace_surrogates(text)
         check_text(text, Limits())
         if replies is not None:
             check_replies(replies, "wait" if wait else "queue")
@@ -203,7 +203,7 @@ def _guard_above() -> dict[str, str] | None:
 
 
 def _send(message: Message, clock: Clock, *, wait: bool) -> Request:
-    from beam.clock import parse_rfc3339
+    from beam.base.clock import parse_rfc3339
 
     left = None if message.deadline is None else (parse_rfc3339(message.deadline) - clock.now_ns()) / 1e9
     return Request(

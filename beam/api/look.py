@@ -8,21 +8,21 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from beam import home
 from beam.agents import registry
 from beam.agents.base import Card
 from beam.api import turns_now
 from beam.api.turns_now import KeptTerminal, OnceTurn, Running, is_run
+from beam.base.errors import BeamError, CorruptError, DiskError, NotFoundError, UsageError
+from beam.base.surrogates import escape_surrogates
 from beam.broker.failure import circuit_word
 from beam.broker.follow import outcome_in
 from beam.broker.world import World
-from beam.errors import BeamError, CorruptError, DiskError, NotFoundError, UsageError
-from beam.home import Place
-from beam.message import agent_of
-from beam.outcome import Outcome, Status
-from beam.sayable import sayable
-from beam.settings import AgentSettings
-from beam.state import State, Totals
+from beam.model.message import agent_of
+from beam.model.outcome import Outcome, Status
+from beam.model.settings import AgentSettings
+from beam.model.state import State, Totals
+from beam.root import directories
+from beam.root.paths import Place
 from beam.store import lanes
 from beam.store.journal import read_state
 from beam.store.queue import Entry, Queue
@@ -243,7 +243,7 @@ def status_of(world: World, place: Place) -> AgentStatus:
     adapter, error, circuit, state = "", None, "closed", State(agent=place.agent)
     works_in = ""
     try:
-        home.check_place(world.home, place)
+        directories.check_place(world.home, place)
         state = read_state(place.journal)
         circuit = circuit_word(state, world.clock.now_ns())
         settings = world.resolve(place.agent).settings
@@ -293,7 +293,7 @@ def status_of(world: World, place: Place) -> AgentStatus:
 def folder_of(world: World, settings: AgentSettings) -> str:
     """Where an agent with these settings works: the project folder, or the one in it that `cwd` names."""
     folder = os.path.realpath(world.base / settings.cwd) if settings.cwd else str(world.base)
-    said: str = sayable(folder)
+    said: str = escape_surrogates(folder)
     return said
 
 

@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from beam import config_file, files, roots, trust
 from beam.agents import registry
+from beam.base import files
+from beam.base.errors import BeamError, DiskError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.broker.world import World
-from beam.config import AGENT_JSON, encode_agent_json, parse_agent_json
-from beam.errors import BeamError, DiskError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
-from beam.home import GONE, Place
-from beam.message import check_name
-from beam.outcome import Status
-from beam.settings import AgentSettings
+from beam.config import fields, file, source
+from beam.config.resolve import AGENT_JSON, encode_agent_json, parse_agent_json
+from beam.model.message import check_name
+from beam.model.outcome import Status
+from beam.model.settings import AgentSettings
+from beam.root import discovery
+from beam.root.paths import GONE, Place
 from beam.store.lock import Lock, try_lock
+from beam.trust import ledger
 
 if TYPE_CHECKING:
     from beam.broker.hold import Holder
@@ -47,7 +50,7 @@ def change(world: World, name: str, changes: Mapping[str, str | None]) -> Path:
     place = world.place(check_name(name))
     world.resolve(name)
     path = place.dir / AGENT_JSON
-    data = config_file.read_bytes(path)
+    data = file.read_bytes(path)
     settings = parse_agent_json(data, path) if data is not None else AgentSettings()
     plain = {field: getattr(settings, field) for field in settings.__struct_fields__}
     default = AgentSettings()
@@ -62,7 +65,7 @@ def fork(world: World, name: str, new: str, *, by: str) -> str:
     The session's id. Raises NotFoundError where the agent has no session, UnsupportedError where it can't copy one,
     UntrustedError where its own settings may not count yet, UsageError where `new` is there already.
     """
-    from beam import events
+    from beam.model import events
     from beam.store.journal import Journal, read_state
     from beam.turns.order import face_of
 
@@ -85,7 +88,7 @@ def fork(world: World, name: str, new: str, *, by: str) -> str:
     before = read_state(place.journal)
     if new in world.config.names() or before.turn or before.known:
         raise UsageError(f"there is an agent {new} here already", "give the copy another name", subject=new)
-    roots.create(world.home, place)
+    discovery.create(world.home, place)
     lock = _once_free(lambda: try_lock(place.lock))
     if lock is None:
         raise UnfinishedError(f"somebody else makes {new} now", "give the copy another name", subject=new)
@@ -102,11 +105,11 @@ def fork(world: World, name: str, new: str, *, by: str) -> str:
 
 def _write(world: World, place: Place, settings: AgentSettings) -> Path:
     is_new = not place.dir.exists()
-    roots.create(world.home, place)
-    roots.remember(world.home, world.environ)
+    discovery.create(world.home, place)
+    discovery.remember(world.home, world.environ)
     data = encode_agent_json(settings)
     path = place.dir / AGENT_JSON
-    before = config_file.read_bytes(path)
+    before = file.read_bytes(path)
     files.replace(path, data)
     try:
         world.resolve(place.agent)
@@ -118,7 +121,7 @@ def _write(world: World, place: Place, settings: AgentSettings) -> Path:
         if is_new:
             _remove_empty(place.dir)
         raise
-    trust.remember(path, hashlib.sha256(data).hexdigest(), world.environ)
+    ledger.remember(path, hashlib.sha256(data).hexdigest(), world.environ)
     return path
 
 
@@ -223,7 +226,7 @@ def unblock(world: World, name: str) -> str:
 
     Raises UsageError if the agent is not blocked, UnfinishedError while it is held.
     """
-    from beam import events
+    from beam.model import events
     from beam.store.journal import Journal, read_state
 
     place = world.place(check_name(name))
@@ -253,4 +256,4 @@ def parsed(key: str, text: str) -> object:
     elif key == "budget_usd":
         with contextlib.suppress(ValueError):
             value = float(text)
-    return config_file.settings_fields({key: value}, (), config_file.Source("the command line"))[key]
+    return fields.settings_fields({key: value}, (), source.Source("the command line"))[key]

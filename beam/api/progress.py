@@ -9,12 +9,13 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from beam import events, files
-from beam.clock import Clock, recorded_ns
-from beam.errors import BeamError
-from beam.events import AnyEvent
-from beam.home import Place
-from beam.state import State, apply
+from beam.base import files
+from beam.base.clock import Clock, recorded_ns
+from beam.base.errors import BeamError
+from beam.model import events
+from beam.model.events import AnyEvent
+from beam.model.state import State, apply
+from beam.root.paths import Place
 from beam.store.journal import Reader, Segment, segments
 
 

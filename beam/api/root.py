@@ -10,12 +10,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam import files, roots
-from beam.errors import BeamError, DiskError, NotFoundError, UnfinishedError, UsageError
-from beam.home import ROOT_DIRS, Home, Place
+from beam.base import files
+from beam.base.errors import BeamError, DiskError, NotFoundError, UnfinishedError, UsageError
+from beam.root import discovery
+from beam.root.paths import ROOT_DIRS, Home, Place
 from beam.store.lock import try_lock
 
-_NAMES = (*ROOT_DIRS, roots.PROJECT_JSON, ".gitignore", "broker.json", "broker.lock", "broker.log", "broker.log.1")
+_NAMES = (*ROOT_DIRS, discovery.PROJECT_JSON, ".gitignore", "broker.json", "broker.lock", "broker.log", "broker.log.1")
 
 
 class RootLine(Struct, frozen=True, kw_only=True):
@@ -35,7 +36,7 @@ def text(path: Path) -> str:
 
 def lines(environ: Mapping[str, str]) -> list[RootLine]:
     """Returns all roots of this user, sorted by path."""
-    return [_line(home) for home in roots.known(environ)]
+    return [_line(home) for home in discovery.known(environ)]
 
 
 def _line(home: Home) -> RootLine:
@@ -52,22 +53,22 @@ def _line(home: Home) -> RootLine:
 
 def old_root(home: Home) -> Path | None:
     """Returns where an earlier version of beam kept this folder's root; None where nothing of that is there."""
-    old = home.project / roots.OLD_NAME
+    old = home.project / discovery.OLD_NAME
     is_one = old != home.root and not os.path.islink(old) and os.path.isdir(old / "agents")  # noqa: PTH112, PTH114
     return old if is_one else None
 
 
 def is_replaced(home: Home) -> bool:
     """Whether the folder is another than that for which the root was made. (A device may change its number.)"""
-    known = roots.read_project(home.root)
+    known = discovery.read_project(home.root)
     with contextlib.suppress(DiskError):
-        return known is not None and known.inode != roots.project_of(home.project).inode
+        return known is not None and known.inode != discovery.project_of(home.project).inode
     return False
 
 
 def notes(home: Home, environ: Mapping[str, str], *, thorough: bool = False) -> Iterator[str]:
     """Yields what a person should know about this root, a sentence each; `thorough` also what may well be meant."""
-    where = roots.exposed(home, environ)
+    where = discovery.exposed(home, environ)
     if where is not None:
         yield (
             f"the root {text(home.root)} lies in {text(where)}, where agents may write: "
@@ -77,7 +78,7 @@ def notes(home: Home, environ: Mapping[str, str], *, thorough: bool = False) -> 
     if old is not None:
         yield f"{text(old)} is of an earlier version of beam and is not read; to look at it: beam doctor --adopt"
     if thorough or not home.exists():
-        for other in roots.same_folder(home, environ):
+        for other in discovery.same_folder(home, environ):
             yield (
                 f"this folder was known as {text(other.project)}, with the root {text(other.root)}; "
                 "to go on with that: beam doctor --adopt"
@@ -96,8 +97,8 @@ def remove(path: Path, environ: Mapping[str, str], *, sure: bool) -> str:
     messages wait and the caller is not `sure`.
     """
     path = Path(os.path.normpath(path))
-    home = next((each for each in roots.known(environ) if each.root == path), None)
-    if home is None and roots.is_own(path, environ) and path.is_dir():
+    home = next((each for each in discovery.known(environ) if each.root == path), None)
+    if home is None and discovery.is_own(path, environ) and path.is_dir():
         home = Home(path, path)  # it does not say whose it is
     if home is None:
         raise NotFoundError(f"{text(path)} is no root of yours", "beam root list", subject=text(path))

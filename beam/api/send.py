@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from beam.base.errors import LimitError, SignalledError
+from beam.base.steps import sleeping
 from beam.broker import registry
 from beam.broker.failure import circuit_word
 from beam.broker.follow import follow, gone_is_said, told_outcome
@@ -12,13 +14,11 @@ from beam.broker.hold import Holder
 from beam.broker.put import put
 from beam.broker.requests import withdraw
 from beam.broker.world import World
-from beam.errors import LimitError, SignalledError
-from beam.events import Event
-from beam.home import Place
-from beam.message import Message
-from beam.outcome import Outcome
-from beam.state import State
-from beam.steps import sleeping
+from beam.model.events import Event
+from beam.model.message import Message
+from beam.model.outcome import Outcome
+from beam.model.state import State
+from beam.root.paths import Place
 from beam.store.journal import read_state
 from beam.turns.signals import stopping
 from beam.turns.stop import Stop

@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from beam.agents import registry
 from beam.agents.base import Adapter
-from beam.errors import NotFoundError, UnsupportedError
+from beam.base.errors import NotFoundError, UnsupportedError
 
 TEXT = "hello from beam"
 _AT_ONCE = 2
@@ -97,7 +97,7 @@ def smoke(environ: Mapping[str, str], wanted: Sequence[str] = ()) -> Generator[S
 
 
 def _executable(name: str, environ: Mapping[str, str]) -> str | None:
-    from beam.settings import AgentSettings
+    from beam.model.settings import AgentSettings
     from beam.turns.order import find_executable
 
     try:

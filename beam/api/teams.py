@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from beam.agents.claude.history import Line
-from beam.clock import parse_rfc3339
-from beam.errors import NotFoundError, UsageError
-from beam.events import Text, ToolCalled
-from beam.home import state_dir
+from beam.base.clock import parse_rfc3339
+from beam.base.errors import NotFoundError, UsageError
+from beam.model.events import Text, ToolCalled
+from beam.root.user_dirs import state_dir
 from beam.teams import board, hooks_install
 from beam.teams.board import Doing, MailLine, TaskLine, TeamLine, TeamShown
 from beam.teams.diff import Team

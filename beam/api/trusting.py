@@ -8,13 +8,13 @@ from pathlib import PurePath
 
 from msgspec import Struct
 
-from beam import trust as store
 from beam.api.look import places, queue_of
 from beam.broker import standing, worker
 from beam.broker.world import World
-from beam.obeyed import Found
-from beam.redact import redact
-from beam.trust import Change, Standing
+from beam.model.autoloaded import Found
+from beam.secrets.redact import redact
+from beam.trust import ledger
+from beam.trust.ledger import Change, Standing
 
 _MOST_LINES = 40  # of one file
 _VARIABLE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=")
@@ -30,13 +30,13 @@ class Looked(Struct, frozen=True, kw_only=True):
 def look(world: World) -> Looked:
     """Looks at the folder for every agent that is declared here or known to beam, with any access."""
     found = tuple(standing.everything(world))
-    environ = {name: value for name, value in world.environ.items() if name != store.VARIABLE}
-    return Looked(found=found, standing=store.stands(world.base, found, environ))
+    environ = {name: value for name, value in world.environ.items() if name != ledger.VARIABLE}
+    return Looked(found=found, standing=ledger.stands(world.base, found, environ))
 
 
 def trust(world: World, looked: Looked) -> None:
     """Trusts the folder as it was looked at; messages that waited for that are run."""
-    store.trust(world.base, looked.found, world.environ)
+    ledger.trust(world.base, looked.found, world.environ)
     for place in places(world):
         if queue_of(place).entries("new"):
             worker.ensure(world, place)
@@ -58,7 +58,7 @@ def differences(looked: Looked) -> Iterator[str]:
     """Says in lines what is not as it was trusted, with the lines that are new in short files."""
     for change in looked.standing.changes:
         yield standing.described(change)
-        lines, _ = store.new_lines(change)
+        lines, _ = ledger.new_lines(change)
         for line in lines[:_MOST_LINES]:
             yield f"  + {_shown(change, line)}"
         if len(lines) > _MOST_LINES:

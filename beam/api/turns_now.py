@@ -11,9 +11,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from beam.errors import BeamError
-from beam.home import Place
-from beam.state import Last, State, Totals
+from beam.base.errors import BeamError
+from beam.model.state import Last, State, Totals
+from beam.root.paths import Place
 from beam.store import lanes
 from beam.store.journal import read_state
 from beam.store.lock import is_held

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from beam.base.errors import BeamError
 from beam.broker.world import World
-from beam.errors import BeamError
-from beam.outcome import Usage
-from beam.state import Sum, Totals
+from beam.model.outcome import Usage
+from beam.model.state import Sum, Totals
 from beam.store.journal import read_state
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from beam import events, files
-from beam.errors import BeamError, CorruptError, DiskError
-from beam.state import State, apply
+from beam.base import files
+from beam.base.errors import BeamError, CorruptError, DiskError
+from beam.model import events
+from beam.model.state import State, apply
 from beam.store.chain import Walk
 from beam.store.segment import Lines, Segment, check_version, segments, whole_lines
 

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
-from beam.events import Event
+from beam.model.events import Event
 
 
 class Wanted(Struct, frozen=True, kw_only=True):

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, cast
 from msgspec import Struct
 
 from beam.api.look import places
+from beam.base.clock import rfc3339
+from beam.base.errors import CorruptError
 from beam.broker.world import World
-from beam.clock import rfc3339
-from beam.errors import CorruptError
-from beam.events import AnyEvent
-from beam.home import Home, Place
+from beam.model.events import AnyEvent
+from beam.root.paths import Home, Place
 from beam.store.journal import Reader, read_state
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from beam import events
+from beam.base.faults import reached
 from beam.broker import failure, route
-from beam.events import TurnFinished
-from beam.faults import reached
-from beam.message import Message
-from beam.outcome import Class, Status
-from beam.state import CLOSED, Known
+from beam.model import events
+from beam.model.events import TurnFinished
+from beam.model.message import Message
+from beam.model.outcome import Class, Status
+from beam.model.state import CLOSED, Known
 from beam.store.journal import read_event
 from beam.store.queue import Entry
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam.clock import Clock, rfc3339
-from beam.errors import LimitError, NotFoundError, UsageError
-from beam.limits import Limits
-from beam.message import (
+from beam.base.clock import Clock, rfc3339
+from beam.base.errors import LimitError, NotFoundError, UsageError
+from beam.model.limits import Limits
+from beam.model.message import (
     Kind,
     Message,
     Options,
@@ -64,7 +64,7 @@ def compose(
     Raises UsageError for an empty text, LimitError for too long a text, too many hops, or a waiting send into the
     caller's own chain (it could never end).
     """
-    text = sayable(text)
+    text = replace_surrogates(text)
     check_text(text, limits)
     _check_words(key=key, model=options.model, via=options.via)
     from_agent = caller.is_agent
@@ -132,7 +132,7 @@ def check_replies(replies: int, mode: ReplyMode) -> None:
         raise UsageError(f"--replies {replies} is not a number from 0 to {MOST_REPLIES}")
 
 
-def sayable(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """The text with U+FFFD for every lone surrogate, which no file and no agent could take."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
@@ -141,7 +141,7 @@ def _check_words(**words: str | None) -> None:
     for name, word in words.items():
         if word is None:
             continue
-        if word != sayable(word) or not word.strip() or "\0" in word:
+        if word != replace_surrogates(word) or not word.strip() or "\0" in word:
             raise UsageError(
                 f"--{name} {word!r} is not a word that a message can carry", "use plain text", subject=name
             )
@@ -157,6 +157,6 @@ def _attachments(paths: Sequence[Path]) -> tuple[str, ...]:
     for path in paths:
         if not path.is_file():
             raise NotFoundError(f"there is no file {path} to attach", "give the path of a file", subject=str(path))
-        if sayable(str(path)) != str(path):
+        if replace_surrogates(str(path)) != str(path):
             raise UsageError(f"the name of {str(path)!r} is not UTF-8", "give it another name", subject=str(path))
     return tuple(str(path.absolute()) for path in paths)

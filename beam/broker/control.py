@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from beam import events
+from beam.base.clock import parse_rfc3339
+from beam.base.errors import BeamError, CorruptError, DiskError, NotFoundError, UnfinishedError, UsageError
+from beam.base.faults import reached
 from beam.broker import closing
-from beam.clock import parse_rfc3339
-from beam.errors import BeamError, CorruptError, DiskError, NotFoundError, UnfinishedError, UsageError
-from beam.faults import reached
-from beam.message import Payload
-from beam.outcome import Status
-from beam.state import DEAD
+from beam.model import events
+from beam.model.message import Payload
+from beam.model.outcome import Status
+from beam.model.state import DEAD
 from beam.store import control
 from beam.store.control import Control
 from beam.store.queue import Entry

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from beam import events
-from beam.clock import parse_rfc3339, recorded_ns, rfc3339
-from beam.digest import sha256
-from beam.errors import PASSING, BeamError, DiskError, LimitError, ShortageError
-from beam.events import TurnFinished
-from beam.message import Message, Spent
-from beam.outcome import Status
-from beam.policy import Circuit, Policy, bounds_root, circuit_after, more, over_budget, retry_in
-from beam.state import State
+from beam.base.clock import parse_rfc3339, recorded_ns, rfc3339
+from beam.base.digest import sha256
+from beam.base.errors import PASSING, BeamError, DiskError, LimitError, ShortageError
+from beam.model import events
+from beam.model.events import TurnFinished
+from beam.model.message import Message, Spent
+from beam.model.outcome import Status
+from beam.model.policy import Circuit, Policy, bounds_root, circuit_after, more, over_budget, retry_in
+from beam.model.state import State
 from beam.store.journal import read_state
 from beam.store.thread import Thread
 

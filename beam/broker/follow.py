@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from beam import events
+from beam.base.errors import CorruptError, DiskError, NotFoundError, UnfinishedError
+from beam.base.steps import Steps
 from beam.broker.world import World
-from beam.errors import CorruptError, DiskError, NotFoundError, UnfinishedError
-from beam.events import AnyEvent, Event
-from beam.home import Place
-from beam.outcome import Outcome
-from beam.state import CLOSED, DEAD, Known, State, apply
-from beam.steps import Steps
+from beam.model import events
+from beam.model.events import AnyEvent, Event
+from beam.model.outcome import Outcome
+from beam.model.state import CLOSED, DEAD, Known, State, apply
+from beam.root.paths import Place
 from beam.store.journal import Reader, read_event, read_state
 from beam.store.queue import Queue
 from beam.store.segment import GONE

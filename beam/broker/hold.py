@@ -10,20 +10,22 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from beam import durations, events, home
+from beam.base import durations
+from beam.base.clock import recorded_ns, rfc3339
+from beam.base.errors import BeamError, DiskError, ShortageError
+from beam.base.faults import reached
 from beam.broker import closing, failure, recovery
 from beam.broker.outbox import Outboxes
 from beam.broker.sessions import session_lock
 from beam.broker.waiting import Waiting
 from beam.broker.world import World
-from beam.clock import recorded_ns, rfc3339
-from beam.errors import BeamError, DiskError, ShortageError
-from beam.events import Event, TurnFinished
-from beam.faults import reached
-from beam.home import Place
-from beam.message import Message
-from beam.outcome import Outcome, Status, exit_code
-from beam.state import QUEUED, SENT, SHORTAGE, State
+from beam.model import events
+from beam.model.events import Event, TurnFinished
+from beam.model.message import Message
+from beam.model.outcome import Outcome, Status, exit_code
+from beam.model.state import QUEUED, SENT, SHORTAGE, State
+from beam.root import directories
+from beam.root.paths import Place
 from beam.store import asks as ask_files
 from beam.store import control, lanes
 from beam.store.journal import Journal
@@ -74,7 +76,7 @@ class Holder:
     @classmethod
     def take(cls, world: World, place: Place, watcher: Watcher = _nobody) -> Holder | None:
         """The holder, after recovery; None if somebody else is. Raises DiskError, CorruptError."""
-        home.check_place(world.home, place)
+        directories.check_place(world.home, place)
         lock = try_lock(place.lock)
         if lock is None:
             return None

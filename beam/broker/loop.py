@@ -17,19 +17,21 @@ from collections.abc import Callable
 
 import msgspec
 
-from beam import files, home, roots, trust
 from beam.agents import registry as adapters
+from beam.base import files
+from beam.base.clock import rfc3339
+from beam.base.errors import BeamError, DiskError
 from beam.broker import stranded, worker
 from beam.broker.control import Requests
 from beam.broker.hold import Holder
 from beam.broker.served import Served, stamp_of
 from beam.broker.wake import Wake
 from beam.broker.world import World
-from beam.clock import rfc3339
-from beam.config import load
-from beam.errors import BeamError, DiskError
-from beam.home import Place
+from beam.config.resolve import load
+from beam.root import discovery, ownership
+from beam.root.paths import Place
 from beam.store import lanes
+from beam.trust import ledger
 from beam.turns.stop import Stop
 
 _TRY_AGAIN_S = 1.0
@@ -197,7 +199,7 @@ class Broker:
             served.is_dirty, served.is_put_off = False, True
             return None
         if not is_lane:
-            roots.create(self.world.home, served.place)
+            discovery.create(self.world.home, served.place)
             self._watch(served)
         served.holder = Holder.take(self.world, served.place)
         if served.holder is None:
@@ -313,10 +315,10 @@ class Broker:
     # -- settings that change ----------------------------------------------------------------------------------------
 
     def _config_now(self) -> tuple[object, ...]:
-        from beam.home import config_dir
+        from beam.root.user_dirs import config_dir
 
         environ = self.world.environ
-        paths = (self.world.home.config_file, config_dir(environ) / "config.yaml", trust.store_path(environ))
+        paths = (self.world.home.config_file, config_dir(environ) / "config.yaml", ledger.store_path(environ))
         return tuple(stamp_of(path) for path in paths)
 
     def _reload(self, *, again: bool) -> None:
@@ -327,7 +329,7 @@ class Broker:
             return
         self._config_seen = now
         try:
-            home.check_owner(self.world.home, uid=os.geteuid())
+            ownership.check_owner(self.world.home, uid=os.geteuid())
             config = load(self.world.home, environ=self.world.environ, adapters=tuple(adapters.ADAPTERS))
         except BeamError as error:
             if str(error) != self._config_wrong:
@@ -418,8 +420,8 @@ async def run(world: World, *, cap: int, poll: float, poll_only: bool, grace: fl
     from beam.process import tree
     from beam.turns.signals import STOPPING
 
-    roots.check_folder(world.home, world.environ)
-    roots.create(world.home)
+    discovery.check_folder(world.home, world.environ)
+    discovery.create(world.home)
     held = files.HELD_FILES * (len(world.home.agents()) + cap)
     files.check_descriptors(files.TURN_FILES + files.MORE_TURN_FILES * (cap - 1) + held)
     told = registry.BrokerFile(

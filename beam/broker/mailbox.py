@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import contextlib
 
-from beam import events, roots
 from beam.agents import registry
+from beam.base.clock import recorded_ns, rfc3339
+from beam.base.errors import DiskError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
+from beam.base.faults import reached
+from beam.base.steps import Steps, finished
 from beam.broker import closing
 from beam.broker.hold import Holder
 from beam.broker.world import World
-from beam.clock import recorded_ns, rfc3339
-from beam.errors import DiskError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
-from beam.events import TurnFinished
-from beam.faults import reached
-from beam.home import Place
-from beam.message import Message
-from beam.outcome import Class, Outcome, Status, exit_code
+from beam.model import events
+from beam.model.events import TurnFinished
+from beam.model.message import Message
+from beam.model.outcome import Class, Outcome, Status, exit_code
+from beam.model.state import SENT
 from beam.process import tree
-from beam.state import SENT
-from beam.steps import Steps, finished
+from beam.root import discovery
+from beam.root.paths import Place
 
 _PATIENCE_S = 5.0
 _LOOK_S = 0.01
@@ -32,7 +33,7 @@ def _hold(world: World, place: Place) -> Steps[Holder]:
             "beam agent list",
             subject=place.agent,
         )
-    roots.create(world.home, place)
+    discovery.create(world.home, place)
     until = world.clock.monotonic() + _PATIENCE_S
     while (holder := Holder.take(world, place)) is None:
         if world.clock.monotonic() > until:

@@ -7,17 +7,17 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beam import events
 from beam.agents import registry
+from beam.base.digest import sha256
+from beam.base.errors import BeamError
+from beam.base.surrogates import escape_surrogates
 from beam.broker.outbox import Sender
 from beam.broker.world import World
-from beam.digest import sha256
-from beam.errors import BeamError
-from beam.message import Message, SessionContext
-from beam.outcome import Total
+from beam.model import events
+from beam.model.message import Message, SessionContext
+from beam.model.outcome import Total
+from beam.model.state import Fork
 from beam.process import tree
-from beam.sayable import sayable
-from beam.state import Fork
 from beam.store.journal import read_state
 from beam.turns.confine import Own
 from beam.turns.order import Order, lowest, most_of
@@ -36,7 +36,7 @@ def order_of(holder: Holder, message: Message) -> Order:
     session_id = _session(holder, message, settings.adapter)
     session = holder.state.session if session_id is not None else None
     fork = holder.state.fork if session_id is not None else None
-    place_key = sayable(str(place.dir))
+    place_key = escape_surrogates(str(place.dir))
     return Order(
         message=message,
         turn=holder.state.turn + 1,

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from beam import events
-from beam.errors import BeamError, CorruptError, LimitError, NotFoundError, RefusedFileError, UsageError
-from beam.faults import reached
-from beam.message import Access, Message, SessionContext, agent_of, sent_id
-from beam.steps import Steps
+from beam.base.errors import BeamError, CorruptError, LimitError, NotFoundError, RefusedFileError, UsageError
+from beam.base.faults import reached
+from beam.base.steps import Steps
+from beam.model import events
+from beam.model.message import Access, Message, SessionContext, agent_of, sent_id
 from beam.store.outbox import Answer, Folder, OpenTurn, Request, left_in, refusal_of
 
 if TYPE_CHECKING:
     from beam.broker.hold import Holder
     from beam.broker.world import World
-    from beam.home import Place
+    from beam.root.paths import Place
 
 _AT_ONCE = 20  # requests that are taken in one look: ten looks a second
 _MOST_NOTICES = 20

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from beam import roots
 from beam.agents import registry
+from beam.base.errors import DiskError, NotFoundError, UsageError
 from beam.broker.world import World
-from beam.errors import DiskError, NotFoundError, UsageError
-from beam.home import Place
-from beam.message import Access, Message, digest
+from beam.model.message import Access, Message, digest
+from beam.root import discovery
+from beam.root.paths import Place
 from beam.store import lanes
 from beam.store.queue import Queue
 
@@ -43,8 +43,8 @@ def put(world: World, place: Place, message: Message, *, once: bool = False) -> 
         from beam.broker.failure import check_budget
 
         check_budget(world, message)
-    roots.create(world.home, place)
-    roots.remember(world.home, world.environ)
+    discovery.create(world.home, place)
+    discovery.remember(world.home, world.environ)
     queue = Queue(place.queue, place.put_lock)
     if place.lane is not None:
         lanes.enter(place)

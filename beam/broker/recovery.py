@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from beam import events, files
+from beam.base import files
+from beam.base.errors import CorruptError
+from beam.base.faults import reached
 from beam.broker import closing
 from beam.broker.outbox import Sender
-from beam.errors import CorruptError
-from beam.events import TurnFinished
-from beam.faults import reached
-from beam.message import Message, SessionContext, access_word
-from beam.outcome import Status, exit_code
+from beam.model import events
+from beam.model.events import TurnFinished
+from beam.model.message import Message, SessionContext, access_word
+from beam.model.outcome import Status, exit_code
+from beam.model.state import CLOSED, DEAD, FINISHED, SENT, Known
 from beam.process import tree
-from beam.state import CLOSED, DEAD, FINISHED, SENT, Known
 from beam.store import asks, control
 from beam.store.journal import read_event
 from beam.store.queue import Entry

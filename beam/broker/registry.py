@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from beam import files
+from beam.base import files
+from beam.base.errors import BeamError, CorruptError, UsageError
 from beam.broker.world import World
-from beam.errors import BeamError, CorruptError, UsageError
-from beam.events import Owner
-from beam.home import Home, Place
+from beam.model.events import Owner
 from beam.process import tree
+from beam.root.paths import Home, Place
 from beam.store.lock import Lock, is_free, try_lock
 
 _MOMENT_S = 0.5

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from beam import events, folder, trust
 from beam.agents.base import Remembers
 from beam.broker import standing
+from beam.model import events
+from beam.trust import ledger, scan
 from beam.turns.order import Order
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Renewal:
         self._order = order
         world = holder.world
         self._cwd = Path(world.base, order.settings.cwd or "").resolve()
-        is_trusted = order.folder_trusted and world.environ.get(trust.VARIABLE) != "1"
+        is_trusted = order.folder_trusted and world.environ.get(ledger.VARIABLE) != "1"
         remembers = order.adapter.card.remembers if is_trusted else ()
         self._before = {one: _content(self._cwd, one) for one in remembers}
 
@@ -40,15 +41,15 @@ class Renewal:
         world = self._holder.world
         resolved = world.resolve(self._order.message.to)
         found, _ = standing.found_for(world, resolved, "ask")
-        changes = trust.stands(world.base, found, world.environ).changes
+        changes = ledger.stands(world.base, found, world.environ).changes
         for one, before in self._before.items():
-            name = folder.named(self._cwd / one.path, world.base.resolve())
+            name = scan.named(self._cwd / one.path, world.base.resolve())
             if [change.found.name for change in changes] != [name]:
                 continue
             if not only_adds(before, _content(self._cwd, one), one.keys, one.most * len(decisions)):
                 continue
             ids = ", ".join(decisions)
-            trust.renew(world.base, changes[0].found, ids, world.environ)
+            ledger.renew(world.base, changes[0].found, ids, world.environ)
             self._holder.record(
                 events.Notice(code="trust_renewed", text=f"{name} is trusted as it was changed by decision {ids}"),
                 message_id=self._order.message.id,
@@ -85,5 +86,5 @@ def _taken(document: Any, keys: Sequence[str]) -> Any:
 
 
 def _content(cwd: Path, one: Remembers) -> bytes | None:
-    seen = folder.look_at(cwd, one.path)
+    seen = scan.look_at(cwd, one.path)
     return seen[0].content if seen else None

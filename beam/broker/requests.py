@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from beam import roots
+from beam.base.clock import rfc3339
+from beam.base.errors import BeamError, UnfinishedError, exit_code_of
+from beam.base.steps import Steps
 from beam.broker.follow import outcome_in, see_that_it_runs
 from beam.broker.world import World
-from beam.clock import rfc3339
-from beam.errors import BeamError, UnfinishedError, exit_code_of
-from beam.events import ControlDone
-from beam.home import Place
-from beam.message import new_id
-from beam.outcome import Outcome
-from beam.steps import Steps
+from beam.model.events import ControlDone
+from beam.model.message import new_id
+from beam.model.outcome import Outcome
+from beam.root import discovery
+from beam.root.paths import Place
 from beam.store import control, lanes
 from beam.store.control import Control, Verb
 from beam.store.journal import Reader, read_state
@@ -37,7 +37,7 @@ def request(
     timeout: float = 10.0,
 ) -> Steps[str]:
     """What the holder did, in its words. Raises what it refused with, or UnfinishedError after `timeout` seconds."""
-    roots.create(world.home, place)
+    discovery.create(world.home, place)
     now = world.clock.now_ns()
     wish = Control(
         id=new_id(place.agent, now, world.clock.random(4)),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from beam import roots
+from beam.base.clock import rfc3339
+from beam.base.errors import BeamError, CorruptError, DiskError
+from beam.base.faults import reached
 from beam.broker import failure, worker
 from beam.broker.world import World
-from beam.clock import rfc3339
-from beam.errors import BeamError, CorruptError, DiskError
-from beam.events import TurnClosed, TurnFinished
-from beam.faults import reached
-from beam.message import Message, Payload, SessionContext, access_word, reply_id
-from beam.outcome import Status
-from beam.state import State
+from beam.model.events import TurnClosed, TurnFinished
+from beam.model.message import Message, Payload, SessionContext, access_word, reply_id
+from beam.model.outcome import Status
+from beam.model.state import State
+from beam.root import discovery
 from beam.store.journal import read_state
 from beam.store.queue import Queue
 
@@ -99,7 +99,7 @@ def answer_to(world: World, message: Message, finished: TurnFinished, state: Sta
 def put(world: World, message: Message) -> None:
     """Puts a message whose id says what it is into its agent's queue, once, and sees that somebody will run it."""
     place = world.place(message.to)
-    roots.create(world.home, place)
+    discovery.create(world.home, place)
     queue = Queue(place.queue, place.put_lock)
     queue.put(
         message, world.clock, world.limits, exempt=True, known=lambda: message.id in read_state(place.journal).known

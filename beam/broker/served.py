@@ -10,7 +10,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beam.home import Place
+from beam.root.paths import Place
 from beam.store import lanes
 
 if TYPE_CHECKING:

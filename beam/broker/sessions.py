@@ -6,11 +6,11 @@ import contextlib
 import re
 from collections.abc import Iterator
 
-from beam import files
+from beam.base import files
+from beam.base.digest import sha256
+from beam.base.errors import LimitError
 from beam.broker.world import World
-from beam.digest import sha256
-from beam.errors import LimitError
-from beam.home import state_dir
+from beam.root.user_dirs import state_dir
 from beam.store.lock import try_lock
 
 

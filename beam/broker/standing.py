@@ -1,7 +1,7 @@
 """Whether an agent may run in its folder: what its CLI and its declaration would obey there, and who trusted that.
 
-Joins what is declared (`beam.wants`, `Card.obeys`), found (`beam.folder`, `beam.git_folder`) and trusted
-(`beam.trust`) into one answer, in words that a person can act on.
+Joins what is declared (`beam.trust.declarations`, `Card.obeys`), found (`beam.trust.scan`,
+`beam.trust.git_config`) and trusted (`beam.trust.ledger`) into one answer, in words that a person can act on.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from beam import folder, git_folder, trust
 from beam.agents import registry
 from beam.agents.base import Card
-from beam.config import AGENT_JSON, BEAM_YAML, Resolved
-from beam.errors import BeamError
-from beam.home import user_home
-from beam.message import Access
-from beam.obeyed import EVERY, Found
-from beam.trust import Change, Standing
-from beam.wants import Told, wants
+from beam.base.errors import BeamError
+from beam.config.resolve import AGENT_JSON, BEAM_YAML, Resolved
+from beam.model.autoloaded import EVERY, Found
+from beam.model.message import Access
+from beam.root.user_dirs import user_home
+from beam.trust import git_config, ledger, scan
+from beam.trust.declarations import Told, wants
+from beam.trust.ledger import Change, Standing
 
 if TYPE_CHECKING:
     from beam.broker.world import World
     from beam.store.queue import Entry, Queue
 
 _NAMED = 3  # things that a refusal names
-_TOO_MUCH = f"more than beam looks through ({folder.MOST_FILES} files, {folder.MOST_BYTES >> 20} MiB)"
+_TOO_MUCH = f"more than beam looks through ({scan.MOST_FILES} files, {scan.MOST_BYTES >> 20} MiB)"
 
 
 class Stands(Struct, frozen=True, kw_only=True):
@@ -54,14 +54,14 @@ def stands(world: World, resolved: Resolved, access: Access) -> Stands:
             refusal=f"{planted[0].name}, and the root lies where agents may write",
             hint="to write it yourself: beam agent set",
         )
-    standing = trust.stands(world.base, found, world.environ)
+    standing = ledger.stands(world.base, found, world.environ)
     if standing.trusted:
         return Stands(trusted=True, by_variable=standing.by_variable)
     needed = [each for each in found if not each.ignored]
     if needed or (standing.once and standing.changes):
         return Stands(refusal=_refusal(standing, needed), hint=_hint(world.base, standing))
     left_out = tuple(each.name for each in found if not each.quiet)
-    env = git_folder.variables(git.off, {**world.environ, **resolved.settings.env})
+    env = git_config.variables(git.off, {**world.environ, **resolved.settings.env})
     return Stands(left_out=left_out, env=env)
 
 
@@ -75,7 +75,7 @@ def _planted(world: World, resolved: Resolved) -> list[Found]:
 
 def _vouched(resolved: Resolved, environ: Mapping[str, str]) -> tuple[str, ...]:
     own = resolved.agent_file
-    return (AGENT_JSON,) if own and trust.is_remembered(own.path, own.digest, environ) else ()
+    return (AGENT_JSON,) if own and ledger.is_remembered(own.path, own.digest, environ) else ()
 
 
 def waits_for_trust(world: World, queue: Queue, entry: Entry) -> str | None:
@@ -107,18 +107,18 @@ def everything(world: World) -> list[Found]:
     return sorted(found.values(), key=lambda each: (not each.says, each.name))
 
 
-def found_for(world: World, resolved: Resolved, access: Access) -> tuple[list[Found], git_folder.Git]:
+def found_for(world: World, resolved: Resolved, access: Access) -> tuple[list[Found], git_config.Git]:
     """Finds what this agent would obey in the folder with that access; of git's also how it is done without."""
     card = registry.adapter(resolved.settings.adapter).card
     told = Told(adapters=tuple(registry.ADAPTERS), runs_text=card.runs_text)
     found = wants(world.config, resolved, told, vouched=_vouched(resolved, world.environ))
     if card.runs_code or not card.executable:
-        return found, git_folder.Git()
+        return found, git_config.Git()
     base, home = _real(world.base), _real(user_home(world.environ))
     cwd = _real(base / (resolved.settings.cwd or ""))
     ignoring = not _is_occupied(card, world.environ)
-    found += folder.look(base, cwd, card.obeys, access=access, by=card.name, home=home, ignoring=ignoring)
-    git = git_folder.look(base, cwd, access=access, home=home)
+    found += scan.look(base, cwd, card.obeys, access=access, by=card.name, home=home, ignoring=ignoring)
+    git = git_config.look(base, cwd, access=access, home=home)
     return [*found, *git.found], git
 
 
@@ -175,7 +175,7 @@ def described(change: Change) -> str:
     who = f" (obeyed by {_names(found.by)})" if found.by and not found.says and not found.runs else ""
     if change.before is None:
         return f"new: {found.name}{who}"
-    lines, gone = trust.new_lines(change)
+    lines, gone = ledger.new_lines(change)
     more = [one for one in (_count(len(lines), "new"), _count(gone, "gone")) if one]
     return f"changed: {found.name}{who}" + (f": {', '.join(more)}" if more else "")
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from beam import files
+from beam.base import files
+from beam.base.errors import BeamError
 from beam.broker import worker
 from beam.broker.world import World
-from beam.errors import BeamError
-from beam.home import Place
-from beam.message import parse_file_name
+from beam.model.message import parse_file_name
+from beam.root.paths import Place
 from beam.store import lanes
 from beam.store.journal import read_state
 from beam.store.lock import is_held

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from beam import events
+from beam.base.clock import parse_rfc3339
+from beam.base.errors import CorruptError, DiskError
+from beam.base.faults import reached
 from beam.broker import closing, failure
-from beam.clock import parse_rfc3339
-from beam.errors import CorruptError, DiskError
-from beam.faults import reached
-from beam.message import Message, digest
-from beam.outcome import Class, Status
-from beam.state import CLOSED, DEAD, FINISHED, SENT
+from beam.model import events
+from beam.model.message import Message, digest
+from beam.model.outcome import Class, Status
+from beam.model.state import CLOSED, DEAD, FINISHED, SENT
 from beam.store.queue import LAST_POSITION, Entry
 
 if TYPE_CHECKING:

@@ -13,10 +13,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beam import files, roots
+from beam.base import files
+from beam.base.errors import BeamError
 from beam.broker.world import World
-from beam.errors import BeamError
-from beam.home import Home, Place, check_filesystem, check_owner
+from beam.root import discovery
+from beam.root.ownership import check_filesystem, check_owner
+from beam.root.paths import Home, Place
 from beam.store.lock import is_free
 
 if TYPE_CHECKING:
@@ -96,12 +98,12 @@ def main(argv: list[str]) -> int:
     import asyncio
 
     from beam.agents import registry as adapters
-    from beam.clock import SystemClock
-    from beam.config import load
+    from beam.base.clock import SystemClock
+    from beam.config.resolve import load
 
     environ = dict(os.environ)
-    home = roots.at(Path(argv[0]), environ)
-    roots.check_folder(home, environ)
+    home = discovery.at(Path(argv[0]), environ)
+    discovery.check_folder(home, environ)
     check_owner(home, uid=os.geteuid())
     config = load(home, environ=environ, adapters=adapters.ADAPTERS)
     check_filesystem(home, allow_fs=config.allow_fs)

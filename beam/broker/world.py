@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from beam import roots
 from beam.agents import registry
-from beam.clock import Clock
-from beam.config import Config, Resolved
-from beam.errors import BeamError, UntrustedError
-from beam.home import Home, Place
-from beam.limits import Limits
-from beam.message import Access, Message
-from beam.policy import Policy
+from beam.base.clock import Clock
+from beam.base.errors import BeamError, UntrustedError
+from beam.config.resolve import Config, Resolved
+from beam.model.limits import Limits
+from beam.model.message import Access, Message
+from beam.model.policy import Policy
+from beam.root import discovery
+from beam.root.paths import Home, Place
 
 if TYPE_CHECKING:
     from beam.broker.standing import Stands
@@ -95,7 +95,7 @@ class World(Struct, frozen=True, kw_only=True):
     @property
     def is_exposed(self) -> bool:
         """Whether the root lies where agents may write: what it holds may be anybody's."""
-        return roots.exposed(self.home, self.environ) is not None
+        return discovery.exposed(self.home, self.environ) is not None
 
     @property
     def base(self) -> Path:

@@ -7,10 +7,10 @@ import sys
 import msgspec
 import typer
 
+from beam.base.errors import UsageError
 from beam.cli.context import context, is_terminal
 from beam.cli.group import App
 from beam.cli.render.text import write_json
-from beam.errors import UsageError
 
 app = App("List, show, add, fork, change, reset and remove agents.")
 
@@ -140,7 +140,7 @@ def add(
 ) -> None:
     """Declare an agent, for this root only (agent.json)."""
     from beam.api.manage import parsed
-    from beam.settings import AgentSettings
+    from beam.model.settings import AgentSettings
 
     call = context(ctx)
     given = {"adapter": adapter, "model": model, "access": access, "command": command, **dict(_pairs(setting))}

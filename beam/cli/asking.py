@@ -13,11 +13,11 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from beam.errors import BeamError
+from beam.base.errors import BeamError
 
 if TYPE_CHECKING:
     from beam.api import Beam
-    from beam.events import Event
+    from beam.model.events import Event
 
 _TICK_S = 0.1
 _YES, _NO = ("y", "yes"), ("n", "no")
@@ -42,7 +42,7 @@ class Asking:
 
     def event(self, event: Event) -> None:
         """An ask that came, or one that is over."""
-        from beam import events
+        from beam.model import events
 
         match event:
             case events.PermissionAsked():
@@ -61,7 +61,7 @@ class Asking:
 
     def _ask(self, asked: object) -> None:
         from beam.cli.render.asks import question
-        from beam.events import PermissionAsked
+        from beam.model.events import PermissionAsked
 
         assert isinstance(asked, PermissionAsked)
         over = self._over.get(asked.ask_id)

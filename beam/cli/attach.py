@@ -32,7 +32,7 @@ def attach(
     Ctrl-\\ twice detaches; the agent goes on. Ctrl-\\ and an arrow key moves the view, where yours is smaller.
     While beam types a message, your keys wait. That you typed is noted in the journal; what you typed is not.
     """
-    from beam.errors import UsageError
+    from beam.base.errors import UsageError
 
     call = context(ctx)
     if as_text and svg is not None:

@@ -8,10 +8,10 @@ import typer
 from typer import _click as click  # typer carries its own click; the one on PyPI would be a second one
 from typer.core import TyperGroup
 
+from beam.base.errors import ExitCode
 from beam.cli.context import context
 from beam.cli.group import App, Group
 from beam.cli.render.text import safe, write, write_json
-from beam.errors import ExitCode
 
 
 class Serving(Group):
@@ -38,7 +38,7 @@ def broker(
 
     ^C or TERM: no new turns, running ones get --grace and are then interrupted; again: at once.
     """
-    from beam.durations import parse
+    from beam.base.durations import parse
 
     if ctx.invoked_subcommand is None:
         serve = context(ctx).beam.serve
@@ -60,7 +60,7 @@ def start(
     ),
 ) -> None:
     """Start a detached broker; print its pid."""
-    from beam.durations import parse
+    from beam.base.durations import parse
 
     call = context(ctx)
     sys.stdout.write(f"{call.beam.start_broker(cap=cap, poll=parse(poll), poll_only=poll_only)}\n")
@@ -72,7 +72,7 @@ def stop(
     grace: str = typer.Option("30s", "--grace", metavar="D", help="Running turns get this long; then at once."),
 ) -> None:
     """Stop the broker; return when it is gone."""
-    from beam.durations import parse
+    from beam.base.durations import parse
 
     call = context(ctx)
     call.note(f"the broker (pid {call.beam.stop_broker(grace=parse(grace))}) stopped")
@@ -81,8 +81,8 @@ def stop(
 @app.verb()
 def status(ctx: typer.Context, as_json: bool = typer.Option(False, "--json", help="Print one JSON object.")) -> int:
     """Say whether a broker serves this root; exit 4 if none does."""
+    from beam.base.errors import NotFoundError
     from beam.cli.render.tables import ago, pairs
-    from beam.errors import NotFoundError
 
     call = context(ctx)
     found = call.beam.broker()

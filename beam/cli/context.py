@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beam.errors import UsageError
+from beam.base.errors import UsageError
 
 if TYPE_CHECKING:
     import typer

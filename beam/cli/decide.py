@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
+from beam.base.errors import BeamError
 from beam.cli.context import context
 from beam.cli.group import App
-from beam.errors import BeamError
 
 app = App()
 _ID = typer.Argument(..., metavar="ID", help="An ask's id, or the end of it (four characters or more).")

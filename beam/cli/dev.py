@@ -50,7 +50,7 @@ def fake_model(
     import os
     import tempfile
 
-    from beam.errors import UsageError
+    from beam.base.errors import UsageError
     from beam.testing.fake_model import FakeModel, load, model_files
 
     if command and env is None:
@@ -109,7 +109,7 @@ def _run(command: list[str], environ: Mapping[str, str]) -> int:
 def _started(command: list[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
     import subprocess
 
-    from beam.errors import NotFoundError
+    from beam.base.errors import NotFoundError
 
     try:
         return subprocess.Popen(command, env=environ)
@@ -162,7 +162,7 @@ def decode(
 
     from beam.agents.base import Exit
     from beam.cli.render.text import safe_json, write_line
-    from beam.events import encode
+    from beam.model.events import encode
     from beam.testing.replay import replay, without_raw
 
     tail = _bytes(stderr).decode(errors="replace") if stderr else ""
@@ -183,9 +183,9 @@ def _decode_terminal(file: Path | None, profile: str | None, size: str, enters: 
     import re
     import sys
 
+    from beam.base.errors import UsageError
     from beam.cli.prompt import bounded
     from beam.cli.render.text import write_json
-    from beam.errors import UsageError
     from beam.pty_adapter import replay
     from beam.pty_adapter.cast import NoCastError
 

@@ -11,9 +11,9 @@ import typer
 from msgspec import Struct
 from typer._click import exceptions  # typer carries its own click; the one on PyPI would be a second one
 
+from beam.base.errors import BeamError, ExitCode, SignalledError
 from beam.cli import streams
 from beam.cli.render.text import safe, write, write_json
-from beam.errors import BeamError, ExitCode, SignalledError
 
 _SIGPIPE = 13
 
@@ -81,7 +81,10 @@ def _of_beam(error: BeamError, code: int) -> ErrorBody:
 def report(body: ErrorBody, argv: list[str]) -> int:
     """Prints the error; its exit code. What can't be printed does not make it another error."""
     body = msgspec.structs.replace(
-        body, message=_sayable(body.message), hint=_sayable(body.hint), subject=_sayable(body.subject)
+        body,
+        message=_escaped(body.message),
+        hint=_escaped(body.hint),
+        subject=_escaped(body.subject),
     )
     with contextlib.suppress(OSError, ValueError):
         if wants_json(argv):
@@ -104,7 +107,7 @@ def wants_json(argv: list[str]) -> bool:
     return "--json" in options or "--events" in options
 
 
-def _sayable(text: str) -> str:
+def _escaped(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -138,7 +141,7 @@ def _bug(error: BaseException) -> ErrorBody:
     import traceback
 
     from beam import __version__
-    from beam.redact import redact
+    from beam.secrets.redact import redact
 
     text, _ = redact("".join(traceback.format_exception(error)))
     what = f"a bug in beam: {type(error).__name__}: {redact(str(error))[0][:200]}"

@@ -15,8 +15,8 @@ import tty
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
+from beam.base.errors import SignalledError
 from beam.cli.render.screen import ENTER, LEAVE, Mirror
-from beam.errors import SignalledError
 
 if TYPE_CHECKING:
     from beam.api.attach import Attached

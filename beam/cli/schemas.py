@@ -12,15 +12,15 @@ from typing import Any, Literal, Union, get_args, get_origin
 import msgspec
 from msgspec import Raw, Struct
 
-from beam import events
 from beam.api.asks import AskLine
+from beam.base.errors import UsageError
 from beam.cli.errors import ErrorObject
-from beam.errors import UsageError
-from beam.limits import Limits
-from beam.message import Message
-from beam.outcome import Outcome
-from beam.policy import Policy
-from beam.settings import AgentSettings
+from beam.model import events
+from beam.model.limits import Limits
+from beam.model.message import Message
+from beam.model.outcome import Outcome
+from beam.model.policy import Policy
+from beam.model.settings import AgentSettings
 
 DURATIONS = frozenset(
     {"timeout", "idle_timeout", "ask_timeout", "grace", "lease", "keep"}

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from beam.base.errors import ExitCode, NotFoundError, UsageError
 from beam.cli.context import Context, context
 from beam.cli.group import App
 from beam.cli.render.text import write_json
-from beam.errors import ExitCode, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from beam.api import Beam
@@ -53,8 +53,8 @@ def watch(
     from beam.api.teams import teams
     from beam.api.wanted import Wanted
     from beam.api.watch import since as since_time
+    from beam.base.durations import parse
     from beam.cli.render.stream import Stream
-    from beam.durations import parse
 
     call = context(ctx)
     for wrong in _unfit(types or ()):
@@ -110,7 +110,7 @@ def _standing(stream: Stream, live: Teams, wanted: Wanted) -> None:
     import time
 
     from beam.api.teams import standing
-    from beam.clock import rfc3339
+    from beam.base.clock import rfc3339
 
     now_ns = time.time_ns()
     for shown in standing(live, now_ns=now_ns, longer_than_s=_STUCK_S)[:_TEAMS]:
@@ -140,7 +140,7 @@ def _unfit(patterns: Sequence[str]) -> Iterator[str]:
     """What is wrong with patterns that no event fits: nothing would ever be printed for them."""
     from fnmatch import fnmatchcase
 
-    from beam.events import types
+    from beam.model.events import types
 
     for pattern in patterns:
         if not any(fnmatchcase(tag, pattern) for tag in types()):

@@ -8,11 +8,11 @@ from typing import NoReturn, TypeVar
 
 import typer
 
+from beam.base.errors import DiskError, SignalledError, UntrustedError, UsageError
 from beam.cli.context import Context, context, is_interactive
 from beam.cli.group import App
-from beam.errors import DiskError, SignalledError, UntrustedError, UsageError
-from beam.message import Message, Options
-from beam.outcome import Outcome
+from beam.model.message import Message, Options
+from beam.model.outcome import Outcome
 
 T = TypeVar("T")
 
@@ -70,9 +70,9 @@ def send(
     The prompt is TEXT, then each -f FILE, parted by blank lines; with neither, stdin. The exit code is the outcome's:
     docs/exit-codes.md.
     """
+    from beam.base.durations import parse
     from beam.cli import prompt
     from beam.cli.render.text import write_json, write_line
-    from beam.durations import parse
 
     call = context(ctx)
     if as_json and as_events:

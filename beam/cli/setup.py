@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from beam.base.errors import ExitCode, UsageError
 from beam.cli.context import Context, context, is_terminal
 from beam.cli.group import App
 from beam.cli.render.text import write_json
-from beam.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -238,7 +238,7 @@ def _smoke(call: Context, names: list[str], *, as_json: bool) -> int:
 def _collect(
     call: Context, older_than: str | None, keep_bytes: str | None, *, dead: bool, dry_run: bool, as_json: bool
 ) -> None:
-    from beam import durations
+    from beam.base import durations
     from beam.cli.render.tables import columns
 
     collected = call.beam.gc(

@@ -6,9 +6,9 @@ import sys
 
 import typer
 
+from beam.base.errors import ExitCode, SignalledError, UnfinishedError, UsageError
 from beam.cli.context import context
 from beam.cli.group import App
-from beam.errors import ExitCode, SignalledError, UnfinishedError, UsageError
 
 app = App()
 
@@ -27,8 +27,8 @@ def wait(
 
     --timeout bounds only the waiting; nothing is stopped. The exit code is the outcome's.
     """
+    from beam.base.durations import parse
     from beam.cli.render.outcome import Printer
-    from beam.durations import parse
 
     call = context(ctx)
     if as_json and as_events:
@@ -58,7 +58,7 @@ def show(
     from beam.cli.errors import complain
     from beam.cli.render.outcome import Printer
     from beam.cli.render.text import write_json
-    from beam.outcome import Outcome
+    from beam.model.outcome import Outcome
 
     call = context(ctx)
     found = call.beam.show(message)
@@ -85,9 +85,9 @@ def recv(
 
     Prints its text, and its id on stderr; answer it with `beam reply ID`. Exit 12 where none waits.
     """
+    from beam.base.durations import parse
     from beam.cli.render.text import safe, safe_json, write
-    from beam.durations import parse
-    from beam.message import encode
+    from beam.model.message import encode
 
     call = context(ctx)
     lease_s = parse(lease) if lease is not None else None

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import msgspec
 import typer
 
+from beam.base.errors import BeamError, UsageError
 from beam.cli.context import Context, context
 from beam.cli.group import App
 from beam.cli.render.text import write, write_json, write_line
-from beam.errors import BeamError, UsageError
 
 app = App("Look at the agent teams of Claude Code.")
 

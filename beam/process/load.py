@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from beam.events import Owner
+from beam.model.events import Owner
 from beam.process import table, tree
 
 

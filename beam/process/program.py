@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Mapping
 
-from beam.errors import PASSING, BeamError, ConfigError, DiskError, NotFoundError, ShortageError
+from beam.base.errors import PASSING, BeamError, ConfigError, DiskError, NotFoundError, ShortageError
 from beam.process import guard, landlock
 
 

@@ -21,9 +21,9 @@ from typing import IO
 
 from msgspec import Struct, structs
 
-from beam import files
-from beam.errors import PASSING, BeamError, DiskError, ShortageError
-from beam.limits import DEFAULT
+from beam.base import files
+from beam.base.errors import PASSING, BeamError, DiskError, ShortageError
+from beam.model.limits import DEFAULT
 from beam.process import guard, table, tree
 from beam.process.confinement import Confinement
 from beam.process.lines import Tail

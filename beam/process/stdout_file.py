@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from beam import files
+from beam.base import files
 from beam.process import table
 from beam.process.pipes import settle
 

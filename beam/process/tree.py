@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam.events import Owner
+from beam.model.events import Owner
 from beam.process import table
 from beam.process.table import Process
 

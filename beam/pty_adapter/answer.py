@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from beam.profile import Profile
+from beam.model.screen_profile import Profile
 from beam.pty_adapter.block import pattern
 from beam.pty_adapter.grid import Line
 from beam.pty_adapter.profile import is_echo, squeezed, unframed

@@ -15,7 +15,7 @@ from pyte.screens import wcwidth
 
 from beam.pty_adapter.grid import Grid, Line
 from beam.pty_adapter.screen import Screen
-from beam.redact import found_in
+from beam.secrets.redact import found_in
 
 _MARK = "*"
 _ROUNDS = 3

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from beam.profile import Dialog
+from beam.model.screen_profile import Dialog
 
 _ROWS_ABOVE = 12  # of the request, where nothing says in which row a dialog begins
 

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Literal
 from msgspec import Struct, structs
 
 from beam.pty_adapter.blank import Player, blanked
-from beam.redact import Stream, redact
+from beam.secrets.redact import Stream, redact
 
 LONGEST_S = 7 * 86400.0  # of a recording: what is longer would play for ever
 MOST_BYTES = 16 * 1024 * 1024

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from beam.profile import Profile
+from beam.model.screen_profile import Profile
 from beam.pty_adapter import profile as profiles
 from beam.pty_adapter.block import pattern
 from beam.pty_adapter.profile import Reading

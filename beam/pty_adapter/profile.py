@@ -12,7 +12,7 @@ from itertools import islice
 from msgspec import Struct, structs
 from wcwidth import wcwidth
 
-from beam.profile import Dialog, Profile
+from beam.model.screen_profile import Dialog, Profile
 from beam.pty_adapter.block import Block, lowest, pattern
 from beam.pty_adapter.screen import View
 

@@ -15,8 +15,8 @@ from msgspec import Struct, structs
 
 from beam.agents import registry
 from beam.agents.base import HasTerminal
-from beam.errors import UnsupportedError
-from beam.profile import GENERIC, Profile
+from beam.base.errors import UnsupportedError
+from beam.model.screen_profile import GENERIC, Profile
 from beam.pty_adapter import cast
 from beam.pty_adapter.cast import Cast, Moment, NoCastError
 from beam.pty_adapter.explain import Because, because, is_unknown

@@ -23,7 +23,7 @@ from enum import StrEnum
 
 from msgspec import structs
 
-from beam.profile import Profile
+from beam.model.screen_profile import Profile
 from beam.pty_adapter import profile as profiles
 from beam.pty_adapter.block import Block, pattern
 from beam.pty_adapter.explain import is_unknown

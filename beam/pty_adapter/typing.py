@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Protocol
 
-from beam.errors import UnsupportedError
-from beam.profile import Profile
+from beam.base.errors import UnsupportedError
+from beam.model.screen_profile import Profile
 from beam.pty_adapter import profile as profiles
 from beam.pty_adapter.block import pattern
 from beam.pty_adapter.profile import Reading

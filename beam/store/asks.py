@@ -8,11 +8,12 @@ from pathlib import Path
 
 import msgspec
 
-from beam import events, files
-from beam.errors import DiskError
-from beam.events import Event, PermissionAsked
-from beam.faults import reached
-from beam.message import ID
+from beam.base import files
+from beam.base.errors import DiskError
+from beam.base.faults import reached
+from beam.model import events
+from beam.model.events import Event, PermissionAsked
+from beam.model.message import ID
 
 
 def follow(directory: Path, event: Event) -> None:

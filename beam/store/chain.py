@@ -14,8 +14,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam import files
-from beam.digest import blake2b
+from beam.base import files
+from beam.base.digest import blake2b
 
 _MARK, _END = b',"hash":"', b'"}'
 _DIGITS = 16

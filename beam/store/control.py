@@ -7,10 +7,10 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, field
 
-from beam import files
-from beam.clock import parse_rfc3339
-from beam.errors import CorruptError, DiskError, LimitError
-from beam.faults import reached
+from beam.base import files
+from beam.base.clock import parse_rfc3339
+from beam.base.errors import CorruptError, DiskError, LimitError
+from beam.base.faults import reached
 
 Verb = Literal["interrupt", "approve", "deny", "drop", "retry", "edit", "reset", "pause", "resume"]
 

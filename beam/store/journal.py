@@ -14,15 +14,16 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw
 
-from beam import events, files
-from beam.clock import Clock, rfc3339
-from beam.errors import CorruptError, DiskError
-from beam.events import AnyEvent, Event
-from beam.faults import reached
-from beam.limits import Limits
-from beam.redact import redact_event
-from beam.sayable import sayable
-from beam.state import Snapshot, State, apply, forget
+from beam.base import files
+from beam.base.clock import Clock, rfc3339
+from beam.base.errors import CorruptError, DiskError
+from beam.base.faults import reached
+from beam.base.surrogates import escape_surrogates
+from beam.model import events
+from beam.model.events import AnyEvent, Event
+from beam.model.limits import Limits
+from beam.model.state import Snapshot, State, apply, forget
+from beam.secrets.redact import redact_event
 from beam.store.chain import Chain
 from beam.store.reader import Reader
 from beam.store.reserve import FITS_BYTES, Reserve
@@ -236,7 +237,7 @@ class Journal:
         try:
             line = self._line(event)
         except UnicodeEncodeError:  # a name of a file is in it: the root's, or a program's
-            event = sayable(event)
+            event = escape_surrogates(event)
             line = self._line(event)
         self._write(self._chained().seal(line))
         self.redacted += count

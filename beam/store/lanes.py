@@ -11,10 +11,10 @@ import contextlib
 import os
 from pathlib import Path
 
-from beam import files
-from beam.errors import DiskError
-from beam.home import Place
-from beam.message import NAME
+from beam.base import files
+from beam.base.errors import DiskError
+from beam.model.message import NAME
+from beam.root.paths import Place
 from beam.store import control
 
 _NAME = "lanes"

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from beam import files
-from beam.errors import DiskError, RefusedFileError
+from beam.base import files
+from beam.base.errors import DiskError, RefusedFileError
 
 
 class Lock:

@@ -18,11 +18,11 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from beam import files
-from beam.errors import BeamError, DiskError, ExitCode, RefusedFileError
-from beam.message import ID, Options
-from beam.outcome import Outcome
-from beam.sayable import sayable
+from beam.base import files
+from beam.base.errors import BeamError, DiskError, ExitCode, RefusedFileError
+from beam.base.surrogates import escape_surrogates
+from beam.model.message import ID, Options
+from beam.model.outcome import Outcome
 
 TURN_JSON = "turn.json"  # there while a turn is open: a process that outlives its turn looks for it
 _MOST_NAMES = 1_000  # looked at in one go; what an agent has more than that waits
@@ -147,7 +147,7 @@ class Folder:
         try:
             data = msgspec.json.encode(answer)
         except UnicodeEncodeError:  # a name of a file is in it
-            data = msgspec.json.encode(sayable(answer))
+            data = msgspec.json.encode(escape_surrogates(answer))
         self._publish(f"{name}.answer", data)
 
     def open_turn(self, turn: OpenTurn) -> None:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam import files
-from beam.clock import Clock
-from beam.errors import CorruptError, DiskError, LimitError
-from beam.faults import reached
-from beam.limits import Limits
-from beam.message import Message, decode, encode, file_name, parse_file_name
+from beam.base import files
+from beam.base.clock import Clock
+from beam.base.errors import CorruptError, DiskError, LimitError
+from beam.base.faults import reached
+from beam.model.limits import Limits
+from beam.model.message import Message, decode, encode, file_name, parse_file_name
 from beam.store.lock import short_lock
 
 BOXES = ("tmp", "new", "cur", "dead")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from beam import files
-from beam.errors import CorruptError, DiskError
-from beam.events import AnyEvent
-from beam.state import State
+from beam.base import files
+from beam.base.errors import CorruptError, DiskError
+from beam.model.events import AnyEvent
+from beam.model.state import State
 from beam.store.segment import Lines, check_snapshot, read_state, segments
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from beam import files
-from beam.errors import DiskError
+from beam.base import files
+from beam.base.errors import DiskError
 
 BYTES = 64 * 1024
 FITS_BYTES = BYTES // 2  # what may be written into its room: some is lost to a line that was cut short, and to blocks

@@ -12,10 +12,11 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from beam import events, files
-from beam.errors import CorruptError, DiskError
-from beam.events import AnyEvent
-from beam.state import Snapshot, State, apply
+from beam.base import files
+from beam.base.errors import CorruptError, DiskError
+from beam.model import events
+from beam.model.events import AnyEvent
+from beam.model.state import Snapshot, State, apply
 
 # On disk before anything follows them. A line that is damaged and has one of these and then more behind it was synced.
 SYNCED = (

@@ -11,9 +11,9 @@ import os
 import re
 from pathlib import Path
 
-from beam import files
-from beam.digest import sha256
-from beam.message import Spent
+from beam.base import files
+from beam.base.digest import sha256
+from beam.model.message import Spent
 
 _MOST_BYTES = 16 << 20  # a hundred thousand turns; the bounds of `policy:` stop a thread long before
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,95}\Z")

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from beam.clock import rfc3339
+from beam.base.clock import rfc3339
 from beam.teams.diff import Team
 from beam.teams.prices import AS_OF
 from beam.teams.stuck import Wait

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
-from beam import events as all_events
 from beam.agents.claude.history import Line
 from beam.agents.fields import obj, string
-from beam.events import Event
-from beam.outcome import Usage
+from beam.model import events as all_events
+from beam.model.events import Event
+from beam.model.outcome import Usage
 from beam.teams.mail import Letter, Post
 from beam.teams.members import Ask, Members
 from beam.teams.model import LEAD, HookCall, Mail, Roster, Session, Task, digest, frame_of, when_ns

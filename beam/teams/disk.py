@@ -12,8 +12,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from beam import files
-from beam.errors import DiskError
+from beam.base import files
+from beam.base.errors import DiskError
 
 Kind = Literal["config", "inbox", "task", "session"]
 SMALL = ("teams", "tasks", "sessions")  # files that are written whole, and read whole

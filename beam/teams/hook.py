@@ -136,7 +136,7 @@ def redacted(payload: bytes) -> bytes:
 
 def _redactor() -> "Callable[[str], tuple[str, int]]":
     try:
-        from beam.redact import redact_json
+        from beam.secrets.redact import redact_json
     except ImportError:  # run as a file: without the packages of its interpreter
         import site
 
@@ -144,7 +144,7 @@ def _redactor() -> "Callable[[str], tuple[str, int]]":
         here = __file__.rpartition("/beam/")[0]
         if here.startswith("/"):
             sys.path.append(here)
-        from beam.redact import redact_json
+        from beam.secrets.redact import redact_json
     return redact_json
 
 

@@ -19,9 +19,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from beam import files
-from beam.errors import ConfigError
-from beam.sayable import sayable
+from beam.base import files
+from beam.base.errors import ConfigError
+from beam.base.surrogates import escape_surrogates
 from beam.teams import hook
 
 MARK = "# beam team hook"
@@ -101,7 +101,7 @@ def install(path: Path, *, kept: Path | None = None, state: str = "") -> Done:
         if kept is not None:
             known = _known(path, kept, before)
             if is_first:
-                known = _Before(sayable(str(path.resolve())), before, "", path.parent.is_dir())
+                known = _Before(escape_surrogates(str(path.resolve())), before, "", path.parent.is_dir())
             if known is not None:
                 files.make_directory(kept)
                 record = msgspec.structs.replace(known, after=_digest(after))

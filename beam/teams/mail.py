@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from beam.events import Event, MailDelivered, MailLost, MailSent
+from beam.model.events import Event, MailDelivered, MailLost, MailSent
 from beam.teams.model import Mail
 from beam.teams.once import Once, Owners
 from beam.teams.tell import Tell

@@ -10,10 +10,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from beam import events as all_events
 from beam.agents.base import raw_json
 from beam.agents.fields import obj, string
-from beam.events import Event
+from beam.model import events as all_events
+from beam.model.events import Event
 from beam.teams.mail import Letter
 from beam.teams.model import LEAD, Mail, Member, Roster
 from beam.teams.once import Once

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from beam.agents.base import document
 from beam.agents.fields import Object, integer, obj, objects, string, strings
-from beam.clock import parse_rfc3339
+from beam.base.clock import parse_rfc3339
 
 LEAD = "team-lead"
 _MS = 1_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from beam.events import Event
+from beam.model.events import Event
 
 WINDOW_NS = 12_000_000
 

@@ -9,8 +9,8 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from beam import files
-from beam.errors import DiskError
+from beam.base import files
+from beam.base.errors import DiskError
 from beam.teams import hook
 from beam.teams.model import HookCall, hook_call
 

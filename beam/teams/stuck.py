@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from beam.clock import rfc3339
+from beam.base.clock import rfc3339
 from beam.teams.diff import Team
 from beam.teams.tasks import COMPLETED, IN_PROGRESS
 

@@ -14,12 +14,12 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from beam import files
 from beam.agents.claude.history import Line, projects, where
 from beam.agents.claude.history import read as read_line
 from beam.agents.fields import Object, string
-from beam.clock import rfc3339
-from beam.errors import DiskError
+from beam.base import files
+from beam.base.clock import rfc3339
+from beam.base.errors import DiskError
 from beam.teams import disk
 from beam.teams.diff import Diff, Team
 from beam.teams.model import LEAD, when_ns

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from beam import events as all_events
-from beam.events import Event
+from beam.model import events as all_events
+from beam.model.events import Event
 from beam.teams.model import Task
 from beam.teams.once import Once
 from beam.teams.tell import Tell

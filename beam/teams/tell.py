@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from beam.clock import rfc3339
-from beam.events import Event
+from beam.base.clock import rfc3339
+from beam.model.events import Event
 
 E = TypeVar("E", bound=Event)
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from beam.agents.claude.history import Line
-from beam.clock import rfc3339
-from beam.events import Event, Notice
-from beam.home import state_dir, user_home
+from beam.base.clock import rfc3339
+from beam.model.events import Event, Notice
 from beam.process import table, tree
+from beam.root.user_dirs import state_dir, user_home
 from beam.teams import disk, model
 from beam.teams.changes import Changes
 from beam.teams.diff import STARTING_NS, Diff, Team

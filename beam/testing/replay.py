@@ -8,9 +8,9 @@ import msgspec
 
 from beam.agents import registry
 from beam.agents.base import Exit, Turn
-from beam.errors import UnsupportedError
-from beam.events import Event, TurnFinished, stamp
-from beam.outcome import exit_code
+from beam.base.errors import UnsupportedError
+from beam.model.events import Event, TurnFinished, stamp
+from beam.model.outcome import exit_code
 
 
 def replay(name: str, lines: Iterable[bytes], *, session_id: str | None = None, exit: Exit) -> Iterator[Event]:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from beam import files, yaml_text
-from beam.errors import DiskError
+from beam.base import files, yaml_bounds
+from beam.base.errors import DiskError
 
 _MOST_BYTES = 1 << 20  # as of a file of settings
 SHIPPED = Path(__file__).parent / "scripts"
@@ -127,7 +127,7 @@ def load(path: Path) -> Script:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         text = files.read(path, _MOST_BYTES, follow=True).decode("utf-8-sig")
-        yaml_text.check(text)
+        yaml_bounds.check(text)
         value = yaml.load(text, loader)
     except FileNotFoundError as error:
         raise ScriptError(f"{path}: {error.strerror}") from error
@@ -243,7 +243,7 @@ def _check_plan(value: list[Any], where: str) -> list[dict[str, Any]]:
 
 def _check_class(value: dict[str, Any], where: str) -> dict[str, Any]:
     if "class" in value:
-        from beam.outcome import Class
+        from beam.model.outcome import Class
 
         _check_word(value["class"], [str(word) for word in Class], f"{where}.class")
     return value

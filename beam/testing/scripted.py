@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from beam import files
-from beam.errors import DiskError
+from beam.base import files
+from beam.base.errors import DiskError
 from beam.testing import script as scripts
 from beam.testing.player import Player, write_frame
 

@@ -12,12 +12,13 @@ from typing import Literal
 
 from msgspec import Raw, Struct, structs
 
-from beam import durations, events
 from beam.agents.base import Verdict
-from beam.clock import Clock, rfc3339
-from beam.errors import NotFoundError, UnsupportedError
-from beam.message import new_id
-from beam.outcome import BY_DEFAULT, Denial, Status
+from beam.base import durations
+from beam.base.clock import Clock, rfc3339
+from beam.base.errors import NotFoundError, UnsupportedError
+from beam.model import events
+from beam.model.message import new_id
+from beam.model.outcome import BY_DEFAULT, Denial, Status
 from beam.turns.order import Record
 
 NOTHING, NONE = Raw(b"null"), Raw(b"[]")

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from beam import events, files
 from beam.agents.base import Card, Face, Turn
-from beam.errors import BeamError, DiskError
-from beam.home import config_dir, read_mountinfo, state_dir, user_home
+from beam.base import files
+from beam.base.errors import BeamError, DiskError
+from beam.model import events
 from beam.process import landlock
 from beam.process.confinement import Confinement, aliases, is_within, reaches_into
+from beam.root.ownership import read_mountinfo
+from beam.root.user_dirs import config_dir, state_dir, user_home
 
 if TYPE_CHECKING:
     from beam.process.links import Looked

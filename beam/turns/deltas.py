@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from beam.events import Event, Text, TextDelta
-from beam.redact import Stream
+from beam.model.events import Event, Text, TextDelta
+from beam.secrets.redact import Stream
 
 
 class Deltas:

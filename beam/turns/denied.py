@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from beam.agents.base import Capabilities, Verdict
-from beam.message import Access
-from beam.outcome import BY_DEFAULT, Denial, Status, shown
+from beam.model.message import Access
+from beam.model.outcome import BY_DEFAULT, Denial, Status, shown
 
 _RANK: dict[Access, int] = {"read": 0, "ask": 1, "edit": 2, "full": 3}
 

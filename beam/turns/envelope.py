@@ -7,8 +7,8 @@ It is made of what the turn's holder knows, never of the message's text. Must no
 from __future__ import annotations
 
 from beam.agents.base import Capabilities, Card
-from beam.message import Message
-from beam.settings import ENVELOPES, AgentSettings
+from beam.model.message import Message
+from beam.model.settings import ENVELOPES, AgentSettings
 
 
 def enveloped(

@@ -14,14 +14,14 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from beam import events
 from beam.agents.base import Decoder, ErrorReader, Exec, Exit, Host, Launch, Turn, Verdict
-from beam.clock import Awake, Clock
-from beam.errors import BeamError, LimitError
-from beam.events import Event
-from beam.faults import reached
-from beam.limits import Limits
-from beam.outcome import Class, Status
+from beam.base.clock import Awake, Clock
+from beam.base.errors import BeamError, LimitError
+from beam.base.faults import reached
+from beam.model import events
+from beam.model.events import Event
+from beam.model.limits import Limits
+from beam.model.outcome import Class, Status
 from beam.process import spawn
 from beam.process.environment import environment
 from beam.turns.confine import Confined

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from beam import durations, events
-from beam.clock import Clock
-from beam.errors import BeamError
-from beam.events import Event
-from beam.settings import AgentSettings
+from beam.base import durations
+from beam.base.clock import Clock
+from beam.base.errors import BeamError
+from beam.model import events
+from beam.model.events import Event
+from beam.model.settings import AgentSettings
 
 if TYPE_CHECKING:
     from beam.turns.terminal.living import Living

@@ -15,14 +15,15 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from beam import events, files
 from beam.agents.base import Adapter, Capabilities, Face, Host, Launch, Turn
-from beam.errors import NotFoundError, UnsupportedError
-from beam.events import Event
-from beam.limits import Limits
-from beam.message import Access, Message
-from beam.outcome import Total
-from beam.settings import AgentSettings
+from beam.base import files
+from beam.base.errors import NotFoundError, UnsupportedError
+from beam.model import events
+from beam.model.events import Event
+from beam.model.limits import Limits
+from beam.model.message import Access, Message
+from beam.model.outcome import Total
+from beam.model.settings import AgentSettings
 from beam.turns.confine import Own
 from beam.turns.envelope import enveloped
 

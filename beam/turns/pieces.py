@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import msgspec
 
-from beam.clock import Clock
-from beam.events import Event, Text, Thinking, ToolProgress
-from beam.redact import half_of, is_open, redact, redact_pieces
+from beam.base.clock import Clock
+from beam.model.events import Event, Text, Thinking, ToolProgress
+from beam.secrets.redact import half_of, is_open, redact, redact_pieces
 from beam.turns.order import Record
 
 Piece = Text | Thinking | ToolProgress

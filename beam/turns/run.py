@@ -13,15 +13,24 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from beam import durations, events, files
 from beam.agents.base import Capabilities, Face, HasHistory, HasTerminal, Host, Turn, Verdict
-from beam.clock import Clock
-from beam.errors import BeamError, DiskError, LimitError, NotFoundError, ShortageError, UnsupportedError, UntrustedError
-from beam.events import TurnFinished
-from beam.faults import reached
-from beam.outcome import Class, SessionNote, Status, exit_code
-from beam.policy import is_answer
-from beam.redact import redact_event
+from beam.base import durations, files
+from beam.base.clock import Clock
+from beam.base.errors import (
+    BeamError,
+    DiskError,
+    LimitError,
+    NotFoundError,
+    ShortageError,
+    UnsupportedError,
+    UntrustedError,
+)
+from beam.base.faults import reached
+from beam.model import events
+from beam.model.events import TurnFinished
+from beam.model.outcome import Class, SessionNote, Status, exit_code
+from beam.model.policy import is_answer
+from beam.secrets.redact import redact_event
 from beam.turns import confine, denied
 from beam.turns import exec as exec_face
 from beam.turns.asks import Asks

@@ -15,9 +15,9 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET, Struct, structs
 
-from beam import events
 from beam.agents.base import Exit, Turn, Verdict
 from beam.agents.claude.decode import Frames
+from beam.model import events
 from beam.process.lines import Lines
 
 HERE = Path(__file__).parent.parent / "recordings" / "claude" / "2.1.197"

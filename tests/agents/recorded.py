@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET, Struct
 
-from beam import events
 from beam.agents.base import Decoder, ErrorReader, Exit, Turn, Verdict
+from beam.model import events
 from beam.process.lines import Lines
 
 Decode = Callable[[Turn], Decoder]

@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET, structs
 
-from beam import events
 from beam.agents.base import Exit, Turn, Verdict
 from beam.agents.claude.decode import Frames
-from beam.outcome import Class, Denial, Status, Usage
+from beam.model import events
+from beam.model.outcome import Class, Denial, Status, Usage
 
 ENDED = Exit(code=0)
 ID = "9a9d17cd-e1a5-4554-a76b-ae7b3837ccce"

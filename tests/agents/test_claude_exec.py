@@ -10,8 +10,8 @@ import pytest
 from beam.agents import registry
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.claude import exec
-from beam.errors import UnsupportedError
-from beam.settings import AgentSettings
+from beam.base.errors import UnsupportedError
+from beam.model.settings import AgentSettings
 
 ID = "9a9d17cd-e1a5-4554-a76b-ae7b3837ccce"
 BASE = ("/x/claude", "-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages")

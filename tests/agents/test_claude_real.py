@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from beam import events
 from beam.agents.base import Exit, Host, Turn, Verdict
 from beam.agents.claude import exec
-from beam.outcome import Class, Status, Usage
-from beam.settings import AgentSettings
+from beam.model import events
+from beam.model.outcome import Class, Status, Usage
+from beam.model.settings import AgentSettings
 from beam.testing.fake_model import FakeModel
 from tests.support.repository import files, make_repository
 

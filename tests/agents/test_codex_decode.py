@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from beam import events
 from beam.agents.base import Exit, Turn, Verdict
 from beam.agents.codex import exec
 from beam.agents.figures import NOTHING_YET, since
-from beam.outcome import Class, Status, Total, Usage
+from beam.model import events
+from beam.model.outcome import Class, Status, Total, Usage
 
 ID = "01a1ffc9-bce8-7200-9c11-4d22ab4a9624"
 OTHER = "01a1ffc9-0000-7200-9c11-4d22ab4a9624"

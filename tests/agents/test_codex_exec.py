@@ -10,8 +10,8 @@ from beam.agents import registry
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.codex import exec
 from beam.agents.codex.env import fake_model_env, fake_model_files
-from beam.errors import UnsupportedError
-from beam.settings import AgentSettings
+from beam.base.errors import UnsupportedError
+from beam.model.settings import AgentSettings
 
 ID = "01a1ffc9-bce8-7200-9c11-4d22ab4a9624"
 BASE = (

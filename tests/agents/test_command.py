@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam import events
 from beam.agents import command
 from beam.agents.base import Exit, Host, Launch, Turn, Verdict
-from beam.errors import LimitError, UnsupportedError, UsageError
-from beam.events import Event
-from beam.limits import DEFAULT
-from beam.outcome import Class, Status
-from beam.settings import AgentSettings
+from beam.base.errors import LimitError, UnsupportedError, UsageError
+from beam.model import events
+from beam.model.events import Event
+from beam.model.limits import DEFAULT
+from beam.model.outcome import Class, Status
+from beam.model.settings import AgentSettings
 
 
 def turn(*argv: str | tuple[str, ...], text: str = "hi", settings: dict[str, Any] | None = None, **fields: Any) -> Turn:

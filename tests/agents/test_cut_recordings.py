@@ -19,7 +19,7 @@ import test_headless_recordings as headless
 
 from beam.agents import registry
 from beam.agents.base import Exit, Turn
-from beam.outcome import Status
+from beam.model.outcome import Status
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 VIBE = "3.0.2"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beam.agents.failures import class_of
-from beam.outcome import Class
+from beam.model.outcome import Class
 
 
 @pytest.mark.parametrize(

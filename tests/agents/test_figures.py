@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from beam import events
 from beam.agents import figures, registry
 from beam.agents.base import Exit, Turn, Verdict
 from beam.agents.figures import NOTHING_YET, of_turn, since, summed
-from beam.outcome import ModelUsage, Total, Usage
+from beam.model import events
+from beam.model.outcome import ModelUsage, Total, Usage
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 

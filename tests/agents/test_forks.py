@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from beam import events
 from beam.agents import registry
 from beam.agents.base import Exit, Host, Turn
 from beam.agents.oneshot import Heard, verdict
-from beam.errors import UnsupportedError
-from beam.outcome import Status
+from beam.base.errors import UnsupportedError
+from beam.model import events
+from beam.model.outcome import Status
 
 UUID = "01a200ca-3dd4-7ca1-84d9-c4ba42d49a14"
 FRESH = "5b2b7a86-6a2c-5c3f-9d5e-0f6a3a1f2b10"

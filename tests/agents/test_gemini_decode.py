@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from beam import events
 from beam.agents.base import Exit, Turn, Verdict
 from beam.agents.gemini import exec
 from beam.agents.gemini.decode import Frames
-from beam.outcome import Class, Status, Usage
+from beam.model import events
+from beam.model.outcome import Class, Status, Usage
 
 ID = "9a9d17c_d-e1a5-4554-a76b-ae7b3837ccce"
 FOREIGN = "9a9d17cd-e1a5-4554-a76b-ae7b3837ccce"

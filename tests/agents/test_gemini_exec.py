@@ -12,8 +12,8 @@ from beam.agents.base import Host, Launch, Turn
 from beam.agents.gemini import exec
 from beam.agents.gemini.env import fake_model_env, fake_model_files
 from beam.agents.gemini.session import is_own_id, own_id
-from beam.errors import UnsupportedError
-from beam.settings import AgentSettings
+from beam.base.errors import UnsupportedError
+from beam.model.settings import AgentSettings
 
 UUID = "9a9d17cd-e1a5-4554-a76b-ae7b3837ccce"
 OWN = "9a9d17c_d-e1a5-4554-a76b-ae7b3837ccce"

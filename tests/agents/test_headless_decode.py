@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from beam import events
 from beam.agents import registry
 from beam.agents.base import ErrorReader, Exit, Turn, Verdict
-from beam.events import Event
-from beam.message import Access
-from beam.outcome import Class, Status, Total, Usage
+from beam.model import events
+from beam.model.events import Event
+from beam.model.message import Access
+from beam.model.outcome import Class, Status, Total, Usage
 
 NAMES = ("opencode", "kilo", "qwen", "aider", "pi", "kimi", "copilot", "cn", "cline")
 UUID = "9a9d17cd-e1a5-4554-a76b-ae7b3837ccce"

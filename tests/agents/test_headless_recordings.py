@@ -16,7 +16,7 @@ from recorded import Recorded
 
 from beam.agents import registry
 from beam.agents.base import Exit, Turn
-from beam.outcome import Class, Status
+from beam.model.outcome import Class, Status
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 ADAPTERS = ("aider", "claude", "cline", "cn", "copilot", "kilo", "kimi", "opencode", "pi", "qwen")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from beam import events
 from beam.agents.aider import history as aider
 from beam.agents.base import History, Host, Transcript, Turn
 from beam.agents.codex import history as codex
 from beam.agents.gemini import history as gemini
-from beam.outcome import Class, Status
+from beam.model import events
+from beam.model.outcome import Class, Status
 
 PLACE = Path(__file__).parents[1] / "recordings"
 ROLLOUT = PLACE / "codex" / "0.169.0" / "rollout-screen.jsonl"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from beam import events
 from beam.agents import registry
 from beam.agents.base import Turn
+from beam.model import events
 
 ITEM_TYPES = (
     "agent_message",

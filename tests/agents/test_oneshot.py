@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from beam import events
 from beam.agents import oneshot
 from beam.agents.base import Capabilities, Exit, Turn
 from beam.agents.oneshot import Failure, Heard
-from beam.errors import UnsupportedError
-from beam.outcome import Class, Denial, Status, Usage
-from beam.settings import AgentSettings
+from beam.base.errors import UnsupportedError
+from beam.model import events
+from beam.model.outcome import Class, Denial, Status, Usage
+from beam.model.settings import AgentSettings
 
 FULL = Capabilities(access=("full",))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beam.agents import registry
-from beam.errors import UnsupportedError
+from beam.base.errors import UnsupportedError
 from beam.turns.order import face_of
 from tests.support.cli import Cli
 

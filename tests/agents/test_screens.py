@@ -11,11 +11,11 @@ from beam.agents import registry
 from beam.agents.base import HasTerminal, Host, Turn
 from beam.agents.claude import screen as claude
 from beam.agents.codex import screen as codex
-from beam.errors import UnsupportedError
-from beam.outcome import Status
+from beam.base.errors import UnsupportedError
+from beam.model.outcome import Status
+from beam.model.settings import AgentSettings
 from beam.pty_adapter import profile as profiles
 from beam.pty_adapter.screen import View
-from beam.settings import AgentSettings
 
 SCREENS = [name for name in registry.ADAPTERS if isinstance(registry.adapter(name), HasTerminal)]
 UUID = "11111111-2222-4333-8444-555555555555"

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam import events
 from beam.agents import scripted
 from beam.agents.base import Exit, Host, Turn, Verdict
-from beam.errors import UnsupportedError
-from beam.events import Event
-from beam.outcome import Class, Denial, Status, Usage
-from beam.settings import AgentSettings
+from beam.base.errors import UnsupportedError
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import Class, Denial, Status, Usage
+from beam.model.settings import AgentSettings
 
 HOST = Host(python="/usr/bin/python3")
 PROGRAM = ("/usr/bin/python3", "-P", "-m", "beam.testing.scripted")

@@ -12,11 +12,11 @@ import pytest
 import recorded
 from test_headless_recordings import load
 
-from beam import events
 from beam.agents.base import Host, Turn
 from beam.agents.vibe import card, exec
-from beam.errors import UnsupportedError
-from beam.outcome import Class, Status
+from beam.base.errors import UnsupportedError
+from beam.model import events
+from beam.model.outcome import Class, Status
 
 PLACE = Path(__file__).parent.parent / "recordings" / "vibe" / "3.0.2"
 NAMES = sorted(json.loads((PLACE / "runs.json").read_text()))

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from beam import events
 from beam.api.asks import find, open_asks
 from beam.api.look import status_of
-from beam.errors import NotFoundError, UsageError
+from beam.base.errors import NotFoundError, UsageError
+from beam.model import events
 from beam.process import tree
 from tests.support.world import Root
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from beam import message as messages
 from beam.api import Beam
 from beam.api.look import Pending
-from beam.errors import LimitError, NotFoundError, UnsupportedError, UntrustedError, UsageError
-from beam.message import Options
-from beam.outcome import Outcome
+from beam.base.errors import LimitError, NotFoundError, UnsupportedError, UntrustedError, UsageError
+from beam.model import message as messages
+from beam.model.message import Options
+from beam.model.outcome import Outcome
 
 
 @pytest.fixture

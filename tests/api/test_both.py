@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from beam.api.both import coroutine_verb, waiting_verb
-from beam.steps import Steps
+from beam.base.steps import Steps
 
 
 class Thing:

@@ -9,9 +9,9 @@ import pytest
 
 from beam.api import cursor as module
 from beam.api.cursor import SAME_NS, WINDOW_NS, Cursor, open_cursor
-from beam.clock import rfc3339
-from beam.errors import CorruptError, UsageError
-from beam.events import Event, MailSent, TaskStarted, Text
+from beam.base.clock import rfc3339
+from beam.base.errors import CorruptError, UsageError
+from beam.model.events import Event, MailSent, TaskStarted, Text
 
 NOW = 1_795_300_000_000_000_000
 S = 1_000_000_000

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from beam import home
 from beam.api import gc
 from beam.api.gc import Collected, collect
 from beam.broker import closing, mailbox
 from beam.broker.hold import Holder
-from beam.home import Place
+from beam.root import directories
+from beam.root.paths import Place
 from beam.store import control, lanes
 from beam.store.journal import Reader, read_event, read_state, segments
 from beam.store.queue import Queue
@@ -45,7 +45,7 @@ def answered(root: Root, agent: str = "box", *, failed: bool = False) -> str:
 def lane(root: Root, *, bury: bool = False) -> Place:
     """A lane whose message has its outcome."""
     place = root.world.place("box", "aaaa")
-    home.create(root.world.home, place)
+    directories.create(root.world.home, place)
     message = root.message("box")
     Queue(place.queue, place.put_lock).put(message, root.clock, root.world.limits)
     holder = Holder.take(root.world, place)
@@ -213,7 +213,7 @@ def test_a_dry_run_says_the_same_and_removes_nothing(root: Root) -> None:
 
 def test_a_lane_into_which_nothing_ever_came_goes_and_so_does_the_name_of_one_that_is_gone(root: Root) -> None:
     empty = root.world.place("box", "empty")
-    home.create(root.world.home, empty)
+    directories.create(root.world.home, empty)
     lanes.enter(empty)
     gone = lanes.folder(empty) / "gone"
     gone.touch()

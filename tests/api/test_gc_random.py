@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 
-from beam import events, home
 from beam.api.gc import collect
+from beam.base.errors import NotFoundError, UnfinishedError
 from beam.broker import mailbox
 from beam.broker.control import Requests
 from beam.broker.hold import Holder
-from beam.errors import NotFoundError, UnfinishedError
-from beam.home import Place
-from beam.message import decode
-from beam.state import CLOSED, DEAD
+from beam.model import events
+from beam.model.message import decode
+from beam.model.state import CLOSED, DEAD
+from beam.root import directories
+from beam.root.paths import Place
 from beam.store import control
 from beam.store.journal import Reader, read_event, read_state
 from beam.store.queue import Queue
@@ -93,7 +94,7 @@ class Life:
     def lane(self) -> None:
         """A `--once` message, at any point of its way."""
         place = self.root.world.place("worker", f"l{self.chance.randrange(4)}")
-        home.create(self.root.world.home, place)
+        directories.create(self.root.world.home, place)
         queue = Queue(place.queue, place.put_lock)
         step = self.chance.randrange(3)
         if step == 0 and not read_state(place.journal).known:

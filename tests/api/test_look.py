@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from beam import events
 from beam.api import look
+from beam.base.errors import NotFoundError, UsageError
 from beam.broker import mailbox
-from beam.errors import NotFoundError, UsageError
-from beam.outcome import Outcome
+from beam.model import events
+from beam.model.outcome import Outcome
 from beam.process import tree
 from tests.support.world import Root
 

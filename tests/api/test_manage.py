@@ -7,9 +7,8 @@ from threading import Timer
 
 import pytest
 
-from beam import events
 from beam.api import manage
-from beam.errors import (
+from beam.base.errors import (
     BeamError,
     ConfigError,
     NotFoundError,
@@ -18,7 +17,8 @@ from beam.errors import (
     UntrustedError,
     UsageError,
 )
-from beam.settings import AgentSettings
+from beam.model import events
+from beam.model.settings import AgentSettings
 from beam.store.journal import read_state
 from beam.store.lock import try_lock
 from tests.support.world import Root

@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from beam import events
 from beam.api.progress import Watched
-from beam.outcome import Status, Usage
+from beam.model import events
+from beam.model.outcome import Status, Usage
 from beam.process import tree
 from tests.support.world import Root
 

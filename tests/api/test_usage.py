@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from beam import events
 from beam.api import usage
 from beam.api.usage import UsageLine
-from beam.outcome import Status, Usage
-from beam.state import State, Sum, Totals, apply
+from beam.model import events
+from beam.model.outcome import Status, Usage
+from beam.model.state import State, Sum, Totals, apply
 from tests.support.world import Root
 
 A_THOUSAND = Usage(input_tokens=1000, output_tokens=10)

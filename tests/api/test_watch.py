@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from beam.api.watch import watch
-from beam.errors import CorruptError
-from beam.events import AnyEvent
+from beam.base.errors import CorruptError
+from beam.model.events import AnyEvent
 from tests.support.world import Root
 
 

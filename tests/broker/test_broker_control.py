@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from beam import events, files
+from beam.base import files
+from beam.base.clock import rfc3339
+from beam.base.errors import NotFoundError
 from beam.broker import closing, mailbox
 from beam.broker.control import Requests
 from beam.broker.hold import Holder
-from beam.clock import rfc3339
-from beam.errors import NotFoundError
-from beam.outcome import Status
+from beam.model import events
+from beam.model.outcome import Status
+from beam.model.state import DEAD, QUEUED
 from beam.process import tree
-from beam.state import DEAD, QUEUED
 from beam.store import control
 from beam.store.control import Control
 from beam.turns.asks import Ask, Asks, Decision, Takes

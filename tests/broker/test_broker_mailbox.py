@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from beam import events
 from beam.api import look
+from beam.base.clock import rfc3339
+from beam.base.errors import NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.broker import mailbox
 from beam.broker.follow import follow, outcome_in, see_that_it_runs
-from beam.clock import rfc3339
-from beam.errors import NotFoundError, UnfinishedError, UnsupportedError, UsageError
-from beam.outcome import Class, Status
+from beam.model import events
+from beam.model.outcome import Class, Status
 from beam.store.journal import read_state
 from beam.store.lock import try_lock
 from tests.support.counted import operations

@@ -7,13 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from beam import events, roots
+from beam.base.errors import UnsupportedError
 from beam.broker.hold import Holder
 from beam.broker.order import order_of
-from beam.errors import UnsupportedError
-from beam.home import Home
-from beam.message import Access, Options
-from beam.outcome import Total, Usage
+from beam.model import events
+from beam.model.message import Access, Options
+from beam.model.outcome import Total, Usage
+from beam.root import discovery
+from beam.root.paths import Home
 from beam.turns.order import Order, lowest, turn_of
 from tests.support.world import Root
 
@@ -146,7 +147,7 @@ def test_a_message_in_a_root_where_agents_may_write_has_read_at_the_most(root: R
     world = root.world
     inside = msgspec.structs.replace(world, home=Home(root.base / "state", root.base))
     place = inside.place("coder")
-    roots.create(inside.home, place)
+    discovery.create(inside.home, place)
     holder = Holder.take(inside, place)
     assert holder is not None
     assert order_of(holder, root.message("coder", options=Options(access="full"))).at_most == "read"

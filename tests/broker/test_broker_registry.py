@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from beam import home
+from beam.base.errors import UsageError
 from beam.broker import registry, worker
 from beam.broker.registry import BrokerFile, give_way
-from beam.errors import UsageError
 from beam.process import tree
+from beam.root import directories
 from beam.store.lock import try_lock
 from tests.support.world import Root
 
@@ -25,12 +25,12 @@ def root(tmp_path: Path) -> Root:
 
 
 def serve(root: Root, told: BrokerFile) -> None:
-    home.create(root.world.home)
+    directories.create(root.world.home)
     registry.claim(root.world.home, told).release()
 
 
 def test_a_root_has_one_broker_and_says_which(root: Root) -> None:
-    home.create(root.world.home)
+    directories.create(root.world.home)
     lock = registry.claim(root.world.home, TOLD)
     with pytest.raises(UsageError, match=f"pid {TOLD.owner.pid}"):
         registry.claim(root.world.home, TOLD)
@@ -43,7 +43,7 @@ def test_a_root_has_one_broker_and_says_which(root: Root) -> None:
 def test_a_broker_sees_that_the_root_is_not_its_own_any_more_and_leaves_the_file_of_the_next_one(
     root: Root, what: str
 ) -> None:
-    home.create(root.world.home)
+    directories.create(root.world.home)
     claimed = registry.claim(root.world.home, TOLD)
     assert claimed.why_lost() == ""
     top = root.world.home.root
@@ -52,7 +52,7 @@ def test_a_broker_sees_that_the_root_is_not_its_own_any_more_and_leaves_the_file
     else:
         shutil.rmtree(top)
     if what == "made anew":
-        home.create(root.world.home)
+        directories.create(root.world.home)
     if what.endswith("anew"):
         registry.claim(root.world.home, TOLD).release()
     assert str(top) in claimed.why_lost()
@@ -122,7 +122,7 @@ def test_a_broker_starts_no_worker_for_an_agent_that_it_will_take_itself(
     place = root.place("worker")
     worker.ensure(root.world, place)
     lane = root.world.place("worker", "once")
-    home.create(root.world.home, lane)
+    directories.create(root.world.home, lane)
     worker.ensure(root.world, lane)
     assert started == ["once"], "nobody serves the lanes of an agent but workers"
     worker.served_here.clear()

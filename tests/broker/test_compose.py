@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from beam.broker.compose import Caller, check_text, compose, sayable
-from beam.errors import LimitError, NotFoundError, UsageError
-from beam.limits import Limits
-from beam.message import Message, encode
+from beam.base.errors import LimitError, NotFoundError, UsageError
+from beam.broker.compose import Caller, check_text, compose, replace_surrogates
+from beam.model.limits import Limits
+from beam.model.message import Message, encode
 from tests.support.world import FakeClock
 
 PERSON = Caller()
@@ -81,13 +81,13 @@ def test_the_size_is_counted_in_bytes() -> None:
 
 
 def test_lone_surrogates_become_text_that_can_be_written() -> None:
-    assert sayable("a\ud800b\U0001f600") == "a\ufffdb\U0001f600"
+    assert replace_surrogates("a\ud800b\U0001f600") == "a\ufffdb\U0001f600"
     assert b"\xef\xbf\xbd" in encode(made(text="x\udcff"))
 
 
 @pytest.mark.parametrize("field", ["key", "model"])
 def test_other_words_that_can_not_be_written_are_refused(field: str) -> None:
-    from beam.message import Options
+    from beam.model.message import Options
 
     given: dict[str, object] = {"key": "\udcff"} if field == "key" else {"options": Options(model="\udcff")}
     with pytest.raises(UsageError, match=f"--{field}"):

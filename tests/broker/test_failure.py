@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from beam import events
+from beam.base.errors import LimitError
 from beam.broker import failure
 from beam.broker.put import put
-from beam.errors import LimitError
-from beam.outcome import Status
+from beam.model import events
+from beam.model.outcome import Status
 from beam.store.thread import Thread
 from tests.support.world import Root
 

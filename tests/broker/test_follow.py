@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from beam.base.errors import UnfinishedError
 from beam.broker import mailbox
 from beam.broker.follow import follow, outcome_in, told_outcome
-from beam.errors import UnfinishedError
-from beam.events import Event
-from beam.message import Message
+from beam.model.events import Event
+from beam.model.message import Message
 from beam.store.journal import read_state
 from tests.support.world import Root
 

@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from beam import events
 from beam.api.send import send
+from beam.base.errors import NotFoundError
 from beam.broker.follow import follow
 from beam.broker.hold import Holder
 from beam.broker.put import put
-from beam.errors import NotFoundError
-from beam.home import Place
-from beam.message import Message, Payload
+from beam.model import events
+from beam.model.message import Message, Payload
+from beam.root.paths import Place
 from tests.support.world import FakeClock, Root
 
 CALLS = ("open", "os.listdir", "os.scandir", "os.rename", "os.remove", "os.mkdir")

@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from beam import events
+from beam.base.errors import DiskError
 from beam.broker import failure
 from beam.broker.hold import Holder
-from beam.errors import DiskError
-from beam.message import decode, digest, encode
-from beam.outcome import Status
+from beam.model import events
+from beam.model.message import decode, digest, encode
+from beam.model.outcome import Status
 from beam.store.lock import try_lock
 from beam.store.queue import Entry
 from beam.turns.stop import Stop

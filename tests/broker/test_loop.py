@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from beam.base.clock import SystemClock
 from beam.broker import worker
 from beam.broker.hold import Holder
 from beam.broker.loop import Broker, Served, run
 from beam.broker.world import World
-from beam.clock import SystemClock
-from beam.events import MessageClaimed
-from beam.home import Place
-from beam.message import Options
-from beam.roots import create
+from beam.model.events import MessageClaimed
+from beam.model.message import Options
+from beam.root.discovery import create
+from beam.root.paths import Place
 from beam.store import lanes
 from beam.store.lock import try_lock
 from tests.support.world import SECOND_NS, Root

@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from beam import events
 from beam.broker import mailbox
 from beam.broker.follow import outcome_in
 from beam.broker.hold import Holder
 from beam.broker.outbox import Outboxes, Sender
-from beam.message import SessionContext
+from beam.model import events
+from beam.model.message import SessionContext
 from beam.store.journal import read_state
 from beam.store.outbox import Answer, Request, answered
 from beam.turns.stop import Stop

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from beam import events, files
-from beam.events import Owner
-from beam.message import Message
-from beam.outcome import Status
+from beam.base import files
+from beam.model import events
+from beam.model.events import Owner
+from beam.model.message import Message
+from beam.model.outcome import Status
+from beam.model.state import CLOSED, DEAD
 from beam.process import tree
-from beam.state import CLOSED, DEAD
 from beam.store.queue import Entry
 from tests.support.world import Root
 

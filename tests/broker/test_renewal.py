@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from beam import trust
 from beam.broker import standing
 from beam.broker.hold import Holder
 from beam.broker.order import order_of
 from beam.broker.renewal import Renewal, only_adds
+from beam.trust import ledger
 from tests.support.world import Root
 
 KEYS = ("permissions", "allow")
@@ -59,7 +59,7 @@ def root(tmp_path: Path) -> Root:
     (made.base / "beam.yaml").write_text("agents: {claude: {access: ask}}\n")
     (made.base / ".claude").mkdir()
     world = made.reload()
-    trust.trust(world.base, standing.everything(world), world.environ)
+    ledger.trust(world.base, standing.everything(world), world.environ)
     return made
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from beam.base.errors import BeamError, ExitCode, UnfinishedError
 from beam.broker import mailbox
 from beam.broker.requests import request, withdraw
-from beam.errors import BeamError, ExitCode, UnfinishedError
-from beam.outcome import Status
+from beam.model.outcome import Status
 from beam.store.lock import try_lock
 from tests.support.world import Root
 

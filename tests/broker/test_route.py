@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from beam import events
 from beam.broker import closing, route
-from beam.events import TurnFinished
-from beam.message import SessionContext, decode
-from beam.outcome import Class, Status
-from beam.state import Session, State
+from beam.model import events
+from beam.model.events import TurnFinished
+from beam.model.message import SessionContext, decode
+from beam.model.outcome import Class, Status
+from beam.model.state import Session, State
 from beam.store.lock import Lock, try_lock
 from tests.support.world import Root
 

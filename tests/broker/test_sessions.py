@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from beam import events
+from beam.base.errors import LimitError
 from beam.broker.sessions import session_lock
-from beam.errors import LimitError
-from beam.outcome import Status
+from beam.model import events
+from beam.model.outcome import Status
 from beam.turns.stop import Stop
 from tests.support.world import Root
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from beam import trust
 from beam.broker import standing
 from beam.broker.standing import Stands
-from beam.home import create
-from beam.message import Access
+from beam.model.message import Access
+from beam.root.directories import create
+from beam.trust import ledger
 from tests.support.world import Root
 
 
@@ -31,7 +31,7 @@ def stands(root: Root, agent: str, access: Access = "read") -> Stands:
 
 def give(root: Root) -> None:
     world = root.reload()
-    trust.trust(world.base, standing.everything(world), world.environ)
+    ledger.trust(world.base, standing.everything(world), world.environ)
 
 
 def test_an_agent_that_runs_code_is_refused_until_its_folder_is_trusted(root: Root) -> None:
@@ -89,7 +89,7 @@ def test_what_git_would_run_is_kept_from_it_without_a_word(root: Root) -> None:
 
 def test_what_version_1_trusted_is_to_be_confirmed_once_where_there_is_anything(root: Root) -> None:
     found = root.base.stat()
-    path = trust.store_path(root.environ)
+    path = ledger.store_path(root.environ)
     path.parent.mkdir(parents=True)
     path.write_text(f'{{"folders": [{{"path": "{root.base}", "device": {found.st_dev}, "inode": {found.st_ino}}}]}}')
     refusal = stands(root, "a").refusal
@@ -125,8 +125,8 @@ def test_the_variable_trusts_and_is_told(root: Root) -> None:
 
 def test_a_store_of_trust_that_nobody_can_read_keeps_messages_waiting(root: Root) -> None:
     root.put("a")
-    trust.store_path(root.environ).parent.mkdir(parents=True, exist_ok=True)
-    trust.store_path(root.environ).write_text("junk")
+    ledger.store_path(root.environ).parent.mkdir(parents=True, exist_ok=True)
+    ledger.store_path(root.environ).write_text("junk")
     queue = root.queue("a")
     (entry,) = queue.entries("new")
     why = standing.waits_for_trust(root.world, queue, entry)
@@ -139,7 +139,7 @@ def test_an_agent_json_that_beam_wrote_runs_until_someone_changes_it(root: Root)
     path = place.dir / "agent.json"
     path.write_bytes(b'{"command": ["make"]}')
     assert stands(root, "b").refusal == "agent.json has b run 'make'"
-    trust.remember(path, hashlib.sha256(path.read_bytes()).hexdigest(), root.environ)
+    ledger.remember(path, hashlib.sha256(path.read_bytes()).hexdigest(), root.environ)
     assert stands(root, "b").refusal is None
     path.write_bytes(b'{"command": ["make", "all"]}')
     assert stands(root, "b").refusal is not None

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from beam import events, home
 from beam.broker import stranded, worker
 from beam.broker.hold import Holder
-from beam.home import Place
-from beam.message import Message
+from beam.model import events
+from beam.model.message import Message
+from beam.root import directories
+from beam.root.paths import Place
 from beam.store import lanes
 from beam.store.lock import try_lock
 from beam.store.queue import Queue
@@ -32,7 +33,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
 
 def sent(root: Root, name: str) -> tuple[Place, Message]:
     place = root.world.place("worker", name)
-    home.create(root.world.home, place)
+    directories.create(root.world.home, place)
     lanes.enter(place)
     message = root.message("worker", id=f"worker-{name}")
     Queue(place.queue, place.put_lock).put(message, root.clock, root.world.limits)

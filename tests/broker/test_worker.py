@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from beam import files
+from beam.base import files
+from beam.base.errors import DiskError
 from beam.broker import closing, worker
 from beam.broker.hold import Holder
 from beam.broker.waiting import Waiting
-from beam.errors import DiskError
-from beam.home import Place
-from beam.message import Message
-from beam.outcome import Outcome
+from beam.model.message import Message
+from beam.model.outcome import Outcome
 from beam.process import tree
+from beam.root.paths import Place
 from beam.store.lock import try_lock
 from beam.store.queue import Entry
 from beam.turns.stop import Stop

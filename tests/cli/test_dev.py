@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from beam.base.errors import NotFoundError, UnsupportedError, UsageError
 from beam.cli.dev import app
-from beam.errors import NotFoundError, UnsupportedError, UsageError
 
 BEAM_DEV = [sys.executable, "-m", "beam", "dev"]
 RESULT = b'{"type":"result","subtype":"success","is_error":false,"result":"hi","session_id":"s"}\n'

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import typer
 
+from beam.base.errors import DiskError, LimitError, NotFoundError, UsageError
 from beam.cli import errors
-from beam.errors import DiskError, LimitError, NotFoundError, UsageError
 
 
 def test_an_error_of_beam_is_one_line_with_its_next_step(capsys: pytest.CaptureFixture[str]) -> None:

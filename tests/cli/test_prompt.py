@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from beam.base.errors import NotFoundError, UsageError
 from beam.cli import prompt
 from beam.cli.context import Context
-from beam.errors import NotFoundError, UsageError
 
 
 @pytest.fixture

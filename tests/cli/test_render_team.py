@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from beam import events
 from beam.cli.render.stream import Stream
 from beam.cli.render.team import ASCII, mail, say
-from beam.events import Event
-from beam.outcome import Usage
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import Usage
 from beam.teams.board import MailLine
 
 OF_TEAM = [cls for tag, cls in events.types().items() if tag.partition(".")[0] in ("team", "member", "task", "mail")]

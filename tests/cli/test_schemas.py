@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from beam import config_file, events
 from beam.agents.base import Exit
+from beam.base.errors import UsageError
 from beam.cli import schemas
-from beam.errors import UsageError
-from beam.events import Event
+from beam.config import fields
+from beam.model import events
+from beam.model.events import Event
 from beam.testing.replay import replay
 
 
@@ -59,9 +60,9 @@ def test_durations_of_beam_yaml_may_be_text_and_nothing_else_of_that_kind():
     schema = schemas.schema("beam.yaml")["$defs"]
     agent = schema["AgentSettings"]["properties"]
 
-    assert schema["BeamYaml"]["properties"].keys() == set(config_file._KEYS)
+    assert schema["BeamYaml"]["properties"].keys() == set(fields._KEYS)
     assert {"type": "string"} in schema["Policy"]["properties"]["backoff"]["anyOf"]
-    assert schemas.DURATIONS == config_file._DURATIONS
+    assert schemas.DURATIONS == fields._DURATIONS
     assert agent["timeout"]["anyOf"] == [{"type": "number"}, {"type": "null"}, {"type": "string"}]
     assert agent["budget_usd"]["anyOf"] == [{"type": "number"}, {"type": "null"}]
 

@@ -10,10 +10,10 @@ import sys
 import msgspec
 import pytest
 
-import beam.events
-import beam.message
-import beam.outcome
-import beam.state
+import beam.model.events
+import beam.model.message
+import beam.model.outcome
+import beam.model.state
 from tests.support.cli import Cli
 
 pytestmark = pytest.mark.acceptance
@@ -94,7 +94,7 @@ def test_a_turn_loads_an_event_loop_but_no_openssl(beam: Cli) -> None:
 
 def test_structs_that_are_read_at_start_have_no_annotations_to_evaluate() -> None:
     """With them as text msgspec evaluates each of some hundreds: 15 ms of every command."""
-    for module in (beam.events, beam.message, beam.outcome, beam.state):
+    for module in (beam.model.events, beam.model.message, beam.model.outcome, beam.model.state):
         texts = [
             f"{struct.__name__}.{name}"
             for struct in vars(module).values()

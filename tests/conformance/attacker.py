@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from beam.api.matrix import Result
-from beam.message import decode
+from beam.model.message import decode
 from beam.testing.fake_model import FakeModel
 from beam.testing.fake_model.player import Call, Player, Reply
 from beam.testing.fake_model.script import Answer, Asked, Script, parse

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam.errors import BeamError
+from beam.base.errors import BeamError
 from beam.process import guard, landlock, spawn
 from beam.process.confinement import Confinement
 

@@ -20,7 +20,7 @@ import trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam.errors import BeamError, ConfigError, NotFoundError, ShortageError
+from beam.base.errors import BeamError, ConfigError, NotFoundError, ShortageError
 from beam.process import guard, spawn, tree
 
 pytestmark = pytest.mark.acceptance

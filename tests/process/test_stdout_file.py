@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.errors import DiskError
+from beam.base.errors import DiskError
 from beam.process.stdout_file import READ_BYTES, StdoutFile
 
 

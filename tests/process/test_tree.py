@@ -12,7 +12,7 @@ import trees
 from msgspec.structs import replace
 
 import beam
-from beam.events import Owner
+from beam.model.events import Owner
 from beam.process import spawn, tree
 
 acceptance = pytest.mark.acceptance

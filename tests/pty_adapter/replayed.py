@@ -6,7 +6,7 @@ import json
 import random
 from pathlib import Path
 
-from beam.profile import Profile
+from beam.model.screen_profile import Profile
 from beam.pty_adapter.screen import Screen
 from beam.pty_adapter.turn_end import State, TurnEnd
 

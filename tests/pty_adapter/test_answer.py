@@ -8,7 +8,7 @@ import pytest
 
 from beam.agents.claude.screen import profile as CLAUDE
 from beam.agents.codex.screen import profile as CODEX
-from beam.profile import Profile
+from beam.model.screen_profile import Profile
 from beam.pty_adapter import answer
 from beam.pty_adapter.grid import Line
 from beam.pty_adapter.screen import Screen

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from beam.agents import registry
 from beam.agents.base import HasTerminal
-from beam.profile import GENERIC, Dialog, Profile
+from beam.model.screen_profile import GENERIC, Dialog, Profile
 from beam.pty_adapter import profile as profiles
 from beam.pty_adapter.screen import View
 from beam.turns.terminal.question import question_of

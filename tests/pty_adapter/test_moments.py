@@ -10,7 +10,7 @@ import pytest
 
 from beam.agents import registry
 from beam.agents.base import HasTerminal
-from beam.profile import Profile
+from beam.model.screen_profile import Profile
 from beam.pty_adapter import answer, profile
 from beam.pty_adapter.screen import Screen, View
 from beam.pty_adapter.turn_end import State

@@ -10,7 +10,7 @@ from beam.agents.claude.screen import profile as CLAUDE
 from beam.agents.codex.screen import profile as CODEX
 from beam.agents.opencode.screen import profile as OPENCODE
 from beam.agents.python import profile as PYTHON
-from beam.profile import GENERIC, Profile
+from beam.model.screen_profile import GENERIC, Profile
 from beam.pty_adapter import explain
 from beam.pty_adapter import profile as profiles
 from beam.pty_adapter.profile import Reading

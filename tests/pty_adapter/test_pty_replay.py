@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from beam.errors import NotFoundError, UnsupportedError
-from beam.profile import GENERIC
+from beam.base.errors import NotFoundError, UnsupportedError
+from beam.model.screen_profile import GENERIC
 from beam.pty_adapter.cast import NoCastError, Recorder
 from beam.pty_adapter.replay import Noted, profile_of, read, replay
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.errors import NotFoundError
+from beam.base.errors import NotFoundError
 from beam.process import spawn
 from beam.pty_adapter.screen import Screen
 from beam.pty_adapter.terminal import Terminal, environment, open_terminal, typable

@@ -14,7 +14,7 @@ from beam.agents.bash import profile as BASH
 from beam.agents.claude.screen import profile as CLAUDE
 from beam.agents.codex.screen import profile as CODEX
 from beam.agents.gemini.screen import profile as GEMINI
-from beam.profile import GENERIC, Profile
+from beam.model.screen_profile import GENERIC, Profile
 from beam.pty_adapter.screen import Screen, Signal, View
 from beam.pty_adapter.turn_end import MOVES, IllegalMoveError, State, TurnEnd
 from tests.pty_adapter.replayed import Replay

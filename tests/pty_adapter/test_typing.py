@@ -10,8 +10,8 @@ from beam.agents import registry
 from beam.agents.base import HasTerminal
 from beam.agents.claude.screen import profile as CLAUDE
 from beam.agents.python import profile as PYTHON
-from beam.errors import UnsupportedError
-from beam.profile import Profile
+from beam.base.errors import UnsupportedError
+from beam.model.screen_profile import Profile
 from beam.pty_adapter import typing
 from beam.pty_adapter.screen import View
 from beam.pty_adapter.turn_end import State, TurnEnd

@@ -24,7 +24,7 @@ from msgspec import Struct
 from beam.agents import registry
 from beam.agents.base import Exit, Host, Turn
 from beam.agents.claude.history import slug
-from beam.message import Access
+from beam.model.message import Access
 from beam.process.lines import Lines
 from beam.testing.fake_model import FakeModel
 from tests.conformance.adapters import ADAPTERS, Cli, pinned

@@ -10,11 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from beam import events, files
 from beam.api.verify import damage
-from beam.errors import CorruptError, DiskError
-from beam.limits import DEFAULT, Limits
-from beam.outcome import Status
+from beam.base import files
+from beam.base.errors import CorruptError, DiskError
+from beam.model import events
+from beam.model.limits import DEFAULT, Limits
+from beam.model.outcome import Status
 from beam.store.chain import Chain, Walk
 from beam.store.journal import Journal, Reader, read_state, segments
 from tests.support.world import SMALL, FakeClock

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from beam import files
-from beam.errors import CorruptError, LimitError
+from beam.base import files
+from beam.base.errors import CorruptError, LimitError
 from beam.store import control
 from beam.store.control import Control
 

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam import events
-from beam.errors import CorruptError, DiskError, RefusedFileError
-from beam.events import AnyEvent
-from beam.limits import DEFAULT, Limits
-from beam.outcome import Status
-from beam.state import State, fold_all
+from beam.base.errors import CorruptError, DiskError, RefusedFileError
+from beam.model import events
+from beam.model.events import AnyEvent
+from beam.model.limits import DEFAULT, Limits
+from beam.model.outcome import Status
+from beam.model.state import State, fold_all
 from beam.store import journal as module
 from beam.store import segment as of_segments
 from beam.store.journal import Journal, Reader, read_event, read_state, segments
@@ -211,9 +211,9 @@ def test_an_event_that_lacks_only_its_newline_and_failed_is_no_event(
 @pytest.mark.slow
 def test_a_real_file_size_limit_is_a_disk_error_and_readers_are_not_disturbed(tmp_path: Path) -> None:
     code = (
-        "import resource, signal, sys; from pathlib import Path; from beam import events\n"
-        "from beam.errors import DiskError, RefusedFileError; from beam.store.journal import Journal\n"
-        "from beam.clock import SystemClock; from beam.limits import DEFAULT\n"
+        "import resource, signal, sys; from pathlib import Path; from beam.model import events\n"
+        "from beam.base.errors import DiskError, RefusedFileError; from beam.store.journal import Journal\n"
+        "from beam.base.clock import SystemClock; from beam.model.limits import DEFAULT\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "journal = Journal.open(Path(sys.argv[1]), 'a', SystemClock(), DEFAULT)\n"
         "hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]\n"

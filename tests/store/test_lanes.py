@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from beam import home
-from beam.home import Place
+from beam.root import directories
+from beam.root.paths import Place
 from beam.store import lanes
 from tests.support.world import SECOND_NS, Root
 
@@ -19,7 +19,7 @@ def root(tmp_path: Path) -> Root:
 
 def lane(root: Root, name: str) -> Place:
     place = root.world.place("worker", name)
-    home.create(root.world.home, place)
+    directories.create(root.world.home, place)
     return place
 
 

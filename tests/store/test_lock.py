@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.errors import DiskError
+from beam.base.errors import DiskError
 from beam.store.lock import is_held, short_lock, try_lock
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.errors import RefusedFileError
+from beam.base.errors import RefusedFileError
 from beam.store.outbox import answered
 
 

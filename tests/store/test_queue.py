@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from beam import files
-from beam.errors import CorruptError, DiskError, LimitError
-from beam.limits import DEFAULT, Limits
-from beam.message import Message, Payload
+from beam.base import files
+from beam.base.errors import CorruptError, DiskError, LimitError
+from beam.model.limits import DEFAULT, Limits
+from beam.model.message import Message, Payload
 from beam.store.queue import BOXES, Entry, Queue
 from tests.support.world import NOON_NS, FakeClock
 
@@ -177,8 +177,9 @@ def test_other_files_are_no_entries(queue: Queue) -> None:
 @pytest.mark.acceptance
 def test_eight_processes_that_put_at_once_lose_nothing_and_share_no_position(queue: Queue) -> None:
     code = (
-        "import sys; from pathlib import Path; from beam.store.queue import Queue; from beam.clock import SystemClock\n"
-        "from beam.limits import Limits; from beam.message import Message, Payload\n"
+        "import sys; from pathlib import Path; from beam.store.queue import Queue\n"
+        "from beam.base.clock import SystemClock\n"
+        "from beam.model.limits import Limits; from beam.model.message import Message, Payload\n"
         "queue = Queue(Path(sys.argv[1]), Path(sys.argv[2])); clock = SystemClock(); limits = Limits(waiting=1000)\n"
         "for n in range(50):\n"
         "    id = f'a-{sys.argv[3]}x{n:02}'\n"

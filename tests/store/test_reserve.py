@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from beam import events
+from beam.base.errors import DiskError
 from beam.broker import mailbox
-from beam.errors import DiskError
-from beam.outcome import Outcome, Status
+from beam.model import events
+from beam.model.outcome import Outcome, Status
 from beam.store.reserve import BYTES, Reserve
 from beam.turns.stop import Stop
 from tests.support.small_disk import SmallDisk

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from beam import events, files
 from beam.api.verify import damage
-from beam.errors import CorruptError
-from beam.events import AnyEvent
-from beam.limits import DEFAULT
-from beam.outcome import Status
+from beam.base import files
+from beam.base.errors import CorruptError
+from beam.model import events
+from beam.model.events import AnyEvent
+from beam.model.limits import DEFAULT
+from beam.model.outcome import Status
 from beam.store import segment as of_segments
 from beam.store.journal import Journal, Reader, read_state, segments
 from tests.support.world import FakeClock

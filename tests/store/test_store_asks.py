@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from beam import events, files
-from beam.errors import DiskError
+from beam.base import files
+from beam.base.errors import DiskError
+from beam.model import events
 from beam.store import asks
 
 ASKED = events.PermissionAsked(seq=7, agent="a", ask_id="a-1", tool="Bash", description="ls")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam.errors import DiskError
-from beam.message import Spent
+from beam.base.errors import DiskError
+from beam.model.message import Spent
 from beam.store.thread import Thread, file_name
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from beam.agents.claude.screen import profile as CLAUDE
-from beam.profile import GENERIC, Profile
+from beam.model.screen_profile import GENERIC, Profile
 from tests.support import tui
 from tests.support.cli import Cli, eventually
 

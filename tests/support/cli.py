@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from beam import roots
 from beam.api import Beam
-from beam.errors import BeamError
-from beam.home import Home
+from beam.base.errors import BeamError
+from beam.root import discovery
+from beam.root.paths import Home
 from tests.support.warm import RUNNING, Warm, is_cold
 
 BEAM = (sys.executable, "-m", "beam")
@@ -83,12 +83,12 @@ class Cli:
     @property
     def root(self) -> Path:
         """Where the root of the project lies."""
-        return roots.find(None, cwd=self.project, environ=self.env).root
+        return discovery.find(None, cwd=self.project, environ=self.env).root
 
     @property
     def home(self) -> Home:
         """The same with its project folder."""
-        return roots.find(None, cwd=self.project, environ=self.env)
+        return discovery.find(None, cwd=self.project, environ=self.env)
 
     def with_env(self, env: Mapping[str, str]) -> Cli:
         """The same place, with more environment."""

@@ -15,7 +15,11 @@ def operations(step: Callable[[], object]) -> Counter[str]:
     """How often the step called each of the system's functions for files, and each function of beam's that reads one
     message, one name of a queue's file or one line of a journal."""
     found: Counter[str] = Counter()
-    mine = {"parse_file_name": "beam/message.py", "decode": "beam/message.py", "_line": "beam/store/segment.py"}
+    mine = {
+        "parse_file_name": "beam/model/message.py",
+        "decode": "beam/model/message.py",
+        "_line": "beam/store/segment.py",
+    }
 
     def seen(frame: FrameType, what: str, arg: Any) -> None:
         if what == "c_call" and arg.__module__ == "posix" and arg.__name__ in _CALLS:

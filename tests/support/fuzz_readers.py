@@ -20,7 +20,6 @@ from typing import Any
 
 import msgspec
 
-from beam import config_file, events, home, roots, trust
 from beam.agents import registry
 from beam.agents.base import ErrorReader, Exit, HasHistory, Turn
 from beam.agents.claude import history as claude_history
@@ -29,26 +28,29 @@ from beam.api.attach import Attached
 from beam.api.cursor import Cursor
 from beam.api.teams import TeamsHere
 from beam.api.verify import damage
+from beam.base.errors import BeamError, CorruptError
+from beam.base.surrogates import escape_surrogates
 from beam.broker import registry as broker_registry
 from beam.broker.control import Requests
 from beam.broker.hold import Holder
 from beam.cli.render.stream import Line, Stream
-from beam.config import load, parse_agent_json
-from beam.errors import BeamError, CorruptError
-from beam.limits import DEFAULT
-from beam.message import Message, Payload
-from beam.message import decode as decode_message
-from beam.message import encode as encode_message
-from beam.obeyed import Found
+from beam.config import file
+from beam.config.resolve import load, parse_agent_json
+from beam.model import events
+from beam.model.autoloaded import Found
+from beam.model.limits import DEFAULT
+from beam.model.message import Message, Payload
+from beam.model.message import decode as decode_message
+from beam.model.message import encode as encode_message
+from beam.model.screen_profile import GENERIC
 from beam.process import tree
 from beam.process.lines import Lines as Split
-from beam.profile import GENERIC
 from beam.pty_adapter import replay
 from beam.pty_adapter.cast import NoCastError
 from beam.pty_adapter.picture import Painter, repaint
 from beam.pty_adapter.screen import Screen
-from beam.redact import redact_event
-from beam.sayable import sayable
+from beam.root import discovery, ownership, paths, user_dirs
+from beam.secrets.redact import redact_event
 from beam.store import control
 from beam.store.journal import Journal
 from beam.store.reader import Reader as JournalReader
@@ -59,9 +61,10 @@ from beam.teams.spool import Spool
 from beam.teams.tails import Tail
 from beam.testing import script as scripts
 from beam.testing.fake_model import script as fake_scripts
+from beam.trust import ledger
+from beam.trust.declarations import Told, wants
 from beam.turns.order import find_executable
 from beam.turns.terminal.reading import _File
-from beam.wants import Told, wants
 from tests.support.fuzz import Reader
 from tests.support.fuzz_root import Made, folder_in, folders, names, outboxes, whose
 from tests.support.world import FakeClock, Root
@@ -313,7 +316,7 @@ def _settings(base: Path) -> list[Reader]:
     def own(data: bytes) -> str:
         path = root.base / "config.yaml"
         path.write_bytes(data)
-        return type(config_file.read(path, adapters=adapters)).__name__
+        return type(file.read(path, adapters=adapters)).__name__
 
     def added(data: bytes) -> str:
         agent_json.write_bytes(data)
@@ -367,7 +370,7 @@ def _settings(base: Path) -> list[Reader]:
 
 
 def _mounts(data: bytes) -> str:
-    return home.filesystem_of(Path("/tmp/x"), data.decode("utf-8", "surrogateescape"))
+    return ownership.filesystem_of(Path("/tmp/x"), data.decode("utf-8", "surrogateescape"))
 
 
 # -- what beam remembers for a user ------------------------------------------------------------------------------------
@@ -377,11 +380,11 @@ def _user_files(base: Path) -> list[Reader]:
     folder = folder_in(base, "user")
     environ = {"HOME": str(folder)}
     obeyed = Found(name=".env", digest="aa", text="A=1\nB=2\n")
-    trust.trust(folder, [obeyed], environ)
-    trust.remember(folder / "agent.json", "0" * 64, environ)
-    stored = home.state_dir(environ) / "trust.json"
-    roots.remember(home.Home(folder_in(folder, "named"), folder), environ)
-    known = next((home.state_dir(environ) / "roots").iterdir())
+    ledger.trust(folder, [obeyed], environ)
+    ledger.remember(folder / "agent.json", "0" * 64, environ)
+    stored = user_dirs.state_dir(environ) / "trust.json"
+    discovery.remember(paths.Home(folder_in(folder, "named"), folder), environ)
+    known = next((user_dirs.state_dir(environ) / "roots").iterdir())
     place = folder / "c.json"
     said = events.Text(text="hi")
     said = events.stamp(said, seq=3, ts="2026-01-01T00:00:00.000000Z", agent="box", turn=1, message_id="box-1")
@@ -401,14 +404,14 @@ def _user_files(base: Path) -> list[Reader]:
 
     def trusted(data: bytes) -> int:
         stored.write_bytes(data)
-        for change in trust.stands(folder, [obeyed], environ).changes:
-            trust.new_lines(change)
-        trust.is_remembered(folder / "agent.json", "0" * 64, environ)
-        return len(trust.trusted(environ))
+        for change in ledger.stands(folder, [obeyed], environ).changes:
+            ledger.new_lines(change)
+        ledger.is_remembered(folder / "agent.json", "0" * 64, environ)
+        return len(ledger.trusted(environ))
 
     def rooted(data: bytes) -> int:
         known.write_bytes(data)
-        return len(roots.known(environ))
+        return len(discovery.known(environ))
 
     def watched(data: bytes) -> str:
         place.write_bytes(data)
@@ -496,7 +499,7 @@ def _teams(base: Path) -> list[Reader]:
             paths[kind].write_bytes(data)
             teams = TeamsHere({}, claude_homes=[str(folder)])
             for team in {line.team for line in teams.teams()}:
-                msgspec.json.encode(sayable((teams.show(team), teams.tasks(team), teams.mail(team))))
+                msgspec.json.encode(escape_surrogates((teams.show(team), teams.tasks(team), teams.mail(team))))
             teams.stuck(0)
         finally:
             paths[kind].write_bytes(kept)

@@ -12,20 +12,20 @@ from pathlib import Path
 
 import msgspec
 
-from beam import folder, git_folder, home, roots, trust
 from beam.api import adopt, gc, look
 from beam.api import root as root_lines
 from beam.api.doctor import damage
+from beam.base.errors import BeamError
+from beam.base.surrogates import escape_surrogates
 from beam.broker import mailbox, stranded
 from beam.broker.control import Requests
 from beam.broker.hold import Holder
 from beam.broker.outbox import Outboxes, Sender
 from beam.cli.render.stream import Line, Stream
-from beam.errors import BeamError
-from beam.message import Options, SessionContext
-from beam.obeyed import Obeyed
-from beam.outcome import Outcome, Status
-from beam.sayable import sayable
+from beam.model.autoloaded import Obeyed
+from beam.model.message import Options, SessionContext
+from beam.model.outcome import Outcome, Status
+from beam.root import discovery, paths, user_dirs
 from beam.store import outbox
 from beam.store.outbox import Answer, OpenTurn, Refusal, Request
 from beam.store.queue import Queue
@@ -33,6 +33,7 @@ from beam.store.reader import Reader as JournalReader
 from beam.store.segment import segments
 from beam.teams import hook
 from beam.teams.spool import Spool
+from beam.trust import git_config, ledger, scan
 from tests.support.fuzz import Reader
 from tests.support.world import FakeClock, Root
 
@@ -155,7 +156,7 @@ def names(base: Path) -> list[Reader]:
     """Names of files where others may make some, among them lanes and the words of guards; and recovery."""
     made = Made(base, "names")
     world, environ = made.root.world, made.root.environ
-    state = home.state_dir(environ)
+    state = user_dirs.state_dir(environ)
     waiting = next((made.place.queue / "new").iterdir()).name.encode()
     seeds = [
         b"\n".join((waiting, b"box-c1.json", b"t1.unstarted", b"lane1", b"box", b"000000000001.jsonl")),
@@ -188,7 +189,7 @@ def names(base: Path) -> list[Reader]:
         ):
             with contextlib.suppress(BeamError):
                 check()
-        msgspec.json.encode(sayable(told))
+        msgspec.json.encode(escape_surrogates(told))
         return "names"
 
     recovery = Made(base, "recovery")
@@ -255,27 +256,27 @@ def whose(base: Path) -> list[Reader]:
     folder = folder_in(base, "whose")
     project = folder_in(folder, "project")
     environ = {"HOME": str(folder)}
-    own = roots.root_of(project, environ)
-    roots.create(home.Home(own, project))
-    project_json = own / roots.PROJECT_JSON
+    own = discovery.root_of(project, environ)
+    discovery.create(paths.Home(own, project))
+    project_json = own / discovery.PROJECT_JSON
     odd = folder / os.fsdecode(b"odd\xff")
     odd.mkdir()
-    seeds = [project_json.read_bytes(), msgspec.json.encode(roots.project_of(odd))]
+    seeds = [project_json.read_bytes(), msgspec.json.encode(discovery.project_of(odd))]
     elsewhere = folder_in(folder, "elsewhere")
-    roots.create(home.Home(elsewhere, project))
-    roots.remember(home.Home(elsewhere, project), environ)
+    discovery.create(paths.Home(elsewhere, project))
+    discovery.remember(paths.Home(elsewhere, project), environ)
 
     def belongs(data: bytes) -> str:
         project_json.write_bytes(data)
-        (elsewhere / roots.PROJECT_JSON).write_bytes(data)
-        here = roots.find(None, cwd=project, environ=environ)
+        (elsewhere / discovery.PROJECT_JSON).write_bytes(data)
+        here = discovery.find(None, cwd=project, environ=environ)
         told: list[str] = [line.project for line in root_lines.lines(environ)]
         told += root_lines.check(here, environ)
-        told += [str(other.project) for other in roots.same_folder(home.Home(folder / "new", project), environ)]
-        msgspec.json.encode(sayable(told))
-        named = roots.find(str(elsewhere), cwd=project, environ=environ)
-        roots.exposed(named, environ)
-        roots.check_folder(named, environ)
+        told += [str(other.project) for other in discovery.same_folder(paths.Home(folder / "new", project), environ)]
+        msgspec.json.encode(escape_surrogates(told))
+        named = discovery.find(str(elsewhere), cwd=project, environ=environ)
+        discovery.exposed(named, environ)
+        discovery.check_folder(named, environ)
         return "a project"
 
     return [Reader("project.json", seeds, belongs, OURS), *_adopted(base)]
@@ -284,8 +285,8 @@ def whose(base: Path) -> list[Reader]:
 def _adopted(base: Path) -> list[Reader]:
     made = Made(base, "adopt")
     environ = made.root.environ
-    old = made.root.base / roots.OLD_NAME
-    own = home.Home(roots.root_of(made.root.base, environ), made.root.base)
+    old = made.root.base / discovery.OLD_NAME
+    own = paths.Home(discovery.root_of(made.root.base, environ), made.root.base)
     message = next((made.place.queue / "new").iterdir()).relative_to(made.root.world.home.root)
     segment = made.segment.relative_to(made.root.world.home.root)
     agent = Path("agents/box/agent.json")
@@ -297,7 +298,7 @@ def _adopted(base: Path) -> list[Reader]:
         shutil.copytree(made.root.world.home.root, old)
         (old / path).write_bytes(data)
         found = adopt.candidates(own, made.root.base, environ)
-        msgspec.json.encode(sayable([(each.agents, str(each.root)) for each in found]))
+        msgspec.json.encode(escape_surrogates([(each.agents, str(each.root)) for each in found]))
         done = [adopt.adopt(own, each, made.root.base, environ) for each in found]
         list(Queue(own.agent("box").queue, own.agent("box").put_lock).entries("new"))
         return " ".join(word.split()[0] for words in done for word in words)
@@ -338,11 +339,11 @@ def folders(base: Path) -> list[Reader]:
     obeyed = (Obeyed(path=".env", says=("KEY",), reach="upward"), Obeyed(path=".cli", ignored=("read",)))
 
     def looked(cwd: Path) -> str:
-        found = git_folder.look(project, cwd, access="read", home=made)
-        git_folder.variables(found.off, {"GIT_CONFIG_COUNT": "1"})
-        seen = [*found.found, *folder.look(project, cwd, obeyed, access="edit", by="x", home=made)]
-        trust.trust(project, seen, environ)
-        assert trust.stands(project, seen, environ).trusted or any(not each.digest for each in seen)
+        found = git_config.look(project, cwd, access="read", home=made)
+        git_config.variables(found.off, {"GIT_CONFIG_COUNT": "1"})
+        seen = [*found.found, *scan.look(project, cwd, obeyed, access="edit", by="x", home=made)]
+        ledger.trust(project, seen, environ)
+        assert ledger.stands(project, seen, environ).trusted or any(not each.digest for each in seen)
         return " ".join(sorted({str(each.says) for each in seen}))
 
     def configured(data: bytes) -> str:

@@ -13,15 +13,16 @@ from typing import Any, Literal, Union, get_args, get_origin
 import msgspec
 from msgspec import Raw, Struct, UnsetType
 
-from beam import errors, events
+from beam.base import errors
+from beam.base.errors import BeamError, ExitCode
 from beam.broker.closing import GIVEN_UP
-from beam.config import VARIABLES
-from beam.errors import BeamError, ExitCode
-from beam.limits import Limits
-from beam.outcome import Class, Denial, ModelUsage, Outcome, Status, Total, Unfinished, Usage, exit_code
-from beam.policy import Policy
-from beam.secret_kinds import KINDS, ROWS
-from beam.settings import AgentSettings
+from beam.config.resolve import VARIABLES
+from beam.model import events
+from beam.model.limits import Limits
+from beam.model.outcome import Class, Denial, ModelUsage, Outcome, Status, Total, Unfinished, Usage, exit_code
+from beam.model.policy import Policy
+from beam.model.settings import AgentSettings
+from beam.secrets.kinds import KINDS, ROWS
 
 HEADER = ("v", "seq", "ts", "agent", "turn", "message_id")
 _SIZES = {"text_bytes", "argv_text_bytes", "line_bytes", "segment_bytes"}
@@ -95,7 +96,7 @@ def fields(struct: type[Struct], *, without: tuple[str, ...] = ()) -> str:
 
 
 def event_types() -> str:
-    """Every event type, under the headings that beam/events.py has."""
+    """Every event type, under the headings that beam/model/events.py has."""
     by_name = {cls.__name__: (tag, cls) for tag, cls in events.types().items()}
     text = ""
     for heading, name in re.findall(r"^# -- (.+?) -+$|^class (\w+)\(", inspect.getsource(events), re.MULTILINE):
@@ -195,7 +196,7 @@ def policy() -> str:
 
 
 def _rule(name: str, value: Any) -> str:
-    from beam import durations
+    from beam.base import durations
 
     if isinstance(value, tuple):
         return f"[{', '.join(value)}]"
@@ -209,7 +210,7 @@ def _setting(name: str, shown: str) -> str:
 
 
 def _limit(name: str, value: Any) -> str:
-    from beam import durations
+    from beam.base import durations
 
     if name in _SIZES:
         return f"{value // 2**20} MiB" if value % 2**20 == 0 else f"{value // 2**10} KiB"

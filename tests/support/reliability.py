@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam.faults import POINTS
+from beam.base.faults import POINTS
 
 TOP = Path(__file__).parents[2]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from beam import roots
 from beam.agents import registry
 from beam.broker.hold import Holder
 from beam.broker.world import World
-from beam.config import load
-from beam.home import Home, Place
-from beam.limits import Limits
-from beam.message import Message, Options, Payload, new_id
+from beam.config.resolve import load
+from beam.model.limits import Limits
+from beam.model.message import Message, Options, Payload, new_id
+from beam.root import discovery
+from beam.root.paths import Home, Place
 from beam.store.journal import Reader
 from beam.store.queue import Queue
 
@@ -68,7 +68,7 @@ class Root:
     def place(self, agent: str) -> Place:
         """The agent's place, with its directories."""
         place = self.world.place(agent)
-        roots.create(self.world.home, place)
+        discovery.create(self.world.home, place)
         return place
 
     def queue(self, agent: str) -> Queue:

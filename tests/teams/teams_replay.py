@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from beam.events import Event
+from beam.model.events import Event
 from beam.process import tree
 from beam.teams import hook
 from beam.teams.watch import Teams

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from beam import events
 from beam.api.teams import TeamsHere
 from beam.cli.render.stream import Line, Stream
-from beam.events import Event
+from beam.model import events
+from beam.model.events import Event
 from tests.teams.teams_replay import ALL, Scratch, drain
 
 HOMES = 60

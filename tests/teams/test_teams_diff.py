@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from beam import events
 from beam.agents.claude.history import Line, read
-from beam.events import Event
-from beam.outcome import Usage
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import Usage
 from beam.teams import model
 from beam.teams.diff import CONFIG_GONE_NS, Diff
 from beam.teams.model import HookCall, Mail, Member, Roster, Session, Task

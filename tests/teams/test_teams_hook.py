@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam.errors import ConfigError
-from beam.redact import redact_json
-from beam.secret_kinds import ROWS
+from beam.base.errors import ConfigError
+from beam.secrets.kinds import ROWS
+from beam.secrets.redact import redact_json
 from beam.teams import hook, hooks_install
 from beam.teams.spool import Spool, sweep
 from tests.support.secrets import SECRETS

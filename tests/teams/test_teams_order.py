@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam.events import Event, Notice
+from beam.model.events import Event, Notice
 from beam.teams.order import WINDOW_NS, Order
 
 

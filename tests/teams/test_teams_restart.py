@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from beam import events
 from beam.agents.claude.history import read
+from beam.model import events
 from tests.support.cli import BEAM, Cli, eventually, kill_hard
 from tests.teams.teams_replay import WITH_TRANSCRIPTS, Scratch, proved
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from beam.agents.claude.history import Line, read
-from beam.outcome import Usage as Tokens
+from beam.model.outcome import Usage as Tokens
 from beam.teams import prices
 from beam.teams.usage import Turns, Usage
 

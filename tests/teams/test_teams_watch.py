@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from beam import events
-from beam.events import Event
+from beam.model import events
+from beam.model.events import Event
 from beam.process import tree
 from beam.teams.watch import LEAVING_NS, Teams, homes
 from tests.support.cli import eventually

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from beam.errors import ConfigError, DiskError, NotFoundError, UnsupportedError, UsageError
+from beam.base.errors import ConfigError, DiskError, NotFoundError, UnsupportedError, UsageError
 from beam.testing.fake_model import FakeModel
 
 connections: list[http.client.HTTPConnection] = []

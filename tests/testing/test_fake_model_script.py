@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.errors import ConfigError
+from beam.base.errors import ConfigError
 from beam.testing.fake_model.script import Asked, Error, Rule, Script, expand, load, parse
 
 

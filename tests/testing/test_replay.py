@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from beam.agents.base import Exit
-from beam.errors import NotFoundError, UnsupportedError
-from beam.events import TurnFinished
-from beam.outcome import Status
+from beam.base.errors import NotFoundError, UnsupportedError
+from beam.model.events import TurnFinished
+from beam.model.outcome import Status
 from beam.testing.replay import replay, without_raw
 
 LINES = [

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from beam import events
 from beam.agents import scripted
 from beam.agents.base import Exit, Host, Turn, Verdict
-from beam.events import Event
-from beam.outcome import Class, Denial, Status, Usage
-from beam.settings import AgentSettings
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import Class, Denial, Status, Usage
+from beam.model.settings import AgentSettings
 
 pytestmark = pytest.mark.acceptance
 HOST = Host(python=sys.executable)

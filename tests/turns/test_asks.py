@@ -7,11 +7,11 @@ import asyncio
 import pytest
 from msgspec import Raw
 
-from beam import events
 from beam.agents.base import Verdict
-from beam.errors import NotFoundError, UnsupportedError
-from beam.events import Event
-from beam.outcome import Denial, Status
+from beam.base.errors import NotFoundError, UnsupportedError
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import Denial, Status
 from beam.turns.asks import DEFAULT, Asks, Decision, Takes, judged
 from tests.support.world import FakeClock
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from beam import events
 from beam.agents.base import Decoder, Exit, Host, Launch, Turn, Verdict
 from beam.agents.claude.screen import profile as CLAUDE
-from beam.clock import SystemClock
-from beam.events import Event
-from beam.limits import DEFAULT
-from beam.outcome import Status
+from beam.base.clock import SystemClock
+from beam.model import events
+from beam.model.events import Event
+from beam.model.limits import DEFAULT
+from beam.model.outcome import Status
 from beam.turns import exec as exec_face
 from beam.turns import terminal
 from beam.turns.asks import Asks

@@ -10,8 +10,8 @@ import pytest
 
 from beam.agents import registry
 from beam.agents.base import Face, Turn
-from beam.errors import BeamError
-from beam.message import Access
+from beam.base.errors import BeamError
+from beam.model.message import Access
 from beam.process.links import Looked
 from beam.turns.confine import CODE, Confined, Own, confined, held_by, notice, only_looked
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam.events import Text, TextDelta, ToolCalled
+from beam.model.events import Text, TextDelta, ToolCalled
 from beam.turns.deltas import Deltas
 
 KEY = "sk-ant-api03-" + "a1B2c3D4" * 12

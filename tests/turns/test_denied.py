@@ -6,8 +6,8 @@ import pytest
 from msgspec import Raw
 
 from beam.agents.base import Capabilities, Verdict
-from beam.message import Access
-from beam.outcome import Denial, Status, shown
+from beam.model.message import Access
+from beam.model.outcome import Denial, Status, shown
 from beam.turns.denied import explained, told
 
 WRITE = Denial(tool="Write", input=Raw(b'{"content":"x","file_path":"/p/made"}'))

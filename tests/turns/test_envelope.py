@@ -7,8 +7,8 @@ import pytest
 
 from beam.agents import registry
 from beam.agents.base import Capabilities, Card
-from beam.message import Message, Payload
-from beam.settings import AgentSettings
+from beam.model.message import Message, Payload
+from beam.model.settings import AgentSettings
 from beam.turns.envelope import enveloped
 
 OUTBOX = "/state/turns/alice/k/outbox"

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from beam import events
 from beam.agents.base import Decoder, Exit, Host, Launch, Turn, Verdict
-from beam.clock import SystemClock
-from beam.events import Event
-from beam.limits import Limits
-from beam.outcome import Status
+from beam.base.clock import SystemClock
+from beam.model import events
+from beam.model.events import Event
+from beam.model.limits import Limits
+from beam.model.outcome import Status
 from beam.turns.exec import Play, play
 from beam.turns.stop import Stop
 

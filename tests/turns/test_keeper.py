@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from beam import events
 from beam.agents.base import Host, Launch, Turn, Verdict
 from beam.agents.claude.screen import profile as CLAUDE
-from beam.clock import SystemClock
-from beam.events import Event
-from beam.limits import DEFAULT
-from beam.outcome import Status
-from beam.settings import AgentSettings
+from beam.base.clock import SystemClock
+from beam.model import events
+from beam.model.events import Event
+from beam.model.limits import DEFAULT
+from beam.model.outcome import Status
+from beam.model.settings import AgentSettings
 from beam.turns import terminal
 from beam.turns.asks import Asks
 from beam.turns.keeper import Keeper

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from beam import events
-from beam.events import Event
-from beam.redact import redact_event
+from beam.model import events
+from beam.model.events import Event
+from beam.secrets.redact import redact_event
 from beam.turns.pieces import Piece, Pieces
 from tests.support.secrets import PLANTED
 from tests.support.world import FakeClock

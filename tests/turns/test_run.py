@@ -8,14 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from beam import events
 from beam.agents.base import Verdict
+from beam.base.errors import (
+    BeamError,
+    ConfigError,
+    DiskError,
+    LimitError,
+    NotFoundError,
+    UnsupportedError,
+    UntrustedError,
+)
 from beam.broker.hold import Holder
 from beam.broker.order import order_of
-from beam.errors import BeamError, ConfigError, DiskError, LimitError, NotFoundError, UnsupportedError, UntrustedError
-from beam.events import TurnFinished
-from beam.message import Options
-from beam.outcome import Class, Evidence, Status
+from beam.model import events
+from beam.model.events import TurnFinished
+from beam.model.message import Options
+from beam.model.outcome import Class, Evidence, Status
 from beam.process import tree
 from beam.turns.asks import Asks
 from beam.turns.order import Order

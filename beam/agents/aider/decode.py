@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from beam import events
 from beam.agents.base import Exit, Turn, Verdict, last_line
 from beam.agents.failures import class_of
 from beam.agents.oneshot import Failure, Heard, verdict
-from beam.events import Event
-from beam.outcome import Class, Usage
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import Class, Usage
 
 _VERSION = re.compile(r"Aider v(\S+)")
 _MODEL = re.compile(r"(?:Main m|M)odel: (\S+)")

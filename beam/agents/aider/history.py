@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from beam import events
 from beam.agents.base import Host, Transcript, Turn, Verdict
-from beam.events import Event
-from beam.outcome import Status
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import Status
 
 _ASKED, _SAID, _BREAK = "#### ", "> ", "  "
 tells_end = False

@@ -9,8 +9,8 @@ from __future__ import annotations
 from beam.agents.aider.exec import ACCESS, QUIET, history_file, history_flags
 from beam.agents.base import Capabilities, Host, Launch, Turn
 from beam.agents.oneshot import argument
-from beam.errors import UnsupportedError
-from beam.profile import Dialog, Profile
+from beam.base.errors import UnsupportedError
+from beam.model.screen_profile import Dialog, Profile
 
 FACE = Capabilities(resume=True, model=True, interrupt=True, ask=True, access=("read", "ask", "full"))
 

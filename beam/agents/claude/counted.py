@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from beam.agents import figures
 from beam.agents.base import Turn
 from beam.agents.fields import Object, integer, number, obj, string
-from beam.outcome import ModelUsage, Total, Usage
+from beam.model.outcome import ModelUsage, Total, Usage
 
 _SINCE = "model_usage_since_last_result"
 

@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from beam import events
 from beam.agents.base import Exit, Native, Turn, Verdict, native, raw_json
 from beam.agents.claude import verdict as verdicts
 from beam.agents.claude.system import SYSTEM
 from beam.agents.claude.tasks import Tasks
 from beam.agents.claude.tools import Tools
 from beam.agents.fields import Object, integer, number, obj, objects, string, strings
-from beam.events import Event
-from beam.outcome import ANSWERS
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import ANSWERS
 
 _INTERRUPTED = "[Request interrupted by user"
 _SYNTHETIC = "<synthetic>"

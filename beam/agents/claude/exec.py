@@ -10,10 +10,10 @@ import re
 
 from beam.agents.base import Decoder, Host, Launch, Turn
 from beam.agents.claude.decode import Frames
-from beam.errors import UnsupportedError
-from beam.limits import DEFAULT
-from beam.message import Access
-from beam.obeyed import Obeyed
+from beam.base.errors import UnsupportedError
+from beam.model.autoloaded import Obeyed
+from beam.model.limits import DEFAULT
+from beam.model.message import Access
 
 # A session keeps the system prompt of its first turn: text of ours that is recorded there would count for all later
 # turns, whatever their access, and a changed `system` would never be heard.

@@ -13,12 +13,12 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from beam import events
 from beam.agents.base import native
 from beam.agents.claude.tools import Tools
 from beam.agents.fields import Object, integer, obj, objects, string
-from beam.events import Event
-from beam.outcome import Usage
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import Usage
 
 _SLUG = re.compile(r"[^a-zA-Z0-9]")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from beam import events
 from beam.agents.base import Host, Launch, Transcript, Turn, Verdict
 from beam.agents.claude import history
 from beam.agents.claude.exec import ACCESS, RETRIES, SNAPSHOT
 from beam.agents.claude.tasks import Tasks
 from beam.agents.failures import class_of
 from beam.agents.figures import added
-from beam.errors import UnsupportedError
-from beam.events import Event
-from beam.outcome import ModelUsage, Status
-from beam.profile import Dialog, Profile
+from beam.base.errors import UnsupportedError
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import ModelUsage, Status
+from beam.model.screen_profile import Dialog, Profile
 
 tells_end = True
 _INTERRUPTED = "[Request interrupted by user"

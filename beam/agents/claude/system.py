@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from beam.agents.claude.verdict import failure_class
 from beam.agents.fields import Object, integer, number, obj, objects, string, strings
-from beam.events import Event, Notice, StatusChanged, Text
-from beam.outcome import Class
+from beam.model.events import Event, Notice, StatusChanged, Text
+from beam.model.outcome import Class
 
 
 def _retry(value: Object) -> list[Event]:

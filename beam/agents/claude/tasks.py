@@ -10,11 +10,11 @@ import re
 
 from msgspec import Raw, Struct
 
-from beam import events
 from beam.agents.base import raw_json
 from beam.agents.fields import Object, number, obj, string
-from beam.events import Event
-from beam.outcome import Unfinished
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import Unfinished
 
 _STOPPED = ("stopped", "killed")
 _STOPPERS = ("TaskStop", "KillShell", "KillBash")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from beam import events
 from beam.agents.base import raw_json
 from beam.agents.fields import Object, obj, objects, string
-from beam.events import Event, PlanStep
+from beam.model import events
+from beam.model.events import Event, PlanStep
 
 _WRITERS = {"Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path", "NotebookEdit": "notebook_path"}
 

@@ -15,7 +15,7 @@ from beam.agents.base import Exit, Turn, Verdict, died, raw_json
 from beam.agents.claude.counted import Counted
 from beam.agents.fields import Object, integer, obj, objects, string, strings
 from beam.agents.figures import usage_of
-from beam.outcome import Class, Denial, SessionNote, Status
+from beam.model.outcome import Class, Denial, SessionNote, Status
 
 _STOPPED = {
     "timeout": (Status.TIMEOUT, "the turn ran out of time and was stopped"),

@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from beam import events
 from beam.agents.base import Exit, Turn, Verdict
 from beam.agents.fields import Object, integer, number, obj, string
 from beam.agents.oneshot import Heard, read, verdict
-from beam.events import Event
-from beam.outcome import Class, Usage
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import Class, Usage
 
 _SILENT = ("iteration_start", "iteration_end", "done", "usage")
 _BY_WORD = {

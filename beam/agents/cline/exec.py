@@ -10,7 +10,7 @@ from __future__ import annotations
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
 from beam.agents.cline.decode import Lines
 from beam.agents.oneshot import argument, check, prompt_argument
-from beam.obeyed import Obeyed
+from beam.model.autoloaded import Obeyed
 
 _ENVS = ("", ".local", *(f".{mode}{end}" for mode in ("development", "production", "test") for end in ("", ".local")))
 OBEYS = (

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from beam import events
 from beam.agents.base import Exit, Turn, Verdict, native
 from beam.agents.failures import class_of
 from beam.agents.fields import string
 from beam.agents.oneshot import Failure, Heard, verdict
-from beam.events import Event
+from beam.model import events
+from beam.model.events import Event
 
 
 class Text:

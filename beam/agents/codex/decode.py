@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from beam import events
 from beam.agents import oneshot
 from beam.agents.base import Exit, Turn, Verdict, document, raw_json
 from beam.agents.codex import items, wire
@@ -20,8 +19,9 @@ from beam.agents.codex.wire import Line, Tokens
 from beam.agents.failures import class_of
 from beam.agents.fields import obj, string
 from beam.agents.figures import NOTHING_YET, since
-from beam.events import Event
-from beam.outcome import Class, Denial, Status, Total
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import Class, Denial, Status, Total
 
 _RETRY = re.compile(r"Reconnecting\.\.\. (?:(\d{1,9})/(\d{1,9})|waiting for network) ?\((.*)\)\Z", re.DOTALL)
 _INCOMPLETE_WORDS = "Incomplete response returned, reason: "

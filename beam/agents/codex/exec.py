@@ -13,8 +13,8 @@ import re
 from beam.agents.base import Decoder, Host, Launch, Turn
 from beam.agents.codex.decode import Items
 from beam.agents.oneshot import argument, scrubbed
-from beam.errors import UnsupportedError
-from beam.message import Access
+from beam.base.errors import UnsupportedError
+from beam.model.message import Access
 
 SCHEMA = "schema.json"
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")

@@ -9,13 +9,13 @@ from __future__ import annotations
 import glob
 from collections.abc import Callable, Sequence
 
-from beam import events
 from beam.agents.base import Host, Transcript, Turn, Verdict, json_object, raw_json
 from beam.agents.codex.decode import failure_class, plain
 from beam.agents.fields import Object, integer, obj, objects, string, strings
 from beam.agents.figures import usage_of
-from beam.events import Event
-from beam.outcome import Class, Status, Total, Usage
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import Class, Status, Total, Usage
 
 tells_end = True
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 
-from beam import events
 from beam.agents.base import raw_json
 from beam.agents.codex.wire import Item
 from beam.agents.fields import object_of, objects, objects_of, string, strings_of
 from beam.agents.oneshot import Heard
-from beam.events import Event, PlanStep
-from beam.outcome import Denial
+from beam.model import events
+from beam.model.events import Event, PlanStep
+from beam.model.outcome import Denial
 
 _SAID_ONLY = ("agent_message", "reasoning", "error", "todo_list")
 _CALLS = ("command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call")

@@ -12,8 +12,8 @@ import json
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.codex.exec import ACCESS, uuid_of
 from beam.agents.oneshot import argument, scrubbed
-from beam.errors import UnsupportedError
-from beam.profile import Dialog, Profile
+from beam.base.errors import UnsupportedError
+from beam.model.screen_profile import Dialog, Profile
 
 _BODY = r"^(?:  |$|› \d\. )"  # all of its own begins further left, but the answer that is chosen
 _CONFIRM = r"(?:[^\n]+\n)+\n  Press enter to [^\n]*\s*\Z"

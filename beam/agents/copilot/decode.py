@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from beam import events
 from beam.agents.base import Exit, Turn, Verdict, document, raw_json
 from beam.agents.failures import class_of
 from beam.agents.fields import Object, integer, obj, objects, string
 from beam.agents.oneshot import Failure, Heard, read, verdict
-from beam.events import Event
-from beam.outcome import Class, Denial, Usage
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import Class, Denial, Usage
 
 _NO_SESSION = "No session, task, or name matched '{}'."
 _SILENT = {

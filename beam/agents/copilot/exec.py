@@ -11,8 +11,8 @@ import re
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
 from beam.agents.copilot.decode import Lines
 from beam.agents.oneshot import argument, check, scrubbed
-from beam.errors import UnsupportedError
-from beam.message import Access
+from beam.base.errors import UnsupportedError
+from beam.model.message import Access
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 RETRIES = 3  # its own end after 17 s and more

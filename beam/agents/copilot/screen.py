@@ -7,8 +7,8 @@ from __future__ import annotations
 from beam.agents.base import Capabilities, Host, Launch, Turn
 from beam.agents.copilot.exec import ACCESS, session_flags
 from beam.agents.oneshot import argument
-from beam.errors import UnsupportedError
-from beam.profile import Dialog, Profile
+from beam.base.errors import UnsupportedError
+from beam.model.screen_profile import Dialog, Profile
 
 FACE = Capabilities(resume=True, model=True, interrupt=True, access=("read", "edit", "full"))
 _RULE = r"^─{20,}"

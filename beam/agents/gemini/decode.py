@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from beam import events
 from beam.agents import oneshot
 from beam.agents.base import Exit, Turn, Verdict, document, raw_json
 from beam.agents.failures import class_of
@@ -20,8 +19,9 @@ from beam.agents.figures import added
 from beam.agents.gemini import wire
 from beam.agents.gemini.session import is_own_id
 from beam.agents.gemini.wire import Line
-from beam.events import Event
-from beam.outcome import Class, Denial, ModelUsage, Usage
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import Class, Denial, ModelUsage, Usage
 
 _CHANGING = ("run_shell_command", "write_file", "replace", "save_memory", "mcp_")
 _WRITERS = ("write_file", "replace")

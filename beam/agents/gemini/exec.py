@@ -11,9 +11,9 @@ from beam.agents.base import Decoder, Host, Launch, Turn
 from beam.agents.gemini.decode import Frames
 from beam.agents.gemini.session import own_id
 from beam.agents.oneshot import argument, scrubbed
-from beam.errors import UnsupportedError
-from beam.message import Access
-from beam.obeyed import Obeyed
+from beam.base.errors import UnsupportedError
+from beam.model.autoloaded import Obeyed
+from beam.model.message import Access
 
 RETRIES = 3  # the CLI's own are nine, 218 seconds of silence; it takes another number from its settings only
 POLICY = "policy.toml"

@@ -10,12 +10,12 @@ import glob
 import json
 from collections.abc import Sequence
 
-from beam import events
 from beam.agents.base import Host, Transcript, Turn, Verdict, json_object, raw_json
 from beam.agents.fields import Object, integer, obj, objects, string
 from beam.agents.figures import added
-from beam.events import Event
-from beam.outcome import ModelUsage, Status, Usage
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import ModelUsage, Status, Usage
 
 tells_end = False
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.gemini.exec import ACCESS, ALONE, LOOK_ONLY, POLICY, session_flags, trust_env
 from beam.agents.oneshot import argument
-from beam.errors import UnsupportedError
-from beam.profile import Dialog, Profile
+from beam.base.errors import UnsupportedError
+from beam.model.screen_profile import Dialog, Profile
 
 _TOP, _BOX = r"^ ?╭", r"^ ?[│╰]"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from beam.agents.base import Card, Exec
 from beam.agents.opencode.run import FACE, Run
-from beam.obeyed import Obeyed
+from beam.model.autoloaded import Obeyed
 
 __all__ = ["card", "exec"]
 

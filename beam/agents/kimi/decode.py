@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from beam import events
 from beam.agents.base import Exit, Turn, Verdict, document
 from beam.agents.failures import class_of
 from beam.agents.fields import Object, obj, objects, string
 from beam.agents.oneshot import Failure, Heard, read, verdict
-from beam.events import Event
+from beam.model import events
+from beam.model.events import Event
 
 _ERROR = re.compile(r"^error: (?:failed to run prompt: )?(.*)$", re.MULTILINE)
 _NO_SESSION = 'Session "{}" not found.'

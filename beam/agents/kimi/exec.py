@@ -10,7 +10,7 @@ import re
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
 from beam.agents.kimi.decode import Lines
 from beam.agents.oneshot import argument, check, prompt_argument
-from beam.errors import UnsupportedError
+from beam.base.errors import UnsupportedError
 
 _SESSION = re.compile(r"session_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 FACE = Capabilities(resume=True, model=True, tools=True, interrupt=True, access=("full",), prompt_in_argv=True)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from beam import events
 from beam.agents.base import Exit, Turn, Verdict, raw_json
 from beam.agents.failures import class_of
 from beam.agents.fields import Object, integer, number, obj, string
 from beam.agents.oneshot import Heard, read, verdict
 from beam.agents.opencode.rules import left_out
-from beam.events import Event
-from beam.outcome import Class, Denial, Usage
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import Class, Denial, Usage
 
 _NO_SESSION = re.compile(r"^(?:\x1b\[[\d;]*m)*Error: (?:\x1b\[[\d;]*m)*Session not found\s*$", re.MULTILINE)
 # Its log of errors on stderr has each request that failed; `small` ones are for a title.

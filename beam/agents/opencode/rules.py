@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam.message import Access
+from beam.model.message import Access
 
 _LOOK = {"*": "deny", "read": "allow", "glob": "allow", "grep": "allow", "list": "allow", "todowrite": "allow"}
 RULES: dict[str, dict[str, str]] = {  # `task` stays out: a subagent has rights of its own

@@ -15,9 +15,9 @@ from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
 from beam.agents.oneshot import argument, check, scrubbed
 from beam.agents.opencode.decode import Lines
 from beam.agents.opencode.rules import RULES
-from beam.errors import UnsupportedError
-from beam.message import Access
-from beam.obeyed import Obeyed
+from beam.base.errors import UnsupportedError
+from beam.model.autoloaded import Obeyed
+from beam.model.message import Access
 
 RETRIES = 3  # its own are five and more, over a minute
 _LOGS = ("--print-logs", "--log-level", "ERROR")  # it says only there that it tries again

@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from beam import events
 from beam.agents.base import Exit, Turn, Verdict, raw_json
 from beam.agents.fields import Object, integer, number, obj, objects, string
 from beam.agents.oneshot import Heard, read, verdict
-from beam.events import Event
-from beam.outcome import Denial, Usage
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import Denial, Usage
 
 _NO_SESSION = "No session found matching '{}'"
 _SILENT = (

@@ -14,14 +14,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from beam import events
 from beam.agents import figures
 from beam.agents.base import Exit, Turn, Verdict, raw_json
 from beam.agents.fields import Object, integer, obj, objects, string
 from beam.agents.oneshot import Heard, read, verdict
 from beam.agents.qwen import mentions
-from beam.events import Event
-from beam.outcome import Class, Denial, Status, Usage
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import Class, Denial, Status, Usage
 
 _API_ERROR = "[API Error: "
 _CUT = re.compile(r"\[API Error: ([^\n]*\(cause: [^\n]*\))\]\Z")  # what ends an answer whose stream broke off

@@ -12,9 +12,9 @@ import re
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
 from beam.agents.oneshot import argument, check, scrubbed
 from beam.agents.qwen.decode import Lines
-from beam.errors import UnsupportedError
-from beam.message import Access
-from beam.obeyed import Obeyed
+from beam.base.errors import UnsupportedError
+from beam.model.autoloaded import Obeyed
+from beam.model.message import Access
 
 RETRIES = 3
 LOGS = {"OPENAI_LOG": "info"}

@@ -8,8 +8,8 @@ from __future__ import annotations
 from beam.agents.base import Capabilities, Host, Launch, Turn
 from beam.agents.oneshot import argument
 from beam.agents.qwen.exec import ACCESS, session_flags, without_the_folder
-from beam.errors import UnsupportedError
-from beam.profile import Dialog, Profile
+from beam.base.errors import UnsupportedError
+from beam.model.screen_profile import Dialog, Profile
 
 FACE = Capabilities(resume=True, model=True, interrupt=True, access=("read", "full"))
 _RULE = r"^─{20,}"

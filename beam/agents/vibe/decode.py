@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from beam import events
 from beam.agents.base import Exit, Turn, Verdict, raw_json
 from beam.agents.fields import Object, obj, objects, string
 from beam.agents.oneshot import Heard, read, verdict
-from beam.events import Event
-from beam.outcome import Class, Denial
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import Class, Denial
 
 _NO_SESSION = "Error: Session not found: {}"
 _ERROR = re.compile(r"^Error: (.+)", re.MULTILINE | re.DOTALL)

@@ -11,9 +11,9 @@ import re
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
 from beam.agents.oneshot import check, scrubbed
 from beam.agents.vibe.decode import Lines
-from beam.errors import UnsupportedError
-from beam.message import Access
-from beam.obeyed import Obeyed
+from beam.base.errors import UnsupportedError
+from beam.model.autoloaded import Obeyed
+from beam.model.message import Access
 
 RETRY_S = 20  # its own end after five minutes of silence; it counts seconds, not tries
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")

@@ -7,15 +7,15 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from beam import durations
+from beam.base import durations
+from beam.base.clock import recorded_ns
 from beam.cli.context import is_terminal
 from beam.cli.render.tables import ago, columns
 from beam.cli.render.text import flat, one_line
-from beam.clock import recorded_ns
 
 if TYPE_CHECKING:
     from beam.api.asks import AskLine
-    from beam.events import PermissionAsked
+    from beam.model.events import PermissionAsked
 
 _SHORT = 6  # the letters of an id that were drawn by lot
 

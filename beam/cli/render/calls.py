@@ -11,10 +11,10 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
-from beam import durations
+from beam.base import durations
 from beam.cli.render.text import one_line
-from beam.events import Event, MemberIdle, Text, Thinking, ToolCalled, ToolReturned, TurnFinished
-from beam.outcome import Unfinished
+from beam.model.events import Event, MemberIdle, Text, Thinking, ToolCalled, ToolReturned, TurnFinished
+from beam.model.outcome import Unfinished
 
 LASTS_S = 2.0
 _KEPT = 2_000

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from beam import durations
+from beam.base import durations
 from beam.cli import streams
 from beam.cli.render.text import ascii_only, cut, flat, write
 

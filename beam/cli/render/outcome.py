@@ -8,14 +8,14 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from beam import events
+from beam.base.errors import DiskError
 from beam.cli import streams
 from beam.cli.context import Context, is_colourful, is_interactive
 from beam.cli.errors import complain
 from beam.cli.render.text import one_line, safe, safe_json, visible, write, write_json, write_line
-from beam.errors import DiskError
-from beam.events import Event
-from beam.outcome import ANSWERS, BY_DEFAULT, Outcome, Status, shown
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import ANSWERS, BY_DEFAULT, Outcome, Status, shown
 
 if TYPE_CHECKING:
     from beam.api.progress import Progress

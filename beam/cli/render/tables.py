@@ -44,7 +44,7 @@ def ago(timestamp: str) -> str:
     """How long ago that was (RFC 3339), in one or two units."""
     import time
 
-    from beam.clock import parse_rfc3339
+    from beam.base.clock import parse_rfc3339
 
     try:
         seconds = max(0.0, time.time() - parse_rfc3339(timestamp) / 1e9)

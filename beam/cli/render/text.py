@@ -9,8 +9,8 @@ from typing import TextIO
 
 import msgspec
 
+from beam.base.surrogates import escape_surrogates
 from beam.cli.context import is_terminal
-from beam.sayable import sayable
 
 # C0 but newline and tab, DEL, C1, and what turns the direction of text around.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f]")
@@ -106,7 +106,7 @@ def write_json(value: object) -> None:
     try:
         data = msgspec.json.encode(value)
     except UnicodeEncodeError:  # a path is in it that is no UTF-8
-        data = msgspec.json.encode(sayable(value))
+        data = msgspec.json.encode(escape_surrogates(value))
     write_line(safe_json(data.decode(), sys.stdout))
 
 

@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any, Literal, Protocol
 
-from beam.limits import MIB
+from beam.model.limits import MIB
 from beam.testing.fake_model import anthropic, chat, gemini, responses
 from beam.testing.fake_model.player import Player, Reply
 from beam.testing.fake_model.script import Asked, Error

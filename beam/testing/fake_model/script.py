@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
-from beam import yaml_text
-from beam.errors import ConfigError
+from beam.base import yaml_bounds
+from beam.base.errors import ConfigError
 
 Place = Literal["start", "middle"]
 Stop = Literal["end_turn", "max_tokens", "refusal"]
@@ -153,7 +153,7 @@ def load(path: Path) -> Script:
     try:
         with path.open(encoding="utf-8") as file:  # a person names it, and may mean a pipe: `--script <(…)`
             text = file.read(_MOST_CHARACTERS)
-        yaml_text.check(text)
+        yaml_bounds.check(text)
         value = yaml.safe_load(text)
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         why = error.strerror if isinstance(error, OSError) else error

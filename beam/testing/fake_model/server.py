@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from beam.agents import registry
-from beam.errors import DiskError, UnsupportedError, UsageError
+from beam.base.errors import DiskError, UnsupportedError, UsageError
 from beam.testing.fake_model.http import Server
 from beam.testing.fake_model.player import Player
 from beam.testing.fake_model.script import Asked, Script, load, parse

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 
 from beam.agents.base import Verdict
-from beam.clock import Clock
+from beam.base.clock import Clock
 from beam.pty_adapter import typing
 from beam.pty_adapter.screen import Signal, View
 from beam.pty_adapter.turn_end import TurnEnd

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from beam.agents.base import Turn, Verdict
-from beam.events import Event, FileChanged, Notice, ToolCalled, ToolReturned
-from beam.outcome import Class, Status
-from beam.profile import Dialog
+from beam.model.events import Event, FileChanged, Notice, ToolCalled, ToolReturned
+from beam.model.outcome import Class, Status
+from beam.model.screen_profile import Dialog
 from beam.pty_adapter.block import Block, pattern
 from beam.pty_adapter.screen import View
 from beam.pty_adapter.turn_end import State, TurnEnd

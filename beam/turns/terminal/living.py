@@ -12,12 +12,13 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from beam import events, files
 from beam.agents.base import Launch
-from beam.clock import Clock
+from beam.base import files
+from beam.base.clock import Clock
+from beam.model import events
+from beam.model.screen_profile import Profile
 from beam.process import spawn
 from beam.process.confinement import Confinement
-from beam.profile import Profile
 from beam.pty_adapter.cast import Recorder
 from beam.pty_adapter.picture import Painter, repaint
 from beam.pty_adapter.screen import Screen

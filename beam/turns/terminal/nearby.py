@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from beam import files
+from beam.base import files
 
 _OWN = Path("/proc/self/fd")
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from beam.agents.base import History, Host, Terminal, Turn
-from beam.limits import Limits
-from beam.profile import Profile, overridden
+from beam.model.limits import Limits
+from beam.model.screen_profile import Profile, overridden
 from beam.turns.asks import Asks
 from beam.turns.confine import Confined
 

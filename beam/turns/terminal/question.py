@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from beam.agents.base import raw_json
-from beam.events import ToolCalled
-from beam.profile import Dialog
+from beam.model.events import ToolCalled
+from beam.model.screen_profile import Dialog
 from beam.pty_adapter import profile as profiles
 from beam.pty_adapter.block import Block, pattern
 

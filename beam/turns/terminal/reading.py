@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from beam import files
 from beam.agents.base import History, Host, Transcript, Turn, Verdict
-from beam.errors import DiskError
-from beam.events import Event
+from beam.base import files
+from beam.base.errors import DiskError
+from beam.model.events import Event
 from beam.process.lines import Lines
 from beam.pty_adapter import answer
 from beam.pty_adapter.screen import Screen, Signal

@@ -12,14 +12,15 @@ from pathlib import Path
 
 from msgspec import structs
 
-from beam import events, files
 from beam.agents.base import Launch, Verdict
-from beam.clock import Awake, Clock
-from beam.errors import DiskError
-from beam.faults import reached
+from beam.base import files
+from beam.base.clock import Awake, Clock
+from beam.base.errors import DiskError
+from beam.base.faults import reached
+from beam.model import events
+from beam.model.screen_profile import Profile
 from beam.process import spawn
 from beam.process.environment import environment
-from beam.profile import Profile
 from beam.pty_adapter import profile as profiles
 from beam.pty_adapter import typing
 from beam.pty_adapter.turn_end import State, TurnEnd

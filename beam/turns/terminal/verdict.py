@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct, structs
 
 from beam.agents.base import Verdict
-from beam.outcome import Class, Denial, Evidence, Status
+from beam.model.outcome import Class, Denial, Evidence, Status
 from beam.process.spawn import Ended
 from beam.pty_adapter.screen import View
 from beam.pty_adapter.turn_end import State, TurnEnd

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from beam import events
 from beam.agents.claude.history import Heard, Line, decode, read, where
+from beam.model import events
 
 TEAMS = Path(__file__).parents[2] / "recordings" / "claude-teams" / "2.1.197"
 SAMPLE = Path(__file__).parents[2] / "recordings" / "claude" / "2.1.197" / "sample-transcript.jsonl"

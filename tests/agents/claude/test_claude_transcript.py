@@ -7,7 +7,7 @@ from typing import Any
 
 from beam.agents.base import Transcript, Turn
 from beam.agents.claude import screen
-from beam.outcome import Status
+from beam.model.outcome import Status
 
 ID = "9a9d17cd-e1a5-4554-a76b-ae7b3837ccce"
 SHELL = {"command": "make serve", "run_in_background": True}

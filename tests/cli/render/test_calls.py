@@ -7,9 +7,9 @@ import io
 import msgspec
 import pytest
 
-from beam import events
 from beam.cli.render.calls import what
 from beam.cli.render.stream import Stream
+from beam.model import events
 
 
 def at(seconds: float) -> str:

@@ -7,10 +7,10 @@ import time
 import msgspec
 import pytest
 
-from beam import events
 from beam.api.progress import Progress
 from beam.cli.render import live
 from beam.cli.render.live import Live, line
+from beam.model import events
 from tests.support.cli import eventually
 
 

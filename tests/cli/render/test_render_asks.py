@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from beam.api.asks import AskLine
 from beam.cli.render import asks
-from beam.events import PermissionAsked
+from beam.model.events import PermissionAsked
 
 FAR = "2999-01-01T00:00:00Z"
 

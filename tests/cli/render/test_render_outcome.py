@@ -7,10 +7,10 @@ import json
 import pytest
 from msgspec import Raw
 
-from beam import events
 from beam.cli.context import Context
 from beam.cli.render.outcome import Printer, diagnosis, summary
-from beam.outcome import Class, Outcome, Status, Unfinished, Usage, exit_code
+from beam.model import events
+from beam.model.outcome import Class, Outcome, Status, Unfinished, Usage, exit_code
 
 
 def outcome(status: Status, class_: Class | None = None, **fields: object) -> Outcome:

@@ -10,8 +10,8 @@ import pytest
 from beam.api.look import AgentStatus, LastOutcome, Running
 from beam.api.usage import UsageLine
 from beam.cli.render import status
-from beam.outcome import Status, Usage
-from beam.state import Totals
+from beam.model.outcome import Status, Usage
+from beam.model.state import Totals
 
 NOW = 1_800_000_000.0
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\]|\\.)*",?)+)\})? (\S+)')

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from beam import events
+from beam.base.errors import NotFoundError
 from beam.cli.render.stream import Line, Stream, short_id
 from beam.cli.render.text import cells
-from beam.errors import NotFoundError
-from beam.outcome import Status, Usage
+from beam.model import events
+from beam.model.outcome import Status, Usage
 
 HEAD = {"seq": 1, "ts": "2026-01-02T03:04:05.000000Z", "agent": "a", "turn": 1, "message_id": "a-1"}
 

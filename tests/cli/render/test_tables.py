@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from beam.base.clock import rfc3339
 from beam.cli.render.tables import ago, columns, pairs
-from beam.clock import rfc3339
 
 
 def test_on_a_terminal_columns_line_up_and_fit(

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from beam.faults import POINTS
+from beam.base.faults import POINTS
 from tests.support.cli import Ended
 from tests.support.storm.archive import OLD_S
 from tests.support.storm.place import AGENTS, BOX, LANES, TERMINALS, Place, names

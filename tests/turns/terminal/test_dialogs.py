@@ -10,12 +10,12 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from beam import events
 from beam.agents.base import Turn
 from beam.agents.claude.screen import profile as CLAUDE
-from beam.events import Event
-from beam.message import Access
-from beam.outcome import Class, Status
+from beam.model import events
+from beam.model.events import Event
+from beam.model.message import Access
+from beam.model.outcome import Class, Status
 from beam.pty_adapter.screen import View
 from beam.pty_adapter.turn_end import TurnEnd
 from beam.turns.asks import Asks, Decision

@@ -15,8 +15,8 @@ from beam.agents.copilot.screen import profile as COPILOT
 from beam.agents.gemini.screen import profile as GEMINI
 from beam.agents.opencode.screen import profile as OPENCODE
 from beam.agents.qwen.screen import profile as QWEN
-from beam.events import ToolCalled
-from beam.profile import Dialog, Profile
+from beam.model.events import ToolCalled
+from beam.model.screen_profile import Dialog, Profile
 from beam.pty_adapter import profile as profiles
 from beam.pty_adapter.block import Block
 from beam.pty_adapter.screen import View

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from beam import events
 from beam.agents.base import Host, Turn, Verdict
-from beam.events import Event
-from beam.outcome import Status
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import Status
 from beam.turns.terminal.reading import Reader
 
 

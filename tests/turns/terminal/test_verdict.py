@@ -7,8 +7,8 @@ import pytest
 from beam.agents.base import Verdict
 from beam.agents.claude.screen import profile as CLAUDE
 from beam.agents.python import profile as PYTHON
-from beam.outcome import Denial, Evidence, Status
-from beam.profile import Profile
+from beam.model.outcome import Denial, Evidence, Status
+from beam.model.screen_profile import Profile
 from beam.pty_adapter.screen import View
 from beam.pty_adapter.turn_end import State, TurnEnd
 from beam.turns.terminal.verdict import Seen, evidence, verdict_of

@@ -1,0 +1,91 @@
+"""Time and randomness, as one value that logic is given; and the one way that times are written."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from beam.base.errors import CorruptError
+
+ASLEEP_S = 2.0  # between two questions; a busy machine needs less
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_FIRST_NS, _LAST_NS = -62_135_596_800_000_000_000, 253_402_300_799_999_999_999  # of the years that have four digits
+
+
+class Clock(Protocol):
+    """Where a process gets time and randomness from."""
+
+    def now_ns(self) -> int:
+        """Nanoseconds since the epoch; may jump, backwards too."""
+
+    def monotonic(self) -> float:
+        """Seconds of a clock that never goes backwards."""
+
+    def random(self, count: int) -> bytes:
+        """That many random bytes."""
+
+
+class SystemClock:
+    """The machine's own."""
+
+    def now_ns(self) -> int:
+        return time.time_ns()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def random(self, count: int) -> bytes:
+        return os.urandom(count)
+
+
+class Awake:
+    """A clock that stands still while this process was stopped or asleep. For one who asks it several times a second.
+
+    What was written meanwhile has not been read yet when the process goes on: silence is no proof then.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._asked = clock.monotonic()
+        self._asleep = 0.0
+
+    def now_ns(self) -> int:
+        return self._clock.now_ns()
+
+    def monotonic(self) -> float:
+        now = self._clock.monotonic()
+        if now - self._asked > ASLEEP_S:
+            self._asleep += now - self._asked
+        self._asked = now
+        return now - self._asleep
+
+    def random(self, count: int) -> bytes:
+        return self._clock.random(count)
+
+
+def rfc3339(now_ns: int) -> str:
+    """The time as beam writes it: UTC, microseconds, `Z`. Such texts sort as the times do; what is before the year 1 or
+    after 9999 is the first or the last of them."""
+    seconds, rest = divmod(min(max(now_ns, _FIRST_NS), _LAST_NS), 1_000_000_000)
+    at = time.gmtime(seconds)
+    day = f"{at.tm_year:04d}-{at.tm_mon:02d}-{at.tm_mday:02d}"
+    return f"{day}T{at.tm_hour:02d}:{at.tm_min:02d}:{at.tm_sec:02d}.{rest // 1000:06d}Z"
+
+
+def parse_rfc3339(text: str) -> int:
+    """Nanoseconds since the epoch of any RFC 3339 time; one without an offset is UTC. Raises ValueError."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // _MICROSECOND * 1000
+
+
+def recorded_ns(text: str) -> int:
+    """The same of a time that beam wrote into a file. Raises CorruptError for what is none."""
+    try:
+        return parse_rfc3339(text)
+    except ValueError as error:
+        raise CorruptError(f"{text[:80]!r} stands where beam writes a time") from error

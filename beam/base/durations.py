@@ -1,0 +1,45 @@
+"""Durations as people write them: `90s`, `1h30m`, `500ms`, `2.5h`, `45`. Must not know: clocks."""
+
+from __future__ import annotations
+
+import re
+
+from beam.base.errors import UsageError
+
+LONGEST = 366 * 86400.0
+_SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_NUMBER = r"(\d{1,12}(?:\.\d{1,9})?)"
+_DURATION = re.compile(r" ?".join(rf"(?:{_NUMBER} ?{unit})?" for unit in ("d", "h", "m", "s", "ms")))
+_ALONE = re.compile(_NUMBER)
+_HINT = "write it like 90s, 5m, 1h30m or 500ms; a number alone is seconds"
+
+
+def parse(text: str) -> float:
+    """Seconds; a number without a unit is seconds. Raises UsageError for anything else, and for more than a year."""
+    plain = text.strip().lower()
+    match = (_ALONE.fullmatch(plain) or _DURATION.fullmatch(plain)) if plain.isascii() else None
+    if not match or not any(match.groups()):
+        raise UsageError(f"{text[:80]!r} is not a duration", _HINT, subject=text[:80])
+    units = [1.0] if match.re is _ALONE else _SECONDS.values()
+    seconds = sum(float(number) * unit for number, unit in zip(match.groups(), units, strict=True) if number)
+    if seconds > LONGEST:
+        raise UsageError(f"{text[:80]!r} is longer than a year", _HINT, subject=text[:80])
+    return seconds
+
+
+def show(seconds: float) -> str:
+    """The duration for people, in its two largest units: `850ms`, `9.5s`, `2m05s`, `1h30m`, `3d04h`."""
+    if seconds < 0:
+        return f"-{show(-seconds)}"
+    if seconds < 0.9995:
+        return f"{round(seconds * 1000)}ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f}".removesuffix(".0") + "s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    if whole < 86400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+    return f"{whole // 86400}d{whole % 86400 // 3600:02}h"

@@ -1,0 +1,425 @@
+"""How beam opens files, and the only durable moves: publish, claim, replace, append, remove.
+
+Everything else that beam writes can be lost. No open waits for anybody: what is no plain file, or is larger than its
+reader said, is refused. An OSError leaves here as a DiskError that names the path and the next step. Must not know:
+what is in a file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Generator, Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from beam.base.errors import DiskError, RefusedFileError
+
+_HINTS = {
+    errno.ENOSPC: "free some space; nothing that was sent before is lost",
+    errno.EDQUOT: "the disk quota is used up; free some space",
+    errno.EROFS: "the file system is read-only; choose another with BEAM_STATE, or --root",
+    errno.EACCES: "check who owns it, or choose another with BEAM_STATE, or --root",
+    errno.EPERM: "check who owns it, or choose another with BEAM_STATE, or --root",
+    errno.ELOOP: "beam follows no symbolic links inside its root; put the real file or directory there",
+    errno.EIO: "the disk reports an error; look at the system's log",
+    errno.EMFILE: "too many open files; raise `ulimit -n`",
+    errno.ENFILE: "the system has too many open files",
+}
+TURN_FILES = 24  # the event loop, the agent's pipes, its guard, journal, locks and message files
+MORE_TURN_FILES = 8  # of another turn beside it
+HELD_FILES = 2  # of an agent that is held: journal and lock
+_FILE_MODE = 0o600
+_MANY = 16
+PIECE_BYTES = (
+    4 << 20
+)  # what is read at once of a file that may be of any size: a segment of a journal, as it usually is
+_MORE = 4096  # what may have been added since its size was asked
+_DIRECTORY_MODE = 0o700
+_NO_WAITING = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # a FIFO or a device would keep its opener
+
+
+@contextlib.contextmanager
+def disk(action: str, path: Path) -> Iterator[None]:
+    """Turns an OSError inside into a DiskError: "can't <action> <path>: <why>"."""
+    try:
+        yield
+    except OSError as error:
+        raise disk_error(action, path, error) from error
+
+
+def disk_error(action: str, path: Path | str, error: OSError) -> DiskError:
+    """The DiskError for an OSError."""
+    hint = _HINTS.get(error.errno or 0, "")
+    return DiskError(f"can't {action} {path}: {error.strerror or error}", hint, subject=str(path))
+
+
+def is_full(error: DiskError) -> bool:
+    """Whether there was no room on the disk, or none for this user."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def check_descriptors(count: int) -> None:
+    """So many more files can be open at once. Raises DiskError: better than in the middle of something."""
+    null = Path(os.devnull)
+    with contextlib.ExitStack() as opened_here, disk(f"open {count} more files, such as", null):
+        for _ in range(count):
+            opened_here.callback(os.close, os.open(null, os.O_RDONLY | os.O_CLOEXEC))
+
+
+def make_directory(path: Path) -> None:
+    """The directory exists, private, and so do its parents."""
+    with disk("make", path):
+        if path.is_dir():
+            return
+        make_directory(path.parent)
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(mode=_DIRECTORY_MODE)
+
+
+def sync_directory(path: Path) -> None:
+    """The names in the directory are on disk."""
+    with disk("sync", path):
+        handle = open_directory(path)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """A new file with this content, its content on disk (its name is not, until its directory is synced)."""
+    with disk("write", path):
+        handle = open_to_write(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            write_all(handle, data)
+            os.fsync(handle)
+        except OSError:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            raise
+        finally:
+            os.close(handle)
+
+
+def allocate(path: Path, size: int) -> None:
+    """The file has this size, and takes the room of it on disk. Its content is nothing; after a
+    DiskError it is gone."""
+    with disk("write", path):
+        handle = open_to_write(path, os.O_WRONLY | os.O_CREAT)
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(handle, 0, size)
+            else:
+                write_all(handle, bytes(size))
+            os.fsync(handle)
+        except OSError:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            raise
+        finally:
+            os.close(handle)
+
+
+def write_many(contents: Mapping[Path, bytes]) -> None:
+    """Several new files, each as by `write_new`; many at once: syncs that overlap share a flush of the disk.
+
+    After a DiskError any of them may be there.
+    """
+    if len(contents) < _MANY:
+        for path, data in contents.items():
+            write_new(path, data)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(_MANY) as pool:
+        for _ in pool.map(write_new, contents, contents.values()):
+            pass
+
+
+def publish(temporary: Path, final: Path, data: bytes) -> None:
+    """The file appears under its final name, whole and on disk, or not at all. Both paths lie in one file system."""
+    write_new(temporary, data)
+    move(temporary, final)
+
+
+def replace(path: Path, data: bytes) -> None:
+    """The file has this content, on disk; readers see the old or the new one."""
+    publish(path.with_name(f".{path.name}.{os.getpid()}.tmp"), path, data)
+
+
+def move(source: Path, target: Path) -> None:
+    """The file has its new name, on disk. Raises FileNotFoundError if it is gone: somebody else was quicker."""
+    try:
+        source.rename(target)
+    except FileNotFoundError:
+        with disk("look at", target.parent):
+            has_target = target.parent.is_dir()
+        if has_target:
+            raise
+        raise DiskError(f"can't move {source} to {target}: no such directory", subject=str(target)) from None
+    except OSError as error:
+        raise disk_error("move", source, error) from error
+    sync_directory(target.parent)
+    if source.parent != target.parent:
+        sync_directory(source.parent)
+
+
+def remove(path: Path) -> None:
+    """The file is gone, on disk; it may have been gone before."""
+    with disk("remove", path):
+        path.unlink(missing_ok=True)
+    sync_directory(path.parent)
+
+
+def open_to_write(path: Path, flags: int) -> int:
+    """A descriptor of the plain file, to write to it as these flags say; with O_CREAT it is made, private.
+
+    Raises OSError, and RefusedFileError for anything else that has the name.
+    """
+    try:
+        handle = os.open(path, flags | _NO_WAITING | os.O_NOFOLLOW, _FILE_MODE)
+    except OSError as error:
+        raise _refusal(path, error) from error
+    _checked(path, handle)
+    return handle
+
+
+def open_stream(path: Path, flags: int) -> int:
+    """The same for a child's stdout or stderr, which every program takes for one that blocks."""
+    handle = open_to_write(path, flags)
+    os.set_blocking(handle, True)
+    return handle
+
+
+def open_directory(path: Path, *, follow: bool = True) -> int:
+    """A descriptor of the directory; of none that a symbolic link leads to, unless `follow`. Raises OSError."""
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+
+
+def write_at(directory_fd: int, name: str, data: bytes) -> None:
+    """A new file in an open directory that others may write: what has the name already is never written to. Raises
+    OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | _NO_WAITING
+    handle = os.open(name, flags, _FILE_MODE, dir_fd=directory_fd)
+    try:
+        write_all(handle, data)
+    finally:
+        os.close(handle)
+
+
+def write_all(handle: int, data: bytes) -> None:
+    """All bytes are written; raises OSError, possibly after some of them."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
+
+
+# -- reading what somebody else may have put there ---------------------------------------------------------------------
+
+_READ = os.O_RDONLY | _NO_WAITING
+_NO_ATIME = getattr(os, "O_NOATIME", 0)
+_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EINTR, errno.EAGAIN)  # no fault of the file
+
+
+def open_to_read(path: Path | str, *, follow: bool = False, quietly: bool = False) -> int:
+    """A descriptor of the plain file; raises as `opened`. `quietly`: the time of access of one's own file stays."""
+    if quietly:
+        with contextlib.suppress(PermissionError):
+            return _open(path, follow=follow, flags=_READ | _NO_ATIME)[0]
+    return _open(path, follow=follow)[0]
+
+
+def opened(path: Path | str, *, follow: bool = False) -> BinaryIO:
+    """The plain file, for reading; raises OSError, and RefusedFileError for anything else that has the name.
+
+    A symbolic link is such a thing, unless `follow`: then it may lead to a plain file of this user, or of root.
+    """
+    return os.fdopen(open_to_read(path, follow=follow), "rb")
+
+
+def read(path: Path, limit: int, *, follow: bool = False) -> bytes:
+    """The content of a plain file of at most `limit` bytes. Raises FileNotFoundError, RefusedFileError for what is no
+    such file (a link, unless `follow`, is none: see `opened`), DiskError for anything else."""
+    try:
+        handle, size = _open(path, follow=follow)
+        try:
+            data = content(handle, size, limit)
+        finally:
+            os.close(handle)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise disk_error("read", path, error) from error
+    if data is None:
+        raise RefusedFileError(
+            f"{path} is larger than {_in_mib(limit)}, which is more than beam reads of such a file",
+            "move it away if you did not put it there",
+            subject=str(path),
+        )
+    return data
+
+
+def read_at(directory_fd: int, name: str, limit: int, *, owner: int) -> bytes:
+    """The content of a plain file in an open directory that others may write: it has one name, at most `limit` bytes,
+    and this owner (a uid).
+
+    Raises RefusedFileError for anything else, also for what is gone; DiskError where the system has a passing shortage.
+    """
+    if not name or "/" in name or "\0" in name or name in (".", ".."):
+        raise RefusedFileError(f"{name[:80]!r} is no name of a file", subject=name[:80])
+    try:
+        handle = os.open(name, _READ | os.O_NOFOLLOW, dir_fd=directory_fd)
+        try:
+            found = os.fstat(handle)
+            wrong = _what_is_wrong(found, owner)
+            data = None if wrong else content(handle, found.st_size, limit)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        if error.errno in _PASSING:
+            raise disk_error("read", Path(name), error) from error
+        is_link = error.errno == errno.ELOOP
+        why = "is a symbolic link" if is_link else f"can't be read: {error.strerror}"
+        raise RefusedFileError(f"{name} {why}", subject=name) from error
+    if data is None:
+        raise RefusedFileError(f"{name} {wrong or f'is larger than {_in_mib(limit)}'}", subject=name)
+    return data
+
+
+def pieces(path: Path | str, start: int = 0, *, follow: bool = False) -> Generator[bytes, None, None]:
+    """What a plain file holds from that byte on, to where it ends when it is read: never more than PIECE_BYTES at once.
+
+    For files that are appended to, and may be of any size. Raises what `read` raises.
+    """
+    try:
+        handle, size = _open(path, follow=follow)
+        try:
+            while data := os.pread(handle, min(PIECE_BYTES, max(size - start, 0) + _MORE), start):
+                start += len(data)
+                yield data
+        finally:
+            os.close(handle)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise disk_error("read", path, error) from error
+
+
+def _what_is_wrong(found: os.stat_result, owner: int) -> str:
+    if not stat.S_ISREG(found.st_mode):
+        return f"is {_kind(found.st_mode)}"
+    if found.st_nlink != 1:
+        return "has more than one name" if found.st_nlink else "was removed"
+    return "" if found.st_uid == owner else f"belongs to another user (uid {found.st_uid})"
+
+
+def _open(path: Path | str, *, follow: bool, flags: int = _READ) -> tuple[int, int]:
+    """A descriptor of the plain file, and its size. Raises OSError, RefusedFileError."""
+    try:
+        handle = os.open(path, flags | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno == errno.ELOOP and follow:
+            return _open_link(path, flags)
+        raise _refusal(path, error) from error
+    return handle, _checked(path, handle).st_size
+
+
+def _open_link(path: Path | str, flags: int) -> tuple[int, int]:
+    try:
+        handle = os.open(path, flags)
+    except OSError as error:
+        raise _refusal(path, error) from error
+    found = _checked(path, handle)
+    if found.st_uid not in (os.geteuid(), 0):  # root's: what a package manager put into the person's configuration
+        os.close(handle)
+        raise RefusedFileError(
+            f"{path} is a symbolic link to a file of another user (uid {found.st_uid})",
+            "put the file itself there",
+            subject=str(path),
+        )
+    return handle, found.st_size
+
+
+def _checked(path: Path | str, handle: int) -> os.stat_result:
+    """What the descriptor is of: a plain file, or it is closed and refused."""
+    found = os.fstat(handle)
+    if stat.S_ISREG(found.st_mode):
+        return found
+    os.close(handle)
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise _not_plain(path, found.st_mode)
+
+
+def _refusal(path: Path | str, error: OSError) -> OSError | RefusedFileError:
+    """What an open that failed says of the file: a link, or a socket, or the error itself."""
+    if error.errno == errno.ELOOP:
+        return RefusedFileError(
+            f"{path} is a symbolic link; beam reads the file itself only",
+            "put the file itself there",
+            subject=str(path),
+        )
+    if error.errno == errno.ENXIO:
+        return _not_plain(path, _mode(path))
+    return error
+
+
+def _mode(path: Path | str) -> int:
+    try:
+        return os.lstat(path).st_mode
+    except OSError:
+        return 0
+
+
+def _not_plain(path: Path | str, mode: int) -> RefusedFileError:
+    return RefusedFileError(
+        f"{path} is {_kind(mode)}, and beam reads plain files only",
+        "move it away if you did not put it there",
+        subject=str(path),
+    )
+
+
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFLNK: "a symbolic link",
+}
+
+
+def _kind(mode: int) -> str:
+    return _KINDS.get(stat.S_IFMT(mode), "no file")
+
+
+def content(handle: int, size: int, limit: int) -> bytes | None:
+    """All that the descriptor's file holds; None where that is more than `limit` bytes."""
+    if size > limit:
+        return None
+    data = os.read(handle, size + 1)
+    if len(data) == size:
+        return data
+    parts, total = [data], len(data)  # it grew meanwhile, or came in pieces
+    while total <= limit and (part := os.read(handle, min(PIECE_BYTES, limit + 1 - total))):
+        parts.append(part)
+        total += len(part)
+    return None if total > limit else b"".join(parts)
+
+
+def _in_mib(limit: int) -> str:
+    return f"{limit / 2**20:g} MiB"
+
+
+def names(path: Path) -> list[str]:
+    """The names in a directory, sorted; none if there is no such directory."""
+    try:
+        return sorted(os.listdir(path))  # noqa: PTH208 - names, not paths: this is asked ten times a second
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise disk_error("list", path, error) from error

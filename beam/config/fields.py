@@ -1,0 +1,208 @@
+"""Checks the fields of settings: their types, ranges and words, and that they fit the agent's adapter.
+
+Does not depend on which file a field is from, or on what a setting does.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Collection, Mapping
+from typing import Literal, get_args, get_origin
+
+import msgspec
+from msgspec import Struct
+
+from beam.base import durations
+from beam.base.errors import UsageError
+from beam.config.screen import check_patterns
+from beam.config.source import Source, mapping, nearest
+from beam.model.screen_profile import Dialog, Profile
+from beam.model.settings import ENVELOPES, AgentSettings
+
+Fields = Mapping[str, object]
+
+
+_DURATIONS = frozenset(
+    {"timeout", "idle_timeout", "ask_timeout", "grace", "lease", "keep"}
+    | {"backoff", "backoff_max", "circuit_window", "circuit_open"}
+)
+
+
+_MAY_BE_ZERO = frozenset(
+    {"ask_timeout", "grace", "keep", "hops", "retries", "known_ids_days", "jitter", "retry_unknown"}
+)
+
+
+_LARGEST_NUMBER = 10**15
+
+
+_SCREEN_SIZES = ("rows", "columns")
+
+
+_LARGEST_SCREEN = 1000
+
+
+def settings_fields(given: object, at: tuple[str, ...], source: Source) -> dict[str, object]:
+    """The checked fields of one agent's settings; null fields are left out."""
+    return fields_of(given, AgentSettings, at, source)
+
+
+def settings_field(name: str, given: object, at: tuple[str, ...], source: Source) -> object:
+    """The checked value of one field of an agent's settings."""
+    return _checked(name, given, _types(AgentSettings)[name], at, source)
+
+
+_OWNERS = {
+    **dict.fromkeys(("command", "format", "reply_path", "session_path", "cost_path"), "command"),
+    "script": "scripted",
+    "mailbox": "mailbox",
+    "lease": "mailbox",
+}
+
+
+def adapter_of(name: str, fields: Fields, adapters: Collection[str]) -> str:
+    """The adapter of an agent with these fields, also where they only imply it; "" where they don't."""
+    if fields.get("adapter"):
+        return str(fields["adapter"])
+    implied = next((_OWNERS[key] for key in ("command", "script", "mailbox") if fields.get(key)), "")
+    return implied or (name if name in adapters else "")
+
+
+def check_adapter(name: str, fields: Fields, at: tuple[str, ...], *, source: Source, adapters: Collection[str]) -> None:
+    """Refuses an adapter that does not exist, and fields that belong to another adapter than the one implied here."""
+    check_adapter_exists(fields, at, source, adapters)
+    adapter = adapter_of(name, fields, adapters)
+    for key in fields:
+        owner = _OWNERS.get(key)
+        if owner and adapter and owner != adapter and fields[key] not in (False, ()):
+            raise source.error(
+                (*at, key), f"only `{owner}` agents have this, and {name} is `{adapter}`", "leave one out"
+            )
+
+
+def check_adapter_exists(fields: Fields, at: tuple[str, ...], source: Source, adapters: Collection[str]) -> None:
+    adapter = fields.get("adapter")
+    if adapter and adapter not in adapters:
+        raise source.error((*at, "adapter"), f"there is no adapter {adapter!r}", nearest(str(adapter), adapters))
+
+
+def fields_of(given: object, kind: type[Struct], at: tuple[str, ...], source: Source) -> dict[str, object]:
+    types = _types(kind)
+    fields: dict[str, object] = {}
+    for key, value in mapping(given, at, source).items():
+        if key not in types:
+            raise source.error((*at, key), "unknown key", nearest(key, types))
+        if value is not None:
+            fields[key] = _checked(key, value, types[key], (*at, key), source)
+    return fields
+
+
+@functools.cache
+def _types(kind: type[Struct]) -> dict[str, object]:
+    return {field.name: field.type for field in msgspec.structs.fields(kind)}
+
+
+def _checked(key: str, value: object, type_: object, at: tuple[str, ...], source: Source) -> object:
+    if key in _DURATIONS and isinstance(value, str):
+        try:
+            value = durations.parse(value)
+        except UsageError as error:
+            raise source.error(at, error.message, error.hint) from error
+    choices = _choices(type_)
+    if choices and value not in choices:
+        raise source.error(at, f"{value!r} is not one of {', '.join(choices)}", nearest(str(value), choices))
+    try:
+        checked: object = msgspec.convert(value, type_)
+    except msgspec.ValidationError as error:
+        raise source.error(at, _in_words(error), _type_hint(key, value)) from error
+    if isinstance(checked, (int, float)) and not isinstance(checked, bool):
+        lowest_allowed = checked >= 0 if key in _MAY_BE_ZERO else checked > 0
+        if not lowest_allowed or checked > _LARGEST_NUMBER or not math.isfinite(checked):
+            raise source.error(
+                at, f"{value} is out of range", "give a number above 0; leave the key out for the default"
+            )
+        if key in _SCREEN_SIZES and checked > _LARGEST_SCREEN:
+            raise source.error(at, f"{value} is out of range", f"no terminal has more than {_LARGEST_SCREEN}")
+        if key in _DURATIONS and checked > durations.LONGEST:
+            raise source.error(at, f"{value} seconds are longer than a year", "write it like 90s, 5m or 1h30m")
+    _refuse_nul(checked, at, source)
+    if key == "screen":
+        return screen_fields(value, at, source)
+    if key == "envelope" and checked not in ENVELOPES and "{from}" not in str(checked):
+        some = ", ".join(ENVELOPES)
+        raise source.error(at, f"{str(checked)[:60]!r} is not one of {some}", "or write a text with {from} in it")
+    if key == "env" and isinstance(checked, dict) and any(not name or "=" in name for name in checked):
+        raise source.error(at, "a variable's name is not empty and has no =")
+    return checked
+
+
+def _choices(type_: object) -> tuple[str, ...]:
+    for part in (type_, *get_args(type_)):
+        if get_origin(part) is Literal:
+            return get_args(part)
+    return ()
+
+
+def _in_words(error: msgspec.ValidationError) -> str:
+    text = str(error).replace(" | null", "").partition(" - at ")[0]
+    for type_, words in _TYPES_IN_WORDS.items():
+        text = text.replace(f"`{type_}`", words)
+    return text[:1].lower() + text[1:]
+
+
+_TYPES_IN_WORDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "keys and values",
+    "null": "nothing",
+}
+
+
+def _type_hint(key: str, value: object) -> str:
+    if key == "command" and isinstance(value, str):
+        return f"write a list, a word each: [{', '.join(value.split())}]"
+    if key == "env":
+        return "write names and values as text, numbers and yes/no in quotes"
+    if isinstance(value, (int, float)):
+        return "write it in quotes if it is meant as text"
+    return ""
+
+
+def _refuse_nul(value: object, at: tuple[str, ...], source: Source) -> None:
+    if isinstance(value, str) and "\0" in value:
+        raise source.error(at, "holds a NUL character, which no program can be given")
+    if isinstance(value, dict):
+        value = (*value, *value.values())
+    if isinstance(value, tuple):
+        for part in value:
+            _refuse_nul(part, at, source)
+
+
+def screen_fields(given: object, at: tuple[str, ...], source: Source) -> dict[str, object]:
+    """The checked fields of a profile; each pattern compiles, and can't keep beam busy."""
+    values = dict(mapping(given, at, source))
+    given_dialogs = values.pop("dialogs", None)
+    if "name" in values:
+        raise source.error((*at, "name"), "a screen's name can't be set", "leave it out")
+    fields = fields_of(values, Profile, at, source)
+    for name in fields:
+        check_patterns(Profile, name, fields[name], (*at, name), source)
+    if given_dialogs is None:
+        return fields
+    if not isinstance(given_dialogs, list):
+        raise source.error((*at, "dialogs"), "expected a list of dialogs", "each has `name`, `match`, `allow`, `deny`")
+    dialogs = []
+    for number, item in enumerate(given_dialogs):
+        place = (*at, "dialogs", str(number))
+        dialog = fields_of(item, Dialog, place, source)
+        for name in ("name", "match"):
+            if not dialog.get(name):
+                raise source.error(place, f"a dialog needs {name!r}")
+        for name in dialog:
+            check_patterns(Dialog, name, dialog[name], (*place, name), source)
+        dialogs.append(dialog)
+    return {**fields, "dialogs": dialogs}

@@ -1,0 +1,119 @@
+"""Reads one file of settings: YAML or JSON in, checked fields out, every complaint with its place.
+
+Does not depend on which file wins over which, or on what a setting does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from beam.base import files
+from beam.base.errors import ConfigError, DiskError, RefusedFileError
+from beam.config.fields import Fields, check_adapter, check_adapter_exists, fields_of, settings_fields
+from beam.config.source import Source, mapping, nearest
+from beam.config.yaml_lines import parse_yaml
+from beam.model.limits import Limits
+from beam.model.message import NAME
+from beam.model.policy import Policy
+
+_KEYS = ("defaults", "agents", "limits", "policy", "allow_fs")
+
+
+_USER_KEYS = ("state_dir",)  # the user's own configuration only
+
+
+_LARGEST_FILE = 1 << 20
+
+
+class ConfigFile(Struct, frozen=True, kw_only=True):
+    """What one file says, and nothing else: only the fields that are written in it, each with its checked value."""
+
+    path: Path
+    defaults: Fields = {}
+    agents: Mapping[str, Fields] = {}
+    limits: Fields = {}
+    policy: Fields = {}
+    allow_fs: tuple[str, ...] = ()
+    state_dir: str | None = None
+
+
+def read(path: Path, *, adapters: Collection[str]) -> ConfigFile | None:
+    """The settings in a YAML file; None where there is none.
+
+    Raises ConfigError for whatever beam would not obey, DiskError where the file can't be read.
+    """
+    data = read_bytes(path, follow=True)
+    return None if data is None else parse(data, path, adapters=adapters)
+
+
+def read_bytes(path: Path, *, follow: bool = False) -> bytes | None:
+    """A settings file's bytes; None where there is no such file. The person's own may be a link (`follow`)."""
+    try:
+        return files.read(path, _LARGEST_FILE, follow=follow)
+    except FileNotFoundError:
+        return None
+    except RefusedFileError as error:
+        raise ConfigError(
+            error.message, "settings are a small file; is this the right one?", subject=str(path)
+        ) from error
+    except DiskError as error:
+        if isinstance(error.__cause__, NotADirectoryError):
+            return None
+        raise
+
+
+def parse(data: bytes, path: Path, *, adapters: Collection[str]) -> ConfigFile:
+    """The settings that the bytes of a YAML file stand for."""
+    values, lines = parse_yaml(data, path)
+    source = Source(str(path), lines)
+    top = mapping(values, (), source)
+    for key in top:
+        if key not in (*_KEYS, *_USER_KEYS):
+            raise source.error((key,), "unknown key", nearest(key, _KEYS))
+    agents: dict[str, Fields] = {}
+    for name, given in mapping(top.get("agents"), ("agents",), source).items():
+        if not NAME.match(name):
+            rule = "a name is up to 64 of a-z, 0-9, _ and -, and begins with a letter or a digit"
+            raise source.error(("agents", name), "not an agent's name", rule)
+        agents[name] = settings_fields(given, ("agents", name), source)
+        check_adapter(name, agents[name], ("agents", name), source=source, adapters=adapters)
+    defaults = settings_fields(top.get("defaults"), ("defaults",), source)
+    check_adapter_exists(defaults, ("defaults",), source, adapters)
+    return ConfigFile(
+        path=path,
+        defaults=defaults,
+        agents=agents,
+        limits=fields_of(top.get("limits"), Limits, ("limits",), source),
+        policy=fields_of(top.get("policy"), Policy, ("policy",), source),
+        allow_fs=_allow_fs(top.get("allow_fs"), source),
+        state_dir=_state_dir(top.get("state_dir"), source),
+    )
+
+
+def state_dir_in(data: bytes, path: Path, *, home: Path) -> Path | None:
+    """Returns the folder that a YAML file's bytes name in `state_dir:`, `~` as `home`; None where they don't."""
+    values, lines = parse_yaml(data, path)
+    source = Source(str(path), lines)
+    said = _state_dir(mapping(values, (), source).get("state_dir"), source)
+    if said is None:
+        return None
+    return home / said[2:] if said.startswith("~/") else Path(said)
+
+
+def _state_dir(given: object, source: Source) -> str | None:
+    if given is None:
+        return None
+    if not isinstance(given, str) or not given.startswith(("/", "~/")) or "\0" in given:
+        raise source.error(("state_dir",), "expected an absolute path", "write it like /srv/beam or ~/beam-state")
+    return given
+
+
+def _allow_fs(given: object, source: Source) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    if not isinstance(given, list) or not all(isinstance(kind, str) for kind in given):
+        raise source.error(("allow_fs",), "expected a list of file system types", "write it like [nfs4]")
+    return tuple(given)

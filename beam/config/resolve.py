@@ -1,0 +1,236 @@
+"""The configuration of a root: who says what (agent.json, beam.yaml, the user, BEAM_* variables), and who wins.
+
+Must not know: adapters (their names are an argument), whether a folder is trusted, or what a setting does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from beam.base.digest import sha256
+from beam.base.errors import ConfigError, NotFoundError, UsageError
+from beam.config import file
+from beam.config.fields import Fields, adapter_of, check_adapter, settings_field, settings_fields
+from beam.config.file import ConfigFile
+from beam.config.source import Source
+from beam.model.limits import Limits
+from beam.model.message import NAME, check_name
+from beam.model.policy import Policy
+from beam.model.settings import AgentSettings
+from beam.root.paths import Home
+from beam.root.user_dirs import config_dir, user_home
+
+BEAM_YAML = "beam.yaml"
+USER_CONFIG_NAME = "config.yaml"
+AGENT_JSON = "agent.json"
+USER_CONFIG = "user config"
+BUILT_IN = "built in"
+DEFAULT = "default"
+
+# BEAM_* variables that set a field of every agent, over any file.
+VARIABLES = {
+    "BEAM_MODEL": "model",
+    "BEAM_ACCESS": "access",
+    "BEAM_TIMEOUT": "timeout",
+    "BEAM_IDLE_TIMEOUT": "idle_timeout",
+    "BEAM_MAX_TURNS": "max_turns",
+    "BEAM_BUDGET_USD": "budget_usd",
+    "BEAM_RETRIES": "retries",
+}
+
+
+class AgentFile(Struct, frozen=True):
+    """An agent.json as it was read: its path, and the SHA-256 of its bytes (hex)."""
+
+    path: Path
+    digest: str
+
+
+class Resolved(Struct, frozen=True, kw_only=True):
+    """An agent with all its settings. `origin` maps each field (and `env.NAME`) to who said it: a BEAM_* variable,
+    agent.json, beam.yaml, user config, default. `declared_in` is the file that makes it an agent, `built in` for an
+    adapter's own name. `base` is the folder that paths in the settings are relative to."""
+
+    name: str
+    settings: AgentSettings
+    origin: Mapping[str, str]
+    declared_in: str
+    base: Path
+    agent_file: AgentFile | None = None
+
+
+class Config(Struct, frozen=True, kw_only=True):
+    """All settings of a root. `path` is its beam.yaml, null where there is none; `limits_origin` says who set which."""
+
+    home: Home
+    adapters: tuple[str, ...]
+    path: Path | None
+    limits: Limits
+    policy: Policy
+    limits_origin: Mapping[str, str]
+    allow_fs: tuple[str, ...]
+    files: tuple[tuple[str, ConfigFile], ...]  # (origin, file), the weakest first
+    variables: Mapping[str, object]  # BEAM_* name -> checked value
+
+    def names(self) -> list[str]:
+        """Every agent that is declared here, by file or by command, sorted; adapters' own names are not among them."""
+        declared = {name for _, file in self.files for name in file.agents}
+        return sorted(declared.union(name for name in self.home.agents() if _agent_json(self.home, name).is_file()))
+
+    @property
+    def agents(self) -> dict[str, AgentSettings]:
+        """The settings of every declared agent. Raises ConfigError at the first that is wrong."""
+        return {name: self.resolve(name).settings for name in self.names()}
+
+    def resolve(self, name: str) -> Resolved:
+        """The agent of that name; an adapter's name is an agent that needs no configuration.
+
+        Raises NotFoundError with the nearest name, ConfigError for a bad agent.json or an agent without an adapter.
+        """
+        path = _agent_json(self.home, name) if NAME.match(name) else None
+        data = file.read_bytes(path) if path else None
+        layers = [
+            (origin, layer) for origin, file in self.files for layer in (file.defaults, file.agents.get(name, {}))
+        ]
+        declared_in = [origin for origin, file in self.files if name in file.agents]
+        agent_file = None
+        if path and data is not None:
+            layers.append((AGENT_JSON, _json_fields(data, path)))
+            declared_in.append(AGENT_JSON)
+            agent_file = AgentFile(path, sha256(data).hexdigest())
+        if not declared_in and name not in self.adapters:
+            raise self._not_found(name)
+        layers.extend((variable, {VARIABLES[variable]: value}) for variable, value in self.variables.items())
+        fields, origin = _merged(layers)
+        said_by = declared_in[-1] if declared_in else BUILT_IN
+        return Resolved(
+            name=name,
+            settings=AgentSettings(**self._with_adapter(name, fields, origin, said_by)),  # type: ignore[arg-type]
+            origin={**dict.fromkeys(AgentSettings.__struct_fields__, DEFAULT), **origin},
+            declared_in=said_by,
+            base=self.home.project,
+            agent_file=agent_file,
+        )
+
+    def _with_adapter(self, name: str, fields: dict[str, object], origin: Mapping[str, str], said_by: str) -> Fields:
+        places = {AGENT_JSON: str(_agent_json(self.home, name)), **{who: str(file.path) for who, file in self.files}}
+        source = Source(places.get(origin.get("adapter", said_by), said_by))
+        adapter = adapter_of(name, fields, self.adapters)
+        if not adapter:
+            some = ", ".join(self.adapters[:5]) + (", …" if len(self.adapters) > 5 else "")
+            hint = f"write `adapter:` with one of {some} (beam agent list --all), or `command:` with a program"
+            raise source.error(("agents", name), "says no adapter", hint)
+        check_adapter(name, {"adapter": adapter}, (name,), source=source, adapters=self.adapters)
+        return {**fields, "adapter": adapter}
+
+    def _not_found(self, name: str) -> NotFoundError:
+        known = list(dict.fromkeys([*self.names(), *self.adapters]))
+        import difflib
+
+        near = difflib.get_close_matches(name.lower(), known, 1)
+        if not near:
+            check_name(name)
+        declared = f"declared here: {', '.join(self.names())}; " if self.names() else ""
+        every = f"{declared}beam agent list --all shows what there is, beam agent add makes one"
+        hint = f"did you mean {near[0]}?" if near else every
+        return NotFoundError(f"no agent is called {name!r}", hint, subject=name)
+
+
+def settled(environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns the environment, with BEAM_STATE where only the user's own configuration says it (`state_dir:`).
+
+    Raises ConfigError, and UsageError for a BEAM_STATE that is no absolute path.
+    """
+    named = environ.get("BEAM_STATE")
+    if named:
+        if not named.startswith("/"):
+            raise UsageError(f"BEAM_STATE is {named[:200]!r}, not an absolute path", "give it from / on")
+        return dict(environ)
+    path = config_dir(environ) / USER_CONFIG_NAME
+    data = file.read_bytes(path)
+    if data is None or b"state_dir" not in data:  # YAML is read only where it can matter: this runs in each command
+        return dict(environ)
+    folder = file.state_dir_in(data, path, home=user_home(environ))
+    return {**environ, "BEAM_STATE": str(folder)} if folder is not None else dict(environ)
+
+
+def load(home: Home, *, environ: Mapping[str, str], adapters: Collection[str]) -> Config:
+    """The configuration that counts for this root; `adapters` are the names of those that exist.
+
+    Raises ConfigError for the first thing in a file or variable that beam does not understand. Reads no agent.json.
+    """
+    paths = ((USER_CONFIG, config_dir(environ) / USER_CONFIG_NAME), (BEAM_YAML, home.config_file))
+    read = [(origin, file.read(path, adapters=adapters)) for origin, path in paths]
+    files = tuple((origin, file) for origin, file in read if file is not None)
+    if any(origin == BEAM_YAML and file.state_dir is not None for origin, file in files):
+        hint = f"write it into {config_dir(environ) / USER_CONFIG_NAME}, or set BEAM_STATE"
+        raise Source(str(home.config_file)).error(("state_dir",), "only your own configuration can say this", hint)
+    limits, limits_origin = _merged([(origin, file.limits) for origin, file in files])
+    return Config(
+        home=home,
+        adapters=tuple(adapters),
+        path=next((file.path for origin, file in files if origin == BEAM_YAML), None),
+        limits=Limits(**limits),  # type: ignore[arg-type]
+        policy=Policy(**_merged([(origin, file.policy) for origin, file in files])[0]),  # type: ignore[arg-type]
+        limits_origin={**dict.fromkeys(Limits.__struct_fields__, DEFAULT), **limits_origin},
+        allow_fs=tuple(dict.fromkeys(kind for _, file in files for kind in file.allow_fs)),
+        files=files,
+        variables={name: _variable(name, environ[name]) for name in VARIABLES if environ.get(name)},
+    )
+
+
+def _merged(layers: list[tuple[str, Fields]]) -> tuple[dict[str, object], dict[str, str]]:
+    """Later layers win, field by field; of `env`, variable by variable."""
+    fields: dict[str, object] = {}
+    origin: dict[str, str] = {}
+    for who, layer in layers:
+        for key, value in layer.items():
+            before = fields.get(key)
+            fields[key] = {**before, **value} if isinstance(before, dict) and isinstance(value, dict) else value
+            origin[key] = who
+            if isinstance(value, dict):
+                origin.update((f"{key}.{name}", who) for name in value)
+    return fields, origin
+
+
+def _variable(name: str, text: str) -> object:
+    field = VARIABLES[name]
+    value: object = text
+    if field in ("max_turns", "retries", "budget_usd"):
+        try:
+            value = float(text) if field == "budget_usd" else int(text)
+        except ValueError as error:
+            raise ConfigError(f"{name}: {text!r} is not a number", f"set {name} to a number, or unset it") from error
+    return settings_field(field, value, (), Source(name))
+
+
+# -- agent.json --------------------------------------------------------------------------------------------------------
+
+
+def _agent_json(home: Home, name: str) -> Path:
+    return home.agent(name).dir / AGENT_JSON
+
+
+def _json_fields(data: bytes, path: Path) -> dict[str, object]:
+    try:
+        values = msgspec.json.decode(data)
+    except (ValueError, RecursionError) as error:
+        hint = "mend it, or make it anew with beam agent add"
+        raise ConfigError(f"{path}: not JSON: {error}", hint, subject=str(path)) from error
+    return settings_fields(values, (), Source(str(path)))
+
+
+def parse_agent_json(data: bytes, path: Path) -> AgentSettings:
+    """The settings that an agent.json holds. Raises ConfigError that names `path`."""
+    return AgentSettings(**_json_fields(data, path))  # type: ignore[arg-type]
+
+
+def encode_agent_json(settings: AgentSettings) -> bytes:
+    """The bytes of an agent.json: the fields that differ from the default, one a line."""
+    nothing = AgentSettings()
+    names = [name for name in settings.__struct_fields__ if getattr(settings, name) != getattr(nothing, name)]
+    return msgspec.json.format(msgspec.json.encode({name: getattr(settings, name) for name in names})) + b"\n"

@@ -1,0 +1,20 @@
+"""Checks the settings of an agent's screen (`screen:`): its patterns compile, and no screen keeps one busy for long."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from beam.config.source import Source
+from beam.model.screen_profile import PATTERNS, patterns_of
+
+
+def check_patterns(kind: type[Struct], name: str, value: object, at: tuple[str, ...], source: Source) -> None:
+    from beam.base import patterns
+
+    for text in patterns_of(kind, name, value):
+        known = PATTERNS[kind][name]
+        wrong = patterns.problem(text, whole_screen=known.whole_screen)
+        if not wrong and known.group and text and patterns.groups(text) != 1:
+            wrong = "needs exactly one group ( ): what it is to find; (?: ) is none"
+        if wrong:
+            raise source.error(at, f"{text[:60]!r}: {wrong}", "see docs/terminals.md")

@@ -1,0 +1,42 @@
+"""Tells where a setting was written, so that a complaint can name the file, the line and the key."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping
+
+from msgspec import Struct
+
+from beam.base.errors import ConfigError
+
+
+class Source(Struct, frozen=True):
+    """Where values come from, for complaints: a file's or a variable's name, and the lines of its keys (from 1)."""
+
+    name: str
+    lines: Mapping[tuple[str, ...], int] = {}
+
+    def error(self, keys: tuple[str, ...], what: str, hint: str = "") -> ConfigError:
+        """The complaint about the value at `keys`."""
+        line = next((self.lines[keys[:n]] for n in range(len(keys), 0, -1) if keys[:n] in self.lines), None)
+        place = self.name + (f", line {line}" if line else "") + (f": {'.'.join(keys)}" if keys else "")
+        return ConfigError(f"{place}: {what}", hint, subject=self.name)
+
+
+def mapping(value: object, at: tuple[str, ...], source: Source) -> dict[str, object]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise source.error(at, f"expected keys and values, got {_kind(value)}")
+    return value
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, str):
+        return "text"
+    return "a list" if isinstance(value, list) else "a single value"
+
+
+def nearest(word: str, words: Collection[str]) -> str:
+    near = difflib.get_close_matches(word.lower(), words, 1)
+    return f"did you mean {near[0]}?" if near else f"there are: {', '.join(words)}"

@@ -1,0 +1,111 @@
+"""Reads YAML into plain values, with the line of every key.
+
+The only YAML reader beside the scripted agent.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from beam.base import yaml_bounds
+from beam.base.errors import ConfigError
+from beam.config.source import Source
+
+if TYPE_CHECKING:
+    import yaml
+
+
+_LONGEST_NUMBER = 100  # characters; what YAML takes for a number may be any text of digits and colons
+
+
+def parse_yaml(data: bytes, path: Path) -> tuple[object, dict[tuple[str, ...], int]]:
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    source = Source(str(path))
+    try:
+        text = data.decode("utf-8-sig")
+        yaml_bounds.check(text)
+        node = yaml.compose(text, Loader=loader)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}, line {line}: not UTF-8", "save the file as UTF-8", subject=str(path)) from error
+    except yaml.MarkedYAMLError as error:
+        raise _bad_yaml(error, data, path) from error
+    except (yaml.YAMLError, RecursionError) as error:
+        reason = getattr(error, "reason", "nested too deeply")
+        raise ConfigError(f"{path}: not YAML: {reason}", subject=str(path)) from error
+    except ValueError as error:
+        raise ConfigError(
+            f"{path}: {error}", "settings are small; is this the right file?", subject=str(path)
+        ) from error
+    walk = _Walk(source)
+    value = walk.value(node, ()) if node is not None else None
+    return value, walk.lines
+
+
+def _bad_yaml(error: yaml.MarkedYAMLError, data: bytes, path: Path) -> ConfigError:
+    mark = error.problem_mark or error.context_mark
+    number = mark.line + 1 if mark else 1
+    lines = data.splitlines()
+    line = lines[number - 1] if number <= len(lines) else b""
+    hint = "YAML is indented with spaces, not tabs" if b"\t" in line[: len(line) - len(line.lstrip())] else ""
+    problem = error.problem or error.context or "not YAML"
+    return ConfigError(f"{path}, line {number}: {problem}", hint, subject=str(path))
+
+
+class _Walk:
+    """Nodes to plain values, with the line of every key; refuses what a plain YAML reader lets pass in silence."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.lines: dict[tuple[str, ...], int] = {}
+        self.nodes = 0
+
+    def value(self, node: yaml.Node, at: tuple[str, ...]) -> object:
+        import yaml
+
+        self.count(node, at)
+        if isinstance(node, yaml.MappingNode):
+            return self.mapping(node, at)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(item, (*at, str(n))) for n, item in enumerate(node.value)]
+        if len(node.value) > _LONGEST_NUMBER and node.tag != "tag:yaml.org,2002:str":
+            raise self.error(node, at, "not a value that beam reads")
+        try:
+            return yaml.constructor.SafeConstructor().construct_object(node)
+        except (yaml.YAMLError, ValueError) as error:
+            raise self.error(node, at, "not a value that beam reads") from error
+
+    def count(self, node: yaml.Node, at: tuple[str, ...]) -> None:
+        """One more node: a few lines of aliases may stand for any number of them."""
+        self.nodes += 1
+        if self.nodes > yaml_bounds.MOST_NODES or len(at) > yaml_bounds.DEEPEST:
+            raise self.error(node, at, "nested too deeply, or made too large by its aliases")
+
+    def mapping(self, node: yaml.MappingNode, at: tuple[str, ...]) -> dict[str, object]:
+        import yaml
+
+        own: dict[str, object] = {}
+        merged: dict[str, object] = {}
+        for key_node, value_node in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                several = value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]
+                for part in several:
+                    if not isinstance(part, yaml.MappingNode):
+                        raise self.error(part, at, "<< wants keys and values")
+                    self.count(part, (*at, "<<"))
+                    merged = {**self.mapping(part, (*at, "<<")), **merged}
+                continue
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise self.error(key_node, at, "a key must be text")
+            key = key_node.value
+            if key in own:
+                raise self.error(key_node, (*at, key), "said twice")
+            self.lines[(*at, key)] = key_node.start_mark.line + 1
+            own[key] = self.value(value_node, (*at, key))
+        return {**merged, **own}
+
+    def error(self, node: yaml.Node, at: tuple[str, ...], what: str) -> ConfigError:
+        return Source(self.source.name, {at: node.start_mark.line + 1}).error(at, what)

@@ -1,0 +1,798 @@
+"""The events of a journal, one class a type, and their JSON lines.
+
+Adapters make events as *bodies* (the header fields at their defaults); the journal stamps the header. A reader ignores
+unknown fields and turns an unknown type into `Unknown`; a bad field of a known type is an error with its path.
+Must not know: files, clocks, processes, vendors.
+"""
+
+# No `from __future__ import annotations` where structs are decoded at start: each annotation would be read as text, and
+# a start of beam would take 15 ms longer.
+from typing import Any, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType, field
+
+from beam.base.errors import CorruptError
+from beam.model.outcome import (
+    Class,
+    Denial,
+    Evidence,
+    ModelUsage,
+    Outcome,
+    SessionNote,
+    Status,
+    Total,
+    Unfinished,
+    Usage,
+)
+
+VERSION = 1
+
+
+class Event(Struct, frozen=True, kw_only=True, tag_field="type"):
+    """The header that every event has.
+
+    `seq` counts from 1 without gaps in one journal; `ts` is UTC, RFC 3339 with microseconds, and never goes backwards
+    in one journal; `turn` is null outside a turn; `message_id` is null for what no message caused.
+    """
+
+    v: int = VERSION
+    seq: int = 0
+    ts: str = ""
+    agent: str = ""
+    turn: int | None = None
+    message_id: str | None = None
+
+
+class _Native(Event, frozen=True, kw_only=True):
+    """An event that an adapter read from its CLI: `raw` is the CLI's own line, once, on the event it became."""
+
+    raw: str | UnsetType = UNSET
+
+
+class Owner(Struct, frozen=True, kw_only=True):
+    """A process, named so that no other can be taken for it. `start_ticks` is /proc/<pid>/stat field 22 (clock ticks
+    since boot; on macOS the start time in microseconds); `boot_id` and `pid_namespace` are "" where the system has
+    none."""
+
+    pid: int
+    start_ticks: int
+    boot_id: str = ""
+    pid_namespace: str = ""
+    host: str = ""
+
+
+# -- messages ----------------------------------------------------------------------------------------------------------
+
+
+class MessageQueued(Event, frozen=True, kw_only=True, tag="message.queued"):
+    """The holder saw the message for the first time. `text` is what was sent, secrets blanked; `digest` is the
+    SHA-256 of what makes it this message (hex), `revision` counts edits (an edited message is queued again);
+    `position` is the `n` that orders it in its queue.
+    """
+
+    sender: str = field(name="from")
+    kind: str = "message"
+    text: str = ""
+    thread: str = ""
+    hops: int = 0
+    reply: str = "none"
+    reply_to: str | None = None
+    key: str | None = None
+    actor: str | None = None
+    digest: str = ""
+    revision: int = 0
+    position: int = 0
+    queued_at: str = ""
+
+
+class MessageClaimed(Event, frozen=True, kw_only=True, tag="message.claimed"):
+    """The message moved from `new/` to `cur/`. A retry is claimed with `attempt` one higher."""
+
+    attempt: int = 1
+
+
+class MessageRequeued(Event, frozen=True, kw_only=True, tag="message.requeued"):
+    """The message went back to `new/`: its holder died before its agent was started (`holder_died`), the system had no
+    room to start it (`shortage`), its lease ran out (`lease_over`), or it is tried again (`retry`). `attempt` is the
+    one that comes next, `not_before` when (RFC 3339; null: at once)."""
+
+    attempt: int
+    reason: str
+    by: str | None = None
+    not_before: str | None = None
+
+
+class MessageDead(Event, frozen=True, kw_only=True, tag="message.dead"):
+    """The message was given up on and lies in `dead/`. `reason` is a word (dropped, expired, failed, unknown,
+    id_reused, corrupt, no_such_session, holder_died, hops, budget, gone); `detail` says it in a sentence. `status` and
+    `class` are its outcome where no turn gave one; `tell`: an agent that counts on a reply is told so next."""
+
+    attempt: int = 1
+    reason: str
+    detail: str = ""
+    status: Status = Status.FAILED
+    class_: Class | None = field(name="class", default=None)
+    file: str | None = None
+    tell: bool = False
+
+
+class QueuePaused(Event, frozen=True, kw_only=True, tag="queue.paused"):
+    """Nothing is claimed from the agent's queue until it is resumed; messages are still taken in."""
+
+    by: str | None = None
+
+
+class QueueResumed(Event, frozen=True, kw_only=True, tag="queue.resumed"):
+    """The agent's queue is served again."""
+
+    by: str | None = None
+
+
+class CircuitOpened(Event, frozen=True, kw_only=True, tag="circuit.opened"):
+    """Too many failures: nothing is claimed until that time (RFC 3339); then one message is tried."""
+
+    until: str
+    failures: int = 0
+
+
+class CircuitClosed(Event, frozen=True, kw_only=True, tag="circuit.closed"):
+    """The agent answered again."""
+
+
+# -- sessions ----------------------------------------------------------------------------------------------------------
+
+
+class SessionStarted(_Native, frozen=True, kw_only=True, tag="session.started"):
+    """The agent CLI opened a new session; `session_id` is its own resume id. `forked_from` is there where it is a
+    copy of that session."""
+
+    session_id: str
+    model: str | None = None
+    cwd: str | None = None
+    access: str | None = None
+    tools: tuple[str, ...] = ()
+    version: str | None = None
+    forked_from: str | UnsetType = UNSET
+
+
+class SessionResumed(_Native, frozen=True, kw_only=True, tag="session.resumed"):
+    """The agent CLI went on with a session. `session_id` may differ from the one asked for: some CLIs renumber."""
+
+    session_id: str
+    model: str | None = None
+    cwd: str | None = None
+    access: str | None = None
+    tools: tuple[str, ...] = ()
+    version: str | None = None
+
+
+class SessionLost(_Native, frozen=True, kw_only=True, tag="session.lost"):
+    """The agent CLI proved that it has no such session."""
+
+    session_id: str
+    reason: str = ""
+
+
+class SessionArchived(Event, frozen=True, kw_only=True, tag="session.archived"):
+    """The agent's current session was put aside; the next turn starts another. Nothing is deleted at the vendor's."""
+
+    session_id: str
+    reason: str = ""
+    by: str | None = None
+
+
+class SessionForked(Event, frozen=True, kw_only=True, tag="session.forked"):
+    """The agent was made as a fork of the agent `of`: its first turn goes on in a copy of the session `session_id` of
+    that one's, as it is then, and leaves the session itself alone."""
+
+    session_id: str
+    of: str
+    adapter: str
+    by: str | None = None
+
+
+# -- turns -------------------------------------------------------------------------------------------------------------
+
+
+class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
+    """A turn began; nothing was spawned yet. `turn_key` is random and marks every process of the turn. `lease_until` is
+    set where no process runs the turn (a mailbox): until then it is nobody else's. `at_most` is the access that its
+    agent's messages may be run with (null: what the receiver's settings say)."""
+
+    attempt: int = 1
+    owner: Owner
+    turn_key: str
+    adapter: str
+    via: str
+    why: str | None = None
+    lease_until: str | None = None
+    at_most: str | None = None
+
+
+class PromptSent(Event, frozen=True, kw_only=True, tag="prompt.sent"):
+    """From here on the agent may act on the message: it is never run again by itself after this, unless the agent's
+    guard was left to say that the agent was never executed."""
+
+    bytes: int = 0
+
+
+class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
+    """The outcome (docs/exit-codes.md), on disk before anyone is told. `at_most` is as in
+    `turn.started`."""
+
+    attempt: int = 1
+    status: Status
+    class_: Class | None = field(name="class", default=None)
+    reason: str | None = None
+    reply: str | None = None
+    session_id: str | None = None
+    session: SessionNote | None = None
+    via: str | None = None
+    model: str | None = None
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    models: tuple[ModelUsage, ...] | None = None
+    duration_s: float | None = None
+    exit_code: int = 0
+    denials: tuple[Denial, ...] | None = None
+    unfinished: tuple[Unfinished, ...] = ()
+    structured: Raw | UnsetType = UNSET
+    lossy: bool | UnsetType = UNSET
+    evidence: Evidence | None = None
+    redacted: int = 0
+    at_most: str | None = None
+
+
+class TurnClosed(Event, frozen=True, kw_only=True, tag="turn.closed"):
+    """Nothing more will happen to the message. `reply` says what became of the answer: `waited` for, `queued` to `to`
+    as `reply_id`, `dead` (it could not be delivered), or `none` (nobody
+    asked for it, or it ends an exchange; `detail`)."""
+
+    attempt: int = 1
+    reply: Literal["waited", "queued", "dead", "none"] = "none"
+    to: str | None = None
+    reply_id: str | None = None
+    detail: str = ""
+
+
+# -- processes ---------------------------------------------------------------------------------------------------------
+
+
+class AgentStarted(Event, frozen=True, kw_only=True, tag="agent.started"):
+    """The agent's process is there; headless, it is executed after `prompt.sent`. `pid` is the agent's, `guard_pid` its
+    guard's; `argv` has secrets and the prompt blanked. `since` is the turn that started it, where it was kept since
+    then; null where it began with this turn."""
+
+    pid: int
+    start_ticks: int
+    guard_pid: int
+    guard_start_ticks: int
+    argv: tuple[str, ...] = ()
+    cwd: str = ""
+    since: int | None = None
+
+
+class AgentKept(Event, frozen=True, kw_only=True, tag="agent.kept"):
+    """The turn is over and the agent's process lives on, on its terminal, for the next one. Its `agent.exited` comes
+    later, and belongs to no turn if it ends between two."""
+
+    pid: int
+
+
+class AgentExited(Event, frozen=True, kw_only=True, tag="agent.exited"):
+    """The agent's process and everything it started are gone. Exactly one of `code` and `signal` is set, or none where
+    the guard was killed. `stopped_by`: beam's reason to end it, null where it ended by itself. `swept` counts processes
+    that the agent left behind and the guard ended. `pid` is the agent's; null where the CLI runs a process a turn."""
+
+    code: int | None = None
+    signal: str | None = None
+    stopped_by: str | None = None
+    stderr_tail: str = ""
+    swept: int = 0
+    pid: int | None = None
+
+
+# -- what the agent says and does --------------------------------------------------------------------------------------
+
+
+class TextDelta(Event, frozen=True, kw_only=True, tag="text.delta"):
+    """A piece of the answer as it is written; at most 20 a second. `text` follows with the whole. `parent` is the tool
+    call of the subagent that speaks, null for the agent itself."""
+
+    text: str
+    parent: str | None = None
+
+
+class Text(_Native, frozen=True, kw_only=True, tag="text"):
+    """A finished piece of what the agent says."""
+
+    text: str
+    parent: str | None = None
+
+
+class Thinking(_Native, frozen=True, kw_only=True, tag="thinking"):
+    """A finished piece of what the agent thinks, where its CLI shows it."""
+
+    text: str
+    parent: str | None = None
+
+
+class ToolCalled(_Native, frozen=True, kw_only=True, tag="tool.called"):
+    """The agent calls a tool. `input` is the JSON value that the CLI gave."""
+
+    call_id: str
+    name: str
+    input: Raw = Raw(b"null")
+    parent: str | None = None
+
+
+class ToolProgress(_Native, frozen=True, kw_only=True, tag="tool.progress"):
+    """A running tool says something."""
+
+    call_id: str
+    text: str = ""
+    elapsed_s: float | None = None
+    parent: str | None = None
+
+
+class ToolReturned(_Native, frozen=True, kw_only=True, tag="tool.returned"):
+    """A tool ended. `unfinished`: the turn ended first and nobody knows what the tool did."""
+
+    call_id: str
+    output: str = ""
+    is_error: bool = False
+    unfinished: bool = False
+    parent: str | None = None
+
+
+class FileChanged(_Native, frozen=True, kw_only=True, tag="file.changed"):
+    """The agent says that it changed a file. `kind`: add, update, delete."""
+
+    path: str
+    kind: str = "update"
+
+
+class PlanStep(Struct, frozen=True, kw_only=True):
+    """One step of an agent's plan. `status`: pending, in_progress, completed."""
+
+    text: str
+    status: str = "pending"
+
+
+class PlanUpdated(_Native, frozen=True, kw_only=True, tag="plan.updated"):
+    """The agent's plan, whole."""
+
+    steps: tuple[PlanStep, ...] = ()
+
+
+class UsageSeen(_Native, frozen=True, kw_only=True, tag="usage"):
+    """Tokens of the turn so far. `total`: what the CLI has counted over the whole session, where it counts that way."""
+
+    usage: Usage
+    cost_usd: float | None = None
+    total: Total | None = None
+
+
+class StatusChanged(_Native, frozen=True, kw_only=True, tag="status"):
+    """What the agent is busy with: `retrying` (with `attempt` of `of`, `delay_s`, and the failure's class and HTTP
+    status), `compacting`, `requesting`, or the CLI's own word."""
+
+    state: str
+    detail: str = ""
+    attempt: int | None = None
+    of: int | None = None
+    delay_s: float | None = None
+    class_: Class | None = field(name="class", default=None)
+    http_status: int | None = None
+
+
+class Notice(_Native, frozen=True, kw_only=True, tag="notice"):
+    """Something a person should know. `code` is a stable word for programs; `covers` are byte offsets
+    [start, end) in this segment that readers skip (a torn line)."""
+
+    text: str
+    code: str = ""
+    covers: tuple[int, int] | None = None
+
+
+# -- permission --------------------------------------------------------------------------------------------------------
+
+
+class PermissionAsked(_Native, frozen=True, kw_only=True, tag="permission.asked"):
+    """The agent waits for a decision."""
+
+    ask_id: str
+    tool: str
+    input: Raw = Raw(b"null")
+    description: str = ""
+    call_id: str | None = None
+    suggestions: Raw = Raw(b"[]")
+    expires: str | None = None
+
+
+class PermissionDecided(_Native, frozen=True, kw_only=True, tag="permission.decided"):
+    """An ask was answered. `by`: default, rule, or a person's name."""
+
+    ask_id: str
+    decision: Literal["allow", "deny"]
+    by: str = "default"
+    why: str = ""
+
+
+class PermissionCancelled(_Native, frozen=True, kw_only=True, tag="permission.cancelled"):
+    """Nobody needs the decision any more."""
+
+    ask_id: str
+    why: str = ""
+
+
+class ControlDone(_Native, frozen=True, kw_only=True, tag="control.done"):
+    """A request to the holder, or the agent CLI's answer to one of beam's, was carried out or refused.
+    `result` is a JSON value."""
+
+    control_id: str
+    verb: str = ""
+    ok: bool = True
+    code: str = ""
+    message: str = ""
+    result: Raw = Raw(b"null")
+
+
+class Unknown(_Native, frozen=True, kw_only=True, tag="unknown"):
+    """Something nobody here understands, kept: a native record (`raw`), or, read from a journal, an event of a type
+    that this version of beam does not know (`raw` is then the journal's line)."""
+
+    what: str = ""
+
+
+# -- teams -------------------------------------------------------------------------------------------------------------
+
+
+class _OfTeam(Event, frozen=True, kw_only=True):
+    """What happened in a team of one vendor's agents. These are in no journal: `seq` is 0 and `ts` is when it happened.
+
+    `agent` is `<member>@<team>` (`@<team>` where no member did it). `team` is its name, `home` the vendor's directory
+    that it lives in. `key` names the happening: the same one has the same key, whichever source told it. `source`:
+    files, transcript, hook or process.
+    """
+
+    team: str
+    home: str = ""
+    key: str = ""
+    source: str = "files"
+
+
+class TeamStarted(_OfTeam, frozen=True, kw_only=True, tag="team.started"):
+    """A team is there. `session_id` is its lead's."""
+
+    lead: str = ""
+    session_id: str = ""
+    cwd: str = ""
+
+
+class TeamEnded(_OfTeam, frozen=True, kw_only=True, tag="team.ended"):
+    """A team's files are gone: its lead left."""
+
+    reason: str = ""
+
+
+class TeamStale(_OfTeam, frozen=True, kw_only=True, tag="team.stale"):
+    """A team's files are there and its lead's process is not. `pid` is the lead's, null where nobody knows it."""
+
+    reason: str = ""
+    pid: int | None = None
+
+
+class MemberJoined(_OfTeam, frozen=True, kw_only=True, tag="member.joined"):
+    """An agent is in the team. `backend`: in-process, tmux, ...; `colour` is the vendor's own for it."""
+
+    member: str
+    kind: str = ""
+    model: str | None = None
+    colour: str | None = None
+    backend: str = ""
+    pane: str = ""
+    cwd: str = ""
+    prompt: str = ""
+
+
+class MemberWorking(_OfTeam, frozen=True, kw_only=True, tag="member.working"):
+    """The member takes a turn. `why`: what it was seen by."""
+
+    member: str
+    why: str = ""
+
+
+class MemberIdle(_OfTeam, frozen=True, kw_only=True, tag="member.idle"):
+    """The member waits. `reason`: available, interrupted, failed; `summary` is its last words to another member.
+    `task_id` is the task that it worked on, `task_status` what it says became of it: resolved, blocked, failed."""
+
+    member: str
+    reason: str = "available"
+    summary: str = ""
+    failure: str = ""
+    task_id: str | None = None
+    task_status: str | None = None
+
+
+class MemberUsed(_OfTeam, frozen=True, kw_only=True, tag="member.used"):
+    """What the member's turn, which is at its end, used, its subagents' part included. `cost_usd` is null where a model
+    has no price here: `unpriced` names it."""
+
+    member: str
+    usage: Usage
+    cost_usd: float | None = None
+    unpriced: tuple[str, ...] = ()
+
+
+class MemberLeft(_OfTeam, frozen=True, kw_only=True, tag="member.left"):
+    """The member is in the team no more."""
+
+    member: str
+    reason: str = ""
+
+
+class MemberOrphaned(_OfTeam, frozen=True, kw_only=True, tag="member.orphaned"):
+    """The member's lead is gone and the member runs on. `pid` is null where its process was not found."""
+
+    member: str
+    pid: int | None = None
+    pane: str = ""
+
+
+class MemberAsked(_OfTeam, frozen=True, kw_only=True, tag="member.asked"):
+    """The member `sender` wants an answer from `to`: its plan approved, a tool permitted, or that `to` shuts down."""
+
+    what: Literal["plan", "permission", "shutdown"]
+    request_id: str
+    sender: str = field(name="from")
+    to: str = ""
+    text: str = ""
+    tool: str | None = None
+    input: Raw = Raw(b"null")
+
+
+class MemberAnswered(_OfTeam, frozen=True, kw_only=True, tag="member.answered"):
+    """What `sender` said to a request."""
+
+    what: Literal["plan", "permission", "shutdown"]
+    request_id: str
+    sender: str = field(name="from")
+    approved: bool
+    text: str = ""
+
+
+class _OfTask(_OfTeam, frozen=True, kw_only=True):
+    """Something became of a task. `by` is who did it, null where no source says."""
+
+    task_id: str
+    subject: str = ""
+    owner: str | None = None
+    by: str | None = None
+
+
+class TaskCreated(_OfTask, frozen=True, kw_only=True, tag="task.created"):
+    """A task is on the team's list."""
+
+    description: str = ""
+    blocked_by: tuple[str, ...] = ()
+
+
+class TaskClaimed(_OfTask, frozen=True, kw_only=True, tag="task.claimed"):
+    """The task has another owner: it was claimed or assigned. `previous` is null where it had none."""
+
+    previous: str | None = None
+
+
+class TaskStarted(_OfTask, frozen=True, kw_only=True, tag="task.started"):
+    """The task is in progress."""
+
+
+class TaskCompleted(_OfTask, frozen=True, kw_only=True, tag="task.completed"):
+    """The task is done."""
+
+
+class TaskReopened(_OfTask, frozen=True, kw_only=True, tag="task.reopened"):
+    """The task was in progress or done and is pending again, or lost its owner. `previous` is the owner it had."""
+
+    previous: str | None = None
+
+
+class TaskDeleted(_OfTask, frozen=True, kw_only=True, tag="task.deleted"):
+    """The task is gone from the list."""
+
+
+class TaskUnblocked(_OfTask, frozen=True, kw_only=True, tag="task.unblocked"):
+    """The last task that this one waited for is done or gone; `blocker` is that one."""
+
+    blocker: str = ""
+
+
+class TaskChanged(_OfTask, frozen=True, kw_only=True, tag="task.changed"):
+    """Something else of the task is different: `fields` names what; `blocked_by` is as it is now."""
+
+    fields: tuple[str, ...] = ()
+    blocked_by: tuple[str, ...] = ()
+
+
+class MailSent(_OfTeam, frozen=True, kw_only=True, tag="mail.sent"):
+    """A message lies in a member's inbox. `mail_id` is the vendor's, "" where it has none. `kind`: message, or the word
+    of the team's own protocol (task_assignment, idle_notification, ...), whose `text` is JSON."""
+
+    mail_id: str
+    sender: str = field(name="from")
+    to: str
+    text: str = ""
+    summary: str = ""
+    kind: str = "message"
+    colour: str | None = None
+
+
+class MailDelivered(_OfTeam, frozen=True, kw_only=True, tag="mail.delivered"):
+    """The member took the message from its inbox. `waited_s` is how long it lay there."""
+
+    mail_id: str
+    sender: str = field(name="from")
+    to: str
+    waited_s: float | None = None
+
+
+class MailLost(_OfTeam, frozen=True, kw_only=True, tag="mail.lost"):
+    """Nobody will get the message."""
+
+    mail_id: str
+    sender: str = field(name="from")
+    to: str
+    why: str = ""
+    text: str = ""
+
+
+AnyEvent = (
+    MessageQueued
+    | MessageClaimed
+    | MessageRequeued
+    | MessageDead
+    | QueuePaused
+    | CircuitOpened
+    | CircuitClosed
+    | QueueResumed
+    | SessionStarted
+    | SessionResumed
+    | SessionLost
+    | SessionArchived
+    | SessionForked
+    | TurnStarted
+    | PromptSent
+    | TurnFinished
+    | TurnClosed
+    | AgentStarted
+    | AgentKept
+    | AgentExited
+    | TextDelta
+    | Text
+    | Thinking
+    | ToolCalled
+    | ToolProgress
+    | ToolReturned
+    | FileChanged
+    | PlanUpdated
+    | UsageSeen
+    | StatusChanged
+    | Notice
+    | PermissionAsked
+    | PermissionDecided
+    | PermissionCancelled
+    | ControlDone
+    | TeamStarted
+    | TeamEnded
+    | TeamStale
+    | MemberJoined
+    | MemberWorking
+    | MemberIdle
+    | MemberUsed
+    | MemberLeft
+    | MemberOrphaned
+    | MemberAsked
+    | MemberAnswered
+    | TaskCreated
+    | TaskClaimed
+    | TaskStarted
+    | TaskCompleted
+    | TaskReopened
+    | TaskDeleted
+    | TaskUnblocked
+    | TaskChanged
+    | MailSent
+    | MailDelivered
+    | MailLost
+    | Unknown
+)
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+
+
+class _Head(Struct, frozen=True, kw_only=True):
+    type: str
+    v: int = VERSION
+    seq: int = 0
+    ts: str = ""
+    agent: str = ""
+    turn: int | None = None
+    message_id: str | None = None
+
+
+_head_decoder: msgspec.json.Decoder[_Head] = msgspec.json.Decoder(_Head)
+
+
+def types() -> dict[str, type[Event]]:
+    """Every event type's tag and class, in the order of docs/events.md."""
+    return {str(cls.__struct_config__.tag): cls for cls in AnyEvent.__args__}
+
+
+_KNOWN = frozenset(types())
+
+
+def encode(event: Event) -> bytes:
+    """The event's JSON, without a newline."""
+    return _encoder.encode(event)
+
+
+def decode(line: bytes) -> AnyEvent:
+    """The event of one journal line.
+
+    An unknown type becomes `Unknown` with the line as `raw`. Raises CorruptError for what is no event of beam's.
+    """
+    try:
+        return _decoder.decode(line)
+    except (ValueError, RecursionError) as error:  # msgspec's own are ValueErrors
+        return _decode_unknown(line, error)
+
+
+def _decode_unknown(line: bytes, error: Exception) -> Unknown:
+    try:
+        head = _head_decoder.decode(line)
+    except (ValueError, RecursionError) as no_head:
+        raise CorruptError(f"not an event: {no_head}") from no_head
+    if head.type in _KNOWN:
+        raise CorruptError(f"bad {head.type} event, seq {head.seq}: {error}") from error
+    return Unknown(
+        v=head.v,
+        seq=head.seq,
+        ts=head.ts,
+        agent=head.agent,
+        turn=head.turn,
+        message_id=head.message_id,
+        what=head.type,
+        raw=line.decode(errors="replace"),
+    )
+
+
+E = TypeVar("E", bound=Event)
+
+
+def stamp(event: E, *, seq: int, ts: str, agent: str, turn: int | None, message_id: str | None) -> E:
+    """The body with its header."""
+    return msgspec.structs.replace(event, seq=seq, ts=ts, agent=agent, turn=turn, message_id=message_id)
+
+
+def outcome_of(event: TurnFinished | MessageDead) -> Outcome:
+    """The outcome that this event put on disk."""
+    from beam.model.outcome import exit_code
+
+    if isinstance(event, MessageDead):
+        return Outcome(
+            message_id=event.message_id or "",
+            agent=event.agent,
+            turn=event.turn,
+            attempt=event.attempt,
+            status=event.status,
+            class_=event.class_,
+            reason=event.detail or event.reason,
+            exit_code=exit_code(event.status, event.class_),
+        )
+    fields: dict[str, Any] = {
+        name: getattr(event, name) for name in Outcome.__struct_fields__ if name not in ("v", "message_id")
+    }
+    return Outcome(message_id=event.message_id or "", **fields)

@@ -1,0 +1,223 @@
+"""A message: one file in a queue. Its fields, its JSON, its identity, its name on disk.
+
+Unknown fields of a message file survive a round trip. Must not know: where queues are, or who reads them.
+"""
+
+import re
+from typing import Any, Literal, cast, get_args
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType, field
+
+from beam.base.digest import sha256
+from beam.base.errors import CorruptError, UsageError
+
+VERSION = 1
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
+ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,95}\Z")
+_FILE = re.compile(r"([0-9]{20})-([a-z0-9][a-z0-9_-]{0,95})\.json\Z")
+_MOST = 10**9  # of whatever a message counts: so many are a mistake, and nobody can count on from the largest number
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: sorts like the number it writes
+
+Access = Literal["read", "edit", "full", "ask"]
+Kind = Literal["message", "inject", "reply"]
+ReplyMode = Literal["wait", "queue", "none"]
+
+
+class Payload(Struct, frozen=True, kw_only=True):
+    """What the sender says. `attach`: absolute paths of files that go with it."""
+
+    text: str
+    attach: tuple[str, ...] = ()
+
+
+class SessionContext(Struct, frozen=True, kw_only=True):
+    """Where in the sender's own conversation the message was written; both null for people."""
+
+    session_id: str | None = None
+    turn_number: int | None = None
+
+
+class Spent(Struct, frozen=True, kw_only=True):
+    """What a thread used on its way to a message; `cost_usd` counts only what agents said."""
+
+    turns: int = 0
+    cost_usd: float = 0.0
+
+    def plus(self, cost_usd: float | None) -> "Spent":
+        """After one more turn."""
+        return Spent(turns=self.turns + 1, cost_usd=self.cost_usd + (cost_usd or 0.0))
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """What the sender asks of the turn; null leaves it to the agent's settings. `timeout` is seconds; `schema` is the
+    JSON Schema itself, as text; `via` a face (exec, dialogue, terminal). `require`: what may say that a turn on a
+    screen is over (structured: the agent's own word); left out: anything. `tolerate`: the status whose exit code is 0
+    for this sender; left out: what the agent's settings say."""
+
+    access: Access | None = None
+    model: str | None = None
+    new: bool = False
+    once: bool = False
+    schema: str | None = None
+    via: str | None = None
+    timeout: float | None = None
+    max_turns: int | None = None
+    budget_usd: float | None = None
+    require: Literal["structured"] | UnsetType = UNSET  # unset, it is not in the digest of older messages
+    tolerate: Literal["denied"] | UnsetType = UNSET
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """One message, as in its file. `timestamp` and `deadline` are RFC 3339 UTC; `chain` are the agents whose turns are
+    waiting for this message, the outermost first; `revision` counts edits; `for_session` is the
+    receiver's session that a reply belongs to; `replies` is how many answers are still routed, the one to this message
+    among them (null: what the limits say); `at_most` is the access of the agent that sent it: the receiver's turn
+    gets no more (null: a person sent it, or a program without an access)."""
+
+    v: int = VERSION
+    id: str
+    timestamp: str
+    sender: str = field(name="from")
+    to: str
+    type: Kind = "message"
+    payload: Payload
+    session_context: SessionContext = SessionContext()
+    reply_to: str | None = None
+    reply: ReplyMode = "none"
+    replies: int | None = None
+    thread: str = ""
+    hops: int = 0
+    attempt: int = 1
+    revision: int = 0
+    key: str | None = None
+    actor: str | None = None
+    deadline: str | None = None
+    chain: tuple[str, ...] = ()
+    for_session: str | None = None
+    spent: Spent = Spent()
+    at_most: Access | None = None
+    options: Options = Options()
+    original: bytes | UnsetType = UNSET  # the file as read, for the fields that only its writer knows
+
+    @property
+    def text(self) -> str:
+        return self.payload.text
+
+
+_decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
+_fields: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
+
+
+def decode(data: bytes) -> Message:
+    """The message of a queue file's bytes. Raises CorruptError with the reason."""
+    try:
+        message = _decoder.decode(data)
+        data.decode()  # fields that only their writer knows go out as they came in
+    except (ValueError, RecursionError) as error:
+        raise CorruptError(f"not a message: {error}") from error
+    if not NAME.match(message.to):
+        raise CorruptError(f"not a message: `to` is not an agent's name: {message.to[:80]!r}")
+    if not ID.match(message.id):
+        raise CorruptError(f"not a message: bad id {message.id[:80]!r}")
+    counts = (message.attempt - 1, message.revision, message.hops, message.replies or 0, message.spent.turns)
+    if not all(0 <= count <= _MOST for count in counts):
+        raise CorruptError(
+            "not a message: attempt counts from 1, revision, hops, replies and turns from 0, to a billion"
+        )
+    return msgspec.structs.replace(message, original=data)
+
+
+def encode(message: Message) -> bytes:
+    """The queue file's bytes: one JSON object, unknown fields of the file it was read from included."""
+    plain = msgspec.to_builtins(msgspec.structs.replace(message, original=UNSET))
+    if message.original is not UNSET:
+        plain = _merge(message.original, plain)
+    data = msgspec.json.encode(plain)
+    return (msgspec.json.format(data, indent=-1) if b"\n" in data else data) + b"\n"
+
+
+def _merge(old: bytes | Raw, new: dict[str, Any]) -> dict[str, Any]:
+    """The fields of the object in `old`, as they were written, with those of `new` over them."""
+    merged: dict[str, Any] = dict(_fields.decode(old))
+    for key, value in new.items():
+        before: Raw | None = merged.get(key)
+        is_object = before is not None and isinstance(value, dict) and bytes(before)[:1] == b"{"
+        merged[key] = _merge(before, value) if before is not None and is_object else value
+    return merged
+
+
+def digest(message: Message) -> str:
+    """What makes two messages with one id the same message: sender, text, attachments, options (SHA-256, hex)."""
+    identity = (message.sender, message.to, message.payload, message.options)
+    return sha256(msgspec.json.encode(identity)).hexdigest()
+
+
+def access_word(word: str | None) -> Access | None:
+    """The access of that name, as a journal has it; `read` for a word that is none."""
+    if word is None or word in get_args(Access):
+        return cast(Access | None, word)
+    return "read"
+
+
+def new_id(agent: str, now_ns: int, random: bytes) -> str:
+    """A message id that sorts by time: the agent's name, the milliseconds, six random letters.
+
+    `random` is at least 4 bytes.
+    """
+    return f"{agent}-{_base32(now_ns // 1_000_000, 9)}{_base32(int.from_bytes(random[:4], 'big'), 6)[-6:]}"
+
+
+def keyed_id(agent: str, key: str) -> str:
+    """The id of the message that `--key KEY` names at this agent: always the same one."""
+    return f"{agent}-k{_hashed(key)}"
+
+
+def reply_id(agent: str, message_id: str, attempt: int) -> str:
+    """The id of the reply to one attempt of a message, in the queue of `agent`: putting it twice is once."""
+    return f"{agent}-r{_hashed(f'{message_id} {attempt}')}"
+
+
+def sent_id(agent: str, turn_key: str, name: str) -> str:
+    """The id of a message that a turn sends to `agent` by the request of that name: putting it twice is once."""
+    return f"{agent}-s{_hashed(f'{turn_key} {name}')}"
+
+
+def _hashed(text: str) -> str:
+    number = int.from_bytes(sha256(text.encode("utf-8", "surrogatepass")).digest()[:9], "big")
+    return _base32(number, 15)[-14:]
+
+
+def _base32(number: int, width: int) -> str:
+    letters = ""
+    while number:
+        number, rest = divmod(number, 32)
+        letters = _ALPHABET[rest] + letters
+    return letters.rjust(width, "0")
+
+
+def agent_of(message_id: str) -> str:
+    """The agent that a whole message id belongs to: the part before its last dash."""
+    return message_id.rpartition("-")[0]
+
+
+def file_name(position: int, message_id: str) -> str:
+    """The name of a message's file; names sort in the order of publication."""
+    return f"{position:020d}-{message_id}.json"
+
+
+def parse_file_name(name: str) -> tuple[int, str] | None:
+    """(position, message id) of a queue file's name; None for any other file."""
+    match = _FILE.match(name)
+    return (int(match[1]), match[2]) if match else None
+
+
+def check_name(name: str, what: str = "agent") -> str:
+    """The name, checked before any path is built of it."""
+    if not NAME.match(name):
+        raise UsageError(
+            f"{name[:80]!r} is not {'an' if what[0] in 'aeiou' else 'a'} {what}'s name",
+            "a name is up to 64 of a-z, 0-9, _ and -, and begins with a letter or a digit",
+            subject=name[:80],
+        )
+    return name

@@ -1,0 +1,199 @@
+"""The outcome of a message: statuses, classes of failure, and the one function from them to an exit code."""
+
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+from beam.base.errors import ExitCode
+
+
+class Status(StrEnum):
+    """How a turn ended. `unknown` is said when nobody can know: it never stands for "failed"."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    REFUSED = "refused"
+    TRUNCATED = "truncated"
+    DENIED = "denied"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    LIMIT = "limit"
+    UNKNOWN = "unknown"
+
+
+class Class(StrEnum):
+    """Why a turn failed, in words that a retry policy can act on."""
+
+    AUTH = "auth"
+    RATE_LIMIT = "rate_limit"
+    OVERLOADED = "overloaded"
+    CONTEXT_OVERFLOW = "context_overflow"
+    NETWORK = "network"
+    STALLED = "stalled"
+    CRASHED = "crashed"
+    BAD_REQUEST = "bad_request"
+    UNSUPPORTED = "unsupported"
+    NOT_INSTALLED = "not_installed"
+    UNKNOWN = "unknown"
+
+
+ANSWERS = frozenset({Status.COMPLETED, Status.TRUNCATED, Status.REFUSED, Status.DENIED})  # the agent did its work
+
+_BY_STATUS = {
+    Status.COMPLETED: ExitCode.COMPLETED,
+    Status.FAILED: ExitCode.FAILED,
+    Status.REFUSED: ExitCode.REFUSED,
+    Status.TRUNCATED: ExitCode.TRUNCATED,
+    Status.DENIED: ExitCode.DENIED,
+    Status.TIMEOUT: ExitCode.TIMEOUT,
+    Status.CANCELLED: ExitCode.CANCELLED,
+    Status.LIMIT: ExitCode.LIMIT,
+    Status.UNKNOWN: ExitCode.UNKNOWN,
+}
+_FAILED_BY_CLASS = {Class.UNSUPPORTED: ExitCode.UNSUPPORTED, Class.NOT_INSTALLED: ExitCode.NOT_FOUND}
+
+
+def exit_code(status: Status, class_: Class | None) -> ExitCode:
+    """The exit code that (status, class) stands for."""
+    if status is Status.FAILED and class_ is not None:
+        return _FAILED_BY_CLASS.get(class_, ExitCode.FAILED)
+    return _BY_STATUS[status]
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens of one turn; null where the agent does not say, never 0 for that.
+
+    `input_tokens` came from no cache, those that were written to one (`cache_write_tokens`) among them; `cached_tokens`
+    were read from one. `calls`: how many calls of a model all these figures are of.
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    calls: int | None = None
+
+    def plus(self, other: "Usage") -> "Usage":
+        """The sum; a figure known on one side only counts as that figure."""
+        return Usage(**{name: _add(getattr(self, name), getattr(other, name)) for name in FIGURES})
+
+    def minus(self, other: "Usage") -> "Usage":
+        """What is left of it without the other; null stays null."""
+        return Usage(
+            **{
+                name: None if (mine := getattr(self, name)) is None else max(0, mine - (getattr(other, name) or 0))
+                for name in FIGURES
+            }
+        )
+
+
+FIGURES = Usage.__struct_fields__
+
+
+class ModelUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a turn used of one model."""
+
+    model: str
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+
+
+class Total(Usage, frozen=True, kw_only=True):
+    """What an agent CLI has counted over a whole session; null where it does not count that."""
+
+    cost_usd: float | None = None
+    models: tuple[ModelUsage, ...] | None = None
+
+
+def _add(left: int | None, right: int | None) -> int | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return left + right
+
+
+BY_DEFAULT = "default"  # who denies where no person and no rule decides
+_ARGUMENTS = ("command", "file_path", "filePath", "absolute_path", "path", "url", "reason")
+_LONGEST = 80
+
+
+class Denial(msgspec.Struct, frozen=True, kw_only=True):
+    """One request of the agent that was denied. `by`: `default` (no person, no rule), `rule`, or a person's name."""
+
+    tool: str
+    call_id: str = ""
+    input: msgspec.Raw = msgspec.Raw(b"null")
+    by: str = BY_DEFAULT
+
+
+def shown(denial: Denial) -> str:
+    """The tool and its argument, for a person."""
+    argument = _argument(denial)
+    return f"{denial.tool} ({argument})" if argument else denial.tool
+
+
+def _argument(denial: Denial) -> str:
+    try:
+        given = msgspec.json.decode(denial.input)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(given, dict):
+        return ""
+    texts = {key: value for key, value in given.items() if isinstance(value, str) and value}
+    found = next((texts[key] for key in _ARGUMENTS if key in texts), next(iter(texts.values()), ""))
+    line = " ".join(found.split())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+
+
+class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
+    """Work that the agent had begun, a command or another agent in the background say, and that was not done when its
+    turn was over. `how`: the CLI's word for its end (`stopped`, `killed`), or `running`: it said none, and unless a
+    broker keeps the agent it was ended with the turn."""
+
+    tool: str
+    call_id: str = ""
+    input: msgspec.Raw = msgspec.Raw(b"null")
+    how: str = "running"
+
+
+SessionNote = Literal["new", "resumed", "lost"]
+Evidence = Literal["history", "osc", "title", "screen", "prompt"]
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a message: `send/wait/show --json`, and what `Beam().send(...)` returns.
+
+    `turn` is null for a message that ended before any turn (dropped, expired). `reply` is what the agent said, never an
+    error's text: that is `reason`. `exit_code` is beam's own. `redacted` counts secrets that were blanked in it.
+    `usage` and `cost_usd` are of the same calls of a model; `models` says what each model had of them, null where the
+    agent's CLI does not tell. `structured` is the JSON value that a schema asked for. `evidence` is what said that a
+    turn on a screen was over: the agent's transcript (`history`), what it told its terminal (`osc`), its `title`, its
+    `screen`, or the `prompt` that came back; null on other faces, and where nothing did. `denials` is null where there
+    are none and the agent's CLI would not tell of one; `unfinished` is what the answer leaves undone. Times: seconds.
+    """
+
+    v: int = 1
+    message_id: str
+    agent: str
+    turn: int | None
+    attempt: int
+    status: Status
+    class_: Class | None = msgspec.field(name="class", default=None)
+    reason: str | None = None
+    reply: str | None = None
+    session_id: str | None = None
+    session: SessionNote | None = None
+    via: str | None = None
+    model: str | None = None
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    models: tuple[ModelUsage, ...] | None = None
+    duration_s: float | None = None
+    exit_code: int = 0
+    denials: tuple[Denial, ...] | None = None
+    unfinished: tuple[Unfinished, ...] = ()
+    structured: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    lossy: bool | msgspec.UnsetType = msgspec.UNSET
+    evidence: Evidence | None = None
+    redacted: int = 0

@@ -1,0 +1,50 @@
+"""The settings of one agent: the value that beam.yaml, agent.json, the environment and flags add up to."""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from beam.model.message import Access
+
+ENVELOPES = ("none", "short", "full")  # of `envelope`; any other is a text of the person's own
+
+
+class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One agent. Times are seconds; null leaves it to the limits or to the agent CLI.
+
+    `adapter` is a name of the registry. `executable` replaces the CLI's own name or path. `command`, `reply_path`,
+    `session_path`, `cost_path`, `format` belong to `command` agents, `script` to `scripted`, `mailbox` and `lease` to
+    mailboxes. A nested list in `command` is a group that is left out when a placeholder in it has no value. `cwd` is
+    relative to the project folder. `retries` caps the CLI's own API retries. `keep` is how long a broker
+    keeps the agent's terminal between turns (0: not at all), `record` whether each turn on it is recorded,
+    `screen` what is different on it from what its adapter knows. `envelope` is what stands above a message of another
+    agent: none, short, full, or a text with `{from}` in it. `tolerate` is the status (denied) whose exit code is 0.
+    """
+
+    adapter: str = ""
+    executable: str | None = None
+    model: str | None = None
+    access: Access | None = None
+    cwd: str | None = None
+    env: dict[str, str] = {}
+    timeout: float | None = None
+    idle_timeout: float | None = None
+    max_turns: int | None = None
+    budget_usd: float | None = None
+    retries: int | None = None
+    schema: str | None = None
+    system: str | None = None
+    envelope: str | None = None
+    tolerate: Literal["denied"] | None = None
+    command: tuple[str | tuple[str, ...], ...] = ()
+    format: Literal["text", "json", "jsonl"] = "text"
+    reply_path: str | None = None
+    session_path: str | None = None
+    cost_path: str | None = None
+    script: str | None = None
+    mailbox: bool = False
+    lease: float | None = None
+    keep: float | None = None
+    record: bool = False
+    screen: dict[str, Any] = {}
+    description: str | None = None

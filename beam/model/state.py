@@ -1,0 +1,514 @@
+"""The state of one agent: a pure fold over its journal's events.
+
+No clock, no I/O: folding the same events twice gives the same bytes. `fold` leaves its argument alone; `apply` is the
+same step in place, for the one who owns the state.
+"""
+
+import copy
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec import Raw, Struct, field
+
+from beam.model import events
+from beam.model.events import AnyEvent, Owner
+from beam.model.outcome import Class, Status, Total, Usage
+from beam.model.policy import is_answer, is_trouble
+
+QUEUED, CLAIMED, STARTED, SENT, FINISHED, CLOSED, DEAD = (
+    "queued",
+    "claimed",
+    "started",
+    "sent",
+    "finished",
+    "closed",
+    "dead",
+)
+
+SHORTAGE = "shortage"  # why a message went back: the system had no room to start its agent
+
+
+class Known(Struct, kw_only=True, gc=False):
+    """What the journal knows of a message. `phase` is the last durable step of its current `attempt`; `outcome_seq` is
+    where its last outcome stands (turn.finished or message.dead), null before; `revision` counts edits; `deaths` counts
+    holders that died before the agent was started, `shortages` starts for which the system had no room, since it was
+    queued; `at` is when it was last heard of."""
+
+    phase: str
+    attempt: int = 1
+    digest: str = ""
+    revision: int = 0
+    deaths: int = 0
+    shortages: int = 0
+    outcome_seq: int | None = None
+    at: str = ""
+    status: Status | None = None
+    not_before: str | None = None
+
+
+class Session(Struct, kw_only=True):
+    """The agent's current session at its vendor's. `turns` counts those that went through it; `adapter` is whose it is;
+    `carried` is the CLI's own running total of tokens, where it keeps one and said it in turn `counted`, the last."""
+
+    session_id: str
+    adapter: str = ""
+    model: str | None = None
+    cwd: str | None = None
+    version: str | None = None
+    started_at: str = ""
+    turns: int = 0
+    carried: Total | None = None
+    counted: int | None = None
+
+
+class Fork(Struct, kw_only=True):
+    """The session that the agent's next session begins as a copy of; `of` is the agent that goes on in it itself."""
+
+    session_id: str
+    of: str
+    adapter: str
+
+
+class OpenTurn(Struct, kw_only=True):
+    """The turn that is running, or was when its holder died. `processes` are those that the journal recorded;
+    `cleared`: none of them is left, or a person said so."""
+
+    turn: int
+    message_id: str | None
+    attempt: int
+    owner: Owner
+    turn_key: str
+    adapter: str
+    via: str
+    started_at: str
+    sent: bool = False
+    finished: bool = False
+    cleared: bool = False
+    lease_until: str | None = None
+    at_most: str | None = None
+    processes: list[Owner] = []
+    asks: dict[str, events.PermissionAsked] = {}
+    tools: dict[str, str] = {}
+
+
+class Kept(Struct, kw_only=True):
+    """An agent's process that lives on between turns. `turn` is the one that started it, `turn_key` marks it and what
+    it started, `owner` keeps it, `at` is when it was kept first."""
+
+    pid: int
+    turn: int
+    turn_key: str
+    owner: Owner
+    processes: list[Owner] = []
+    at: str = ""
+
+
+class Sum(Struct, kw_only=True):
+    """Sums over turns. `cost_usd` is null until an agent says a price."""
+
+    turns: int = 0
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+
+    def add(self, turns: int, usage: Usage, cost_usd: float | None) -> None:
+        """Counts these in."""
+        self.turns += turns
+        self.usage = self.usage.plus(usage)
+        if cost_usd is not None:
+            self.cost_usd = (self.cost_usd or 0.0) + cost_usd
+
+
+class Totals(Sum, kw_only=True):
+    """Sums over all turns, and of those whose model is known by model."""
+
+    by_status: dict[str, int] = {}
+    by_model: dict[str, Sum] = {}
+
+    def count_in(self, other: "Totals") -> None:
+        """Counts all of those in."""
+        self.add(other.turns, other.usage, other.cost_usd)
+        for status, count in other.by_status.items():
+            self.by_status[status] = self.by_status.get(status, 0) + count
+        for model, share in other.by_model.items():
+            self.by_model.setdefault(model, Sum()).add(share.turns, share.usage, share.cost_usd)
+
+
+class Last(Struct, kw_only=True):
+    """The last outcome."""
+
+    message_id: str | None
+    turn: int | None
+    status: Status
+    class_: Class | None = None
+    reason: str | None = None
+    at: str = ""
+
+
+class State(Struct, kw_only=True):
+    """Everything the next holder and every reader need, without reading more than one segment. `archived`: the last
+    50 session ids that were put aside; `failures`: when the last ones were, none since the last answer; `answered`:
+    the last 50 requests to the holder that were carried out or refused.
+    """
+
+    v: int = 1
+    agent: str = ""
+    seq: int = 0
+    ts: str = ""
+    turn: int = 0
+    session: Session | None = None
+    fork: Fork | None = None
+    open_turn: OpenTurn | None = None
+    kept: Kept | None = None
+    blocked: str | None = None
+    paused: bool = False
+    failures: list[str] = []
+    circuit_until: str | None = None
+    archived: list[str] = []
+    known: dict[str, Known] = {}
+    totals: Totals = field(default_factory=Totals)
+    last: Last | None = None
+    answered: list[str] = []
+
+    @property
+    def word(self) -> str:
+        """idle, running (until the reply is on its way, too), waiting (an ask is open) or blocked."""
+        if self.blocked:
+            return "blocked"
+        if self.open_turn is None:
+            return "idle"
+        return "waiting" if self.open_turn.asks and not self.open_turn.finished else "running"
+
+    def is_over(self) -> bool:
+        """Whether every message that the journal knows has its outcome and is closed."""
+        return self.open_turn is None and all(known.phase in (CLOSED, DEAD) for known in self.known.values())
+
+
+def fold(state: State, event: AnyEvent) -> State:
+    """The state after the event."""
+    after = copy.deepcopy(state)
+    apply(after, event)
+    return after
+
+
+def fold_all(state: State, later: Iterable[AnyEvent]) -> State:
+    """The state after all the events."""
+    after = copy.deepcopy(state)
+    for event in later:
+        apply(after, event)
+    return after
+
+
+def apply(state: State, event: AnyEvent) -> None:
+    """The same step in place."""
+    state.seq = event.seq
+    state.ts = event.ts
+    step = _STEPS.get(type(event))
+    if step is not None:
+        step(state, event)
+
+
+def forget(state: State, before_ts: str) -> None:
+    """Drops what is known of messages that ended before that time, so that snapshots stay small."""
+    for message_id, known in list(state.known.items()):
+        if known.phase in (CLOSED, DEAD) and known.at < before_ts:
+            del state.known[message_id]
+
+
+def _known(state: State, event: events.Event) -> Known | None:
+    if event.message_id is None:
+        return None
+    known = state.known.get(event.message_id)
+    if known is None:
+        known = state.known[event.message_id] = Known(phase=QUEUED)
+    known.at = event.ts
+    return known
+
+
+def _queued(state: State, event: events.MessageQueued) -> None:
+    known = _known(state, event)
+    if known is not None:
+        known.digest, known.revision = event.digest, event.revision
+
+
+def _claimed(state: State, event: events.MessageClaimed) -> None:
+    known = _known(state, event)
+    if known is not None:
+        known.phase, known.attempt = CLAIMED, event.attempt
+
+
+def _requeued(state: State, event: events.MessageRequeued) -> None:
+    known = _known(state, event)
+    if known is not None:
+        if event.reason == "holder_died":
+            known.deaths += 1
+        elif event.reason == SHORTAGE:
+            known.shortages += 1
+        else:
+            known.deaths = known.shortages = 0
+        known.phase, known.attempt, known.not_before = QUEUED, event.attempt, event.not_before
+    if state.open_turn is not None and state.open_turn.message_id == event.message_id:
+        state.open_turn = None
+
+
+def _dead(state: State, event: events.MessageDead) -> None:
+    if event.reason == "id_reused":
+        return  # that file is another message, which only bears this one's id
+    known = _known(state, event)
+    if known is None:
+        return
+    if known.outcome_seq is None or known.phase not in (FINISHED, CLOSED) or known.attempt != event.attempt:
+        known.outcome_seq, known.status = event.seq, event.status
+        state.last = Last(
+            message_id=event.message_id,
+            turn=event.turn,
+            status=event.status,
+            class_=event.class_,
+            reason=event.detail or event.reason,
+            at=event.ts,
+        )
+    known.phase, known.attempt = DEAD, event.attempt
+    if state.open_turn is not None and state.open_turn.message_id == event.message_id:
+        state.open_turn = None
+
+
+def _session(state: State, event: events.SessionStarted | events.SessionResumed) -> None:
+    adapter = state.open_turn.adapter if state.open_turn is not None else ""
+    before = state.session
+    same = before is not None and isinstance(event, events.SessionResumed)
+    state.fork = None
+    state.session = Session(
+        session_id=event.session_id,
+        adapter=adapter or (before.adapter if before else ""),
+        model=event.model or (before.model if same and before else None),
+        cwd=event.cwd,
+        version=event.version,
+        started_at=before.started_at if same and before else event.ts,
+        turns=before.turns if same and before else 0,
+        carried=before.carried if same and before else None,
+    )
+
+
+def _counted(state: State, event: events.UsageSeen) -> None:
+    if state.session is not None and event.total is not None:
+        state.session.carried, state.session.counted = event.total, event.turn
+
+
+def _session_gone(state: State, event: events.SessionLost | events.SessionArchived) -> None:
+    if isinstance(event, events.SessionArchived):
+        state.archived = [*state.archived[-49:], event.session_id]
+    if state.session is not None and state.session.session_id == event.session_id:
+        state.session = None
+    if state.fork is not None and state.fork.session_id == event.session_id:
+        state.fork = None
+
+
+def _forked(state: State, event: events.SessionForked) -> None:
+    state.session = None
+    state.fork = Fork(session_id=event.session_id, of=event.of, adapter=event.adapter)
+
+
+def _turn_started(state: State, event: events.TurnStarted) -> None:
+    state.turn = event.turn or state.turn + 1
+    state.blocked = None
+    state.open_turn = OpenTurn(
+        turn=state.turn,
+        message_id=event.message_id,
+        attempt=event.attempt,
+        owner=event.owner,
+        turn_key=event.turn_key,
+        adapter=event.adapter,
+        via=event.via,
+        started_at=event.ts,
+        lease_until=event.lease_until,
+        at_most=event.at_most,
+        processes=[],
+        asks={},
+        tools={},
+    )
+    known = _known(state, event)
+    if known is not None:
+        known.phase, known.attempt = STARTED, event.attempt
+
+
+def _agent_started(state: State, event: events.AgentStarted) -> None:
+    if state.open_turn is not None:
+        owner = state.open_turn.owner
+        for pid, ticks in ((event.guard_pid, event.guard_start_ticks), (event.pid, event.start_ticks)):
+            state.open_turn.processes.append(
+                Owner(
+                    pid=pid,
+                    start_ticks=ticks,
+                    boot_id=owner.boot_id,
+                    pid_namespace=owner.pid_namespace,
+                    host=owner.host,
+                )
+            )
+
+
+def _agent_kept(state: State, event: events.AgentKept) -> None:
+    turn = state.open_turn
+    if turn is not None and (state.kept is None or state.kept.pid != event.pid):
+        state.kept = Kept(
+            pid=event.pid,
+            turn=turn.turn,
+            turn_key=turn.turn_key,
+            owner=turn.owner,
+            processes=list(turn.processes),
+            at=event.ts,
+        )
+
+
+def _agent_exited(state: State, event: events.AgentExited) -> None:
+    if state.kept is not None and state.kept.pid == event.pid:
+        state.kept = None
+    if state.open_turn is not None:
+        state.open_turn.processes.clear()
+
+
+def _prompt_sent(state: State, event: events.PromptSent) -> None:
+    if state.open_turn is not None:
+        state.open_turn.sent = True
+    known = _known(state, event)
+    if known is not None:
+        known.phase = SENT
+
+
+def _by_model(totals: Totals, event: events.TurnFinished) -> None:
+    """Counts the turn in under its model, and its figures under the models that had them."""
+    if event.model is not None:
+        own = totals.by_model.setdefault(event.model, Sum())
+        own.turns += 1
+        if event.models is None:
+            own.add(0, event.usage, event.cost_usd)
+    for share in event.models or ():
+        totals.by_model.setdefault(share.model, Sum()).add(0, share.usage, share.cost_usd)
+
+
+def _turn_finished(state: State, event: events.TurnFinished) -> None:
+    known = _known(state, event)
+    if known is not None:
+        known.phase, known.attempt = FINISHED, event.attempt
+        known.outcome_seq, known.status = event.seq, event.status
+    totals = state.totals
+    if event.turn is not None:
+        totals.add(1, event.usage, event.cost_usd)
+        _by_model(totals, event)
+        if state.session is not None and state.session.session_id == event.session_id:
+            state.session.turns += 1
+            state.session.model = event.model or state.session.model
+            if state.session.counted != event.turn:  # what this turn used may be in the CLI's next total, or not
+                state.session.carried = None
+    totals.by_status[event.status] = totals.by_status.get(event.status, 0) + 1
+    if is_answer(event.status):
+        state.failures = []
+    elif is_trouble(event.status, event.class_):
+        state.failures = [*state.failures[-19:], event.ts]
+    state.last = Last(
+        message_id=event.message_id,
+        turn=event.turn,
+        status=event.status,
+        class_=event.class_,
+        reason=event.reason,
+        at=event.ts,
+    )
+    if state.open_turn is not None and state.open_turn.message_id == event.message_id:
+        state.open_turn.finished = True
+        state.open_turn.asks = {}
+
+
+def _turn_closed(state: State, event: events.TurnClosed) -> None:
+    known = _known(state, event)
+    if known is not None and known.phase != DEAD:
+        known.phase, known.attempt = CLOSED, event.attempt
+    if state.open_turn is not None and state.open_turn.message_id == event.message_id:
+        state.open_turn = None
+
+
+def _asked(state: State, event: events.PermissionAsked) -> None:
+    if state.open_turn is not None:
+        state.open_turn.asks[event.ask_id] = event
+
+
+def _answered(state: State, event: events.PermissionDecided | events.PermissionCancelled) -> None:
+    if state.open_turn is not None:
+        state.open_turn.asks.pop(event.ask_id, None)
+
+
+def _tool_called(state: State, event: events.ToolCalled) -> None:
+    if state.open_turn is not None:
+        state.open_turn.tools[event.call_id] = event.name
+
+
+def _tool_returned(state: State, event: events.ToolReturned) -> None:
+    if state.open_turn is not None:
+        state.open_turn.tools.pop(event.call_id, None)
+
+
+def _control_done(state: State, event: events.ControlDone) -> None:
+    state.answered = [*state.answered[-49:], event.control_id]
+
+
+def _notice(state: State, event: events.Notice) -> None:
+    if event.code == "blocked":
+        state.blocked = event.text
+    elif event.code == "unblocked":
+        state.blocked = None
+        state.kept = None
+        if state.open_turn is not None:
+            state.open_turn.cleared = True
+
+
+def _paused(state: State, event: events.QueuePaused | events.QueueResumed) -> None:
+    state.paused = isinstance(event, events.QueuePaused)
+
+
+def _circuit(state: State, event: events.CircuitOpened | events.CircuitClosed) -> None:
+    state.circuit_until = event.until if isinstance(event, events.CircuitOpened) else None
+
+
+_STEPS: dict[type[events.Event], Callable[[State, Any], None]] = {
+    events.MessageQueued: _queued,
+    events.UsageSeen: _counted,
+    events.MessageClaimed: _claimed,
+    events.MessageRequeued: _requeued,
+    events.MessageDead: _dead,
+    events.SessionStarted: _session,
+    events.SessionResumed: _session,
+    events.SessionLost: _session_gone,
+    events.SessionArchived: _session_gone,
+    events.SessionForked: _forked,
+    events.TurnStarted: _turn_started,
+    events.AgentStarted: _agent_started,
+    events.AgentKept: _agent_kept,
+    events.AgentExited: _agent_exited,
+    events.PromptSent: _prompt_sent,
+    events.TurnFinished: _turn_finished,
+    events.TurnClosed: _turn_closed,
+    events.PermissionAsked: _asked,
+    events.PermissionDecided: _answered,
+    events.PermissionCancelled: _answered,
+    events.ToolCalled: _tool_called,
+    events.ToolReturned: _tool_returned,
+    events.ControlDone: _control_done,
+    events.Notice: _notice,
+    events.QueuePaused: _paused,
+    events.CircuitOpened: _circuit,
+    events.CircuitClosed: _circuit,
+    events.QueueResumed: _paused,
+}
+
+
+class Snapshot(Struct, kw_only=True, tag="snapshot", tag_field="type"):
+    """The first line of a segment: the state after everything before it, so that no older segment need be read.
+
+    `previous` is the name of the segment before, null for the first, and `after` the hash of its last line. `state` has
+    the ids of 30 days.
+    """
+
+    v: int = 1
+    agent: str
+    ts: str
+    previous: str | None
+    last_seq: int
+    after: str = ""
+    state: Raw

@@ -1,0 +1,123 @@
+"""Makes the directories of a root and of an agent in it, durably, and checks that they are real directories.
+
+Makes directories, never files of state. Does not depend on what is in a file or who holds a lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from beam.base.errors import DiskError
+from beam.root.paths import ROOT_DIRS, Home, Place, disk_error
+
+_PLACE_DIRS = (
+    *("queue", "queue/tmp", "queue/new", "queue/cur", "queue/dead"),
+    *("control", "control/tmp", "control/new", "asks", "journal"),
+)
+
+
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+def create(home: Home, place: Place | None = None) -> None:
+    """Makes the root (0700, ignored by git) and the place's directories, durably; what is there already stays.
+
+    Raises DiskError that names the path.
+    """
+    _make_root(home.root)
+    _make_dirs(_folders(home, place) if place is not None else [home.root / name for name in ROOT_DIRS])
+
+
+def _make_root(root: Path) -> None:
+    _make_dirs([*reversed(_missing(root.parent)), root])
+    ignore = root / ".gitignore"
+    try:
+        if ignore.exists():
+            return
+    except OSError as error:
+        raise disk_error(error, ignore, "read") from error
+    try:
+        with os.fdopen(os.open(ignore, _NEW_FILE, 0o600), "wb") as file:
+            file.write(b"*\n")
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            ignore.unlink()  # half a file would be taken for the user's own
+        raise disk_error(error, ignore, "create") from error
+
+
+def _missing(folder: Path) -> list[Path]:
+    """The folder and those above it that are not there yet, the innermost first."""
+    found = []
+    try:
+        while not folder.exists():
+            found.append(folder)
+            folder = folder.parent
+    except OSError as error:
+        raise disk_error(error, folder, "create") from error
+    return found
+
+
+def _make_dirs(folders: Sequence[Path]) -> None:
+    touched: set[Path] = set()
+    for folder in folders:
+        try:
+            folder.mkdir(0o700)
+            touched.add(folder.parent)
+        except FileExistsError as error:
+            _check_directory(folder, error)
+        except OSError as error:
+            raise disk_error(error, folder, "create") from error
+    for parent in touched:
+        _sync(parent)
+
+
+def _sync(folder: Path) -> None:
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise disk_error(error, folder, "sync") from error
+
+
+def not_a_directory(path: Path) -> DiskError:
+    return DiskError(f"{path} is a file; beam needs a directory there", "move the file away", subject=str(path))
+
+
+def check_place(home: Home, place: Place) -> None:
+    """Refuses (DiskError) a place in which a symbolic link, or a file, stands for a directory. Absent ones pass."""
+    for folder in _folders(home, place):
+        _check_directory(folder, None)
+
+
+def _folders(home: Home, place: Place) -> list[Path]:
+    outer = [place.dir] if place.lane is None else [place.dir.parent.parent, place.dir.parent, place.dir]
+    return [*(home.root / name for name in ROOT_DIRS), *outer, *(place.dir / name for name in _PLACE_DIRS)]
+
+
+def _check_directory(folder: Path, cause: OSError | None) -> None:
+    found = lstat(folder)
+    if found is None or stat.S_ISDIR(found.st_mode):
+        return
+    if stat.S_ISLNK(found.st_mode):
+        raise DiskError(
+            f"{folder} is a symbolic link; beam uses real directories only",
+            "put the directory itself there",
+            subject=str(folder),
+        ) from cause
+    raise not_a_directory(folder) from cause
+
+
+def lstat(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise disk_error(error, path, "look at") from error

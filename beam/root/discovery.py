@@ -1,0 +1,316 @@
+"""Finds the root that belongs to a folder, and lists the roots that this user has.
+
+A root lies in the user's state directory and is named by the real path of its project folder; so nothing that a cloned
+folder holds, and nothing that an agent with few rights writes, is state. `project.json` in the root says which folder
+that is. Must not know: what else is in a root.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from threading import get_ident
+
+import msgspec
+from msgspec import Struct
+
+from beam.base import files
+from beam.base.digest import sha256
+from beam.base.errors import CorruptError, DiskError, UsageError
+from beam.root import directories
+from beam.root.paths import CONFIG_NAME, ROOT_DIRS, Home, Place
+from beam.root.user_dirs import state_dir, user_home
+
+OLD_NAME = ".beam"  # where earlier versions kept the root: in the project folder
+PROJECT_JSON = "project.json"
+_PROJECTS = "projects"
+_NAMED = "roots"  # one small file for each root that was named by --root or BEAM_ROOT
+_NOT_IN_A_SLUG = re.compile(r"[^a-z0-9_]+")
+_SLUG_LETTERS = 32
+_DIGEST_LETTERS = 16
+_PROJECT_BYTES = 64 * 1024  # a path has 4 KiB at the most
+
+
+class Project(Struct, frozen=True, kw_only=True):
+    """The content of project.json: the folder's real path, and what tells a moved or mounted folder from another.
+
+    `path` is text; `raw` has the same bytes in hex where they are no UTF-8.
+    """
+
+    v: int = 1
+    path: str
+    raw: str = ""
+    device: int
+    inode: int
+
+    @property
+    def folder(self) -> Path:
+        """The project folder."""
+        return Path(os.fsdecode(bytes.fromhex(self.raw))) if self.raw else Path(self.path)
+
+
+# -- finding -----------------------------------------------------------------------------------------------------------
+
+
+def find(named: str | None, *, cwd: Path, environ: Mapping[str, str]) -> Home:
+    """Returns the root that counts for a command run in `cwd`; creates nothing.
+
+    It is `named` (--root), `$BEAM_ROOT`, else the one of the project folder around `cwd`. Raises UsageError where a
+    named root is plainly some other directory, or says that it belongs to another folder than that in which it lies;
+    DiskError where nobody knows the user's state directory.
+    """
+    here = Path(os.path.realpath(cwd))
+    if named is not None or environ.get("BEAM_ROOT"):
+        root = (
+            _named_root(named, cwd, "--root")
+            if named is not None
+            else _named_root(environ["BEAM_ROOT"], cwd, "BEAM_ROOT")
+        )
+        known = read_project(root)
+        folder = known.folder if known is not None else project_folder(here, environ)
+        return _plausible(Home(root, folder), environ)
+    folder = project_folder(here, environ)
+    return Home(root_of(folder, environ), folder)
+
+
+def at(root: Path, environ: Mapping[str, str]) -> Home:
+    """Returns the root at that path with the project folder that it names.
+
+    Raises CorruptError where no project.json says which folder that is, UsageError as `find` does.
+    """
+    project = read_project(root)
+    if project is None:
+        hint = f"cd to the project folder, then: beam --root {root} status"
+        raise CorruptError(f"{root} does not say which folder it belongs to", hint, subject=str(root))
+    return _plausible(Home(root, project.folder), environ)
+
+
+def check_folder(home: Home, environ: Mapping[str, str]) -> None:
+    """Refuses (DiskError) a root whose project folder is gone: its agents would have nowhere to work."""
+    if os.path.isdir(home.project):  # noqa: PTH112 - Path.is_dir raises where it may not look
+        return
+    named = "" if is_own(home.root, environ) else f"--root {home.root} "
+    raise DiskError(
+        f"the folder {home.project} is gone, to which the root {home.root} belongs",
+        f"if it was moved, go to where it is now: beam {named}doctor --adopt; "
+        f"if not: beam doctor --remove-root {home.root}",
+        subject=str(home.project),
+    )
+
+
+def exposed(home: Home, environ: Mapping[str, str]) -> Path | None:
+    """Returns the folder that holds the root and in which agents may write; None where they can't reach the root.
+
+    That is its own project folder, or any other: agents of that one may write there. Not so the user's state directory
+    where agents work in all of the home directory: who may edit there can write the shell's own files as well.
+    """
+    is_inside = Path(os.path.realpath(home.root)).is_relative_to(os.path.realpath(home.project))
+    if is_inside and not (is_own(home.root, environ) and _is_too_wide(home.project, environ)):
+        return home.project
+    return _folder_around(home.root, environ)
+
+
+def _folder_around(root: Path, environ: Mapping[str, str]) -> Path | None:
+    """The nearest folder above the root with a beam.yaml or a git work tree."""
+    real = Path(os.path.realpath(root))
+    return next((each for each in real.parents if _is_marked(each) and not _is_too_wide(each, environ)), None)
+
+
+def _plausible(home: Home, environ: Mapping[str, str]) -> Home:
+    """The same, where its project.json can be believed: who may write in a folder may have put a whole root there."""
+    around = _folder_around(home.root, environ)
+    if around is None or around == home.project or root_of(home.project, environ) == home.root:
+        return home
+    raise UsageError(
+        f"the root {home.root} lies in {around}, and would have agents work in {home.project}",
+        "anybody who writes there may have said so; name a root outside of both",
+        subject=str(home.root),
+    )
+
+
+def project_folder(here: Path, environ: Mapping[str, str]) -> Path:
+    """Returns the project folder around `here`, a real path: the nearest folder upwards with a beam.yaml or a git work
+    tree; outside of both the nearest that has a root; else `here` itself. `/` and the home directory count only where
+    they are `here`.
+    """
+    around = [folder for folder in (here, *here.parents) if folder == here or not _is_too_wide(folder, environ)]
+    for folder in around:
+        if _is_marked(folder):
+            return folder
+    for folder in around:
+        if root_of(folder, environ).is_dir():
+            return folder
+    return here
+
+
+def _is_marked(folder: Path) -> bool:
+    return os.path.lexists(folder / CONFIG_NAME) or os.path.lexists(folder / ".git")
+
+
+def root_of(folder: Path, environ: Mapping[str, str]) -> Path:
+    """Returns where the root of a project folder, a real path, lies. The digest names a place and is no secret."""
+    digest = sha256(os.fsencode(folder)).hexdigest()[:_DIGEST_LETTERS]
+    slug = _NOT_IN_A_SLUG.sub("-", folder.name.lower()).strip("-")[:_SLUG_LETTERS] or "folder"
+    return state_dir(environ) / _PROJECTS / f"{slug}-{digest}"
+
+
+def _is_too_wide(folder: Path, environ: Mapping[str, str]) -> bool:
+    if folder == folder.parent:
+        return True
+    try:
+        return folder.samefile(user_home(environ))
+    except (OSError, DiskError):
+        return False
+
+
+def _named_root(named: str, cwd: Path, source: str) -> Path:
+    if not named or "\0" in named:
+        raise UsageError(f"{source} names no directory", "give the path of a directory of beam's own")
+    root = Path(os.path.abspath(cwd / named))  # noqa: PTH100 - a root that is a link is refused, not followed
+    if root == root.parent:
+        raise UsageError(f"{source} is {root}", "give the path of a directory of beam's own", subject=str(root))
+    if not _may_be_a_root(root):
+        raise UsageError(
+            f"{source} {root} is a directory of other things, not a root of beam",
+            f"name a directory of beam's own: {root / 'beam'}",
+            subject=str(root),
+        )
+    return root
+
+
+def _may_be_a_root(folder: Path) -> bool:
+    """Whether it is one, or what a crash left of making one, or nothing yet; not so for a project with an `agents/`."""
+    try:
+        names = {name for name in os.listdir(folder) if not name.startswith(".")}  # noqa: PTH208 - names, not paths
+    except OSError:
+        return True  # whoever uses it says why it can't
+    return PROJECT_JSON in names or names.issuperset(ROOT_DIRS) or names.issubset(ROOT_DIRS)
+
+
+# -- which folder a root belongs to ------------------------------------------------------------------------------------
+
+
+def read_project(root: Path) -> Project | None:
+    """Returns what the root's project.json says; None where there is none. Raises CorruptError, DiskError."""
+    path = root / PROJECT_JSON
+    try:
+        project = msgspec.json.decode(files.read(path, _PROJECT_BYTES), type=Project)
+        folder = project.folder
+    except FileNotFoundError:
+        return None
+    except DiskError as error:
+        if isinstance(error.__cause__, NotADirectoryError):
+            return None
+        raise
+    except (ValueError, RecursionError) as error:
+        raise CorruptError(f"{path} is damaged: {error}", "remove it", subject=str(path)) from error
+    if not folder.is_absolute() or "\0" in str(folder):
+        raise CorruptError(f"{path} names no folder", "remove it", subject=str(path))
+    return project
+
+
+def project_of(folder: Path) -> Project:
+    """Returns what project.json says of this folder. Raises DiskError where it is gone."""
+    with files.disk("look at", folder):
+        found = folder.stat()
+    name = os.fsencode(folder)
+    text = name.decode(errors="backslashreplace")
+    return Project(
+        path=text,
+        raw="" if text.encode() == name else name.hex(),
+        device=found.st_dev,
+        inode=found.st_ino,
+    )
+
+
+def create(home: Home, place: Place | None = None) -> None:
+    """Makes the root, durably, and the directories of `place`; the root says which folder it belongs to.
+
+    What is there already stays. Raises DiskError.
+    """
+    directories.create(home, place)
+    if not (home.root / PROJECT_JSON).exists():
+        belongs_to(home.root, home.project)
+
+
+def belongs_to(root: Path, folder: Path) -> None:
+    """The root says from now on that it is of this folder."""
+    temporary = root / f".{PROJECT_JSON}.{os.getpid()}-{get_ident()}.tmp"  # several threads may come first
+    files.publish(temporary, root / PROJECT_JSON, msgspec.json.encode(project_of(folder)) + b"\n")
+
+
+def remember(home: Home, environ: Mapping[str, str]) -> None:
+    """Lists a root that was named by hand, so that it is seen with all others.
+
+    Costs one look at a name where that was done before.
+    """
+    if is_own(home.root, environ):
+        return
+    data = os.fsencode(home.root)
+    listed = state_dir(environ) / _NAMED / sha256(data).hexdigest()[:32]
+    if listed.exists():
+        return
+    with contextlib.suppress(DiskError):  # the list is only a help for looking
+        files.make_directory(listed.parent)
+        files.replace(listed, data + b"\n")
+
+
+# -- all of them -------------------------------------------------------------------------------------------------------
+
+
+def known(environ: Mapping[str, str]) -> list[Home]:
+    """Returns the roots that this user has, sorted by path. A named one that is gone is forgotten."""
+    found = {}
+    for root in (*_own(environ), *_named(environ)):
+        with contextlib.suppress(DiskError, UsageError):  # a damaged one is told where it is used
+            found[root] = at(root, environ)
+    return [found[root] for root in sorted(found)]
+
+
+def same_folder(home: Home, environ: Mapping[str, str]) -> list[Home]:
+    """Returns roots of the same folder under another path: the folder was moved, or is mounted there too."""
+    try:
+        here = project_of(home.project)
+    except DiskError:
+        return []
+    found = []
+    for root in _own(environ):
+        with contextlib.suppress(DiskError):
+            other = read_project(root)
+            if other is not None and root != home.root and (other.device, other.inode) == (here.device, here.inode):
+                found.append(Home(root, other.folder))
+    return found
+
+
+def is_own(root: Path, environ: Mapping[str, str]) -> bool:
+    """Whether the root lies where beam itself puts roots."""
+    return root.parent == state_dir(environ) / _PROJECTS
+
+
+def _own(environ: Mapping[str, str]) -> list[Path]:
+    folder = state_dir(environ) / _PROJECTS
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(folder / entry.name for entry in entries if "." not in entry.name)
+    except OSError:
+        return []
+
+
+def _named(environ: Mapping[str, str]) -> Iterator[Path]:
+    try:
+        with os.scandir(state_dir(environ) / _NAMED) as entries:
+            paths = [Path(entry.path) for entry in entries if not entry.name.startswith(".")]
+    except OSError:
+        return
+    for path in paths:
+        try:
+            root = Path(os.fsdecode(files.read(path, _PROJECT_BYTES).rstrip(b"\n")))
+            if root.is_absolute() and root.is_dir():
+                yield root
+            else:
+                path.unlink()
+        except (OSError, ValueError, DiskError):
+            continue

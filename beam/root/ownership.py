@@ -1,0 +1,146 @@
+"""Checks that a root and its beam.yaml are this user's alone, and that their file system has locks that work.
+
+Does not depend on what is in a file or who holds a lock.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from beam.base.errors import BeamError, ConfigError, DiskError
+from beam.root.directories import lstat, not_a_directory
+from beam.root.paths import ELSEWHERE, Home
+
+if TYPE_CHECKING:
+    import grp
+    import pwd
+
+
+# File systems whose locks or notifications don't reach everyone, with the word that `allow_fs` may use for the kind.
+_SHARED_FILESYSTEMS = {
+    **dict.fromkeys(("nfs", "nfs4"), "nfs"),
+    **dict.fromkeys(("cifs", "smb2", "smb3", "smbfs", "ncpfs"), "smb"),
+    **dict.fromkeys(("9p", "v9fs"), "9p"),
+    **dict.fromkeys(("fuse", "fuseblk", "virtiofs", "osxfs", "grpcfuse", "fakeowner"), "fuse"),
+    **{kind: kind for kind in ("afs", "ceph", "lustre", "glusterfs", "beegfs", "coda", "vboxsf", "prl_fs", "vmhgfs")},
+}
+
+
+_OCTAL = re.compile(r"\\([0-7]{3})")  # the kernel writes space, tab, newline and backslash like this
+
+
+def check(home: Home, *, uid: int, allow_fs: Collection[str] = (), mountinfo: str | None = None) -> None:
+    """Refuses a root that is not safely this user's: `check_owner`, then `check_filesystem`."""
+    check_owner(home, uid=uid)
+    check_filesystem(home, allow_fs=allow_fs, mountinfo=mountinfo)
+
+
+def check_owner(home: Home, *, uid: int) -> None:
+    """Refuses a root (DiskError) or beam.yaml (ConfigError) that another user owns or may write, and a linked root.
+
+    Absent files pass. Cheap enough to come before beam.yaml is read.
+    """
+    root = lstat(home.root)
+    if root is not None:
+        if stat.S_ISLNK(root.st_mode):
+            target = os.path.realpath(home.root)
+            raise DiskError(
+                f"{home.root} is a symbolic link; beam uses real directories only",
+                f"name the directory itself: --root {target}",
+                subject=str(home.root),
+            )
+        if not stat.S_ISDIR(root.st_mode):
+            raise not_a_directory(home.root)
+        _check_mine(home.root, root, uid=uid, error=DiskError, private_group_may_write=False)
+    config = lstat(home.config_file)
+    if config is not None and stat.S_ISLNK(config.st_mode):
+        if config.st_uid != uid:
+            raise _not_mine(home.config_file, config.st_uid, ConfigError)
+        config = lstat(Path(os.path.realpath(home.config_file)))
+    if config is not None:
+        if not stat.S_ISREG(config.st_mode):
+            raise ConfigError(f"{home.config_file} is not a file", "move it away", subject=str(home.config_file))
+        _check_mine(home.config_file, config, uid=uid, error=ConfigError, private_group_may_write=True)
+
+
+def _check_mine(
+    path: Path, found: os.stat_result, *, uid: int, error: type[BeamError], private_group_may_write: bool
+) -> None:
+    if found.st_uid != uid:
+        raise _not_mine(path, found.st_uid, error)
+    writers = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if writers == stat.S_IWGRP and private_group_may_write and _is_private_group(found.st_gid, uid):
+        return
+    if writers:
+        raise error(f"{path} can be written by other users", f"take that away: chmod go-w {path}", subject=str(path))
+
+
+def _not_mine(path: Path, owner: int, error: type[BeamError]) -> BeamError:
+    return error(
+        f"{path} belongs to another user (uid {owner})",
+        f"take it over with chown if you trust what is in it, or keep beam's state elsewhere: {ELSEWHERE}",
+        subject=str(path),
+    )
+
+
+def _is_private_group(gid: int, uid: int) -> bool:
+    import grp
+    import pwd
+
+    try:
+        return is_private(grp.getgrgid(gid), pwd.getpwuid(uid))
+    except KeyError:
+        return False
+
+
+def is_private(group: grp.struct_group, user: pwd.struct_passwd) -> bool:
+    """Whether the group is that of one ordinary user alone (umask 002 writes beam.yaml group-writable there)."""
+    is_own = group.gr_gid == user.pw_gid and group.gr_name == user.pw_name
+    return user.pw_uid != 0 and is_own and set(group.gr_mem) <= {user.pw_name}
+
+
+def check_filesystem(home: Home, *, allow_fs: Collection[str] = (), mountinfo: str | None = None) -> None:
+    """Refuses (DiskError) a root on a file system without real locks or notification, unless `allow_fs` names it.
+
+    `mountinfo` is the text of /proc/self/mountinfo; null reads it (no check on systems without it).
+    """
+    where = Path(os.path.realpath(home.root))
+    kind = filesystem_of(where, read_mountinfo() if mountinfo is None else mountinfo)
+    family = "fuse" if kind.startswith("fuse.") else _SHARED_FILESYSTEMS.get(kind)
+    if family is None or kind in allow_fs or family in allow_fs:
+        return
+    raise DiskError(
+        f"{home.root} is on a file system without dependable locks ({kind})",
+        f"keep beam's state on a local disk ({ELSEWHERE}), or write `allow_fs: [{kind}]` into {home.config_file}",
+        subject=str(home.root),
+    )
+
+
+def read_mountinfo() -> str:
+    """This process's mounts; "" where the system does not say."""
+    try:
+        return Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
+    except OSError:
+        return ""
+
+
+def filesystem_of(path: Path, mountinfo: str) -> str:
+    """The type of the file system that holds the absolute real `path` ("nfs4"); "" if the text doesn't say.
+
+    `mountinfo` is as in proc(5). Of mounts over each other the last one counts.
+    """
+    kind, longest = "", -1
+    for line in mountinfo.splitlines():
+        fields, _, tail = line.partition(" - ")
+        words = fields.split(" ")
+        if len(words) < 5 or not tail:
+            continue
+        mount = _OCTAL.sub(lambda match: chr(int(match[1], 8)), words[4])
+        if len(mount) >= longest and path.is_relative_to(mount):
+            kind, longest = tail.split(" ")[0], len(mount)
+    return kind

@@ -1,0 +1,150 @@
+"""Names the files of a root and of an agent in it.
+
+Reads directory listings, and no file. Does not depend on any setting or on how a folder gets its root
+(`beam.root.discovery`).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from msgspec import Struct
+
+from beam.base.errors import DiskError
+from beam.model.message import NAME, check_name
+
+CONFIG_NAME = "beam.yaml"
+
+
+GONE = ".removed-"  # an agent's or a lane's directory that was moved away to be removed begins with this
+
+
+ROOT_DIRS = ("agents", "locks", "threads")
+
+
+class Place(Struct, frozen=True):
+    """Directories and files of one agent, or of one of its lanes (`--once`: a throw-away session beside the queue)."""
+
+    agent: str
+    dir: Path
+    lane: str | None = None
+
+    @property
+    def queue(self) -> Path:
+        return self.dir / "queue"
+
+    @property
+    def control(self) -> Path:
+        return self.dir / "control"
+
+    @property
+    def asks(self) -> Path:
+        return self.dir / "asks"
+
+    @property
+    def journal(self) -> Path:
+        return self.dir / "journal"
+
+    @property
+    def lock(self) -> Path:
+        """The file whose flock makes a holder."""
+        return self.dir.parent.parent / "locks" / self.agent if self.lane is None else self.dir / "lock"
+
+    @property
+    def put_lock(self) -> Path:
+        """The file whose flock orders publications."""
+        return self.dir / "put.lock"
+
+    @property
+    def reserve(self) -> Path:
+        """The file whose room an outcome takes on a full disk; lanes share their agent's."""
+        return (self.dir if self.lane is None else self.dir.parent.parent) / "reserve"
+
+    @property
+    def log(self) -> Path:
+        """What a detached worker writes to stderr."""
+        return self.dir / "worker.log"
+
+    def unstarted(self, turn_key: str) -> Path:
+        """The file by which the guard of that turn says that it never let the agent go. In the root: an agent that
+        could make it would have its message run twice."""
+        return self.dir / f"{turn_key}.unstarted"
+
+    def lane_of(self, suffix: str) -> Place:
+        """The lane of this agent with that name."""
+        return Place(self.agent, self.dir / "once" / check_name(suffix, "lane"), suffix)
+
+    def lanes(self) -> list[Place]:
+        """The lanes that exist, sorted by name."""
+        return [Place(self.agent, self.dir / "once" / name, name) for name in _named_dirs(self.dir / "once")]
+
+
+class Home(Struct, frozen=True):
+    """One root, which need not exist yet, and the project folder that it belongs to; both are absolute paths.
+
+    No state is ever read from `project`, only declarations: beam.yaml and what it names.
+    """
+
+    root: Path
+    project: Path
+
+    @property
+    def config_file(self) -> Path:
+        return self.project / CONFIG_NAME
+
+    def agent(self, name: str) -> Place:
+        """The place of an agent. Raises UsageError for what is no name."""
+        return Place(check_name(name), self.root / "agents" / name)
+
+    def agents(self) -> list[str]:
+        """Names of the agents that have a directory, sorted."""
+        return _named_dirs(self.root / "agents")
+
+    @property
+    def threads(self) -> Path:
+        """Where it is counted what each thread used."""
+        return self.root / "threads"
+
+    @property
+    def turns(self) -> Path:
+        """Where turns have their own folders: outside the root, as agents may write there."""
+        return self.root.with_name(f"{self.root.name}.turns")
+
+    def turns_of(self, place: Place) -> Path:
+        """Where the turns of one agent, or of one lane, have theirs."""
+        return self.turns / (place.agent if place.lane is None else f"{place.agent}.{place.lane}")
+
+    def exists(self) -> bool:
+        return self.root.is_dir()
+
+
+def _named_dirs(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if NAME.match(entry.name) and entry.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise disk_error(error, folder, "read") from error
+
+
+ELSEWHERE = "BEAM_STATE=DIR, `state_dir:` in your own configuration, or --root DIR"
+
+
+_NEXT_STEP = {
+    errno.EROFS: f"keep beam's state on a disk that can be written: {ELSEWHERE}",
+    errno.ENOSPC: f"free some space, or keep beam's state on another disk: {ELSEWHERE}",
+    errno.EDQUOT: f"free some space, or keep beam's state on another disk: {ELSEWHERE}",
+    errno.EACCES: f"keep beam's state in a folder of your own: {ELSEWHERE}",
+    errno.EPERM: f"keep beam's state in a folder of your own: {ELSEWHERE}",
+    errno.ENOTDIR: "a part of that path is a file; move it away",
+    errno.ENAMETOOLONG: f"use a shorter path: {ELSEWHERE}",
+}
+
+
+def disk_error(error: OSError, path: Path, verb: str) -> DiskError:
+    reason = (error.strerror or str(error)).lower()
+    hint = _NEXT_STEP.get(error.errno or 0, f"look at the disk, or keep beam's state elsewhere: {ELSEWHERE}")
+    return DiskError(f"can't {verb} {path}: {reason}", hint, subject=str(path))

@@ -1,0 +1,1 @@
+"""Finds keys and tokens in text, and removes them."""

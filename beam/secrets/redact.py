@@ -1,0 +1,382 @@
+"""Blanks secrets in text, in text that comes in pieces, and in events.
+
+A secret becomes `[redacted:<kind>]`; doing it twice changes nothing more. What secrets look like is in `secret_kinds`.
+Must not know: journals, files, adapters.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from beam.secrets import gaps
+from beam.secrets.kinds import KINDS, ROWS, WIDEST, Row
+
+__all__ = [
+    "KINDS",
+    "Stream",
+    "found_in",
+    "half_of",
+    "is_open",
+    "maybe",
+    "redact",
+    "redact_event",
+    "redact_json",
+    "redact_pieces",
+]
+
+S = TypeVar("S", bound=Struct)
+_Hit = tuple[int, re.Match[str] | None]  # where a row's prefix is, and the match there; None: more text will tell
+
+_MOST_HELD = 8 * WIDEST  # characters, with what is invisible among them
+_CONTEXT = 2  # characters before a prefix that decide whether it begins a word
+_ESCAPES = frozenset(("\\n", "\\r", "\\t", "\\b", "\\f"))
+_HALVES = frozenset(row.prefix[:n] for row in ROWS if not row.any_case for n in range(1, len(row.prefix)))
+_HALVES_ANY_CASE = frozenset(row.prefix[:n] for row in ROWS if row.any_case for n in range(1, len(row.prefix)))
+_PREFIXES = [(n, row.prefix) for n, row in enumerate(ROWS) if not row.any_case]
+_PREFIXES_ANY_CASE = [(n, row.prefix) for n, row in enumerate(ROWS) if row.any_case]
+_LONGEST_HALF = max(len(row.prefix) for row in ROWS) - 1
+
+
+def redact(text: str) -> tuple[str, int]:
+    """The text with its secrets blanked, and how many there were. The same object where there are none."""
+    scan = _Scan(text, is_all=True)
+    if not scan.prefixes:
+        return text, 0
+    blanked = "".join(scan.pieces())
+    return (blanked, scan.count) if scan.count else (text, 0)
+
+
+def found_in(text: str) -> list[tuple[int, int, str]]:
+    """From where to where the text's secrets stand in it, and of what kind they are. What stays in sight, as a name
+    before one, is not of it."""
+    scan = _Scan(text, is_all=True)
+    if scan.prefixes:
+        for _ in scan.pieces():
+            pass
+    return scan.spans
+
+
+def redact_pieces(pieces: Sequence[str], *, out: int = 0) -> list[str]:
+    """Pieces of one text, each with its secrets blanked: one that goes over several pieces is blanked where it begins,
+    and is gone from the others. The first `out` characters were shown before, and can't be blanked any more."""
+    whole = "".join(pieces)
+    found, blanked, at = found_in(whole), list[str](), 0
+    for piece in pieces:
+        end, seen, shown = at + len(piece), at, ""
+        for start, stop, kind in found:
+            if stop > at and start < end and stop > out:
+                mark = max(start, out)
+                shown += whole[seen : max(mark, at)] + (f"[redacted:{kind}]" if at <= mark < end else "")
+                seen = min(stop, end)
+        blanked.append(shown + whole[seen:end])
+        at = end
+    return blanked
+
+
+def is_open(text: str) -> bool:
+    """Whether what follows the text could be the rest of a secret whose beginning is in it."""
+    scan = _Scan(text, is_all=False)
+    for _ in scan.pieces():
+        pass
+    return scan.is_open
+
+
+def half_of(text: str) -> str:
+    """The end of the text that may be half the beginning of a secret; "" where it is none."""
+    scan = _Scan(text[-_LONGEST_HALF:], is_all=False)
+    return next((scan.text[start:] for start in scan.half_prefixes()), "")
+
+
+def _lowered(text: str) -> str:
+    """Lower case, each character in its place (one letter of Unicode becomes two when lowered)."""
+    return text.lower() if text.isascii() else text.replace("\u0130", "I").lower()
+
+
+class _Scan:
+    """One pass over a text; `context` lies before it and only tells whether a word begins there. What is invisible in
+    the text is no part of any word: secrets are looked for without it, and it stays where it was.
+
+    Unless the text `is_all` there is, the pass stops where more text could change what is found. Afterwards `position`
+    is where it stopped, `rest` what follows there, `count` the secrets blanked, and `is_new_word` whether a word begins
+    right there, whatever lies before; `is_open`: a secret may go on in what follows.
+    """
+
+    def __init__(
+        self, text: str, *, context: str = "", is_all: bool, is_new_word: bool = False, is_framed: bool = False
+    ) -> None:
+        self.original = text
+        self.folded = gaps.fold(text, is_all=is_all, is_framed=is_framed)
+        self.text = context + (text if self.folded is None else self.folded.text)
+        self.lowered = _lowered(self.text)
+        self.is_all = is_all
+        self.is_open = False
+        self.position = self._first = len(context)
+        self.count = 0
+        self.spans: list[tuple[int, int, str]] = []
+        self.is_new_word = is_new_word
+        self._shown = 0  # so much of the original is out
+
+    @cached_property
+    def prefixes(self) -> list[int]:
+        """The rows whose prefix is in the text: mostly none, so this is all that most texts cost."""
+        text, lowered = self.text, self.lowered
+        found = [n for n, prefix in _PREFIXES if prefix in text]
+        return found + [n for n, prefix in _PREFIXES_ANY_CASE if prefix in lowered]
+
+    @property
+    def rest(self) -> str:
+        """What was not shown yet."""
+        return self.original[self._shown :]
+
+    @property
+    def out(self) -> str:
+        """What was shown, as it came."""
+        return self.original[: self._shown]
+
+    @property
+    def context(self) -> str:
+        """What a later pass has to know of what lies before."""
+        return self.text[max(0, self.position - _CONTEXT) : self.position]
+
+    def pieces(self) -> Iterator[str]:
+        """The text with secrets blanked, in pieces."""
+        halves = [] if self.is_all else self.half_prefixes()
+        hits = {n: hit for n in self.prefixes if (hit := self.next_hit(ROWS[n]))}
+        while True:
+            stop = next((start for start in halves if start >= self.position), len(self.text))
+            n = min(hits, key=lambda n: (hits[n][0], hits[n][1] is not None, n), default=None)
+            start, match = hits[n] if n is not None else (len(self.text), None)
+            if n is None or match is None or start >= stop:
+                stop = min(start, stop)
+                self.is_open = any(match is None for _, match in hits.values())
+                self.is_new_word = (self.is_new_word and stop == self.position) or self.is_behind_gap(stop)
+                yield self.show(stop)
+                self.position = stop
+                return
+            yield self.show(start)
+            yield from self.blank(match, ROWS[n].kind)
+            self.position, self.is_new_word = match.end(), True
+            self.count += 1
+            self.renew(hits)
+
+    def show(self, until: int) -> str:
+        """The original up to that character, with what is invisible before it."""
+        at = until - self._first
+        end = at if self.folded is None else self.folded.origin(at)
+        shown, self._shown = self.original[self._shown : end], end
+        return shown
+
+    def blank(self, match: re.Match[str], kind: str) -> Iterator[str]:
+        """The name that stays in sight, and the mark; colours that changed inside go on as they did."""
+        start = match.end(1) if match.re.groups else match.start()
+        yield self.show(start)
+        end = match.end() - self._first
+        end = end if self.folded is None else self.folded.origin_end(end)
+        self.spans.append((self._shown, end, kind))
+        yield f"[redacted:{kind}]"
+        if self.folded is not None:
+            yield gaps.sequences(self.original[self._shown : end])
+        self._shown = end
+
+    def is_behind_gap(self, position: int) -> bool:
+        return self.folded is not None and self.folded.is_behind_gap(position - self._first)
+
+    def renew(self, hits: dict[int, _Hit]) -> None:
+        """Brings the hits up to the new position; a word begins behind every secret."""
+        for n, row in enumerate(ROWS):
+            if n in hits and hits[n][0] < self.position:
+                hit = self.next_hit(row)
+            elif row.at_word_start and self.text.startswith(row.prefix, self.position):
+                hit = self.hit_at(row, self.position) or hits.get(n)
+            else:
+                continue
+            if hit:
+                hits[n] = hit
+            else:
+                hits.pop(n, None)
+
+    def next_hit(self, row: Row) -> _Hit | None:
+        text = self.lowered if row.any_case else self.text
+        start = text.find(row.prefix, self.position)
+        while start >= 0:
+            hit = self.hit_at(row, start)
+            if hit:
+                return hit
+            start = text.find(row.prefix, start + 1)
+        return None
+
+    def hit_at(self, row: Row, start: int) -> _Hit | None:
+        if row.at_word_start and not self.begins_word(start):
+            return None
+        if not self.is_all and row.opens(self.text, start):
+            return start, None
+        match = row.match(self.text, start)
+        return (start, match) if match else None
+
+    def begins_word(self, start: int) -> bool:
+        if start == 0 or (self.is_new_word and start == self.position) or self.is_behind_gap(start):
+            return True
+        before = self.text[start - 1]
+        return not (before.isascii() and before.isalnum()) or self.text[max(0, start - 2) : start] in _ESCAPES
+
+    def half_prefixes(self) -> list[int]:
+        """Where the tail of the text may be the beginning of a prefix, the leftmost first."""
+        size = len(self.text)
+        return [
+            start
+            for start in range(max(self.position, size - _LONGEST_HALF), size)
+            if self.text[start:] in _HALVES or self.lowered[start:] in _HALVES_ANY_CASE
+        ]
+
+
+class Stream:
+    """Redacts text that comes in pieces: what `feed` and `end` return adds up to `redact` of the whole.
+
+    Holds back only a tail that may be the beginning of a secret; of a private key at most 16 KiB. `count` is the number
+    of secrets blanked so far.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._context = ""
+        self._held = ""
+        self._is_new_word = False
+        self._is_framed = False
+
+    def feed(self, text: str) -> str:
+        """What can be shown now."""
+        return self._scan(text, is_all=False)
+
+    def end(self) -> str:
+        """The rest; afterwards the stream begins anew, its count going on."""
+        rest = self._scan("", is_all=True)
+        self._context, self._held, self._is_new_word, self._is_framed = "", "", False, False
+        return rest
+
+    def _scan(self, text: str, *, is_all: bool) -> str:
+        held = self._held + text
+        is_all = is_all or len(held) > _MOST_HELD
+        context, new, framed = self._context, self._is_new_word, self._is_framed
+        scan = _Scan(held, context=context, is_all=is_all, is_new_word=new, is_framed=framed)
+        shown = "".join(scan.pieces())
+        self.count += scan.count
+        self._context, self._held, self._is_new_word = scan.context, scan.rest, scan.is_new_word
+        self._is_framed = framed or gaps.first_border(scan.out) is not None
+        return shown
+
+
+# -- events ------------------------------------------------------------------------------------------------------------
+
+# Prefixes that ordinary text is full of, with what must follow at least.
+_COMMON = {b"sk-": rb"sk-[A-Za-z0-9_-]{16}", b"://": rb"://[^\s/\"\\]{0,2000}@", b"bearer": rb"bearer(?:\s|\\)"}
+_BYTES = tuple({row.prefix.encode() for row in ROWS if not row.any_case and not row.prefix.startswith("sk-")})
+_BYTES_ANY_CASE = tuple({row.prefix.encode() for row in ROWS if row.any_case})
+# JSON escapes of ordinary characters, of those that a frame is drawn with, and of what colours: any prefix may be
+# behind them, or in pieces between them. So it may with the bytes of `_UNSEEN`.
+_HIDDEN = re.compile(rb"\\(?:u(?:00(?:[2-7]|[19]b)|25)|x[19]b\[|033\[|e\[|/)")
+_UNSEEN = tuple({sign.encode()[:2] for sign in (*gaps.BORDERS, "\x9b")})
+
+
+def maybe(data: bytes) -> bool:
+    """Whether UTF-8 text or JSON may hold a secret: False is certain, and cheap."""
+    if any(prefix in data for prefix in _BYTES if prefix not in _COMMON):
+        return True
+    lowered = data.lower()
+    if any(prefix in lowered for prefix in _BYTES_ANY_CASE if prefix not in _COMMON):
+        return True
+    if any(prefix in lowered and re.search(looks, lowered, re.IGNORECASE) for prefix, looks in _COMMON.items()):
+        return True
+    if b"\x1b" in data or (not data.isascii() and any(sign in data for sign in _UNSEEN)):
+        return True
+    return _HIDDEN.search(lowered) is not None
+
+
+def redact_event(event: S, encoded: bytes | None = None) -> tuple[S, int]:
+    """The event with every secret in it blanked, and how many there were; the same object where there are none.
+
+    JSON values stay valid JSON. `encoded` is the event's JSON, if the caller has it already. A secret that the CLI's
+    own line (`raw`) repeats counts once.
+    """
+    try:
+        if not maybe(msgspec.json.encode(event) if encoded is None else encoded):
+            return event, 0
+    except UnicodeEncodeError:  # a lone surrogate: no JSON, but perhaps a secret
+        pass
+    return _redact_struct(event)
+
+
+def _redact_struct(value: S) -> tuple[S, int]:
+    changes: dict[str, object] = {}
+    count = repeated = 0
+    for name in value.__struct_fields__:
+        before: object = getattr(value, name)
+        if name == "raw" and isinstance(before, str):
+            line, repeated = redact_json(before)
+            if repeated:
+                changes[name] = line
+            continue
+        after, found = _redact_any(before)
+        count += found
+        if found:
+            changes[name] = after
+    return (msgspec.structs.replace(value, **changes), max(count, repeated)) if changes else (value, 0)
+
+
+def _redact_any(value: object) -> tuple[object, int]:
+    """A field's value, or a JSON document, with its strings blanked; the same object where nothing was found."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Raw):
+        text = bytes(value).decode(errors="replace")
+        blanked, count = redact_json(text)
+        return (Raw(blanked.encode()), count) if count else (value, 0)
+    if isinstance(value, Struct):
+        return _redact_struct(value)
+    if isinstance(value, (tuple, list)):
+        items = [_redact_any(item) for item in value]
+        count = sum(found for _, found in items)
+        return (type(value)(item for item, _ in items), count) if count else (value, 0)
+    if isinstance(value, Mapping):
+        pairs = [(_redact_any(key), _redact_any(item)) for key, item in value.items()]
+        count = sum(found for pair in pairs for _, found in pair)
+        return ({key: item for (key, _), (item, _) in pairs}, count) if count else (value, 0)
+    return value, 0
+
+
+def redact_json(text: str) -> tuple[str, int]:
+    """A JSON document with its secrets blanked, also those behind JSON escapes; it stays a document.
+
+    Text that is no JSON is redacted as text.
+    """
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return redact(text)
+    blanked, count = _redact_any(document)
+    document_text = _to_json(blanked) if count else text
+    across, found = redact(document_text)  # a name and its value, like {"SecretAccessKey": "…"}
+    if not found or not _is_json(across):
+        return document_text, count
+    return across, count + found
+
+
+def _to_json(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # lone surrogates stay escapes
+        return json.dumps(value, separators=(",", ":"))
+    return text
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True

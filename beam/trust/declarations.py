@@ -1,0 +1,153 @@
+"""What a folder's declarations ask for that counts only once the folder is trusted: to run code, or to raise rights.
+
+Only what files of the folder say matters; what the person's own configuration, variables and flags say does not. Must
+not know: adapters (what matters of them are arguments), or whether the folder is trusted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from beam.config.resolve import AGENT_JSON, BEAM_YAML, Config, Resolved
+from beam.model.autoloaded import Found
+from beam.model.message import NAME
+from beam.trust import scan
+
+_SHOWN = 120  # characters of a value
+_CODE = frozenset(
+    (
+        *(
+            ".awk",
+            ".bash",
+            ".cjs",
+            ".clj",
+            ".cts",
+            ".exs",
+            ".fish",
+            ".jar",
+            ".jl",
+            ".js",
+            ".lua",
+            ".mjs",
+            ".mk",
+            ".mts",
+        ),
+        *(
+            ".php",
+            ".pl",
+            ".ps1",
+            ".py",
+            ".pyz",
+            ".r",
+            ".rb",
+            ".scm",
+            ".sed",
+            ".sh",
+            ".tcl",
+            ".ts",
+            ".tsx",
+            ".wasm",
+            ".zsh",
+        ),
+    )
+)
+_ADAPTER_FIELDS = ("adapter", "command", "script", "mailbox")  # each can make an agent another adapter's
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """What has to be known of adapters: all their names, and whether this agent's runs what it is sent as code."""
+
+    adapters: Collection[str] = ()
+    runs_text: bool = False
+
+
+def wants(config: Config, resolved: Resolved, told: Told, *, vouched: Collection[str] = ()) -> list[Found]:
+    """Finds all that this agent needs a trusted folder for; nothing where it needs none.
+
+    `vouched` names those files (`agent.json`) that the person is known to have written.
+    """
+    return [
+        *_of_settings(resolved, told, frozenset({BEAM_YAML, AGENT_JSON}.difference(vouched))),
+        *(_of_policy(config) if BEAM_YAML not in vouched else ()),
+    ]
+
+
+def _of_settings(resolved: Resolved, told: Told, foreign: frozenset[str]) -> Iterator[Found]:
+    settings, name = resolved.settings, resolved.name
+
+    def says(field: str) -> str | None:
+        who = resolved.origin.get(field)
+        return who if who in foreign else None
+
+    if settings.command and (who := says("command")):
+        words = [*(word if isinstance(word, str) else " ".join(word) for word in settings.command)]
+        yield _said(f"{who} has {name} run {' '.join(words)[:_SHOWN]!r}", *words)
+        parts = [part for word in settings.command for part in ([word] if isinstance(word, str) else word)]
+        yield from _files(resolved, [part for part in parts[:1] if "/" in part])
+        yield from _files(resolved, parts[1:], only_code=True)
+    if settings.executable and (who := says("executable")):
+        yield _said(f"{who} has {name} run {settings.executable[:_SHOWN]!r}", settings.executable)
+        if "/" in settings.executable:
+            yield from _files(resolved, [settings.executable])
+    if renamed := [who for field in _ADAPTER_FIELDS if (who := says(field)) and getattr(settings, field)]:
+        if told.runs_text:
+            yield _said(f"{renamed[0]} has {name} run what it is sent, by {settings.adapter}", settings.adapter)
+        elif name in told.adapters and settings.adapter != name:
+            yield _said(f"{renamed[0]} makes {name} another agent: {settings.adapter}", settings.adapter)
+    for variable, value in settings.env.items():
+        if who := says(f"env.{variable}"):
+            yield _said(f"{who} sets {variable[:80]} in the environment of {name}", variable, value)
+    if settings.script and not NAME.match(settings.script) and (who := says("script")):  # a name: beam's own script
+        yield _said(f"{who} has {name} play {settings.script[:_SHOWN]!r}", settings.script)
+        yield from _files(resolved, [settings.script])
+    if settings.screen and (who := says("screen")):
+        yield _said(f"{who} says which keys beam types into {name}", repr(settings.screen))
+    if settings.access not in (None, "read") and (who := says("access")):
+        yield _said(f"{who} gives {name} {settings.access} access")
+    if settings.cwd and (who := says("cwd")) and not _is_inside(settings.cwd, resolved.base):
+        yield _said(f"{who} has {name} work outside this folder, in {settings.cwd[:_SHOWN]!r}", settings.cwd)
+
+
+def _of_policy(config: Config) -> Iterator[Found]:
+    for origin, file in config.files:
+        if origin == BEAM_YAML:
+            for key, value in file.policy.items():
+                yield _said(f"{origin} sets the policy {key}: {str(value)[:_SHOWN]}", repr(value))
+
+
+def _said(sentence: str, *values: str) -> Found:
+    """The sentence, as a digest of the whole values: it may show less of them."""
+    return Found(name=sentence, digest=scan.digest_of(repr(values)), says=True)
+
+
+def _files(resolved: Resolved, words: Collection[str], *, only_code: bool = False) -> Iterator[Found]:
+    """The files of the folder that these words name: what is in them is run. With `only_code` those alone that look
+    like programs: others are read or written, and may change with each turn."""
+    cwd = resolved.base / (resolved.settings.cwd or "")
+    for word in words:
+        for start in dict.fromkeys((cwd, resolved.base)):
+            path = start / word
+            if not _is_file(path) or (only_code and not _is_code(path)):
+                continue
+            for seen in scan.look_at(path.parent, path.name):
+                name = scan.named(seen.path, resolved.base)
+                yield Found(name=name, digest=seen.digest, text=seen.text, by=(resolved.name,), runs=True)
+
+
+def _is_code(path: Path) -> bool:
+    return path.suffix.lower() in _CODE or os.access(path, os.X_OK)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file() and path.name not in ("", "..")
+    except (OSError, ValueError):
+        return False
+
+
+def _is_inside(path: str, base: Path) -> bool:
+    return (base / path).resolve().is_relative_to(base.resolve())

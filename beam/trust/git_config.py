@@ -1,0 +1,285 @@
+"""What in a folder's own git configuration runs a program that nobody asked for, and what keeps git from it.
+
+Agent CLIs run `git status` and `git diff` by themselves. A clone never carries any of this; an archive that somebody
+packed does, and so does a directory in a clone that looks like a bare repository. Must not know any CLI, or whether the
+folder is trusted.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from beam.base.surrogates import escape_surrogates
+from beam.model.autoloaded import Found
+from beam.model.message import Access
+from beam.trust import scan
+
+_KEYS = frozenset(("core.fsmonitor", "diff.external", "gpg.program"))
+_ENDS = frozenset(  # of keys with a name in the middle
+    ("filter.clean", "filter.smudge", "filter.process", "diff.command", "diff.textconv", "gpg.program", "hook.command")
+)
+_HOOKS = ("post-index-change", "reference-transaction")
+_MONITOR, _HOOKS_PATH = "core.fsmonitor", "core.hookspath"
+_LFS = frozenset(
+    {"git-lfs clean -- %f", "git-lfs smudge -- %f", "git-lfs smudge --skip -- %f", "git-lfs filter-process"}
+)
+_BUILT_IN = frozenset(("true", "false", "yes", "no", "on", "off", "0", "1"))
+_LARGEST = 256 << 10
+_DEEPEST = 5  # files that include each other
+_MOST_FILES = 50  # with all that they include, which together are no larger than one may be
+_MOST_HOOKS = 10
+_MOST = 100  # settings that are switched off
+
+
+class Git(Struct, frozen=True, kw_only=True):
+    """What was found. With the configuration `off` git obeys nothing of it that can be ignored."""
+
+    found: tuple[Found, ...] = ()
+    off: Mapping[str, str] = {}
+
+
+def look(base: Path, cwd: Path, *, access: Access, home: Path) -> Git:
+    """Looks at each repository that git may find from `cwd` on, upwards.
+
+    Below `full` git is used without all of it. With `full` only the file system monitor is left out: the agent adds and
+    commits by itself, and without the filters that it knows git would store what must not be stored.
+    """
+    found: list[Found] = []
+    off: dict[str, str] = {}
+    for level in scan.parents(cwd, home=home):
+        for place, common in _repositories(level):
+            reading = _Repository(level, place, common, base=base, home=home, is_full=access == "full")
+            found += reading.found
+            off |= reading.off
+    return Git(found=tuple(found), off=off)
+
+
+def variables(off: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns the environment that gives git this configuration, over any file's, after what `environ` gives it."""
+    if not off:
+        return {}
+    count = environ.get("GIT_CONFIG_COUNT", "")
+    first = int(count) if count.isascii() and count.isdigit() and len(count) < 6 else 0
+    env = {"GIT_CONFIG_COUNT": str(first + len(off))}
+    for number, (key, value) in enumerate(off.items(), first):
+        env |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return env
+
+
+# -- repositories ------------------------------------------------------------------------------------------------------
+
+
+def _repositories(level: Path) -> Iterator[tuple[Path, Path]]:
+    """Each git directory that this folder has or is, with the one that its configuration is in."""
+    inner = level / ".git"
+    if os.path.isfile(inner):  # noqa: PTH113 - it never raises
+        named = _line(inner, "gitdir:")
+        if named is not None:
+            yield _with_common(level / named)
+    elif os.path.isdir(inner):  # noqa: PTH112
+        yield _with_common(inner)
+    if os.path.isdir(level / "objects") and os.path.isdir(level / "refs"):  # noqa: PTH112
+        yield _with_common(level)
+
+
+def _with_common(place: Path) -> tuple[Path, Path]:
+    common = _line(place / "commondir", "")
+    return place, place if common is None else place / common
+
+
+def _line(path: Path, prefix: str) -> str | None:
+    """The rest of a file of one line that begins with this word."""
+    seen = scan.look_at(path.parent, path.name)
+    text = seen[0].text if seen else None
+    if text is None or not text.startswith(prefix) or "\0" in text:
+        return None
+    return text.removeprefix(prefix).strip() or None
+
+
+class _Repository:
+    """What one repository says."""
+
+    def __init__(self, level: Path, place: Path, common: Path, *, base: Path, home: Path, is_full: bool) -> None:
+        self.found: list[Found] = []
+        self.off: dict[str, str] = {}
+        self._base, self._home, self._is_full = base, home, is_full
+        hooks = [common / "hooks"]
+        for file in (common / "config", place / "config.worktree"):
+            self._files, self._bytes = _MOST_FILES, _LARGEST
+            try:
+                for key, value in self._settings(file, _DEEPEST):
+                    if key == _HOOKS_PATH:
+                        self._add_hooks(hooks, self._path(level, value))
+                    elif _runs(key):
+                        self._setting(file, key, value)
+            except ValueError as error:
+                self._unreadable(file, str(error))
+        for directory in dict.fromkeys(hooks):
+            self._look_at_hooks(directory)
+        if place == level and self.found:
+            self.off["safe.bareRepository"] = "explicit"
+
+    @staticmethod
+    def _add_hooks(hooks: list[Path], directory: Path) -> None:
+        if len(hooks) >= _MOST_HOOKS:
+            raise ValueError("too many directories of hooks")
+        hooks.append(directory)
+
+    def _setting(self, file: Path, key: str, value: str) -> None:
+        is_monitor = key == _MONITOR
+        if not value or value in _LFS or (is_monitor and value.lower() in _BUILT_IN):
+            return
+        if len(self.off) >= _MOST:
+            raise ValueError("too many settings")
+        can_do_without = is_monitor or not self._is_full
+        if can_do_without:
+            self.off[key] = "false" if is_monitor else ""
+        where = scan.named(file, self._base)
+        name = f"{where} has git run {value[:120]!r} ({key[:80]})"
+        self._add(Found(name=name, digest=scan.digest_of(f"{key}={value}"), says=True, ignored=can_do_without))
+
+    def _look_at_hooks(self, directory: Path) -> None:
+        for name in _HOOKS:
+            if not os.access(directory / name, os.X_OK):
+                continue
+            if not self._is_full:
+                self.off[_HOOKS_PATH] = os.devnull
+            for seen in scan.look_at(directory, name):
+                path = scan.named(seen.path, self._base)
+                self._add(Found(name=path, digest=seen.digest, text=seen.text, ignored=not self._is_full))
+
+    def _unreadable(self, file: Path, why: str) -> None:
+        name = f"{scan.named(file, self._base)} is not read as git would read it: {why}"
+        digest = "".join(seen.digest for seen in scan.look_at(file.parent, file.name))
+        self._add(Found(name=name, digest=digest, says=True))
+
+    def _add(self, found: Found) -> None:
+        self.found.append(structs.replace(found, name=escape_surrogates(found.name), by=("git",), quiet=True))
+
+    def _settings(self, file: Path, depth: int) -> Iterator[tuple[str, str]]:
+        """Keys and values of a file and of those that it includes, on whatever condition."""
+        self._files -= 1
+        self._bytes -= self._size(file)
+        if self._files < 0 or self._bytes < 0:
+            raise ValueError("it is too large, with what it includes")
+        for seen in scan.look_at(file.parent, file.name, short=_LARGEST):
+            if seen.content is None:
+                raise ValueError("it is no file, or too large")
+            for key, value in parse(seen.content.decode(errors="surrogateescape")):
+                yield key, value
+                if key == "include.path" or (key.startswith("includeif.") and key.endswith(".path")):
+                    if depth == 0:
+                        raise ValueError("its files include each other")
+                    yield from self._settings(self._path(file.parent, value), depth - 1)
+
+    @staticmethod
+    def _size(file: Path) -> int:
+        """The size of a plain file; 0 where there is none. Raises ValueError for anything else."""
+        try:
+            found = file.stat()
+        except OSError:  # whoever reads it sees why
+            return 0
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError("it is no file")
+        return found.st_size
+
+    def _path(self, relative_to: Path, value: str) -> Path:
+        if value.startswith("~/"):
+            return self._home / value[2:]
+        if value.startswith(("~", "%(")):
+            raise ValueError(f"the path {value[:80]!r}")
+        return relative_to / value
+
+
+def _runs(key: str) -> bool:
+    section, _, rest = key.lower().partition(".")
+    return key in _KEYS or ("." in rest and f"{section}.{rest.rpartition('.')[2]}" in _ENDS)
+
+
+# -- the file ----------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """The head of a section, and a key; made when a file is there."""
+    section = r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\\n]|\\[^\n])*)")?\s*\]'
+    return re.compile(section), re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*")
+
+
+def parse(text: str) -> list[tuple[str, str]]:
+    """Returns keys (`section.subsection.name`) and values of a git configuration, in order.
+
+    Raises ValueError where git would refuse it, or might read it otherwise.
+    """
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    if "\0" in text:
+        raise ValueError("it holds a NUL")
+    head, name = _patterns()
+    found: list[tuple[str, str]] = []
+    section = ""
+    at = 0
+    while at < len(text):
+        character = text[at]
+        if character in " \t\n\r\v\f":
+            at += 1
+        elif character in "#;":
+            at = _end_of_line(text, at)
+        elif character == "[":
+            match = head.match(text, at)
+            if match is None:
+                raise ValueError(f"no section at {at}")
+            section = match[1].lower()
+            if match[2] is not None:
+                section += "." + re.sub(r"\\(.)", r"\1", match[2])
+            at = match.end()
+        else:
+            match = name.match(text, at)
+            if match is None or not section:
+                raise ValueError(f"no key at {at}")
+            value, at = _value(text, match.end())
+            found.append((f"{section}.{match[1].lower()}", value))
+    return found
+
+
+def _end_of_line(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end + 1
+
+
+def _value(text: str, at: int) -> tuple[str, int]:
+    if at >= len(text) or text[at] == "\n":
+        return "true", at
+    if text[at] in "#;":
+        return "true", _end_of_line(text, at)
+    if text[at] != "=":
+        raise ValueError(f"no = at {at}")
+    at += 1
+    said: list[str] = []
+    quoted = False
+    while at < len(text) and (quoted or text[at] not in "\n#;"):
+        character = text[at]
+        if character == "\n":
+            raise ValueError("a quote that does not end")
+        if character == '"':
+            quoted = not quoted
+        elif character == "\\":
+            at += 1
+            escaped = text[at : at + 1]
+            if escaped not in ("\n", "t", "b", "n", "\\", '"'):
+                raise ValueError(f"no escape at {at}")
+            said.append({"\n": "", "t": "\t", "b": "\b", "n": "\n"}.get(escaped, escaped))
+        else:
+            said.append(character if quoted or character not in "\t\v\f\r" else " ")
+        at += 1
+    if quoted:
+        raise ValueError("a quote that does not end")
+    if at < len(text) and text[at] in "#;":
+        at = _end_of_line(text, at)
+    return "".join(said).strip(" "), at

@@ -1,0 +1,257 @@
+"""Which folders this user trusts to run code, as they were then, and which agent.json files beam itself wrote.
+
+Trust is of one folder (its path, device, inode and time of birth) with the content that it had: what is new or changed
+since is not trusted. Kept in `$XDG_STATE_HOME/beam/trust.json`, outside every folder that it speaks of. Must not know:
+how a folder is looked through, or who asks the user.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, structs
+
+from beam.base import files
+from beam.base.errors import CorruptError, DiskError
+from beam.model.autoloaded import Found
+from beam.root.user_dirs import state_dir
+from beam.trust.scan import birth_ns, digest_of
+
+VARIABLE = "BEAM_TRUST"
+_MOST_BYTES = 64 << 20
+_LINES = 400  # of a file, for saying which of them are new
+
+
+class Kept(Struct, frozen=True, omit_defaults=True):
+    """What was trusted of one thing: the digest of all of it, short ones of its lines (with blanks between), and the
+    decision by which it was changed since, if that was one."""
+
+    digest: str
+    lines: str = ""
+    by: str = ""
+
+
+class Folder(Struct, frozen=True):
+    """A trusted folder: its real path, what tells it from another that is put in its place, and what it held. `held`
+    is null in what version 1 wrote, which did not look."""
+
+    path: str
+    device: int
+    inode: int
+    birth_ns: int | None = None
+    held: dict[str, Kept] | None = None
+
+
+class _Store(Struct, frozen=True):
+    v: int = 2
+    folders: tuple[Folder, ...] = ()
+    files: dict[str, str] = {}  # real path -> SHA-256 of the content, hex
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """Something that is not as it was trusted. `before` is what was; null for what is new."""
+
+    found: Found
+    before: Kept | None
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """How a folder stands for what was found in it. `trusted`: all of it may count. `changes` are what keeps it from
+    that, if the folder was trusted once (`once`), or `another` was there. `by_variable`: only BEAM_TRUST trusts it."""
+
+    trusted: bool
+    once: bool = False
+    another: bool = False
+    unseen: bool = False
+    changes: tuple[Change, ...] = ()
+    by_variable: bool = False
+
+
+def stands(base: Path, found: Iterable[Found], environ: Mapping[str, str]) -> Standing:
+    """Compares what was found in the folder with what was trusted; `BEAM_TRUST=1` trusts anything."""
+    standing = _stands(base, tuple(found), environ)
+    if environ.get(VARIABLE) == "1" and not standing.trusted:
+        return Standing(trusted=True, by_variable=bool(standing.changes))
+    return standing
+
+
+def _stands(base: Path, found: tuple[Found, ...], environ: Mapping[str, str]) -> Standing:
+    real = _real(base)
+    folder = next((each for each in _load(environ).folders if each.path == real), None)
+    if folder is None:
+        return Standing(trusted=False, changes=_changes(found, {}))
+    if not _is(folder, base):
+        return Standing(trusted=False, another=True, changes=_changes(found, {}))
+    if folder.held is None:
+        return Standing(trusted=False, once=True, unseen=True, changes=_changes(found, {}))
+    changes = _changes(found, folder.held)
+    return Standing(trusted=not changes, once=True, changes=changes)
+
+
+def _changes(found: Iterable[Found], held: Mapping[str, Kept]) -> tuple[Change, ...]:
+    return tuple(
+        Change(found=each, before=before)
+        for each in found
+        if (before := held.get(each.name)) is None or before.digest != each.digest or not each.digest
+    )
+
+
+def trust(base: Path, found: Iterable[Found], environ: Mapping[str, str]) -> None:
+    """Trusts this folder from now on, with what was found in it."""
+    folder = _identity(base)
+    if folder is None:
+        raise DiskError(f"there is no folder {base}", "trust a folder that exists", subject=str(base))
+    held = {each.name: _kept(each) for each in found}
+    with _changing(environ) as store:
+        _save(_with(store, structs.replace(folder, held=held)), environ)
+
+
+def renew(base: Path, found: Found, by: str, environ: Mapping[str, str]) -> None:
+    """Trusts one thing of a trusted folder as it is now, because a person's decision (its id) changed it."""
+    with _changing(environ) as store:
+        folder = next((each for each in store.folders if each.path == _real(base)), None)
+        if folder is not None and folder.held is not None and _is(folder, base):
+            held = {**folder.held, found.name: structs.replace(_kept(found), by=by)}
+            _save(_with(store, structs.replace(folder, held=held)), environ)
+
+
+def untrust(base: Path, environ: Mapping[str, str]) -> bool:
+    """Trusts this folder no longer; whether it was trusted."""
+    real = _real(base)
+    with _changing(environ) as store:
+        others = tuple(folder for folder in store.folders if folder.path != real)
+        if len(others) == len(store.folders):
+            return False
+        _save(structs.replace(store, v=2, folders=others), environ)
+    return True
+
+
+def trusted(environ: Mapping[str, str]) -> list[Path]:
+    """Every trusted folder that is still the one it was, sorted; what is in it may have changed."""
+    folders = _load(environ).folders
+    return sorted(Path(folder.path) for folder in folders if _is(folder, Path(folder.path)))
+
+
+def new_lines(change: Change) -> tuple[list[str], int]:
+    """The lines that a changed file has now and had not, and how many it had and has not; nothing where beam kept none
+    of them."""
+    text, before = change.found.text, change.before
+    if text is None or (before is not None and not before.lines):
+        return [], 0
+    had = set(before.lines.split()) if before is not None else set()
+    lines = text.splitlines()
+    now = {_line(line) for line in lines}
+    return [line for line in lines if _line(line) not in had], len(had - now)
+
+
+def _kept(found: Found) -> Kept:
+    lines = [] if found.text is None else found.text.splitlines()
+    return Kept(digest=found.digest, lines=" ".join(map(_line, lines)) if len(lines) <= _LINES else "")
+
+
+def _line(text: str) -> str:
+    return digest_of(text)[:12]
+
+
+def _with(store: _Store, folder: Folder) -> _Store:
+    others = tuple(other for other in store.folders if other.path != folder.path)
+    return structs.replace(store, v=2, folders=(*others, folder))
+
+
+# -- agent.json files --------------------------------------------------------------------------------------------------
+
+
+def remember(path: Path, digest: str, environ: Mapping[str, str]) -> None:
+    """Vouches for a file as long as its content has this SHA-256 (hex)."""
+    with _changing(environ) as store:
+        _save(structs.replace(store, files={**store.files, _real(path): digest}), environ)
+
+
+def forget(path: Path, environ: Mapping[str, str]) -> None:
+    """Vouches for the file no longer."""
+    real = _real(path)
+    with _changing(environ) as store:
+        if real in store.files:
+            rest = {name: digest for name, digest in store.files.items() if name != real}
+            _save(structs.replace(store, files=rest), environ)
+
+
+def is_remembered(path: Path, digest: str, environ: Mapping[str, str]) -> bool:
+    """Whether beam wrote the file with this content."""
+    return _load(environ).files.get(_real(path)) == digest
+
+
+# -- the store ---------------------------------------------------------------------------------------------------------
+
+
+def _identity(base: Path) -> Folder | None:
+    try:
+        found = base.stat()
+    except OSError:
+        return None
+    return Folder(_real(base), found.st_dev, found.st_ino, birth_ns(base, found))
+
+
+def _is(folder: Folder, base: Path) -> bool:
+    """Whether the folder there is the trusted one. An inode is given to another folder as soon as one is removed, so
+    the time of birth counts, where the file system knows it."""
+    try:
+        found = base.stat()
+    except OSError:
+        return False
+    if (folder.path, folder.device, folder.inode) != (_real(base), found.st_dev, found.st_ino):
+        return False
+    return folder.held is None or folder.birth_ns == birth_ns(base, found)
+
+
+def _real(path: Path) -> str:
+    """The real path as JSON can hold it: bytes that are no UTF-8 become \\x escapes."""
+    return os.fsencode(os.path.realpath(path)).decode(errors="backslashreplace")
+
+
+def store_path(environ: Mapping[str, str]) -> Path:
+    """Where all of this is kept."""
+    return state_dir(environ) / "trust.json"
+
+
+def _load(environ: Mapping[str, str]) -> _Store:
+    file = store_path(environ)
+    try:
+        data = files.read(file, _MOST_BYTES, follow=True)
+        found = file.stat()
+    except FileNotFoundError:
+        return _Store()
+    except OSError as error:
+        raise files.disk_error("read", file, error) from error
+    if found.st_uid != os.getuid() or found.st_mode & 0o022:
+        hint = f"look into it; chmod 600 {file} if it is yours, else remove it and trust anew"
+        raise DiskError(f"{file} can be written by other users", hint, subject=str(file))
+    try:
+        return msgspec.json.decode(data, type=_Store)
+    except (ValueError, RecursionError) as error:
+        hint = "remove it and trust your folders anew: beam trust"
+        raise CorruptError(f"{file} is not what beam wrote: {error}", hint, subject=str(file)) from error
+
+
+def _save(store: _Store, environ: Mapping[str, str]) -> None:
+    files.replace(store_path(environ), msgspec.json.format(msgspec.json.encode(store)) + b"\n")
+
+
+@contextlib.contextmanager
+def _changing(environ: Mapping[str, str]) -> Iterator[_Store]:
+    """What is stored, while nobody else changes it."""
+    file = store_path(environ)
+    files.make_directory(file.parent)
+    with files.disk("lock", file):
+        lock = files.open_to_write(file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
+    try:
+        with files.disk("lock", file):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield _load(environ)
+    finally:
+        os.close(lock)

@@ -1,0 +1,204 @@
+"""Looks through a folder for the files that an agent CLI would obey in it, each with a digest of its content.
+
+All of this was written by somebody else: only regular files are opened, nothing is waited for, and what is too much to
+look through has no digest. Must not know any CLI, or whether the folder is trusted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from beam.base.digest import sha256
+from beam.model.autoloaded import Found, Obeyed
+from beam.model.message import Access
+
+if TYPE_CHECKING:
+    pass
+
+MOST_FILES = 500  # of one declaration
+MOST_BYTES = 16 << 20
+DEEPEST = 12  # directories in each other
+SHORT_BYTES = 16 << 10
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_PIECE = 1 << 16
+_AT_FDCWD, _BIRTH = -100, 0x800  # of statx
+
+
+class Seen(Struct, frozen=True):
+    """A file that is there. `digest` is "" of what is too much to look through, `content` that of a short file."""
+
+    path: Path
+    digest: str
+    content: bytes | None = None
+
+    @property
+    def text(self) -> str | None:
+        """The content as text, if that is what it is."""
+        try:
+            return None if self.content is None else self.content.decode()
+        except UnicodeDecodeError:
+            return None
+
+
+def look(
+    base: Path, cwd: Path, obeyed: Iterable[Obeyed], *, access: Access, by: str, home: Path, ignoring: bool = True
+) -> list[Found]:
+    """Finds every file of `obeyed` that the CLI called `by` obeys in `cwd` with this access, by its path from `base`.
+
+    `home` is the person's own directory, whose files nobody else wrote. `ignoring`: the switches of the CLI that keep
+    it from files can be used.
+    """
+    above = list(parents(cwd, home=home))
+    levels = {"here": above[:1] if above[:1] == [cwd] else [], "upward": above, "worktree": above[: _worktree(above)]}
+    found: dict[str, Found] = {}
+    for one in obeyed:
+        if access not in one.at:
+            continue
+        ignored = ignoring and access in one.ignored
+        for folder in levels[one.reach]:
+            for seen in look_at(folder, one.path):
+                text = seen.text
+                if one.says and text is not None and not any(word in text for word in one.says):
+                    continue
+                name = named(seen.path, base)
+                if name not in found or not ignored:
+                    found[name] = Found(name=name, digest=seen.digest, text=text, by=(by,), ignored=ignored)
+    return list(found.values())
+
+
+def parents(folder: Path, *, home: Path) -> Iterator[Path]:
+    """The folder and all above it, without the person's own home."""
+    return (each for each in (folder, *folder.parents) if each != home)
+
+
+def _worktree(above: list[Path]) -> int:
+    """How many of these are in one git work tree; the first alone where there is none."""
+    return next((n for n, each in enumerate(above, 1) if os.path.lexists(each / ".git")), 1)
+
+
+def named(path: Path, base: Path) -> str:
+    """The path from `base` as text that JSON can hold: bytes that are no UTF-8 become \\x escapes."""
+    return os.fsencode(os.path.relpath(path, base)).decode(errors="backslashreplace")
+
+
+def look_at(folder: Path, relative: str, *, short: int = SHORT_BYTES) -> list[Seen]:
+    """Finds the file at that path, or every file below it where it is a directory; nothing where there is nothing.
+
+    A link counts by being one, and by what it points at. Of files up to `short` bytes the content is kept.
+    """
+    path = folder
+    links = ""
+    for part in Path(relative).parts[:-1]:
+        path /= part
+        with contextlib.suppress(OSError):  # it is no link
+            links += f"{os.readlink(path)}\0"  # noqa: PTH115 - as it stands there, not as a path
+    top = folder / relative
+    try:
+        return list(_Look(short).visit(top, links))
+    except _TooMuchError:
+        return [Seen(top, "")]
+
+
+class _TooMuchError(Exception):
+    """There is more than beam looks through."""
+
+
+class _Look:
+    """One look, with its bounds."""
+
+    def __init__(self, short: int) -> None:
+        self._short = short
+        self._files = MOST_FILES
+        self._bytes = MOST_BYTES
+
+    def visit(self, path: Path, links: str, depth: int = 0) -> Iterator[Seen]:
+        """The file, or all below the directory. `links` are those that led here."""
+        self._files -= 1
+        if self._files < 0 or depth > DEEPEST:
+            raise _TooMuchError
+        try:
+            found = path.lstat()
+            if stat.S_ISLNK(found.st_mode):
+                links += f"{os.readlink(path)}\0"  # noqa: PTH115
+                found = path.stat()
+            if stat.S_ISDIR(found.st_mode):
+                with os.scandir(path) as entries:
+                    names = sorted(entry.name for _, entry in zip(range(MOST_FILES + 1), entries, strict=False))
+                for name in names:
+                    yield from self.visit(path / name, links, depth + 1)
+                return
+            if stat.S_ISREG(found.st_mode):
+                yield self._read(path, links)
+                return
+            kind = f"a special file {stat.S_IFMT(found.st_mode):o}"
+        except (FileNotFoundError, NotADirectoryError):
+            if not links:
+                return
+            kind = "a link to nothing"
+        except OSError as error:
+            kind = f"can't be read: {error.errno}"
+        digest = sha256()
+        digest.update(_told(links) + kind.encode())
+        yield Seen(path, digest.hexdigest())
+
+    def _read(self, path: Path, links: str) -> Seen:
+        handle = os.open(path, _FLAGS | (0 if links else os.O_NOFOLLOW))
+        try:
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode):
+                raise OSError(0, "it is another file now")
+            if found.st_size > self._bytes:
+                raise _TooMuchError
+            digest = sha256()
+            digest.update(_told(links))
+            content = b""
+            while piece := os.read(handle, _PIECE):
+                self._bytes -= len(piece)
+                if self._bytes < 0:
+                    raise _TooMuchError
+                digest.update(piece)
+                content = content + piece if len(content) <= self._short else content
+        finally:
+            os.close(handle)
+        return Seen(path, digest.hexdigest(), content if len(content) <= self._short else None)
+
+
+def _told(links: str) -> bytes:
+    """The links as a digest begins with them, unlike any that a file's content could stand for."""
+    data = links.encode(errors="surrogateescape")
+    return b"%d " % len(data) + data
+
+
+def digest_of(text: str) -> str:
+    """The digest of a text that no file holds."""
+    digest = sha256()
+    digest.update(text.encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
+def birth_ns(path: Path, found: os.stat_result) -> int | None:
+    """When the folder of this status was made, in nanoseconds since 1970; None where the file system or the system
+    can't tell."""
+    born: float | None = getattr(found, "st_birthtime", None)
+    if born is not None:
+        return int(born * 1_000_000_000)
+    try:
+        import ctypes
+
+        buffer = ctypes.create_string_buffer(256)
+        call = ctypes.CDLL(None).statx
+        if call(_AT_FDCWD, os.fsencode(path), 0, _BIRTH, buffer) != 0:
+            return None
+    except (OSError, AttributeError, ImportError):
+        return None
+    told = int.from_bytes(buffer.raw[:4], sys.byteorder)
+    seconds = int.from_bytes(buffer.raw[80:88], sys.byteorder, signed=True)
+    return seconds * 1_000_000_000 + int.from_bytes(buffer.raw[88:92], sys.byteorder) if told & _BIRTH else None

@@ -1,0 +1,53 @@
+"""A person's patterns: those that can be used, and what is wrong with the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam.agents import registry
+from beam.agents.base import HasTerminal
+from beam.base import patterns
+from beam.model.screen_profile import PATTERNS, Profile, patterns_of
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [r"^(a+)+$", r"(x+x+)+y", r"^(?:.*)*z$", r"(\s*)*!", r"(?:ab|ab)*c", r"^([a-z]+)*\d$"])
+def test_a_pattern_that_can_take_for_ever_is_found_out(text: str) -> None:
+    assert "too long" in patterns.problem(text, whole_screen=False)
+
+
+@pytest.mark.slow
+def test_a_pattern_for_a_whole_screen_is_tried_on_one() -> None:
+    greedy = r"[\s\S]*a[\s\S]*b[\s\S]*c[\s\S]*d"
+    assert "too long" in patterns.problem(greedy, whole_screen=True)
+
+
+@pytest.mark.parametrize("text", ["(", "[a-", "*x", "(?P<a>x)(?P<a>y)", "x{99999999999}"])
+def test_what_is_no_regular_expression_is_said(text: str) -> None:
+    assert "not a regular expression" in patterns.problem(text, whole_screen=False)
+
+
+def test_a_pattern_has_a_length() -> None:
+    assert "longer" in patterns.problem("x" * 1001, whole_screen=False)
+
+
+SCREENS = [name for name in registry.ADAPTERS if isinstance(registry.adapter(name), HasTerminal)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SCREENS)
+def test_no_pattern_of_an_adapter_would_be_refused_from_a_person(name: str) -> None:
+    adapter = registry.adapter(name)
+    assert isinstance(adapter, HasTerminal)
+    profile = adapter.terminal.profile
+    for value in (profile, *profile.dialogs):
+        for field, known in PATTERNS[type(value)].items():
+            for text in patterns_of(type(value), field, getattr(value, field)):
+                assert patterns.problem(text, whole_screen=known.whole_screen) == "", (field, text)
+                assert not (known.group and text) or patterns.groups(text) == 1, (field, text)
+
+
+def test_every_text_field_of_a_profile_is_a_pattern_or_known_to_be_none() -> None:
+    plain = {"name", "submit", "interrupt", "quit", "dialogs"}
+    texts = {field for field in Profile.__struct_fields__ if "str" in str(Profile.__annotations__[field])}
+    assert texts - set(PATTERNS[Profile]) == plain - {"dialogs"}

@@ -1,0 +1,86 @@
+"""Journal lines: liberal to read, strict to write."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from beam.base.errors import CorruptError
+from beam.model import events
+from beam.model.outcome import Class, Outcome, Status
+
+
+def test_unknown_fields_are_ignored() -> None:
+    event = events.decode(b'{"type":"text","seq":3,"text":"hi","later":{"a":1}}')
+    assert isinstance(event, events.Text)
+    assert (event.seq, event.text) == (3, "hi")
+
+
+def test_an_unknown_type_is_kept_whole() -> None:
+    line = b'{"type":"tea.made","seq":4,"ts":"t","agent":"a","turn":1,"message_id":"a-1","sugar":2}'
+    event = events.decode(line)
+    assert isinstance(event, events.Unknown)
+    assert (event.what, event.seq, event.turn, event.message_id) == ("tea.made", 4, 1, "a-1")
+    assert event.raw == line.decode()
+
+
+def test_a_bad_field_of_a_known_type_is_an_error_that_names_it() -> None:
+    with pytest.raises(CorruptError, match=r"bad text event, seq 7: .*\$\.text"):
+        events.decode(b'{"type":"text","seq":7,"text":5}')
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"{", b"[]", b"5", b'{"seq":1}', b"\xff", b'{"type":5}', b'{"type":"text","text":"\xff"}']
+)
+def test_what_is_no_event_is_corrupt(line: bytes) -> None:
+    with pytest.raises(CorruptError):
+        events.decode(line)
+
+
+@pytest.mark.parametrize("tag", list(events.types()))
+def test_every_type_begins_with_its_tag_and_has_the_header(tag: str) -> None:
+    kind = events.types()[tag]
+    assert kind.__struct_fields__[:6] == ("v", "seq", "ts", "agent", "turn", "message_id")
+    assert kind.__doc__
+
+
+def test_a_stamped_event_keeps_its_body() -> None:
+    event = events.stamp(events.Text(text="hi"), seq=2, ts="t", agent="a", turn=1, message_id="a-1")
+    assert json.loads(events.encode(event)) == {
+        "type": "text",
+        "v": 1,
+        "seq": 2,
+        "ts": "t",
+        "agent": "a",
+        "turn": 1,
+        "message_id": "a-1",
+        "text": "hi",
+        "parent": None,
+    }
+
+
+def test_the_outcome_of_a_finished_turn_is_all_that_the_event_says() -> None:
+    event = events.TurnFinished(
+        agent="a", turn=3, message_id="a-1", attempt=2, status=Status.FAILED, class_=Class.AUTH, reason="no key",
+        cost_usd=0.5, exit_code=1, structured=msgspec.Raw(b"[1]"),
+    )  # fmt: skip
+    outcome = events.outcome_of(event)
+    assert isinstance(outcome, Outcome)
+    assert (outcome.message_id, outcome.turn, outcome.attempt, outcome.class_, outcome.reason) == (
+        "a-1",
+        3,
+        2,
+        "auth",
+        "no key",
+    )
+    assert (outcome.cost_usd, outcome.exit_code, outcome.structured) == (0.5, 1, msgspec.Raw(b"[1]"))
+
+
+def test_the_outcome_of_a_dead_letter_has_an_exit_code_and_a_sentence() -> None:
+    dead = events.MessageDead(
+        message_id="a-1", agent="a", reason="dropped", detail="dropped by ann", status=Status.CANCELLED
+    )
+    outcome = events.outcome_of(dead)
+    assert (outcome.status, outcome.exit_code, outcome.reason, outcome.turn) == ("cancelled", 9, "dropped by ann", None)

@@ -1,0 +1,157 @@
+"""Messages: their identity, their names on disk, and fields that only their writer knows."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam.base.errors import CorruptError, UsageError
+from beam.model.message import (
+    Message,
+    Options,
+    Payload,
+    agent_of,
+    check_name,
+    decode,
+    digest,
+    encode,
+    file_name,
+    keyed_id,
+    new_id,
+    parse_file_name,
+    reply_id,
+)
+
+PLAIN = {
+    "v": 1,
+    "id": "a-1",
+    "timestamp": "2026-01-01T00:00:00Z",
+    "from": "human",
+    "to": "a",
+    "payload": {"text": "hi"},
+}
+
+
+def raw(**changes: object) -> bytes:
+    return json.dumps({**PLAIN, **changes}).encode()
+
+
+def test_unknown_fields_survive_at_every_depth() -> None:
+    message = decode(raw(color="red", payload={"text": "hi", "mood": 1}, options={"later": [1]}))
+    again = msgspec.structs.replace(message, attempt=2, payload=Payload(text="ho"))
+    plain = json.loads(encode(again))
+    assert (plain["color"], plain["payload"], plain["options"]["later"]) == (
+        "red",
+        {"text": "ho", "mood": 1, "attach": []},
+        [1],
+    )
+    assert plain["attempt"] == 2
+    assert "original" not in plain
+
+
+@given(st.text(max_size=50), st.lists(st.text(min_size=1, max_size=5), max_size=2))
+def test_a_message_is_the_same_after_its_file(text: str, attach: list[str]) -> None:
+    message = Message(id="a-1", timestamp="t", sender="x", to="a", payload=Payload(text=text, attach=tuple(attach)))
+    again = decode(encode(message))
+    assert msgspec.structs.replace(again, original=msgspec.UNSET) == message
+    assert encode(again) == encode(message)
+    assert digest(again) == digest(message)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff",
+        raw(to="../x"),
+        raw(id="../x"),
+        raw(id=""),
+        raw(attempt=0),
+        raw(hops=-1),
+        raw(revision=-1),
+        raw(type="other"),
+        raw(payload={}),
+        raw(payload={"text": 5}),
+    ],
+)
+def test_what_is_no_message_is_corrupt(data: bytes) -> None:
+    with pytest.raises(CorruptError, match="not a message"):
+        decode(data)
+
+
+def test_the_digest_tells_texts_and_options_apart_and_nothing_else() -> None:
+    message = decode(raw())
+    assert digest(message) == digest(decode(raw(attempt=2, hops=3, thread="x", timestamp="later")))
+    assert digest(message) != digest(decode(raw(payload={"text": "ho"})))
+    assert digest(message) != digest(msgspec.structs.replace(message, options=Options(model="m")))
+    assert digest(message) != digest(decode(raw(**{"from": "other"})))
+
+
+def test_ids_sort_by_time_and_name_their_agent() -> None:
+    ids = [new_id("planner-b", ms * 1_000_000, b"\xff\xff\xff\xff") for ms in (0, 1, 31, 32, 10**9, 1_700_000_000_000)]
+    assert ids == sorted(ids)
+    assert {agent_of(each) for each in ids} == {"planner-b"}
+    assert len({len(each) for each in ids}) == 1
+
+
+def test_keys_and_replies_have_one_id_each() -> None:
+    assert keyed_id("a", "k") == keyed_id("a", "k") != keyed_id("a", "l")
+    assert reply_id("a", "b-1", 1) == reply_id("a", "b-1", 1) != reply_id("a", "b-1", 2)
+    assert keyed_id("a", "\ud800").startswith("a-k")
+    for message_id in (keyed_id("a" * 64, "k"), reply_id("a" * 64, "b-1", 1), new_id("a" * 64, 10**18, bytes(4))):
+        assert parse_file_name(file_name(1, message_id)) == (1, message_id)
+
+
+def test_file_names_sort_as_their_positions_do() -> None:
+    names = [file_name(position, "a-1") for position in (1, 9, 10, 10**18)]
+    assert names == sorted(names)
+    assert [parse_file_name(name) for name in names][-1] == (10**18, "a-1")
+
+
+@pytest.mark.parametrize(
+    "name", ["x.json", "1-a.json", f"{1:020d}-a.json.tmp", f"{1:020d}-A.json", f"{1:020d}-../a.json", ""]
+)
+def test_other_names_are_no_messages(name: str) -> None:
+    assert parse_file_name(name) is None
+
+
+@pytest.mark.parametrize("name", ["", "-a", "A", "a/b", "..", "a" * 65, "a\n", "a b", "ä"])
+def test_a_bad_name_is_refused_before_a_path_is_built(name: str) -> None:
+    with pytest.raises(UsageError, match="is not an agent's name"):
+        check_name(name)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"a":' * 100_000,
+        raw(color="red").replace(b'"red"', b"[" * 100_000 + b"]" * 100_000),
+        raw(color="red").replace(b"red", b"\xff"),
+        raw(attempt=10**18),
+        raw(revision=2**64 - 1),
+        raw(hops=9 * 10**400),
+        raw(spent={"turns": 2**63}),
+    ],
+)
+def test_monstrous_json_is_no_message(data: bytes) -> None:
+    with pytest.raises(CorruptError, match="not a message"):
+        decode(data)
+
+
+def test_what_only_the_writer_knows_costs_no_memory_and_stays_as_it_was_on_one_line() -> None:
+    message = decode(raw(payload={"text": "hi"}, more=[[], {}]).replace(b"[[], {}]", b"[1.50,\n {}]"))
+    assert isinstance(message.original, bytes)
+    data = encode(message)
+    assert data.count(b"\n") == 1
+    assert b"[1.50,{}]" in data
+
+
+def test_only_ascii_digits_make_a_position() -> None:
+    assert parse_file_name(f"{'1' * 20}-a-1.json") == (int("1" * 20), "a-1")
+    assert parse_file_name(f"{chr(0x0661) * 20}-a-1.json") is None

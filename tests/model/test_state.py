@@ -1,0 +1,302 @@
+"""The fold: pure, repeatable, and the same whether it begins at the start or at a snapshot."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam.base.clock import rfc3339
+from beam.model import events
+from beam.model.events import AnyEvent, Owner
+from beam.model.outcome import ModelUsage, Status, Total, Usage
+from beam.model.state import CLOSED, DEAD, FINISHED, QUEUED, SENT, State, apply, fold, fold_all, forget
+
+OWNER = Owner(pid=1, start_ticks=2, boot_id="b", pid_namespace="n", host="h")
+ids = st.sampled_from(["a-1", "a-2", "a-3"])
+attempts = st.integers(1, 3)
+statuses = st.sampled_from(list(Status))
+sessions = st.sampled_from(["s1", "s2"])
+words = st.text(max_size=5)
+BODIES = st.one_of(
+    st.builds(events.MessageQueued, sender=words, text=words, digest=words, revision=st.integers(0, 2)),
+    st.builds(events.MessageClaimed, attempt=attempts),
+    st.builds(events.MessageRequeued, attempt=attempts, reason=st.sampled_from(["holder_died", "retry", "lease_over"])),
+    st.builds(
+        events.MessageDead,
+        attempt=attempts,
+        reason=st.sampled_from(["dropped", "id_reused", "failed"]),
+        status=statuses,
+    ),
+    st.builds(events.SessionStarted, session_id=sessions),
+    st.builds(events.SessionResumed, session_id=sessions, model=st.none() | words),
+    st.builds(events.SessionLost, session_id=sessions),
+    st.builds(events.SessionArchived, session_id=sessions),
+    st.builds(events.SessionForked, session_id=sessions, of=words, adapter=words),
+    st.builds(
+        events.TurnStarted,
+        attempt=attempts,
+        owner=st.just(OWNER),
+        turn_key=words,
+        adapter=words,
+        via=words,
+        lease_until=st.none() | st.just("2026-01-01T00:00:00.000000Z"),
+    ),
+    st.builds(
+        events.AgentStarted, pid=st.just(5), start_ticks=st.just(6), guard_pid=st.just(7), guard_start_ticks=st.just(8)
+    ),
+    st.builds(events.AgentKept, pid=st.just(5)),
+    st.builds(events.AgentExited, pid=st.none() | st.just(5)),
+    st.builds(
+        events.UsageSeen,
+        usage=st.just(Usage()),
+        total=st.none() | st.builds(Total, input_tokens=st.none() | st.integers(0, 9)),
+    ),
+    st.builds(events.PromptSent),
+    st.builds(
+        events.TurnFinished,
+        attempt=attempts,
+        status=statuses,
+        session_id=st.none() | sessions,
+        usage=st.builds(Usage, input_tokens=st.none() | st.integers(0, 9)),
+        cost_usd=st.none() | st.floats(0, 1),
+    ),
+    st.builds(events.TurnClosed, attempt=attempts),
+    st.builds(events.PermissionAsked, ask_id=words, tool=words, input=st.just(msgspec.Raw(b'{"a":1}'))),
+    st.builds(events.PermissionDecided, ask_id=words, decision=st.just("allow")),
+    st.builds(events.ToolCalled, call_id=words, name=words),
+    st.builds(events.ToolReturned, call_id=words),
+    st.builds(events.Notice, text=words, code=st.sampled_from(["blocked", "unblocked", "torn", ""])),
+    st.builds(events.ControlDone, control_id=words),
+    st.builds(events.Unknown, what=words, raw=words),
+)
+
+
+@st.composite
+def journals(draw: st.DrawFn) -> list[AnyEvent]:
+    drawn = draw(st.lists(st.tuples(BODIES, st.none() | ids, st.none() | st.integers(1, 4)), max_size=25))
+    return [
+        events.stamp(body, seq=seq, ts=rfc3339(seq * 10**9), agent="a", turn=turn, message_id=message_id)
+        for seq, (body, message_id, turn) in enumerate(drawn, 1)
+    ]
+
+
+def encoded(state: State) -> bytes:
+    return msgspec.json.encode(state)
+
+
+@given(journals())
+@settings(max_examples=30, deadline=None)
+def test_folding_twice_gives_the_same_bytes(journal: list[AnyEvent]) -> None:
+    assert encoded(fold_all(State(agent="a"), journal)) == encoded(fold_all(State(agent="a"), journal))
+
+
+@pytest.mark.slow
+@given(journals())
+@settings(max_examples=30, deadline=None)
+def test_fold_leaves_its_argument_alone(journal: list[AnyEvent]) -> None:
+    state = State(agent="a")
+    for event in journal:
+        before = encoded(state)
+        after = fold(state, event)
+        assert encoded(state) == before
+        state = after
+
+
+@pytest.mark.slow
+@given(journals(), st.integers(0, 25))
+@settings(max_examples=30, deadline=None)
+def test_a_snapshot_and_its_tail_equal_the_whole_fold(journal: list[AnyEvent], cut: int) -> None:
+    state = fold_all(State(agent="a"), journal[:cut])
+    restored = msgspec.json.decode(encoded(state), type=State)
+    assert encoded(fold_all(restored, journal[cut:])) == encoded(fold_all(State(agent="a"), journal))
+
+
+@given(journals())
+@settings(max_examples=30, deadline=None)
+def test_events_read_back_from_json_fold_to_the_same_state(journal: list[AnyEvent]) -> None:
+    again = [events.decode(events.encode(event)) for event in journal if not isinstance(event, events.Unknown)]
+    plain = [event for event in journal if not isinstance(event, events.Unknown)]
+    assert encoded(fold_all(State(agent="a"), again)) == encoded(fold_all(State(agent="a"), plain))
+
+
+def state_after(*bodies: events.Event, message_id: str = "a-1", turn: int = 1) -> State:
+    state = State(agent="a")
+    for seq, body in enumerate(bodies, 1):
+        apply(state, events.stamp(body, seq=seq, ts=rfc3339(seq), agent="a", turn=turn, message_id=message_id))  # type: ignore[arg-type]
+    return state
+
+
+STARTED = events.TurnStarted(owner=OWNER, turn_key="k", adapter="command", via="exec")
+QUEUED_EVENT = events.MessageQueued(sender="human", digest="d")
+
+
+def test_a_message_goes_through_its_phases() -> None:
+    way = [QUEUED_EVENT, events.MessageClaimed(), STARTED, events.PromptSent()]
+    assert state_after(*way[:1]).known["a-1"].phase == QUEUED
+    assert state_after(*way).known["a-1"].phase == SENT
+    finished = state_after(*way, events.TurnFinished(status=Status.COMPLETED))
+    assert (finished.known["a-1"].phase, finished.known["a-1"].outcome_seq, finished.word) == (FINISHED, 5, "running")
+    closed = state_after(*way, events.TurnFinished(status=Status.COMPLETED), events.TurnClosed())
+    assert (closed.known["a-1"].phase, closed.open_turn, closed.word) == (CLOSED, None, "idle")
+
+
+def test_a_dead_letter_after_its_turn_keeps_the_outcome_of_the_turn() -> None:
+    finished = events.TurnFinished(status=Status.FAILED, reason="why")
+    state = state_after(STARTED, finished, events.TurnClosed(), events.MessageDead(reason="failed"))
+    assert (state.known["a-1"].phase, state.known["a-1"].outcome_seq) == (DEAD, 2)
+    assert state.last is not None
+    assert state.last.reason == "why"
+
+
+def test_a_file_that_reuses_an_id_changes_nothing_of_the_message_that_has_it() -> None:
+    before = state_after(QUEUED_EVENT, events.MessageClaimed(), STARTED, events.PromptSent())
+    after = fold(
+        before,
+        events.stamp(events.MessageDead(reason="id_reused"), seq=5, ts="x", agent="a", turn=None, message_id="a-1"),
+    )
+    assert after.known == before.known
+    assert after.open_turn == before.open_turn
+
+
+def test_only_deaths_in_a_row_are_counted() -> None:
+    died = events.MessageRequeued(attempt=1, reason="holder_died")
+    assert state_after(died, died).known["a-1"].deaths == 2
+    assert state_after(died, died, events.MessageRequeued(attempt=2, reason="retry")).known["a-1"].deaths == 0
+
+
+def test_shortages_are_counted_beside_deaths_until_the_message_is_tried_anew() -> None:
+    died = events.MessageRequeued(attempt=1, reason="holder_died")
+    short = events.MessageRequeued(attempt=1, reason="shortage", not_before="2026-01-01T00:00:00Z")
+    known = state_after(STARTED, events.PromptSent(), short, died, short).known["a-1"]
+    assert (known.phase, known.shortages, known.deaths, known.not_before) == (QUEUED, 2, 1, short.not_before)
+    known = state_after(short, died, events.MessageRequeued(attempt=2, reason="retry")).known["a-1"]
+    assert (known.shortages, known.deaths) == (0, 0)
+
+
+def test_the_clis_own_running_total_goes_with_its_session_and_into_no_other() -> None:
+    total = Total(input_tokens=90, output_tokens=7)
+    counted = [events.SessionStarted(session_id="s1"), events.UsageSeen(usage=total, total=total)]
+    resumed = [events.SessionResumed(session_id="s1"), events.UsageSeen(usage=Usage(input_tokens=1))]
+    after = state_after(STARTED, *counted, *resumed).session
+    assert after is not None and after.carried == total
+    for other in (events.SessionStarted(session_id="s2"), events.SessionLost(session_id="s1")):
+        session = state_after(STARTED, *counted, other).session
+        assert session is None or session.carried is None
+
+
+def test_a_turn_that_told_no_total_leaves_nobody_to_know_what_the_cli_counts_from() -> None:
+    begun = (STARTED, events.SessionStarted(session_id="s1"))
+    told = events.UsageSeen(usage=Usage(), total=Total(input_tokens=90))
+    ended = events.TurnFinished(status=Status.COMPLETED, session_id="s1")
+    for bodies, carried in (((told, ended), told.total), ((told, ended, ended), told.total), ((ended,), None)):
+        session = state_after(*begun, *bodies).session
+        assert session is not None and session.carried == carried
+    state = state_after(*begun, told, ended)
+    later = events.stamp(ended, seq=state.seq + 1, ts="", agent="a", turn=9, message_id="a-2")
+    session = fold(state, later).session
+    assert session is not None and session.carried is None
+
+
+def test_figures_by_model_count_for_each_model_and_the_turn_for_the_one_that_answered() -> None:
+    models = (
+        ModelUsage(model="big", usage=Usage(input_tokens=5, calls=1), cost_usd=0.2),
+        ModelUsage(model="small", usage=Usage(input_tokens=1, calls=1), cost_usd=0.1),
+    )
+    used = Usage(input_tokens=6, calls=2)
+    ended = events.TurnFinished(status=Status.COMPLETED, model="big", usage=used, cost_usd=0.3, models=models)
+    totals = state_after(STARTED, ended).totals
+    assert {name: (one.turns, one.usage, one.cost_usd) for name, one in totals.by_model.items()} == {
+        "big": (1, models[0].usage, 0.2),
+        "small": (0, models[1].usage, 0.1),
+    }
+
+
+def test_recorded_processes_are_the_guard_and_the_agent_until_they_are_gone() -> None:
+    begun = events.AgentStarted(pid=5, start_ticks=6, guard_pid=7, guard_start_ticks=8)
+    state = state_after(STARTED, begun)
+    assert state.open_turn is not None
+    assert [(owner.pid, owner.start_ticks, owner.host) for owner in state.open_turn.processes] == [
+        (7, 8, "h"),
+        (5, 6, "h"),
+    ]
+    gone = state_after(STARTED, begun, events.AgentExited(code=0))
+    assert gone.open_turn is not None
+    assert gone.open_turn.processes == []
+
+
+def test_a_kept_process_is_known_from_turn_to_turn_until_it_exits() -> None:
+    begun = events.AgentStarted(pid=5, start_ticks=6, guard_pid=7, guard_start_ticks=8)
+    kept = (STARTED, begun, events.AgentKept(pid=5), events.TurnFinished(status=Status.COMPLETED), events.TurnClosed())
+    state = state_after(*kept)
+    assert state.open_turn is None and state.kept is not None
+    assert (state.kept.pid, state.kept.turn, [owner.pid for owner in state.kept.processes]) == (5, 1, [7, 5])
+    again = state_after(*kept, STARTED, msgspec.structs.replace(begun, since=1), events.AgentKept(pid=5))
+    assert again.kept == state.kept
+    assert state_after(*kept, events.AgentExited(pid=5)).kept is None
+    assert state_after(*kept, events.AgentExited(pid=4)).kept == state.kept
+    assert state_after(*kept, events.Notice(code="unblocked", text="")).kept is None
+
+
+@pytest.mark.parametrize("ended", [events.TurnClosed(), events.MessageDead(reason="dropped")])
+def test_what_ended_long_ago_is_forgotten_and_what_is_open_is_not(ended: events.Event) -> None:
+    state = state_after(QUEUED_EVENT, ended)
+    forget(state, rfc3339(2))
+    assert "a-1" in state.known
+    forget(state, "9")
+    assert state.known == {}
+    waiting = state_after(QUEUED_EVENT)
+    forget(waiting, "9")
+    assert "a-1" in waiting.known
+
+
+def test_the_word_for_a_state() -> None:
+    asked = events.PermissionAsked(ask_id="q", tool="t")
+    assert State().word == "idle"
+    assert state_after(STARTED).word == "running"
+    assert state_after(STARTED, asked).word == "waiting"
+    assert state_after(STARTED, asked, events.PermissionCancelled(ask_id="q")).word == "running"
+    assert state_after(STARTED, events.Notice(text="why", code="blocked")).word == "blocked"
+
+
+def test_a_fork_is_over_with_its_first_session_or_when_it_is_put_aside_or_lost() -> None:
+    forked = events.SessionForked(session_id="s1", of="coder", adapter="codex")
+    waiting = state_after(forked)
+    assert waiting.fork is not None and waiting.session is None
+    begun = state_after(forked, events.SessionStarted(session_id="s2"))
+    assert begun.fork is None and begun.session is not None and begun.session.session_id == "s2"
+    assert state_after(forked, events.SessionArchived(session_id="s1")).fork is None
+    assert state_after(forked, events.SessionLost(session_id="s1")).fork is None
+    assert state_after(forked, events.SessionLost(session_id="other")).fork is not None
+
+
+def test_only_the_last_fifty_answered_requests_and_archived_sessions_are_kept() -> None:
+    state = state_after(*(events.ControlDone(control_id=str(n)) for n in range(60)))
+    assert state.answered == [str(n) for n in range(10, 60)]
+    state = state_after(*(events.SessionArchived(session_id=str(n)) for n in range(60)))
+    assert state.archived == [str(n) for n in range(10, 60)]
+
+
+def test_a_message_that_is_known_costs_less_than_half_a_kilobyte_of_memory() -> None:
+    state = State(agent="agent")
+    queued = events.MessageQueued(sender="human", text="hi", digest="d" * 64)
+    finished = events.TurnFinished(attempt=1, status=Status.COMPLETED)
+    for number in range(2000):
+        for step, body in enumerate((queued, finished)):
+            seq = 2 * number + step + 1
+            ident = f"agent-1m80cjj{number:08d}"
+            event = events.stamp(body, seq=seq, ts=rfc3339(seq), agent="agent", turn=None, message_id=ident)
+            apply(state, events.decode(events.encode(event)))
+    snapshot = msgspec.json.encode(state)
+    tracemalloc.start()
+    try:
+        decoded = msgspec.json.decode(snapshot, type=State)
+        used = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert used / len(decoded.known) < 512
+    assert not any(map(gc.is_tracked, decoded.known.values())), "who collects garbage looks at each of them"

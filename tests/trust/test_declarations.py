@@ -1,0 +1,148 @@
+"""What a folder's declarations ask for is found whole, and only what the folder itself says counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from beam.config.resolve import Config
+from beam.model.autoloaded import Found
+from beam.trust.declarations import Told, wants
+from tests.config.test_resolve import ADAPTERS, Folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def found(config: Config, agent: str = "x", *, runs_text: bool = False, vouched: tuple[str, ...] = ()) -> list[Found]:
+    told = Told(adapters=ADAPTERS, runs_text=runs_text)
+    return wants(config, config.resolve(agent), told, vouched=vouched)
+
+
+def said(config: Config, agent: str = "x", **more: bool) -> list[str]:
+    return [each.name for each in found(config, agent, **more)]
+
+
+@pytest.mark.parametrize(
+    ("agent", "reason"),
+    [
+        ("command: [make, all]", "beam.yaml has x run 'make all'"),
+        ("adapter: claude, executable: ./evil", "beam.yaml has x run './evil'"),
+        ("adapter: claude, env: {LD_PRELOAD: e.so}", "beam.yaml sets LD_PRELOAD in the environment of x"),
+        ("script: ./s.yaml", "beam.yaml has x play './s.yaml'"),
+        ("adapter: claude, access: full", "beam.yaml gives x full access"),
+        ("adapter: claude, access: edit", "beam.yaml gives x edit access"),
+        ("adapter: claude, access: ask", "beam.yaml gives x ask access"),
+        ("adapter: claude, cwd: ../other", "beam.yaml has x work outside this folder, in '../other'"),
+        ("adapter: claude, screen: {rows: 50}", "beam.yaml says which keys beam types into x"),
+    ],
+)
+def test_what_a_folder_says_needs_trust_where_it_runs_code_or_raises_rights(
+    folder: Folder, agent: str, reason: str
+) -> None:
+    assert said(folder.yaml(f"agents: {{x: {{{agent}}}}}").load()) == [reason]
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        "script: demo",
+        "adapter: claude, access: read, model: opus, timeout: 3m",
+        "adapter: claude, cwd: src/deep",
+        "mailbox: true",
+    ],
+)
+def test_what_runs_nothing_needs_no_trust(folder: Folder, agent: str) -> None:
+    assert said(folder.yaml(f"agents: {{x: {{{agent}}}}}").load()) == []
+
+
+@pytest.mark.parametrize("agent", ["adapter: command, command: [sh]", "mailbox: true", "script: demo"])
+def test_a_known_agents_name_that_stands_for_another_agent_needs_trust(folder: Folder, agent: str) -> None:
+    config = folder.yaml(f"agents: {{claude: {{{agent}}}}}").load()
+    assert any(line.startswith("beam.yaml makes claude another agent: ") for line in said(config, "claude"))
+
+
+def test_defaults_that_make_every_agent_another_one_need_trust(folder: Folder) -> None:
+    config = folder.yaml("defaults: {adapter: scripted}").load()
+    assert said(config, "claude") == ["beam.yaml makes claude another agent: scripted"]
+
+
+def test_an_agent_that_runs_what_it_is_sent_needs_trust(folder: Folder) -> None:
+    config = folder.yaml("agents: {x: {adapter: scripted}}").load()
+    assert said(config, runs_text=True) == ["beam.yaml has x run what it is sent, by scripted"]
+
+
+def test_a_policy_of_the_folder_needs_trust_for_every_agent(folder: Folder) -> None:
+    config = folder.yaml("policy: {retry_unknown: 3}\nagents: {x: {adapter: claude}}").load()
+    assert said(config) == said(config, "claude") == ["beam.yaml sets the policy retry_unknown: 3"]
+    (before,) = found(config)
+    (after,) = found(folder.yaml("policy: {retry_unknown: 4}\nagents: {x: {adapter: claude}}").load())
+    assert before.digest != after.digest
+
+
+def test_all_that_an_agent_asks_for_is_found(folder: Folder) -> None:
+    config = folder.yaml('agents: {x: {adapter: claude, executable: e, access: full, env: {A: "1", B: "2"}}}').load()
+    assert len(found(config)) == 4
+
+
+def test_a_value_that_is_not_shown_whole_counts_whole(folder: Folder) -> None:
+    before, after = (
+        found(folder.yaml(f"agents: {{x: {{command: [sh, -c, {'x' * 200}{end}]}}}}").load())[0] for end in "ab"
+    )
+    assert before.name == after.name
+    assert before.digest != after.digest
+
+
+def test_the_value_of_a_variable_counts_and_is_not_shown(folder: Folder) -> None:
+    before, after = (
+        found(folder.yaml(f"agents: {{x: {{adapter: claude, env: {{A: {value}}}}}}}").load())[0]
+        for value in ("sesame", "poppy")
+    )
+    assert before.digest != after.digest
+    assert "sesame" not in before.name
+
+
+@pytest.mark.parametrize(
+    "agent",
+    ["command: [python3, run.py]", "command: [./run.py]", "script: ./run.py", "adapter: claude, executable: ./run.py"],
+)
+def test_a_file_of_the_folder_that_is_run_counts_with_its_content(folder: Folder, agent: str) -> None:
+    config = folder.yaml(f"agents: {{x: {{{agent}}}}}").load()
+    digests = []
+    for text in ("one", "two"):
+        (folder.root.project / "run.py").write_text(text)
+        (file,) = (each for each in found(config) if not each.says)
+        assert (file.name, file.text, file.by) == ("run.py", text, ("x",))
+        digests.append(file.digest)
+    assert digests[0] != digests[1]
+
+
+def test_a_file_that_a_command_only_reads_or_writes_does_not_count(folder: Folder) -> None:
+    config = folder.yaml("agents: {x: {command: [cat, data.txt, out.log]}}").load()
+    for name in ("data.txt", "out.log", "cat"):
+        (folder.root.project / name).write_text("")
+    assert said(config) == ["beam.yaml has x run 'cat data.txt out.log'"]
+
+
+def test_what_the_user_says_needs_no_trust(folder: Folder) -> None:
+    folder.user_config('agents: {x: {command: [make], env: {A: "1"}}}\ndefaults: {access: full}\npolicy: {attempts: 3}')
+    assert said(folder.load()) == []
+    assert said(folder.load(BEAM_ACCESS="full"), "claude") == []
+
+
+def test_defaults_of_a_folder_need_trust_for_agents_of_the_users_too(folder: Folder) -> None:
+    config = folder.user_config("agents: {x: {adapter: claude}}").yaml("defaults: {env: {PATH: /evil}}").load()
+    assert said(config) == ["beam.yaml sets PATH in the environment of x"]
+    assert said(config, "claude") == ["beam.yaml sets PATH in the environment of claude"]
+
+
+def test_an_agent_json_needs_trust_unless_it_is_vouched_for(folder: Folder) -> None:
+    config = folder.agent_json("x", '{"command": ["make"]}').load()
+    assert said(config) == ["agent.json has x run 'make'"]
+    assert found(config, vouched=("agent.json",)) == []
+    agent_file = config.resolve("x").agent_file
+    assert agent_file is not None
+    assert len(agent_file.digest) == 64

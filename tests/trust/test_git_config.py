@@ -1,0 +1,238 @@
+"""What git would run because of a folder is found, as real git reads it, and with the variables git does not run it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam.model.message import Access
+from beam.trust import ledger
+from beam.trust.git_config import Git, look, parse, variables
+
+ENV = {
+    "PATH": os.environ["PATH"],
+    "HOME": "/nonexistent",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    **{f"GIT_{who}_{what}": "x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+}
+
+
+def git(cwd: Path, *words: str, env: Mapping[str, str] = {}) -> str:
+    done = subprocess.run(["git", *words], cwd=cwd, env={**ENV, **env}, capture_output=True, text=True, check=False)
+    return done.stdout
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A git work tree with a committed file that is changed now, so that git looks into it."""
+    made = tmp_path / "home" / "work"
+    made.mkdir(parents=True)
+    git(made, "init", "-q")
+    (made / "a.txt").write_text("one\n")
+    git(made, "add", "-A")
+    git(made, "commit", "-qm", "x")
+    (made / "a.txt").write_text("two\n")
+    return made
+
+
+def at(folder: Path, access: Access = "read", *, base: Path | None = None) -> Git:
+    return look(base or folder, folder, access=access, home=Path("/nonexistent"))
+
+
+def use(folder: Path, env: Mapping[str, str] = {}) -> None:
+    """What agent CLIs do."""
+    for words in (("status",), ("diff",), ("diff", "--cached"), ("log", "-p", "-1"), ("stash", "create")):
+        git(folder, *words, env=env)
+
+
+def test_a_plain_repository_has_nothing_to_trust(work: Path) -> None:
+    git(work, "config", "remote.origin.url", "https://example.org/x")
+    git(work, "config", "core.fsmonitor", "true")
+    git(work, "config", "filter.lfs.clean", "git-lfs clean -- %f")
+    git(work, "config", "alias.x", "!touch x")
+    (work / ".git/hooks/pre-commit").write_text("#!/bin/sh\n")
+    (work / ".git/hooks/pre-commit").chmod(0o755)
+    for access in ("read", "full"):
+        assert at(work, access) == Git()
+    assert at(work.parent) == Git()
+
+
+WAYS = {
+    "core.fsmonitor": "{};false",
+    "diff.external": "{}",
+    "filter.e.clean": "{};cat",
+    "diff.e.textconv": "{};cat",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", WAYS)
+def test_git_runs_none_of_what_a_folder_says_with_the_variables_and_runs_it_without(work: Path, key: str) -> None:
+    (work / ".gitattributes").write_text("* filter=e diff=e\n")
+    ran = work.parent / "ran"
+    git(work, "config", key, WAYS[key].format(f"touch '{ran}'"))
+    (found,) = at(work).found
+    assert (found.says, found.ignored, key in found.name) == (True, True, True)
+    use(work, variables(at(work).off, {}))
+    assert not ran.exists()
+    use(work)
+    assert ran.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hook", ["post-index-change", "reference-transaction"])
+@pytest.mark.parametrize("place", [".git/hooks", ".githooks"])
+def test_git_runs_no_hook_that_status_would_run(work: Path, hook: str, place: str) -> None:
+    ran = work.parent / "ran"
+    (work / place).mkdir(exist_ok=True)
+    (work / place / hook).write_text(f"#!/bin/sh\ntouch '{ran}'\n")
+    (work / place / hook).chmod(0o755)
+    if place == ".githooks":
+        git(work, "config", "core.hooksPath", place)
+    (found,) = at(work).found
+    assert (found.name, found.ignored) == (f"{place}/{hook}", True)
+    env = variables(at(work).off, {})
+    for words in (("status",), ("add", "-A"), ("update-ref", "refs/heads/x", "HEAD")):
+        git(work, *words, env=env)
+    assert not ran.exists()
+    (work / "b.txt").write_text("")
+    for words in (("add", "-A"), ("update-ref", "refs/heads/y", "HEAD")):
+        git(work, *words)
+    assert ran.exists()
+
+
+def test_a_directory_of_a_clone_that_looks_like_a_repository_is_none_with_the_variables(work: Path) -> None:
+    ran = work.parent / "ran"
+    inner = work / "sub"
+    git(work, "init", "-q", "--bare", str(inner))
+    (inner / "config").write_text(
+        "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ..\n"
+        f"\tfsmonitor = \"touch '{ran}';false\"\n"
+    )
+    seen = at(inner, base=work)
+    assert "sub/config" in seen.found[0].name
+    assert seen.off["safe.bareRepository"] == "explicit"
+    use(inner, variables(seen.off, {}))
+    assert not ran.exists()
+    use(inner)
+    assert ran.exists()
+
+
+def test_what_is_included_counts_too(work: Path) -> None:
+    (work / ".git/more").write_text("[include]\npath=most\n")
+    (work / ".git/most").write_text("[core]\nfsmonitor=evil\n")
+    git(work, "config", "include.path", "more")
+    assert "core.fsmonitor" in at(work).found[0].name
+    (work / ".git/most").write_text("[include]\npath=more\n")
+    (found,) = at(work).found
+    assert (found.ignored, "include each other" in found.name) == (False, True)
+
+
+def test_a_name_that_is_no_utf8_can_be_trusted_and_is_switched_off_as_it_stands_there(work: Path) -> None:
+    (work / ".git/config").write_bytes(b'[filter "\xe1"]\nclean=evil\n')
+    git_found = at(work)
+    environ = {"HOME": str(work.parent)}
+    ledger.trust(work, git_found.found, environ)
+    assert ledger.stands(work, git_found.found, environ).trusted
+    assert "filter.\\udce1.clean" in git_found.found[0].name
+    assert [os.fsencode(key) for key in git_found.off] == [b"filter.\xe1.clean"]
+
+
+def test_files_that_include_many_others_are_no_long_wait(work: Path) -> None:
+    for name, inner in ("config", "a"), ("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"):
+        (work / ".git" / name).write_text(f"[include]\npath={inner}\n" * 12)
+    (found,) = at(work).found
+    assert (found.ignored, "too large, with what it includes" in found.name) == (False, True)
+
+
+def test_many_directories_of_hooks_are_not_all_looked_at(work: Path) -> None:
+    (work / ".git/config").write_text("".join(f"[core]\nhooksPath={'./' * n}x\n" for n in range(99)))
+    (found,) = at(work).found
+    assert (found.ignored, "too many directories of hooks" in found.name) == (False, True)
+
+
+def test_a_work_tree_of_another_repository_is_looked_at_in_that(work: Path) -> None:
+    git(work, "config", "core.fsmonitor", "evil")
+    git(work, "worktree", "add", "-q", str(work.parent / "tree"))
+    assert "core.fsmonitor" in at(work.parent / "tree").found[0].name
+
+
+def test_a_repository_above_the_folder_counts_but_not_the_persons_own(work: Path) -> None:
+    git(work, "config", "core.fsmonitor", "evil")
+    (work / "sub").mkdir()
+    assert at(work / "sub").found
+    assert look(work / "sub", work / "sub", access="read", home=work) == Git()
+
+
+def test_with_full_access_only_the_monitor_is_done_without(work: Path) -> None:
+    for key, value in (("core.fsmonitor", "evil"), ("filter.e.clean", "evil")):
+        git(work, "config", key, value)
+    seen = at(work, "full")
+    assert {each.name.rpartition("(")[2]: each.ignored for each in seen.found} == {
+        "core.fsmonitor)": True,
+        "filter.e.clean)": False,
+    }
+    assert seen.off == {"core.fsmonitor": "false"}
+
+
+def test_the_variables_come_after_those_that_are_there() -> None:
+    assert variables({"a.b": "c"}, {"GIT_CONFIG_COUNT": "2"}) == {
+        "GIT_CONFIG_COUNT": "3",
+        "GIT_CONFIG_KEY_2": "a.b",
+        "GIT_CONFIG_VALUE_2": "c",
+    }
+    assert variables({"a.b": "c"}, {"GIT_CONFIG_COUNT": "junk"})["GIT_CONFIG_COUNT"] == "1"
+    assert variables({}, {}) == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["[core\nfsmonitor=x\n", "fsmonitor = x\n", '[core]\nfsmonitor = "x\n', "[core]\nfsmonitor = \\q\n", "\0"]
+)
+def test_what_can_not_be_read_as_git_would_read_it_needs_trust(work: Path, text: str) -> None:
+    (work / ".git/config").write_text(text)
+    (found,) = at(work).found
+    assert (found.ignored, found.digest != "") == (False, True)
+
+
+def test_a_fifo_or_a_monster_for_a_configuration_needs_trust(work: Path) -> None:
+    config = work / ".git/config"
+    config.unlink()
+    os.mkfifo(config)
+    assert not at(work).found[0].ignored
+    config.unlink()
+    with config.open("wb") as file:
+        file.truncate(8 << 30)
+    assert not at(work).found[0].ignored
+
+
+HEADS = ("[core]", '[filter "e"]', "[Core]", '[filter "a\\"b"]', "[diff.Ext]", "[x]")
+WORDS = ("fsmonitor", "Clean", "external", "true", "evil;x", "a b", "é", "-")
+SIGNS = ("\n", "\r\n", " ", "\t", "\\\n", "\\n", "\\\\", "\\q", '"', "=", "= ", "#", ";")
+PIECES = st.sampled_from((*HEADS, *WORDS, *SIGNS))
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(st.lists(PIECES, max_size=14).map("".join))
+def test_keys_and_values_are_those_that_git_reads(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    file = tmp_path_factory.getbasetemp() / "gitconfig"
+    file.write_bytes(text.encode())
+    done = subprocess.run(
+        ["git", "config", "--list", "--null", "--file", str(file)], env=ENV, capture_output=True, check=False
+    )
+    try:
+        read = parse(text)
+    except ValueError:
+        return  # then the folder needs trust, whatever git makes of it
+    if done.returncode != 0:
+        return
+    theirs = [entry.decode().partition("\n") for entry in done.stdout.split(b"\0")[:-1]]
+    assert [key for key, _ in read] == [key for key, _, _ in theirs]
+    for (_, mine), (_, given_, value) in zip(read, theirs, strict=True):
+        assert (mine if given_ else "") == value.strip(" ") or (not given_ and mine == "true")
