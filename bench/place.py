@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from beam.root import discovery
-from beam.root.paths import Home
+from beam.root.paths import RootPaths
 from bench.measure import Bench
 
 _SCRIPT = Path(sys.executable).with_name("beam")
@@ -61,7 +61,7 @@ class Project:
         }
 
     @property
-    def place(self) -> Home:
+    def place(self) -> RootPaths:
         """The root with its project folder."""
         return discovery.find(None, cwd=self.cwd, environ=self.env)
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from beam.agents import registry
 from beam.base.clock import SystemClock, rfc3339
 from beam.broker import mailbox
-from beam.broker.follow import see_that_it_runs
-from beam.broker.world import World
+from beam.broker.context import RootContext
+from beam.broker.follow import ensure_running
 from beam.config.resolve import load
 from beam.model.message import Message, Payload, new_id
 from beam.root.discovery import create
@@ -57,24 +57,24 @@ class _Desk:
     def __init__(self, bench: Bench, name: str, count: int) -> None:
         project = Project(bench, name, _YAML)
         config = load(project.place, environ=project.env, adapters=tuple(registry.ADAPTERS))
-        self.world = World(home=project.place, config=config, clock=_CLOCK, environ=project.env)
-        self.place = self.world.place("desk")
-        create(self.world.home, self.place)
+        self.context = RootContext(home=project.place, config=config, clock=_CLOCK, environ=project.env)
+        self.place = self.context.place("desk")
+        create(self.context.home, self.place)
         self._queue = Queue(self.place.queue, self.place.put_lock)
         messages = [_message() for _ in range(count)]
-        self._queue.put_all(messages, _CLOCK, self.world.limits)
+        self._queue.put_all(messages, _CLOCK, self.context.limits)
         self._last = messages[-1].id
 
     def answer_one(self) -> None:
         """As many wait afterwards as before."""
-        self._queue.put(_message(), _CLOCK, self.world.limits)
-        message = mailbox.recv(self.world, self.place, None)
+        self._queue.put(_message(), _CLOCK, self.context.limits)
+        message = mailbox.recv(self.context, self.place, None)
         assert message is not None
-        mailbox.reply(self.world, self.place, message.id, "yes", failed=False)
+        mailbox.reply(self.context, self.place, message.id, "yes", failed=False)
 
     def look(self) -> None:
         """What somebody who waits for the last message does twice a second."""
-        see_that_it_runs(self.world, self.place, self._last)
+        ensure_running(self.context, self.place, self._last)
 
 
 def _message() -> Message:

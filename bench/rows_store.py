@@ -13,7 +13,7 @@ from beam.base.clock import SystemClock
 from beam.model.limits import Limits
 from beam.model.message import Message, Payload, encode, new_id
 from beam.root.discovery import create
-from beam.root.paths import Home, Place
+from beam.root.paths import AgentPaths, RootPaths
 from beam.store.journal import Journal
 from beam.store.queue import Queue
 from bench.measure import Bench, Figure, Series, in_turns
@@ -180,10 +180,10 @@ def append(bench: Bench) -> list[Figure]:
     ]
 
 
-def _place(bench: Bench, name: str) -> Place:
+def _place(bench: Bench, name: str) -> AgentPaths:
     folder = bench.folder(name)
     (folder / "project").mkdir()
-    home = Home(folder / "root", folder / "project")
+    home = RootPaths(folder / "root", folder / "project")
     place = home.agent("worker")
     create(home, place)
     return place

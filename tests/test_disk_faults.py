@@ -25,8 +25,8 @@ from beam.store.journal import Journal, Reader, read_state
 from beam.store.lock import Lock, short_lock, try_lock
 from beam.store.reserve import BYTES, Reserve
 from beam.trust import ledger
+from tests.support.context import SECOND_NS, SMALL, Root
 from tests.support.faults import Faults
-from tests.support.world import SECOND_NS, SMALL, Root
 
 pytestmark = pytest.mark.slow
 
@@ -152,7 +152,7 @@ def put(root: Root) -> Row:
         message = root.message("box")
         put_last[:] = [message.id]
         put_all.append(message.id)
-        queue.put(message, root.clock, root.world.limits)
+        queue.put(message, root.clock, root.context.limits)
 
     def is_clean() -> bool:
         return root.boxes("box") == {"new": [before.id]} and not files.names(queue.directory / "tmp")
@@ -208,13 +208,13 @@ def queue_sweep(root: Root) -> Row:
 
 def said(root: Root) -> list[str]:
     """What the journal says, which a reader must always be able to read; its numbers have no gap."""
-    found = Reader(root.world.place("box").journal).poll()
+    found = Reader(root.context.place("box").journal).poll()
     assert [event.seq for event in found] == list(range(1, len(found) + 1))
     return [event.text for event in found if isinstance(event, events.Text)]
 
 
 def journal_of(root: Root, *texts: str) -> Journal:
-    journal = Journal.open(root.world.place("box").journal, "box", root.clock, SMALL)
+    journal = Journal.open(root.context.place("box").journal, "box", root.clock, SMALL)
     for text in texts:
         journal.append(events.Text(text=text), sync=True)
     return journal
@@ -281,13 +281,13 @@ def rotate(root: Root) -> Row:
 def read_the_state(root: Root) -> Row:
     root.place("box")
     journal_of(root, "one").close()
-    return Row(lambda: read_state(root.world.place("box").journal), done=lambda: True)
+    return Row(lambda: read_state(root.context.place("box").journal), done=lambda: True)
 
 
 def follow(root: Root) -> Row:
     root.place("box")
     journal_of(root, "one").close()
-    reader, found = Reader(root.world.place("box").journal), list[str]()
+    reader, found = Reader(root.context.place("box").journal), list[str]()
 
     def act() -> None:
         found.extend(event.text for event in reader.poll() if isinstance(event, events.Text))
@@ -330,10 +330,10 @@ def control_remove(root: Root) -> Row:
 
 
 def create(root: Root) -> Row:
-    place = root.world.place("box")
-    ignore = root.world.home.root / ".gitignore"
+    place = root.context.place("box")
+    ignore = root.context.home.root / ".gitignore"
     return Row(
-        lambda: directories.create(root.world.home, place),
+        lambda: directories.create(root.context.home, place),
         done=lambda: (place.queue / "new").is_dir() and content(ignore) == b"*\n",
         intact=lambda: content(ignore) in (None, b"*\n"),
     )
@@ -369,15 +369,15 @@ def claim_the_root(root: Root) -> Row:
     told = registry.BrokerFile(owner=tree.this_process(), version="1", started_at="t", poll=1.0, cap=1)
 
     def act() -> None:
-        taken = registry.claim(root.world.home, told)
+        taken = registry.claim(root.context.home, told)
         try:
-            assert registry.read(root.world.home) == told
+            assert registry.read(root.context.home) == told
         finally:
-            registry.release(root.world.home, taken)
+            registry.release(root.context.home, taken)
 
     return Row(
         act,
-        done=lambda: registry.read(root.world.home) in (None, told),
+        done=lambda: registry.read(root.context.home) in (None, told),
         quiet="a broker.json that stays when its broker goes names a process that is gone, as every reader sees",
     )
 

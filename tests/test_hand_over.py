@@ -15,13 +15,13 @@ import pytest
 
 from beam.base.clock import SystemClock
 from beam.broker import closing
+from beam.broker.context import RootContext
 from beam.broker.hold import Holder
-from beam.broker.world import World
 from beam.model.events import MessageDead, Notice
 from beam.model.message import new_id
 from beam.store.queue import Entry
 from tests.support.cli import eventually
-from tests.support.world import Root
+from tests.support.context import Root
 
 SENDERS = 3
 WAITING = 6  # more are not published: then the queue is often empty, and its last holder about to leave
@@ -43,7 +43,9 @@ class Relay:
     def __init__(self, root: Root, kind: ModuleType | BaseContext) -> None:
         self.kind: Any = kind
         self.root = root
-        self.world = World(home=root.world.home, config=root.world.config, clock=_CLOCK, environ=root.environ)
+        self.context = RootContext(
+            home=root.context.home, config=root.context.config, clock=_CLOCK, environ=root.environ
+        )
         self.place = root.place(AGENT)
         self.inside = self.place.dir / "inside"
         self.told = [self.kind.Semaphore(0) for _ in range(SENDERS)]
@@ -80,7 +82,7 @@ class Relay:
         for _ in range(rounds // SENDERS):
             eventually(lambda: len(queue.entries("new")) < WAITING, 60, "stranded")
             ident = new_id(AGENT, _CLOCK.now_ns(), _CLOCK.random(4))
-            queue.put(self.root.message(AGENT, id=ident), _CLOCK, self.world.limits)
+            queue.put(self.root.message(AGENT, id=ident), _CLOCK, self.context.limits)
             if self._hold(f"sender {number}"):
                 self.told[number].release()
 
@@ -94,7 +96,7 @@ class Relay:
 
         It says in the journal who it is, and makes a file that must not be there yet.
         """
-        holder = Holder.take(self.world, self.place)
+        holder = Holder.take(self.context, self.place)
         if holder is None:
             return False
         os.close(os.open(self.inside, os.O_CREAT | os.O_EXCL))
@@ -102,7 +104,7 @@ class Relay:
         for entry in holder.waiting.look()[:1]:
             waiting = holder.waiting.read(entry)
             assert waiting is not None
-            closing.bury(holder, entry, waiting, "dropped", "by the test")
+            closing.dead_letter(holder, entry, waiting, "dropped", "by the test")
             holder.queue.remove(Entry(entry.position, entry.id, "dead"))
         holder.journal.rotate_if_due()
         self.inside.unlink()

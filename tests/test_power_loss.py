@@ -20,21 +20,21 @@ from beam.agents import registry
 from beam.base.clock import rfc3339
 from beam.base.errors import CorruptError
 from beam.broker import mailbox
+from beam.broker.context import RootContext
 from beam.broker.control import Requests
 from beam.broker.hold import Holder
-from beam.broker.world import World
 from beam.config.resolve import Config, load
 from beam.model import events
 from beam.model.message import Message, Options, Payload, decode, new_id
 from beam.model.state import CLOSED
 from beam.root import directories
-from beam.root.paths import Home
+from beam.root.paths import RootPaths
 from beam.store import control
 from beam.store.journal import Journal, Reader
 from beam.store.queue import Queue
 from beam.turns.stop import Stop
+from tests.support.context import SECOND_NS, FakeClock
 from tests.support.power import Disk, Mark, Tree, lay
-from tests.support.world import SECOND_NS, FakeClock
 
 pytestmark = pytest.mark.slow
 
@@ -54,9 +54,9 @@ MOST_OUTSTANDING = 12  # of so many changes every subset is tried
 MEMORY = "/dev/shm"  # a real disk would take most of the time
 
 
-def placed(base: Path) -> Home:
+def placed(base: Path) -> RootPaths:
     """A root on the disk that fails; its project folder is on another."""
-    return Home(base / "root", base.parent / "work")
+    return RootPaths(base / "root", base.parent / "work")
 
 
 def configured(base: Path) -> Config:
@@ -74,7 +74,9 @@ class Scene:
     def __init__(self, base: Path, config: Config | None = None) -> None:
         self.clock = FakeClock()
         environ = {"HOME": str(base.parent), "PATH": "/usr/bin:/bin", "BEAM_TRUST": "1"}
-        self.world = World(home=placed(base), config=config or configured(base), clock=self.clock, environ=environ)
+        self.context = RootContext(
+            home=placed(base), config=config or configured(base), clock=self.clock, environ=environ
+        )
         self.disk = Disk(base)
         self._claimed: tuple[str, int] | None = None
 
@@ -97,8 +99,8 @@ class Scene:
 
     def put(self, to: str, text: str = "hi", *, waits: bool = True) -> Message:
         """A message in the asker's name; `put` has returned."""
-        place = self.world.place(to)
-        directories.create(self.world.home, place)
+        place = self.context.place(to)
+        directories.create(self.context.home, place)
         message = Message(
             id=new_id(to, self.clock.now_ns(), self.clock.random(4)),
             timestamp=rfc3339(self.clock.now_ns()),
@@ -110,15 +112,15 @@ class Scene:
             options=Options(),
         )
         self._claimed = (message.id, 1)
-        Queue(place.queue, place.put_lock).put(message, self.clock, self.world.limits)
+        Queue(place.queue, place.put_lock).put(message, self.clock, self.context.limits)
         self.disk.mark("put", message.id)
         return message
 
     def hold(self, agent: str) -> Holder:
         """The agent's holder, after recovery."""
-        place = self.world.place(agent)
-        directories.create(self.world.home, place)
-        holder = Holder.take(self.world, place)
+        place = self.context.place(agent)
+        directories.create(self.context.home, place)
+        holder = Holder.take(self.context, place)
         assert holder is not None
         return holder
 
@@ -145,7 +147,7 @@ class Scene:
             target=target,
             **fields,  # type: ignore[arg-type]
         )
-        control.publish(self.world.place(agent).control, wish)
+        control.publish(self.context.place(agent).control, wish)
         holder = self.hold(agent)
         Requests(holder).look()
         holder.release()
@@ -176,25 +178,25 @@ def a_failure_tried_again(scene: Scene) -> None:
 
 def a_mailbox(scene: Scene) -> None:
     message = scene.put("box")
-    assert mailbox.recv(scene.world, scene.world.place("box"), 1.0) is not None
-    outcome = mailbox.reply(scene.world, scene.world.place("box"), message.id, "yes", failed=False)
+    assert mailbox.recv(scene.context, scene.context.place("box"), 1.0) is not None
+    outcome = mailbox.reply(scene.context, scene.context.place("box"), message.id, "yes", failed=False)
     scene.disk.mark("told", (message.id, 1, outcome.status.value, outcome.reply))
 
 
 def a_lease_that_ran_out(scene: Scene) -> None:
     scene.put("box")
-    assert mailbox.recv(scene.world, scene.world.place("box"), 1.0) is not None
+    assert mailbox.recv(scene.context, scene.context.place("box"), 1.0) is not None
     scene.clock.sleep(2)
     scene._claimed = (scene._claimed or ("", 0))[0], 2
-    assert mailbox.recv(scene.world, scene.world.place("box"), 1.0) is not None
+    assert mailbox.recv(scene.context, scene.context.place("box"), 1.0) is not None
 
 
 def a_reply_that_is_taken(scene: Scene) -> None:
     a_mailbox(scene)
-    place = scene.world.place("asker")
+    place = scene.context.place("asker")
     (reply,) = Queue(place.queue, place.put_lock).entries("new")
     scene._claimed = reply.id, 1
-    assert mailbox.recv(scene.world, place, 1.0) is not None
+    assert mailbox.recv(scene.context, place, 1.0) is not None
 
 
 def people_who_change_their_mind(scene: Scene) -> None:
@@ -284,18 +286,18 @@ class Recovered:
     def __init__(self, base: Path, config: Config) -> None:
         scene = Scene(base, config)
         scene.clock.sleep(3600)
-        self.world = scene.world
+        self.context = scene.context
         self.boxes: dict[str, list[Message]] = {}
         self.events: Said = {}
         for agent in AGENTS:
             self.events[agent] = []
-            if agent not in self.world.home.agents():
+            if agent not in self.context.home.agents():
                 continue
             holder = scene.hold(agent)
             Requests(holder).look()
             holder.waiting.look()
             holder.release()
-            place = self.world.place(agent)
+            place = self.context.place(agent)
             self.events[agent] = Reader(place.journal).poll()
             for box in ("tmp", "new", "cur", "dead"):
                 for path in (place.queue / box).iterdir():
@@ -385,7 +387,7 @@ def play(
         scene.record(patch)
         scene_of(scene)
     disk, count = scene.disk, 0
-    recorded = {agent: Reader(scene.world.place(agent).journal).poll() for agent in AGENTS}
+    recorded = {agent: Reader(scene.context.place(agent).journal).poll() for agent in AGENTS}
     left: Iterable[tuple[int, Tree]] = different(disk, upto, drawn, seed)
     if limit is not None:
         every = list(left)
@@ -450,7 +452,7 @@ def test_after_a_power_cut_every_promise_is_kept_whatever_is_left(
         print(f"\n{told}")
 
 
-@pytest.mark.parametrize("sync", ["beam.files.sync_directory", "beam.store.journal.Journal._sync"])
+@pytest.mark.parametrize("sync", ["beam.base.files.sync_directory", "beam.store.journal.Journal._sync"])
 def test_a_sync_that_is_missing_is_found(sync: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sync, lambda of: None)
     with pytest.raises((AssertionError, CorruptError)):

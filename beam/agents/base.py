@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from beam.model.autoloaded import Obeyed
+from beam.model.autoloaded import AutoloadedFile
 from beam.model.events import Event
 from beam.model.message import Access
 from beam.model.outcome import Class, Denial, Evidence, ModelUsage, SessionNote, Status, Total, Unfinished, Usage
@@ -264,7 +264,7 @@ class Card(Struct, frozen=True, kw_only=True):
     makes: Mapping[str, str | None] = {}
     writes: tuple[str, ...] | None = None
     runs_text: bool = False
-    obeys: tuple[Obeyed, ...] = ()
+    obeys: tuple[AutoloadedFile, ...] = ()
     occupied: tuple[str, ...] = ()
     remembers: tuple[Remembers, ...] = ()
     unverified: str = ""

@@ -1,6 +1,6 @@
 """What headless CLIs have in common: what a turn may ask, how lines are read, and the verdict on what was heard.
 
-A decoder fills a `Heard` and hands it to `verdict`. Must not know any CLI.
+A decoder fills a `OutputSummary` and hands it to `verdict`. Must not know any CLI.
 """
 
 import re
@@ -115,7 +115,7 @@ class Failure(Struct, frozen=True):
     http_status: int | None = None
 
 
-class Heard(Struct, kw_only=True):
+class OutputSummary(Struct, kw_only=True):
     """What one process said so far. `ended` is the CLI's own proof that the turn is over: `stop`, `length` (cut off) or
     `refused`; "" until then. `said` is what the agent said since its last call. `lost` is the CLI's proof that it has
     no session of the asked id. `nameless`: it tells no session's id, so each turn is a new session. `retry` is why it
@@ -213,7 +213,7 @@ class Heard(Struct, kw_only=True):
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-def verdict(turn: Turn, exit: Exit, heard: Heard) -> tuple[list[Event], Verdict]:
+def verdict(turn: Turn, exit: Exit, heard: OutputSummary) -> tuple[list[Event], Verdict]:
     """Bodies that only the end tells, and the verdict: completed only with the CLI's own proof."""
     bodies: list[Event] = [events.ToolReturned(call_id=call_id, unfinished=True) for call_id in heard.calls]
     if heard.lost and heard.session_id is None:
@@ -241,14 +241,14 @@ def verdict(turn: Turn, exit: Exit, heard: Heard) -> tuple[list[Event], Verdict]
     )
 
 
-def _unfinished(heard: Heard) -> tuple[Unfinished, ...]:
+def _unfinished(heard: OutputSummary) -> tuple[Unfinished, ...]:
     """The calls that go on though the CLI says that the turn is over."""
     return tuple(
         Unfinished(tool=name, call_id=call_id, input=raw_json(given)) for call_id, (name, given) in heard.calls.items()
     )
 
 
-def _judge(exit: Exit, heard: Heard) -> tuple[Status, Class | None, str | None]:
+def _judge(exit: Exit, heard: OutputSummary) -> tuple[Status, Class | None, str | None]:
     over = bool(heard.ended) and heard.failure is None
     if exit.stopped_by == "retries" and heard.retry is not None and not over:
         return Status.FAILED, heard.retry.class_, f"stopped after its retries: {heard.retry.reason}"
@@ -282,7 +282,7 @@ def _complaint(tail: str) -> str:
     return next((line[:500] for line in lines if line.lower().startswith("error:")), last_line(tail))
 
 
-def _session(turn: Turn, heard: Heard) -> SessionNote | None:
+def _session(turn: Turn, heard: OutputSummary) -> SessionNote | None:
     if heard.lost:
         return "lost"
     if heard.nameless and (heard.ended or heard.said):

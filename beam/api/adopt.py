@@ -22,7 +22,7 @@ from beam.config.file import read_bytes
 from beam.config.resolve import AGENT_JSON
 from beam.model.message import decode
 from beam.root import directories, discovery, ownership
-from beam.root.paths import Home, Place
+from beam.root.paths import AgentPaths, RootPaths
 from beam.store.journal import read_state
 from beam.store.queue import MESSAGE_BYTES, Queue
 from beam.trust import ledger
@@ -42,7 +42,7 @@ class Waiting(Struct, frozen=True, kw_only=True):
     attach: tuple[str, ...]
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class Finding(Struct, frozen=True, kw_only=True):
     """One agent of a root that may be adopted. `settings` is its agent.json as text, null where it has none; `session`
     the one that its next turn goes on in; `taken`: this folder's root has an agent of that name."""
 
@@ -58,19 +58,19 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
     root: Path
     why: str
-    agents: tuple[Found, ...]
+    agents: tuple[Finding, ...]
 
 
-def candidates(here: Home, folder: Path, environ: Mapping[str, str]) -> list[Candidate]:
+def candidates(here: RootPaths, folder: Path, environ: Mapping[str, str]) -> list[Candidate]:
     """Returns the roots that `adopt` would take agents from, where `folder` is the project folder of the caller.
 
     Raises DiskError for a root that holds what beam does not make.
     """
     found = [(root, why) for root, why in _others(here, folder, environ)]
-    return [Candidate(root=root, why=why, agents=_survey(Home(root, folder), here)) for root, why in found]
+    return [Candidate(root=root, why=why, agents=_survey(RootPaths(root, folder), here)) for root, why in found]
 
 
-def _others(here: Home, folder: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+def _others(here: RootPaths, folder: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
     old = old_root(here)
     if old is not None:
         yield old, "an earlier version of beam kept it here"
@@ -83,7 +83,7 @@ def _others(here: Home, folder: Path, environ: Mapping[str, str]) -> Iterator[tu
             yield here.root, f"it was made for another folder that was at {text(here.project)}"
 
 
-def adopt(here: Home, candidate: Candidate, folder: Path, environ: Mapping[str, str]) -> list[str]:
+def adopt(here: RootPaths, candidate: Candidate, folder: Path, environ: Mapping[str, str]) -> list[str]:
     """Copies the agents of a candidate into this root and removes them there; what was done, in words.
 
     An agent whose name is taken here stays where it is. Raises UnfinishedError where one is held, or something was
@@ -92,7 +92,7 @@ def adopt(here: Home, candidate: Candidate, folder: Path, environ: Mapping[str, 
     ownership.check_owner(here, uid=os.geteuid())
     if candidate.root == here.root:
         return [_adopt_whole(here, folder)]
-    source = Home(candidate.root, here.project)
+    source = RootPaths(candidate.root, here.project)
     wanted = [found for found in candidate.agents if not found.taken]
     with contextlib.ExitStack() as held:
         hold(source, [source.agent(found.agent) for found in wanted], held)
@@ -110,18 +110,18 @@ def adopt(here: Home, candidate: Candidate, folder: Path, environ: Mapping[str, 
     return done
 
 
-def _adopt_whole(here: Home, folder: Path) -> str:
+def _adopt_whole(here: RootPaths, folder: Path) -> str:
     discovery.belongs_to(here.root, folder)
     return f"{text(here.root)} is of {text(folder)} now"
 
 
-def _copied(source: Home, here: Home, found: Found) -> Path:
+def _copied(source: RootPaths, here: RootPaths, found: Finding) -> Path:
     """A copy of the agent in this root, under a name that is no agent's. Raises UnfinishedError if it was changed."""
     copy = here.agent(found.agent).dir.with_name(f".{found.agent}.adopted")
     with files.disk("remove", copy), contextlib.suppress(FileNotFoundError):
         shutil.rmtree(copy)  # of one that was killed
     _copy(source.agent(found.agent).dir, copy, _Room())
-    if _look(Place(found.agent, copy), taken=False) != found:
+    if _look(AgentPaths(found.agent, copy), taken=False) != found:
         with files.disk("remove", copy):
             shutil.rmtree(copy)
         raise UnfinishedError(
@@ -132,7 +132,7 @@ def _copied(source: Home, here: Home, found: Found) -> Path:
     return copy
 
 
-def _exchange(old: Place, copy: Path, new: Place, environ: Mapping[str, str]) -> None:
+def _exchange(old: AgentPaths, copy: Path, new: AgentPaths, environ: Mapping[str, str]) -> None:
     """Puts the copy into its place and removes the old agent.
 
     A crash between the two renames leaves both: the next `adopt` says that the name is taken.
@@ -157,7 +157,7 @@ def _digest(data: bytes) -> str:
 # -- what is there -----------------------------------------------------------------------------------------------------
 
 
-def _survey(source: Home, here: Home) -> tuple[Found, ...]:
+def _survey(source: RootPaths, here: RootPaths) -> tuple[Finding, ...]:
     taken = set(here.agents()) if source.root != here.root else set()
     ownership.check_owner(source, uid=os.geteuid())
     found = []
@@ -167,12 +167,12 @@ def _survey(source: Home, here: Home) -> tuple[Found, ...]:
     return tuple(found)
 
 
-def _look(place: Place, *, taken: bool) -> Found:
+def _look(place: AgentPaths, *, taken: bool) -> Finding:
     try:
         settings = files.read(place.dir / AGENT_JSON, 1 << 20).decode("utf-8", "replace")
     except FileNotFoundError:
         settings = None
-    return Found(
+    return Finding(
         agent=place.agent,
         settings=settings,
         session=_session(place),
@@ -181,7 +181,7 @@ def _look(place: Place, *, taken: bool) -> Found:
     )
 
 
-def _session(place: Place) -> str | None:
+def _session(place: AgentPaths) -> str | None:
     try:
         state = read_state(place.journal)
     except CorruptError as error:
@@ -190,7 +190,7 @@ def _session(place: Place) -> str | None:
     return None if found is None else f"{found.session_id} ({found.adapter})"
 
 
-def _waiting(place: Place) -> Iterator[Waiting]:
+def _waiting(place: AgentPaths) -> Iterator[Waiting]:
     queue = Queue(place.queue, place.put_lock)
     for entry in (*queue.entries("new"), *queue.entries("cur")):
         try:

@@ -10,11 +10,11 @@ from msgspec import Raw, Struct
 from beam.api.look import places
 from beam.base.errors import BeamError, NotFoundError, UsageError
 from beam.base.steps import Steps
+from beam.broker.context import RootContext
 from beam.broker.requests import request
-from beam.broker.world import World
 from beam.model.events import PermissionAsked
 from beam.model.state import State
-from beam.root.paths import Place
+from beam.root.paths import AgentPaths
 from beam.store.journal import read_state
 
 SHORTEST = 4  # characters of an id's end that may name it
@@ -39,9 +39,9 @@ class AskLine(Struct, frozen=True, kw_only=True):
     expires: str | None = None
 
 
-def open_asks(world: World, agents: list[str] | None = None) -> list[AskLine]:
+def open_asks(context: RootContext, agents: list[str] | None = None) -> list[AskLine]:
     """What these agents ask, or all, oldest first."""
-    return sorted((line for _, line in _open(world, agents)), key=lambda line: (line.asked, line.id))
+    return sorted((line for _, line in _open(context, agents)), key=lambda line: (line.asked, line.id))
 
 
 def of_state(state: State) -> list[AskLine]:
@@ -70,8 +70,8 @@ def _line(asked: PermissionAsked) -> AskLine:
     )
 
 
-def _open(world: World, agents: list[str] | None) -> Iterator[tuple[Place, AskLine]]:
-    for place in places(world, agents):
+def _open(context: RootContext, agents: list[str] | None) -> Iterator[tuple[AgentPaths, AskLine]]:
+    for place in places(context, agents):
         try:
             lines = of_state(read_state(place.journal))
         except BeamError:
@@ -80,7 +80,7 @@ def _open(world: World, agents: list[str] | None) -> Iterator[tuple[Place, AskLi
             yield place, line
 
 
-def find(world: World, ask_id: str) -> tuple[Place, str]:
+def find(context: RootContext, ask_id: str) -> tuple[AgentPaths, str]:
     """Where the open ask is, by its id or any unique ending of at least four characters; and its whole id.
 
     Raises NotFoundError for one that is over or never was, UsageError for an ambiguous ending.
@@ -89,7 +89,7 @@ def find(world: World, ask_id: str) -> tuple[Place, str]:
         raise UsageError(
             f"{ask_id!r} is too short to name an ask", f"give at least {SHORTEST} characters of its end", subject=ask_id
         )
-    found = [(place, line.id) for place, line in _open(world, None) if line.id.endswith(ask_id)]
+    found = [(place, line.id) for place, line in _open(context, None) if line.id.endswith(ask_id)]
     exact = [pair for pair in found if pair[1] == ask_id]
     if not found:
         raise NotFoundError(
@@ -102,7 +102,7 @@ def find(world: World, ask_id: str) -> tuple[Place, str]:
 
 
 def decide(
-    world: World,
+    context: RootContext,
     ask_id: str,
     verb: Literal["approve", "deny"],
     *,
@@ -112,5 +112,5 @@ def decide(
     stop: bool = False,
 ) -> Steps[str]:
     """What the holder did, in its words. Raises what `find` raises, and what the holder refused with."""
-    place, whole = find(world, ask_id)
-    return (yield from request(world, place, verb, whole, by=by, text=message, always=always, stop=stop))
+    place, whole = find(context, ask_id)
+    return (yield from request(context, place, verb, whole, by=by, text=message, always=always, stop=stop))

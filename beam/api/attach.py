@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 
 from beam.base.errors import BeamError, LimitError, NotFoundError, UnsupportedError
-from beam.broker.world import World
+from beam.broker.context import RootContext
 from beam.pty_adapter.picture import Picture, Runs
-from beam.root.paths import Place
+from beam.root.paths import AgentPaths
 from beam.store.journal import read_state
 from beam.turns.terminal.nearby import near
 from beam.turns.terminal.viewers import Bye, Frame, Keys, Told
@@ -107,7 +107,7 @@ class Attached:
         self._line.close()
 
 
-def attach(world: World, place: Place) -> Attached:
+def attach(context: RootContext, place: AgentPaths) -> Attached:
     """The terminal of the agent, or of its throw-away session that runs now.
 
     Raises NotFoundError where it has none now, UnsupportedError where its turn runs on another face, LimitError for

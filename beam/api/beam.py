@@ -16,11 +16,11 @@ from beam.base.clock import Clock, SystemClock
 from beam.base.errors import DiskError, NotFoundError, UsageError
 from beam.base.steps import Steps, finished
 from beam.broker.compose import HUMAN, Caller, compose
-from beam.broker.world import World
+from beam.broker.context import RootContext
 from beam.config.resolve import load, settled
 from beam.model.message import NAME, Access, Message, Options, SessionContext
 from beam.root import discovery, ownership, paths
-from beam.root.paths import Place
+from beam.root.paths import AgentPaths
 
 if TYPE_CHECKING:
     from beam.api import look
@@ -69,7 +69,7 @@ class Beam:
         self.trusted_by_variable = False  # whether the last message may run only because of BEAM_TRUST=1
 
     @cached_property
-    def home(self) -> paths.Home:
+    def home(self) -> paths.RootPaths:
         """The root, found when it is needed: what an agent asks for in its turn touches none. Raises UsageError."""
         return discovery.find(self._root, cwd=self._cwd, environ=self.environ)
 
@@ -79,12 +79,12 @@ class Beam:
         return turn_around(self.environ)
 
     @cached_property
-    def world(self) -> World:
+    def context(self) -> RootContext:
         """The root with its configuration, checked. Raises ConfigError, DiskError."""
         ownership.check_owner(self.home, uid=os.geteuid())
         config = load(self.home, environ=self.environ, adapters=tuple(registry.ADAPTERS))
         ownership.check_filesystem(self.home, allow_fs=config.allow_fs)
-        return World(home=self.home, config=config, clock=self._clock, environ=self.environ)
+        return RootContext(home=self.home, config=config, clock=self._clock, environ=self.environ)
 
     # -- talk ------------------------------------------------------------------------------------------------------
 
@@ -107,7 +107,7 @@ class Beam:
         Raises NotFoundError (no such agent; its CLI is missing), UntrustedError, UsageError, LimitError, DiskError.
         """
         from beam.broker.put import check_receiver
-        from beam.turns.order import granted_access
+        from beam.turns.request import granted_access
 
         if self.turn is not None:
             return self.turn.message(
@@ -127,11 +127,11 @@ class Beam:
                 f"BEAM_AGENT is {self.me}, and this process is in no turn of an agent",
                 "unset BEAM_AGENT if you are not inside an agent",
             )
-        world = self.world
+        context = self.context
         discovery.check_folder(self.home, self.environ)
-        configured = world.resolve(agent).settings.access
-        access = granted_access(configured, options.access, at_most="read" if world.is_exposed else None)
-        self.trusted_by_variable = check_receiver(world, agent, access).by_variable
+        configured = context.resolve(agent).settings.access
+        access = granted_access(configured, options.access, at_most="read" if context.is_exposed else None)
+        self.trusted_by_variable = check_receiver(context, agent, access).by_variable
         if options.once and key is not None:
             raise UsageError("--once and --key don't go together", "a throw-away session has no first outcome to give")
         self._check_access(options.access)
@@ -141,7 +141,7 @@ class Beam:
             caller=Caller(),
             wait=wait,
             clock=self._clock,
-            limits=world.limits,
+            limits=context.limits,
             sender=sender,
             attach=attach,
             options=options,
@@ -174,9 +174,9 @@ class Beam:
             session_id=state.session.session_id if state.session else None, turn_number=state.turn or None
         )
 
-    def _place(self, message: Message) -> Place:
+    def _place(self, message: Message) -> AgentPaths:
         lane = message.id.rpartition("-")[2] if message.options.once else None
-        return self.world.place(message.to, lane)
+        return self.context.place(message.to, lane)
 
     @waiting_verb
     def put(self, message: Message) -> Steps[str]:
@@ -189,17 +189,17 @@ class Beam:
         if self.turn is not None:
             return (yield from self.turn.put(message, self._clock))
         place = self._place(message)
-        put(self.world, place, message)
+        put(self.context, place, message)
         if not self._is_mailbox(message.to):
             if place.lane is None:
-                yield from brokers.give_way(self.world, place)
-            worker.ensure(self.world, place)
+                yield from brokers.yield_to_broker(self.context, place)
+            worker.ensure(self.context, place)
         return message.id
 
     def _is_mailbox(self, agent: str) -> bool:
-        return "mailbox" in registry.adapter(self.world.resolve(agent).settings.adapter).card.faces
+        return "mailbox" in registry.adapter(self.context.resolve(agent).settings.adapter).card.faces
 
-    def why_it_waits(self, message: Message) -> str | None:
+    def waiting_reason(self, message: Message) -> str | None:
         """What a sender who waits should know: nobody runs this agent's messages by itself now. None where somebody
         does.
         """
@@ -211,7 +211,7 @@ class Beam:
 
         if read_state(self._place(message).journal).paused:
             return f"the queue of {message.to} is paused; beam queue resume {message.to}"
-        why = self.world.why_it_waits(self._place(message))
+        why = self.context.waiting_reason(self._place(message))
         return None if why is None else f"what waits for {message.to} does so until you trust the folder: {why}"
 
     def progress(self, message: Message | str) -> Callable[[], Progress | None] | None:
@@ -221,7 +221,7 @@ class Beam:
             return None
         watched: Watched | None = None
 
-        def where() -> Place:
+        def where() -> AgentPaths:
             return self._place(message) if isinstance(message, Message) else self._find(message)[0]
 
         def look() -> Progress | None:
@@ -241,7 +241,7 @@ class Beam:
 
         if self.turn is not None:
             return await self.turn.deliver(message, self._clock)
-        return await send(self.world, self._place(message), message, seen)
+        return await send(self.context, self._place(message), message, seen)
 
     @coroutine_verb
     async def send(
@@ -271,14 +271,14 @@ class Beam:
         from beam.broker.follow import follow
 
         place, whole = self._find(message_id)
-        outcome = yield from follow(self.world, place, whole, seen=seen, timeout=timeout, looks_only=self.is_agent)
+        outcome = yield from follow(self.context, place, whole, seen=seen, timeout=timeout, looks_only=self.is_agent)
         assert outcome is not None
         return outcome
 
-    def _find(self, message_id: str) -> tuple[Place, str]:
+    def _find(self, message_id: str) -> tuple[AgentPaths, str]:
         from beam.api.look import find_place
 
-        return find_place(self.world, message_id)
+        return find_place(self.context, message_id)
 
     def show(self, message_id: str) -> Outcome | look.Pending:
         """What is known of a message now."""
@@ -291,7 +291,7 @@ class Beam:
         self.check_person("takes messages of a mailbox")
         from beam.broker.mailbox import recv
 
-        return recv(self.world, self.world.place(agent), lease)
+        return recv(self.context, self.context.place(agent), lease)
 
     @waiting_verb
     def recv_wait(
@@ -313,7 +313,7 @@ class Beam:
             answered: Outcome = finished(self.turn.reply(message_id, text, self._clock, failed=failed))
             return answered
         place, whole = self._find(message_id)
-        return reply(self.world, place, whole, text, failed=failed)
+        return reply(self.context, place, whole, text, failed=failed)
 
     # -- see -------------------------------------------------------------------------------------------------------
 
@@ -339,16 +339,16 @@ class Beam:
         """
         from beam.api.watch import watch
 
-        return watch(self.world, agents=list(agents), follow=follow, history=history, teams=teams)
+        return watch(self.context, agents=list(agents), follow=follow, history=history, teams=teams)
 
     def stream_all(self, teams: Teams, *, follow: bool = True, history: bool = False) -> Iterator[list[Placed]]:
         """The same of this root and of every other that this user has, each event with its root."""
         from beam.api.watch import watch_roots
 
-        found: list[paths.Home] = []
+        found: list[paths.RootPaths] = []
         looked = 0.0
 
-        def here() -> list[paths.Home]:
+        def here() -> list[paths.RootPaths]:
             nonlocal found, looked
             if not looked or self._clock.monotonic() - looked >= 1:
                 looked = self._clock.monotonic()
@@ -356,30 +356,30 @@ class Beam:
                 found = known if self.home in known else [self.home, *known]
             return found
 
-        return watch_roots(here, self.world, follow=follow, history=history, teams=teams)
+        return watch_roots(here, self.context, follow=follow, history=history, teams=teams)
 
     def status(self, agents: Sequence[str] = ()) -> list[look.AgentStatus]:
         """Where each agent stands."""
         from beam.api import look
 
-        return [look.status_of(self.world, self.world.place(name)) for name in self._names(agents)]
+        return [look.status_of(self.context, self.context.place(name)) for name in self._names(agents)]
 
     def usage(self, agents: Sequence[str] = ()) -> list[UsageLine]:
         """What each agent used so far, by model, by what its journals say; the last line sums all up."""
         from beam.api import usage
 
-        return usage.lines(self.world, self._names(agents))
+        return usage.lines(self.context, self._names(agents))
 
     def _names(self, agents: Sequence[str]) -> list[str]:
         from beam.api import look
 
-        return [self._existing(name).agent for name in agents] or look.agent_names(self.world)
+        return [self._existing(name).agent for name in agents] or look.agent_names(self.context)
 
     def folder(self, agent: str) -> str:
         """Where the agent works. Raises NotFoundError, ConfigError."""
         from beam.api.look import folder_of
 
-        return folder_of(self.world, self.world.resolve(agent).settings)
+        return folder_of(self.context, self.context.resolve(agent).settings)
 
     def running(self, agent: str) -> list[str]:
         """The ids of the messages whose turns run now, that of the agent's own session first. Raises UsageError if none
@@ -415,13 +415,13 @@ class Beam:
             from beam.teams.watch import spool_dir
 
             spool.sweep(spool_dir(self.environ), self._clock.now_ns())
-        return gc.collect(self.world, older_than=older_than, keep_bytes=keep_bytes, dead=dead, dry_run=dry_run)
+        return gc.collect(self.context, older_than=older_than, keep_bytes=keep_bytes, dead=dead, dry_run=dry_run)
 
     def doctor(self, *, all: bool = False) -> list[Check]:
         """Checks of the root, its journals and its agents' CLIs; with `all` also of those never seen to run."""
         from beam.api.doctor import checks
 
-        return list(checks(self.world, every=all))
+        return list(checks(self.context, every=all))
 
     def smoke(self, names: Sequence[str] = ()) -> Generator[Smoked, None, None]:
         """A real turn of each installed CLI, or of those named, against a scripted model, in a scratch HOME: what each
@@ -430,17 +430,17 @@ class Beam:
 
         return smoke(self.environ, names)
 
-    def _existing(self, agent: str) -> Place:
+    def _existing(self, agent: str) -> AgentPaths:
         if agent not in self.home.agents():
-            self.world.resolve(agent)
-        return self.world.place(agent)
+            self.context.resolve(agent)
+        return self.context.place(agent)
 
     def attach(self, agent: str) -> Attached:
         """One's end of the agent's terminal. Raises NotFoundError where it has none now, UnsupportedError where its
         turn runs on another face."""
         from beam.api.attach import attach
 
-        return attach(self.world, self._existing(agent))
+        return attach(self.context, self._existing(agent))
 
     def check_person(self, what: str) -> None:
         """Raises UsageError where an agent calls: only a person does this. `what` says what, for the complaint."""
@@ -454,30 +454,30 @@ class Beam:
         first, then those whose CLI is missing, then those that were never seen to run."""
         from beam.api import look
 
-        declared = look.agent_names(self.world)
-        lines = [look.agent_line(self.world, name) for name in declared]
-        others = [look.agent_line(self.world, name) for name in registry.ADAPTERS if all and name not in declared]
+        declared = look.agent_names(self.context)
+        lines = [look.agent_line(self.context, name) for name in declared]
+        others = [look.agent_line(self.context, name) for name in registry.ADAPTERS if all and name not in declared]
         return lines + sorted(others, key=lambda line: (line.face == "unverified", line.installed is None))
 
     def agent(self, name: str) -> look.AgentShown:
         """Everything about one agent."""
         from beam.api import look
 
-        return look.agent_shown(self.world, name)
+        return look.agent_shown(self.context, name)
 
     def add_agent(self, name: str, settings: AgentSettings) -> Path:
         """Declares an agent by command; the path of its agent.json. Raises UsageError if it is declared already."""
         self.check_person("declares agents")
         from beam.api import manage
 
-        return manage.add(self.world, name, settings)
+        return manage.add(self.context, name, settings)
 
     def set_agent(self, name: str, changes: Mapping[str, str | None]) -> Path:
         """Changes settings of an agent by command; None takes one back."""
         self.check_person("changes agents")
         from beam.api import manage
 
-        return manage.change(self.world, name, changes)
+        return manage.change(self.context, name, changes)
 
     def fork_agent(self, name: str, new: str) -> str:
         """Declares an agent with the settings of `name` whose first turn goes on in a copy of that one's session. The
@@ -485,21 +485,21 @@ class Beam:
         self.check_person("makes agents")
         from beam.api import manage
 
-        return manage.fork(self.world, name, new, by=self.me)
+        return manage.fork(self.context, name, new, by=self.me)
 
     def remove_agent(self, name: str, *, purge: bool = False) -> str:
         """Takes an agent's agent.json away; with `purge` its queue and journal too. What was done, in words."""
         self.check_person("removes agents")
         from beam.api import manage
 
-        return manage.remove(self.world, name, purge=purge)
+        return manage.remove(self.context, name, purge=purge)
 
     def unblock(self, agent: str) -> str:
         """Says that no process of the agent's last turn is left, where beam can't see (another host or container)."""
         self.check_person("says that processes are gone")
         from beam.api import manage
 
-        return manage.unblock(self.world, self._existing(agent).agent)
+        return manage.unblock(self.context, self._existing(agent).agent)
 
     @waiting_verb
     def reset(self, agent: str) -> Steps[str]:
@@ -508,7 +508,7 @@ class Beam:
         from beam.broker.requests import request
 
         place = self._existing(agent)
-        return (yield from request(self.world, place, "reset", by=self.me))
+        return (yield from request(self.context, place, "reset", by=self.me))
 
     # -- queue -----------------------------------------------------------------------------------------------------
 
@@ -517,7 +517,7 @@ class Beam:
         from beam.api import look
 
         names = [self._existing(name).agent for name in agents] or self.home.agents()
-        return list(look.queue_items(self.world, names))
+        return list(look.queue_items(self.context, names))
 
     @waiting_verb
     def drop(self, message_id: str) -> Steps[str]:
@@ -538,7 +538,7 @@ class Beam:
         from beam.broker.compose import check_text, replace_surrogates
 
         text = replace_surrogates(text)
-        check_text(text, self.world.limits)
+        check_text(text, self.context.limits)
         return (yield from self._request("edit", message_id, text=text))
 
     @waiting_verb
@@ -547,7 +547,7 @@ class Beam:
         self.check_person("pauses agents")
         from beam.broker.requests import request
 
-        return (yield from request(self.world, self._existing(agent), "pause", by=self.me))
+        return (yield from request(self.context, self._existing(agent), "pause", by=self.me))
 
     @waiting_verb
     def resume(self, agent: str) -> Steps[str]:
@@ -555,7 +555,7 @@ class Beam:
         self.check_person("resumes agents")
         from beam.broker.requests import request
 
-        return (yield from request(self.world, self._existing(agent), "resume", by=self.me))
+        return (yield from request(self.context, self._existing(agent), "resume", by=self.me))
 
     @waiting_verb
     def interrupt(self, message_id: str) -> Steps[str]:
@@ -570,7 +570,7 @@ class Beam:
         """What these agents ask, or all, and nobody decided yet; oldest first."""
         from beam.api import asks
 
-        return asks.open_asks(self.world, [self._existing(name).agent for name in agents] or None)
+        return asks.open_asks(self.context, [self._existing(name).agent for name in agents] or None)
 
     @waiting_verb
     def approve(self, ask_id: str, *, always: bool = False) -> Steps[str]:
@@ -585,7 +585,7 @@ class Beam:
             raise UsageError(
                 f"{self.me} is an agent, and can't approve what another asks", "a person can: beam asks", subject=ask_id
             )
-        return (yield from asks.decide(self.world, ask_id, "approve", by=self.me, always=always))
+        return (yield from asks.decide(self.context, ask_id, "approve", by=self.me, always=always))
 
     @waiting_verb
     def deny(self, ask_id: str, *, message: str | None = None, stop: bool = False) -> Steps[str]:
@@ -593,17 +593,17 @@ class Beam:
         from beam.api import asks
 
         if self.turn is not None:
-            whole = asks.find(self.world, ask_id)[1]
+            whole = asks.find(self.context, ask_id)[1]
             return (yield from self.turn.deny(whole, self._clock, message=message, stop=stop))
-        return (yield from asks.decide(self.world, ask_id, "deny", by=self.me, message=message, stop=stop))
+        return (yield from asks.decide(self.context, ask_id, "deny", by=self.me, message=message, stop=stop))
 
     def default_access(self, agent: str, via: str | None) -> Access | None:
         """The access of a message from a person who sits at a terminal and says nothing of it: `ask`, where the face
         that runs it can; null leaves it to the agent."""
-        from beam.turns.order import face_of
+        from beam.turns.request import face_of
 
-        settings = self.world.resolve(agent).settings
-        if settings.access is not None or self.is_agent or self.world.is_exposed:
+        settings = self.context.resolve(agent).settings
+        if settings.access is not None or self.is_agent or self.context.is_exposed:
             return None
         adapter = registry.adapter(settings.adapter)
         return "ask" if "ask" in adapter.card.faces[face_of(adapter, via)].access else None
@@ -619,7 +619,7 @@ class Beam:
         from beam.broker.requests import request
 
         place, whole = self._find(message_id)
-        return (yield from request(self.world, place, verb, whole, by=self.me, text=text))
+        return (yield from request(self.context, place, verb, whole, by=self.me, text=text))
 
     @property
     def is_agent(self) -> bool:
@@ -647,27 +647,27 @@ class Beam:
         self.check_person("serves a root")
         from beam.api import broker
 
-        broker.serve(self.world, cap=cap, poll=poll, poll_only=poll_only, grace=grace, write=write)
+        broker.serve(self.context, cap=cap, poll=poll, poll_only=poll_only, grace=grace, write=write)
 
     def start_broker(self, *, cap: int | None = None, poll: float = 1.0, poll_only: bool = False) -> int:
         """Starts a detached broker; its pid."""
         self.check_person("starts a broker")
         from beam.api import broker
 
-        return broker.start(self.world, cap=cap, poll=poll, poll_only=poll_only).owner.pid
+        return broker.start(self.context, cap=cap, poll=poll, poll_only=poll_only).owner.pid
 
     def stop_broker(self, *, grace: float = 30.0) -> int:
         """Stops the broker: politely, after `grace` seconds at once. The pid it had."""
         self.check_person("stops a broker")
         from beam.api import broker
 
-        return broker.stop(self.world, grace=grace).owner.pid
+        return broker.stop(self.context, grace=grace).owner.pid
 
     def broker(self) -> BrokerStatus | None:
         """How this root's broker is; None where none runs."""
         from beam.api import broker
 
-        return broker.status(self.world)
+        return broker.status(self.context)
 
     def broker_skew(self) -> str | None:
         """What to say where a broker of another version serves this root; None where all is well."""
@@ -675,13 +675,13 @@ class Beam:
             return None
         from beam.api import broker
 
-        return broker.skew(self.world)
+        return broker.skew(self.context)
 
     def broker_unit(self) -> str:
         """A systemd user unit for this root's broker."""
         from beam.api import broker
 
-        return broker.unit(self.world)
+        return broker.unit(self.context)
 
     # -- set up ----------------------------------------------------------------------------------------------------
 
@@ -731,7 +731,7 @@ class Beam:
 
         if not self.home.project.is_dir():
             raise NotFoundError(f"there is no folder {self.home.project}", "", subject=str(self.home.project))
-        return trusting.look(self.world)
+        return trusting.look(self.context)
 
     def trust(self, looked: Looked | None = None) -> Path:
         """From now on this folder's files may run code, as they were when they were looked at; the folder. What waited
@@ -739,7 +739,7 @@ class Beam:
         from beam.api import trusting
 
         self.check_person("trusts a folder")
-        trusting.trust(self.world, looked or self.look_at_folder())
+        trusting.trust(self.context, looked or self.look_at_folder())
         return self.home.project
 
     def untrust(self) -> Path:

@@ -17,8 +17,8 @@ from beam import __version__
 from beam.base import files
 from beam.base.errors import DiskError, NotFoundError, UnfinishedError, UnsupportedError
 from beam.broker import registry
+from beam.broker.context import RootContext
 from beam.broker.registry import BrokerFile
-from beam.broker.world import World
 from beam.process import tree
 from beam.process.load import rss_bytes
 from beam.root import discovery
@@ -44,20 +44,20 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
     log: str
 
 
-def start(world: World, *, cap: int | None, poll: float, poll_only: bool) -> BrokerFile:
+def start(context: RootContext, *, cap: int | None, poll: float, poll_only: bool) -> BrokerFile:
     """A detached broker, serving. Raises UsageError if there is one already, UnfinishedError if it does not come up,
     DiskError where the project folder is gone."""
-    discovery.check_folder(world.home, world.environ)
-    discovery.create(world.home)
-    discovery.remember(world.home, world.environ)
-    log = registry.log_path(world.home)
+    discovery.check_folder(context.home, context.environ)
+    discovery.create(context.home)
+    discovery.remember(context.home, context.environ)
+    log = registry.log_path(context.home)
     _rotate(log)
-    argv = [sys.executable, "-m", "beam", "--root", str(world.home.root), "broker", "--poll", f"{poll:g}"]
+    argv = [sys.executable, "-m", "beam", "--root", str(context.home.root), "broker", "--poll", f"{poll:g}"]
     argv += ["--cap", str(cap)] if cap is not None else []
     argv += ["--poll-only"] if poll_only else []
-    before = registry.running(world.home)
+    before = registry.running(context.home)
     if before is not None:
-        registry.claim(world.home, before).release()
+        registry.claim(context.home, before).release()
     with files.disk("open", log):
         handle = files.open_stream(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
@@ -66,15 +66,15 @@ def start(world: World, *, cap: int | None, poll: float, poll_only: bool) -> Bro
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=handle,
-            cwd=world.base,
-            env=dict(world.environ),
+            cwd=context.base,
+            env=dict(context.environ),
             start_new_session=True,
         )
     finally:
         os.close(handle)
     until = time.monotonic() + _START_S
     while time.monotonic() < until:
-        told = registry.running(world.home)
+        told = registry.running(context.home)
         if told is not None and told.owner.pid == started.pid:
             started.returncode = 0  # it outlives this process on purpose
             return told
@@ -105,17 +105,19 @@ def _last_line(log: Path) -> str:
     return lines[-1] if lines else "it said nothing"
 
 
-def stop(world: World, *, grace: float) -> BrokerFile:
+def stop(context: RootContext, *, grace: float) -> BrokerFile:
     """Asks the broker to stop, and after `grace` seconds to stop at once; returns when it is gone.
 
     Raises NotFoundError where none runs, UnsupportedError for one on another host.
     """
-    told = registry.running(world.home)
+    told = registry.running(context.home)
     if told is None:
-        raise NotFoundError(f"no broker serves {world.home.root}", "beam broker start", subject=str(world.home.root))
+        raise NotFoundError(
+            f"no broker serves {context.home.root}", "beam broker start", subject=str(context.home.root)
+        )
     if tree.is_alive(told.owner) is None:
         raise UnsupportedError(
-            f"the broker of {world.home.root} runs on {told.owner.host} (pid {told.owner.pid})", "stop it there"
+            f"the broker of {context.home.root} runs on {told.owner.host} (pid {told.owner.pid})", "stop it there"
         )
     os.kill(told.owner.pid, signal.SIGTERM)
     if _gone(told, grace):
@@ -139,9 +141,9 @@ def _gone(told: BrokerFile, seconds: float) -> bool:
     return True
 
 
-def status(world: World) -> BrokerStatus | None:
+def status(context: RootContext) -> BrokerStatus | None:
     """How the broker is; None where none runs."""
-    told = registry.running(world.home)
+    told = registry.running(context.home)
     if told is None:
         return None
     return BrokerStatus(
@@ -153,7 +155,7 @@ def status(world: World) -> BrokerStatus | None:
         poll=told.poll,
         cap=told.cap,
         rss_mb=_megabytes(rss_bytes(told.owner.pid)) if tree.is_alive(told.owner) else None,
-        log=str(registry.log_path(world.home)),
+        log=str(registry.log_path(context.home)),
     )
 
 
@@ -161,25 +163,25 @@ def _megabytes(size: int | None) -> float | None:
     return None if size is None else round(size / 2**20, 1)
 
 
-def skew(world: World) -> str | None:
+def skew(context: RootContext) -> str | None:
     """What to say to somebody whose beam is not the broker's; null where all is well."""
-    told = registry.running(world.home)
+    told = registry.running(context.home)
     if told is None or told.version == __version__:
         return None
     return f"the broker runs beam {told.version}, this is {__version__}; beam broker stop, then start"
 
 
-def unit(world: World) -> str:
+def unit(context: RootContext) -> str:
     """A systemd user unit that serves this root."""
-    state = f"Environment=BEAM_STATE={world.environ['BEAM_STATE']}\n" if world.environ.get("BEAM_STATE") else ""
+    state = f"Environment=BEAM_STATE={context.environ['BEAM_STATE']}\n" if context.environ.get("BEAM_STATE") else ""
     return f"""\
-# ~/.config/systemd/user/beam-{world.base.name}.service
+# ~/.config/systemd/user/beam-{context.base.name}.service
 [Unit]
-Description=beam broker of {world.base}
+Description=beam broker of {context.base}
 
 [Service]
-ExecStart={sys.executable} -m beam --root {world.home.root} broker
-WorkingDirectory={world.base}
+ExecStart={sys.executable} -m beam --root {context.home.root} broker
+WorkingDirectory={context.base}
 {state}Restart=on-failure
 KillMode=mixed
 TimeoutStopSec=60
@@ -190,21 +192,21 @@ WantedBy=default.target
 
 
 def serve(
-    world: World, *, cap: int | None, poll: float, poll_only: bool, grace: float, write: Callable[[str], object]
+    context: RootContext, *, cap: int | None, poll: float, poll_only: bool, grace: float, write: Callable[[str], object]
 ) -> None:
     """Serves in the foreground until a signal says to stop. `write` gets its talk: whole lines, each with the time."""
     import asyncio
 
     from beam.broker import loop
 
-    discovery.check_folder(world.home, world.environ)
-    discovery.create(world.home)
-    discovery.remember(world.home, world.environ)
+    discovery.check_folder(context.home, context.environ)
+    discovery.create(context.home)
+    discovery.remember(context.home, context.environ)
 
     def say(text: str) -> None:
         write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} beam broker: {text}\n")
 
-    asyncio.run(loop.run(world, cap=cap or default_cap(), poll=poll, poll_only=poll_only, grace=grace, say=say))
+    asyncio.run(loop.run(context, cap=cap or default_cap(), poll=poll, poll_only=poll_only, grace=grace, say=say))
 
 
 def default_cap() -> int:

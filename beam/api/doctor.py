@@ -15,10 +15,10 @@ from beam.api.look import agent_names, places
 from beam.api.root import check
 from beam.api.verify import damage
 from beam.base.errors import BeamError
-from beam.broker.world import World
+from beam.broker.context import RootContext
 from beam.root import ownership
 from beam.turns.confine import held_by
-from beam.turns.order import face_of, find_executable
+from beam.turns.request import face_of, find_executable
 
 _DECLARED, _HERE, _MISSING = range(3)
 _FACES = ("dialogue", "exec", "terminal")  # the best first
@@ -34,66 +34,66 @@ class Check(Struct, frozen=True, kw_only=True):
     detail: str
 
 
-def checks(world: World, *, every: bool = False) -> Iterator[Check]:
+def checks(context: RootContext, *, every: bool = False) -> Iterator[Check]:
     """All checks of a root: what is declared here, then the CLIs that are installed, then those that are not. CLIs that
     beam was never seen to run are one line, or with `every` one each."""
-    root = world.home.root
-    if not world.home.exists():
+    root = context.home.root
+    if not context.home.exists():
         yield Check(what="root", result="note", detail=f"{root} does not exist yet; the first message makes it")
     else:
         kind = ownership.filesystem_of(root.resolve(), ownership.read_mountinfo())
         yield Check(what="root", result="ok", detail=f"{root} ({kind or 'unknown file system'})")
-    for note in check(world.home, world.environ):
+    for note in check(context.home, context.environ):
         yield Check(what="root", result="note", detail=note)
-    for place in places(world):
+    for place in places(context):
         bad = damage(place.journal)
         name = f"journal {place.agent}" + (f" (once {place.lane})" if place.lane else "")
         yield Check(what=name, result="bad" if bad else "ok", detail=bad[0] if bad else "whole")
-    yield from _agents(world, every=every)
+    yield from _agents(context, every=every)
 
 
-def _agents(world: World, *, every: bool) -> Iterator[Check]:
+def _agents(context: RootContext, *, every: bool) -> Iterator[Check]:
     from concurrent.futures import ThreadPoolExecutor
 
-    declared = agent_names(world)
+    declared = agent_names(context)
     others = [name for name in registry.ADAPTERS if name not in declared]
     unverified = [name for name in others if registry.adapter(name).card.unverified]
     seen = [name for name in others if name not in unverified]
     with ThreadPoolExecutor(_AT_ONCE) as pool:  # each is asked for its version, which takes some of them seconds
-        looked = list(pool.map(lambda name: _agent(world, name), [*declared, *seen]))
+        looked = list(pool.map(lambda name: _agent(context, name), [*declared, *seen]))
     for rank in (_DECLARED, _HERE, _MISSING):
         yield from (check for found, check in looked if found == rank)
     if every:
-        yield from (_agent(world, name)[1] for name in unverified)
+        yield from (_agent(context, name)[1] for name in unverified)
     elif unverified:
         detail = f"beam was never seen to run {', '.join(unverified)}; beam doctor --all says how to use each"
         yield Check(what="unverified", result="note", detail=detail)
 
 
-def _agent(world: World, name: str) -> tuple[int, Check]:
+def _agent(context: RootContext, name: str) -> tuple[int, Check]:
     what = f"agent {name}"
-    declared = name in agent_names(world)
+    declared = name in agent_names(context)
     rank = _DECLARED if declared else _HERE
     try:
-        resolved = world.resolve(name)
+        resolved = context.resolve(name)
         adapter = registry.adapter(resolved.settings.adapter)
         if adapter.card.unverified:
             return rank, Check(what=what, result="note", detail=f"unverified: {adapter.card.unverified}")
-        executable = find_executable(adapter, resolved.settings, world.environ, world.base)
+        executable = find_executable(adapter, resolved.settings, context.environ, context.base)
     except BeamError as error:
-        if name in world.home.agents() and not world.is_agent(name):
+        if name in context.home.agents() and not context.is_agent(name):
             kept = f"it is not declared any more, and its files are kept; beam agent remove {name} --purge removes them"
             return rank, Check(what=what, result="note", detail=kept)
         missing = error.kind == "not_installed" and not declared
         detail = "; ".join(filter(None, (error.message, error.hint)))
         result: Literal["note", "bad"] = "note" if missing or not declared else "bad"
         return _MISSING if missing else rank, Check(what=what, result=result, detail=detail)
-    why = world.stands(resolved).refusal
+    why = context.stands(resolved).refusal
     if why is not None:
         return rank, Check(what=what, result="note", detail=f"not trusted: {why}; beam trust")
     if not executable:
         return rank, Check(what=what, result="ok", detail=adapter.card.summary)
-    version = _version(executable, adapter.card.version_argv, world)
+    version = _version(executable, adapter.card.version_argv, context)
     other = untested(version, adapter.card.versions)
     held = held_by(adapter.card)
     kept = f"below full access: {held}" if held else ""
@@ -125,7 +125,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
-def _version(executable: str, argv: tuple[str, ...], world: World) -> str:
+def _version(executable: str, argv: tuple[str, ...], context: RootContext) -> str:
     if not argv:
         return ""
     try:
@@ -135,7 +135,7 @@ def _version(executable: str, argv: tuple[str, ...], world: World) -> str:
             timeout=20,
             check=False,
             stdin=subprocess.DEVNULL,
-            env=dict(world.environ),
+            env=dict(context.environ),
             text=True,
             errors="replace",
         )

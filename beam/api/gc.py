@@ -16,9 +16,9 @@ from msgspec import Struct, structs
 from beam.base import files
 from beam.base.errors import DiskError
 from beam.broker import registry, worker
-from beam.broker.world import World
+from beam.broker.context import RootContext
 from beam.model.state import CLOSED, DEAD, State
-from beam.root.paths import GONE, Home, Place
+from beam.root.paths import GONE, AgentPaths, RootPaths
 from beam.store import control, lanes
 from beam.store.journal import read_state, segments
 from beam.store.lock import try_lock
@@ -53,7 +53,7 @@ class _Candidate(Struct, frozen=True):
 
 
 def collect(
-    world: World,
+    context: RootContext,
     *,
     older_than: float = 30 * DAY_S,
     keep_bytes: int | None = None,
@@ -62,7 +62,7 @@ def collect(
 ) -> Collected:
     """Removes what is over and older than that (seconds); with `keep_bytes` then the oldest of what is over, until the
     root is no larger. Dead letters only with `dead`. Raises DiskError, CorruptError."""
-    home = world.home
+    home = context.home
     removed: list[Removed] = []
     held: list[str] = []
     size = _size(home.root)
@@ -73,8 +73,8 @@ def collect(
             removed.append(candidate.found)
             size -= candidate.found.bytes
 
-    now = world.clock.now_ns() / 1e9
-    waiting: dict[Place, list[str]] = {}
+    now = context.clock.now_ns() / 1e9
+    waiting: dict[AgentPaths, list[str]] = {}
     with contextlib.ExitStack() as locks:
         candidates = [*_of_root(home, now)]
         for name in home.agents():
@@ -97,16 +97,16 @@ def collect(
                 take(candidate)
     for place, before in waiting.items():
         if not set(_waiting(place)).issubset(before):
-            worker.ensure(world, place)
+            worker.ensure(context, place)
     return Collected(removed=tuple(removed), held=tuple(held), bytes=size)
 
 
-def _waiting(place: Place) -> list[str]:
+def _waiting(place: AgentPaths) -> list[str]:
     """What lies there for a holder. Who published while we had the lock counts on us."""
     return [*files.names(place.queue / "new"), *control.waiting(place.control)]
 
 
-def _name(place: Place) -> str:
+def _name(place: AgentPaths) -> str:
     return place.agent if place.lane is None else f"{place.agent} (once {place.lane})"
 
 
@@ -136,7 +136,9 @@ def _last_written(path: Path, now: float) -> float:
         return now
 
 
-def _candidate(home: Home, path: Path, what: What, now: float, remove: Callable[[], bool] | None = None) -> _Candidate:
+def _candidate(
+    home: RootPaths, path: Path, what: What, now: float, remove: Callable[[], bool] | None = None
+) -> _Candidate:
     def unlink() -> bool:
         if path.is_dir() and not path.is_symlink():
             return _remove_tree(path)
@@ -154,7 +156,7 @@ def _candidate(home: Home, path: Path, what: What, now: float, remove: Callable[
 # -- what is over ------------------------------------------------------------------------------------------------------
 
 
-def _of_root(home: Home, now: float) -> Iterator[_Candidate]:
+def _of_root(home: RootPaths, now: float) -> Iterator[_Candidate]:
     for name in files.names(home.root):
         if name.startswith(".") and name.endswith(".tmp"):
             yield _candidate(home, home.root / name, "left behind", now)
@@ -168,7 +170,7 @@ def _of_root(home: Home, now: float) -> Iterator[_Candidate]:
             yield _candidate(home, path, "log", now)
 
 
-def _of_threads(home: Home, now: float) -> Iterator[_Candidate]:
+def _of_threads(home: RootPaths, now: float) -> Iterator[_Candidate]:
     """The counts of threads of which no message lies anywhere, so that no agent can go on with them."""
     names = set(files.names(home.threads))
     if not names:
@@ -180,7 +182,7 @@ def _of_threads(home: Home, now: float) -> Iterator[_Candidate]:
         yield _candidate(home, home.threads / name, "thread", now)
 
 
-def _threads_in(place: Place) -> Iterator[str]:
+def _threads_in(place: AgentPaths) -> Iterator[str]:
     queue = Queue(place.queue, place.put_lock)
     for entry in (entry for box in BOXES for entry in queue.entries(box)):
         with contextlib.suppress(FileNotFoundError, DiskError):  # it went on just now, or is no message
@@ -188,7 +190,7 @@ def _threads_in(place: Place) -> Iterator[str]:
             yield file_name(message.thread or message.id)
 
 
-def _of_place(home: Home, place: Place, now: float, *, dead: bool) -> Iterator[_Candidate]:
+def _of_place(home: RootPaths, place: AgentPaths, now: float, *, dead: bool) -> Iterator[_Candidate]:
     """What is over in a place whose lock we have."""
     state = read_state(place.journal)
     if place.lane is not None and _is_over(place, state, dead=dead):
@@ -214,7 +216,7 @@ def _of_place(home: Home, place: Place, now: float, *, dead: bool) -> Iterator[_
     yield from _left_behind(home, place, now)
 
 
-def _left_behind(home: Home, place: Place, now: float) -> Iterator[_Candidate]:
+def _left_behind(home: RootPaths, place: AgentPaths, now: float) -> Iterator[_Candidate]:
     """What dead writers left on its way. Who publishes has an hour for it."""
     for folder in (place.dir, place.journal):
         for name in files.names(folder):
@@ -234,7 +236,7 @@ def _left_behind(home: Home, place: Place, now: float) -> Iterator[_Candidate]:
             yield _candidate(home, path, "left behind", now, partial(_remove_tree, path))
 
 
-def _is_over(place: Place, state: State, *, dead: bool) -> bool:
+def _is_over(place: AgentPaths, state: State, *, dead: bool) -> bool:
     """Whether a lane's message has its outcome, or never came, and nothing lies in its queue that somebody may want."""
     boxes = ("new", "cur") if dead else ("new", "cur", "dead")
     return (
@@ -244,7 +246,7 @@ def _is_over(place: Place, state: State, *, dead: bool) -> bool:
     )
 
 
-def _old_segments(place: Place, state: State) -> list[str]:
+def _old_segments(place: AgentPaths, state: State) -> list[str]:
     """The oldest segments up to the first in which something is still looked up: the newest, and the outcome of any
     message that is not closed or whose file is still here."""
     names = segments(place.journal)
@@ -269,11 +271,11 @@ def _remove_tree(path: Path) -> bool:
     return True
 
 
-def _remove_lane(place: Place, *, dead: bool) -> bool:
+def _remove_lane(place: AgentPaths, *, dead: bool) -> bool:
     """Moves the lane away, so that nobody can publish into it, and looks once more; then it goes."""
     away = place.dir.with_name(f"{GONE}{place.lane}")
     files.move(place.dir, away)
-    moved = Place(place.agent, away, place.lane)
+    moved = AgentPaths(place.agent, away, place.lane)
     try:
         is_over = _is_over(moved, read_state(moved.journal), dead=dead)
     except DiskError:

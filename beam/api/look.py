@@ -14,15 +14,15 @@ from beam.api import turns_now
 from beam.api.turns_now import KeptTerminal, OnceTurn, Running, is_run
 from beam.base.errors import BeamError, CorruptError, DiskError, NotFoundError, UsageError
 from beam.base.surrogates import escape_surrogates
+from beam.broker.context import RootContext
 from beam.broker.failure import circuit_word
 from beam.broker.follow import outcome_in
-from beam.broker.world import World
 from beam.model.message import agent_of
 from beam.model.outcome import Outcome, Status
 from beam.model.settings import AgentSettings
 from beam.model.state import State, Totals
 from beam.root import directories
-from beam.root.paths import Place
+from beam.root.paths import AgentPaths
 from beam.store import lanes
 from beam.store.journal import read_state
 from beam.store.queue import Entry, Queue
@@ -131,36 +131,36 @@ class Pending(Struct, frozen=True, kw_only=True):
 _BOXES: dict[str, Literal["waiting", "running", "dead"]] = {"new": "waiting", "cur": "running", "dead": "dead"}
 
 
-def _box(entry: Entry, place: Place, state: State) -> Literal["waiting", "running", "died", "dead"]:
+def _box(entry: Entry, place: AgentPaths, state: State) -> Literal["waiting", "running", "died", "dead"]:
     return "died" if entry.box == "cur" and not is_run(place, state) else _BOXES[entry.box]
 
 
-def queue_of(place: Place) -> Queue:
+def queue_of(place: AgentPaths) -> Queue:
     """The place's queue."""
     return Queue(place.queue, place.put_lock)
 
 
-def places(world: World, agents: list[str] | None = None) -> Iterator[Place]:
+def places(context: RootContext, agents: list[str] | None = None) -> Iterator[AgentPaths]:
     """Every place of the root that has files, the lanes included."""
-    for name in world.home.agents() if agents is None else agents:
-        place = world.home.agent(name)
+    for name in context.home.agents() if agents is None else agents:
+        place = context.home.agent(name)
         yield place
         yield from place.lanes()
 
 
-def agent_names(world: World) -> list[str]:
+def agent_names(context: RootContext) -> list[str]:
     """Agents that are declared or have files here, sorted."""
-    return sorted({*world.config.names(), *world.home.agents()})
+    return sorted({*context.config.names(), *context.home.agents()})
 
 
-def find_place(world: World, message_id: str) -> tuple[Place, str]:
+def find_place(context: RootContext, message_id: str) -> tuple[AgentPaths, str]:
     """Where the message is, by its whole id or any unique ending of at least four characters; and its whole id.
 
     Raises NotFoundError, and UsageError for an ambiguous ending.
     """
     agent = agent_of(message_id)
-    if agent in world.home.agents():
-        place = world.home.agent(agent)
+    if agent in context.home.agents():
+        place = context.home.agent(agent)
         lane = _lane(place, message_id)
         for candidate in (lane, place):
             if candidate is not None and _has(candidate, message_id):
@@ -168,11 +168,11 @@ def find_place(world: World, message_id: str) -> tuple[Place, str]:
     if len(message_id) < 4:
         raise UsageError(f"{message_id!r} is too short to name a message", "give at least four characters of its end")
     found = sorted(
-        {(known, place) for place, known in _ids(world) if known.endswith(message_id)}, key=lambda pair: pair[0]
+        {(known, place) for place, known in _ids(context) if known.endswith(message_id)}, key=lambda pair: pair[0]
     )
     if not found:
         raise NotFoundError(
-            f"there is no message {message_id} in {world.home.root}",
+            f"there is no message {message_id} in {context.home.root}",
             "beam queue list; beam log AGENT",
             subject=message_id,
         )
@@ -184,18 +184,18 @@ def find_place(world: World, message_id: str) -> tuple[Place, str]:
     return found[0][1], found[0][0]
 
 
-def _lane(place: Place, message_id: str) -> Place | None:
+def _lane(place: AgentPaths, message_id: str) -> AgentPaths | None:
     suffix = message_id.rpartition("-")[2]
     lane = place.lane_of(suffix)
     return lane if lane.dir.is_dir() else None
 
 
-def _has(place: Place, message_id: str) -> bool:
+def _has(place: AgentPaths, message_id: str) -> bool:
     return queue_of(place).find(message_id) is not None or message_id in read_state(place.journal).known
 
 
-def _ids(world: World) -> Iterator[tuple[Place, str]]:
-    for place in places(world):
+def _ids(context: RootContext) -> Iterator[tuple[AgentPaths, str]]:
+    for place in places(context):
         for box in _BOXES:
             for entry in queue_of(place).entries(box):
                 yield place, entry.id
@@ -203,7 +203,7 @@ def _ids(world: World) -> Iterator[tuple[Place, str]]:
             yield place, known
 
 
-def shown(place: Place, message_id: str) -> Outcome | Pending:
+def shown(place: AgentPaths, message_id: str) -> Outcome | Pending:
     """The outcome, or how far the message is. Looks at the queue, the journal, and the queue again."""
     for _ in range(2):
         entry = queue_of(place).find(message_id)
@@ -215,7 +215,7 @@ def shown(place: Place, message_id: str) -> Outcome | Pending:
     raise NotFoundError(f"{message_id} is not in the queue and has no outcome", "", subject=message_id)
 
 
-def _pending(place: Place, message_id: str) -> Pending:
+def _pending(place: AgentPaths, message_id: str) -> Pending:
     queue = queue_of(place)
     entry = queue.find(message_id)
     attempt, text, box, ahead = 1, "", "cur", 0
@@ -238,16 +238,16 @@ def _pending(place: Place, message_id: str) -> Pending:
     )
 
 
-def status_of(world: World, place: Place) -> AgentStatus:
+def status_of(context: RootContext, place: AgentPaths) -> AgentStatus:
     """The agent's state now; a damaged journal or configuration is said, not raised."""
     adapter, error, circuit, state = "", None, "closed", State(agent=place.agent)
     works_in = ""
     try:
-        directories.check_place(world.home, place)
+        directories.check_place(context.home, place)
         state = read_state(place.journal)
-        circuit = circuit_word(state, world.clock.now_ns())
-        settings = world.resolve(place.agent).settings
-        adapter, works_in = settings.adapter, folder_of(world, settings)
+        circuit = circuit_word(state, context.clock.now_ns())
+        settings = context.resolve(place.agent).settings
+        adapter, works_in = settings.adapter, folder_of(context, settings)
     except BeamError as trouble:
         error = trouble.message
     queue = queue_of(place)
@@ -263,7 +263,7 @@ def status_of(world: World, place: Place) -> AgentStatus:
         word = "running" if "running" in words else "died"
     elif word == "idle" and state.paused:
         word = "paused"
-    untrusted = world.why_it_waits(place) if word == "idle" and waiting else None
+    untrusted = context.waiting_reason(place) if word == "idle" and waiting else None
     word = "untrusted" if untrusted is not None else word
     return AgentStatus(
         agent=place.agent,
@@ -290,14 +290,14 @@ def status_of(world: World, place: Place) -> AgentStatus:
     )
 
 
-def folder_of(world: World, settings: AgentSettings) -> str:
+def folder_of(context: RootContext, settings: AgentSettings) -> str:
     """Where an agent with these settings works: the project folder, or the one in it that `cwd` names."""
-    folder = os.path.realpath(world.base / settings.cwd) if settings.cwd else str(world.base)
+    folder = os.path.realpath(context.base / settings.cwd) if settings.cwd else str(context.base)
     said: str = escape_surrogates(folder)
     return said
 
 
-def running_ids(agent: Place) -> list[str]:
+def running_ids(agent: AgentPaths) -> list[str]:
     """The messages whose turns run now: the agent's own, then `--once` ones. Of a turn whose holder died, too: who asks
     for its end takes over."""
     turn = read_state(agent.journal).open_turn
@@ -305,7 +305,7 @@ def running_ids(agent: Place) -> list[str]:
     return own + [turn.message_id for turn in turns_now.once(agent) if turn.state != "waiting"]
 
 
-def _oldest(place: Place, waiting: list[Entry]) -> str | None:
+def _oldest(place: AgentPaths, waiting: list[Entry]) -> str | None:
     queues = [queue_of(lane) for lane in lanes.entered(place)]
     found = [_timestamp(queue, queue.entries("new")) for queue in queues]
     return min(filter(None, [_timestamp(queue_of(place), waiting), *found]), default=None)
@@ -320,9 +320,9 @@ def _timestamp(queue: Queue, waiting: list[Entry]) -> str | None:
     return None
 
 
-def queue_items(world: World, agents: list[str]) -> Iterator[QueueItem]:
+def queue_items(context: RootContext, agents: list[str]) -> Iterator[QueueItem]:
     """What lies in the queues: running, waiting, given up on."""
-    for place in places(world, agents):
+    for place in places(context, agents):
         queue, state = queue_of(place), read_state(place.journal)
         for box in ("cur", "new", "dead"):
             for entry in queue.entries(box):
@@ -349,12 +349,12 @@ def queue_items(world: World, agents: list[str]) -> Iterator[QueueItem]:
                 )
 
 
-def agent_line(world: World, name: str) -> AgentLine:
+def agent_line(context: RootContext, name: str) -> AgentLine:
     """What an agent is and whether its CLI is here; a bad configuration is said, not raised."""
-    from beam.turns.order import face_of, find_executable
+    from beam.turns.request import face_of, find_executable
 
     try:
-        resolved = world.resolve(name)
+        resolved = context.resolve(name)
         adapter = registry.adapter(resolved.settings.adapter)
     except BeamError as error:
         return AgentLine(
@@ -369,7 +369,7 @@ def agent_line(world: World, name: str) -> AgentLine:
         )
     installed: str | None
     try:
-        installed = find_executable(adapter, resolved.settings, world.environ, world.base)
+        installed = find_executable(adapter, resolved.settings, context.environ, context.base)
     except NotFoundError:
         installed = None
     try:
@@ -388,11 +388,11 @@ def agent_line(world: World, name: str) -> AgentLine:
     )
 
 
-def agent_shown(world: World, name: str) -> AgentShown:
+def agent_shown(context: RootContext, name: str) -> AgentShown:
     """Everything about one agent. Raises NotFoundError, ConfigError."""
-    resolved = world.resolve(name)
+    resolved = context.resolve(name)
     adapter = registry.adapter(resolved.settings.adapter)
-    line = agent_line(world, name)
+    line = agent_line(context, name)
     return AgentShown(
         agent=name,
         adapter=resolved.settings.adapter,
@@ -401,15 +401,15 @@ def agent_shown(world: World, name: str) -> AgentShown:
         origin=dict(resolved.origin),
         card=adapter.card,
         installed=line.installed,
-        untrusted=world.stands(resolved).refusal,
-        status=status_of(world, world.place(name)),
+        untrusted=context.stands(resolved).refusal,
+        status=status_of(context, context.place(name)),
         environment="that of the process that runs the turn, minus the deny list, plus env:",
-        cwd=folder_of(world, resolved.settings),
-        fork=_fork(world.place(name)),
+        cwd=folder_of(context, resolved.settings),
+        fork=_fork(context.place(name)),
     )
 
 
-def _fork(place: Place) -> str | None:
+def _fork(place: AgentPaths) -> str | None:
     try:
         fork = read_state(place.journal).fork
     except CorruptError:

@@ -16,14 +16,14 @@ import msgspec
 from beam.agents import registry
 from beam.base import files
 from beam.base.errors import BeamError, DiskError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
-from beam.broker.world import World
+from beam.broker.context import RootContext
 from beam.config import fields, file, source
 from beam.config.resolve import AGENT_JSON, encode_agent_json, parse_agent_json
 from beam.model.message import check_name
 from beam.model.outcome import Status
 from beam.model.settings import AgentSettings
 from beam.root import discovery
-from beam.root.paths import GONE, Place
+from beam.root.paths import GONE, AgentPaths
 from beam.store.lock import Lock, try_lock
 from beam.trust import ledger
 
@@ -35,20 +35,20 @@ _MOMENT_S = 1.0
 _LOOK_S = 0.02
 
 
-def add(world: World, name: str, settings: AgentSettings) -> Path:
+def add(context: RootContext, name: str, settings: AgentSettings) -> Path:
     """Writes the agent.json of a new agent."""
-    place = world.place(check_name(name))
+    place = context.place(check_name(name))
     if (place.dir / AGENT_JSON).exists():
         raise UsageError(
             f"agent {name} is declared already", f"beam agent set {name} …, or beam agent rm {name}", subject=name
         )
-    return _write(world, place, settings)
+    return _write(context, place, settings)
 
 
-def change(world: World, name: str, changes: Mapping[str, str | None]) -> Path:
+def change(context: RootContext, name: str, changes: Mapping[str, str | None]) -> Path:
     """Changes an agent's agent.json; an agent of beam.yaml or an adapter's name gets one."""
-    place = world.place(check_name(name))
-    world.resolve(name)
+    place = context.place(check_name(name))
+    context.resolve(name)
     path = place.dir / AGENT_JSON
     data = file.read_bytes(path)
     settings = parse_agent_json(data, path) if data is not None else AgentSettings()
@@ -56,10 +56,10 @@ def change(world: World, name: str, changes: Mapping[str, str | None]) -> Path:
     default = AgentSettings()
     for key, value in changes.items():
         plain[key] = getattr(default, key, None) if value is None else parsed(key, value)
-    return _write(world, place, AgentSettings(**plain))
+    return _write(context, place, AgentSettings(**plain))
 
 
-def fork(world: World, name: str, new: str, *, by: str) -> str:
+def fork(context: RootContext, name: str, new: str, *, by: str) -> str:
     """Declares `new`, with the settings of `name`, whose first turn goes on in a copy of that agent's session.
 
     The session's id. Raises NotFoundError where the agent has no session, UnsupportedError where it can't copy one,
@@ -67,12 +67,12 @@ def fork(world: World, name: str, new: str, *, by: str) -> str:
     """
     from beam.model import events
     from beam.store.journal import Journal, read_state
-    from beam.turns.order import face_of
+    from beam.turns.request import face_of
 
-    place = world.place(check_name(new))
-    settings = msgspec.structs.replace(world.config, variables={}).resolve(name).settings
-    resolved = world.resolve(name)
-    world.check_trusted(resolved)
+    place = context.place(check_name(new))
+    settings = msgspec.structs.replace(context.config, variables={}).resolve(name).settings
+    resolved = context.resolve(name)
+    context.check_trusted(resolved)
     card = registry.adapter(settings.adapter).card
     if not any(can.fork for can in card.faces.values()):
         raise UnsupportedError(
@@ -80,39 +80,39 @@ def fork(world: World, name: str, new: str, *, by: str) -> str:
             f"beam agent add {new} {settings.adapter} begins with an empty one",
             subject=name,
         )
-    state = read_state(world.place(name).journal)
+    state = read_state(context.place(name).journal)
     source = state.session or state.fork
     if source is None or source.adapter != settings.adapter:
         raise NotFoundError(f"{name} has no session yet", f"beam send {name} … starts one", subject=name)
     face_of(registry.adapter(settings.adapter), None)
     before = read_state(place.journal)
-    if new in world.config.names() or before.turn or before.known:
+    if new in context.config.names() or before.turn or before.known:
         raise UsageError(f"there is an agent {new} here already", "give the copy another name", subject=new)
-    discovery.create(world.home, place)
+    discovery.create(context.home, place)
     lock = _once_free(lambda: try_lock(place.lock))
     if lock is None:
         raise UnfinishedError(f"somebody else makes {new} now", "give the copy another name", subject=new)
     with lock:
-        journal = Journal.open(place.journal, new, world.clock, world.limits)
+        journal = Journal.open(place.journal, new, context.clock, context.limits)
         try:
             body = events.SessionForked(session_id=source.session_id, of=name, adapter=source.adapter, by=by)
             journal.append(body, sync=True)
         finally:
             journal.close()
-        _write(world, place, settings)
+        _write(context, place, settings)
     return source.session_id
 
 
-def _write(world: World, place: Place, settings: AgentSettings) -> Path:
+def _write(context: RootContext, place: AgentPaths, settings: AgentSettings) -> Path:
     is_new = not place.dir.exists()
-    discovery.create(world.home, place)
-    discovery.remember(world.home, world.environ)
+    discovery.create(context.home, place)
+    discovery.remember(context.home, context.environ)
     data = encode_agent_json(settings)
     path = place.dir / AGENT_JSON
     before = file.read_bytes(path)
     files.replace(path, data)
     try:
-        world.resolve(place.agent)
+        context.resolve(place.agent)
     except BeamError:
         if before is None:
             files.remove(path)
@@ -121,7 +121,7 @@ def _write(world: World, place: Place, settings: AgentSettings) -> Path:
         if is_new:
             _remove_empty(place.dir)
         raise
-    ledger.remember(path, hashlib.sha256(data).hexdigest(), world.environ)
+    ledger.remember(path, hashlib.sha256(data).hexdigest(), context.environ)
     return path
 
 
@@ -132,15 +132,15 @@ def _remove_empty(folder: Path) -> None:
             each.rmdir()
 
 
-def remove(world: World, name: str, *, purge: bool) -> str:
+def remove(context: RootContext, name: str, *, purge: bool) -> str:
     """Takes the agent.json away, and with `purge` all of the agent's files: who counts on an answer is told.
 
     Raises UnfinishedError while it is held.
     """
-    place = world.place(check_name(name))
+    place = context.place(check_name(name))
     path = place.dir / AGENT_JSON
     if not path.exists() and not (purge and place.dir.is_dir()):
-        known = name in world.config.names()
+        known = name in context.config.names()
         hint = "it is declared in beam.yaml; take it out there" if known else "beam agent list"
         raise NotFoundError(f"agent {name} was not added by command", hint, subject=name)
     if not purge:
@@ -148,25 +148,25 @@ def remove(world: World, name: str, *, purge: bool) -> str:
             files.remove(path)
         return f"{name} is not declared any more; its queue and journal stay in {place.dir}"
     with contextlib.ExitStack() as held:
-        holders = [_held(world, each, held) for each in (place, *place.lanes())]
+        holders = [_held(context, each, held) for each in (place, *place.lanes())]
         waited = sum(_give_up_all(holder) for holder in holders if holder is not None)
         away = place.dir.with_name(f"{GONE}{name}")
         with files.disk("remove", place.dir):
             shutil.rmtree(away, ignore_errors=True)  # what a purge that was killed left
             place.dir.rename(away)  # who sends meanwhile finds no queue, and not half of one
             shutil.rmtree(away)
-        for turns in (world.home.turns_of(place), *world.home.turns.glob(f"{name}.*")):
+        for turns in (context.home.turns_of(place), *context.home.turns.glob(f"{name}.*")):
             shutil.rmtree(turns, ignore_errors=True)
     told = f"; {waited} waited, and who waits for an answer is told" if waited else ""
     return f"{name} and all its messages and events are gone{told}"
 
 
-def _held(world: World, place: Place, held: contextlib.ExitStack) -> Holder | None:
+def _held(context: RootContext, place: AgentPaths, held: contextlib.ExitStack) -> Holder | None:
     """The holder of it, until `held` ends; None where its files are too damaged for one, and only its lock is held."""
     from beam.broker.hold import Holder
 
     try:
-        holder = _once_free(lambda: Holder.take(world, place))
+        holder = _once_free(lambda: Holder.take(context, place))
     except DiskError:
         held.enter_context(_locked(place))
         return None
@@ -176,7 +176,7 @@ def _held(world: World, place: Place, held: contextlib.ExitStack) -> Holder | No
     return holder
 
 
-def _locked(place: Place) -> Lock:
+def _locked(place: AgentPaths) -> Lock:
     lock = try_lock(place.lock)
     if lock is None:
         raise _in_a_turn(place)
@@ -191,7 +191,7 @@ def _once_free(take: Callable[[], Taken | None]) -> Taken | None:
     return taken
 
 
-def _in_a_turn(place: Place) -> UnfinishedError:
+def _in_a_turn(place: AgentPaths) -> UnfinishedError:
     return UnfinishedError(f"{place.agent} is in a turn", "wait for it, or interrupt it", subject=place.agent)
 
 
@@ -209,7 +209,7 @@ def _give_up_all(holder: Holder) -> int:
                 if box == "cur" and holder.is_leased():
                     holder.cancel_lease(entry, "removal of its mailbox")
                 elif message is not None:
-                    closing.bury(
+                    closing.dead_letter(
                         holder,
                         entry,
                         message,
@@ -221,7 +221,7 @@ def _give_up_all(holder: Holder) -> int:
     return count
 
 
-def unblock(world: World, name: str) -> str:
+def unblock(context: RootContext, name: str) -> str:
     """A person says that no process of the agent's last turn is left; what was said, in words.
 
     Raises UsageError if the agent is not blocked, UnfinishedError while it is held.
@@ -229,13 +229,13 @@ def unblock(world: World, name: str) -> str:
     from beam.model import events
     from beam.store.journal import Journal, read_state
 
-    place = world.place(check_name(name))
+    place = context.place(check_name(name))
     state = read_state(place.journal)
     turn = state.open_turn or state.kept
     if state.blocked is None or turn is None:
         raise UsageError(f"{name} is not blocked", "beam status", subject=name)
     with _locked(place):
-        journal = Journal.open(place.journal, name, world.clock, world.limits)
+        journal = Journal.open(place.journal, name, context.clock, context.limits)
         try:
             text = f"a person said that no process of turn {turn.turn} is left"
             journal.append(events.Notice(code="unblocked", text=text), turn=turn.turn, sync=True)

@@ -15,7 +15,7 @@ from beam.base.errors import BeamError
 from beam.model import events
 from beam.model.events import AnyEvent
 from beam.model.state import State, apply
-from beam.root.paths import Place
+from beam.root.paths import AgentPaths
 from beam.store.journal import Reader, Segment, segments
 
 
@@ -32,7 +32,7 @@ class Progress(Struct, frozen=True, kw_only=True):
 class Watched:
     """The turns of the place where a message waits. `where` finds the place, when it is looked at first."""
 
-    def __init__(self, where: Callable[[], Place], clock: Clock) -> None:
+    def __init__(self, where: Callable[[], AgentPaths], clock: Clock) -> None:
         self._where = where
         self._clock = clock
         self._reader: Reader | None = None

@@ -13,7 +13,7 @@ from msgspec import Struct
 from beam.base import files
 from beam.base.errors import BeamError, DiskError, NotFoundError, UnfinishedError, UsageError
 from beam.root import discovery
-from beam.root.paths import ROOT_DIRS, Home, Place
+from beam.root.paths import ROOT_DIRS, AgentPaths, RootPaths
 from beam.store.lock import try_lock
 
 _NAMES = (*ROOT_DIRS, discovery.PROJECT_JSON, ".gitignore", "broker.json", "broker.lock", "broker.log", "broker.log.1")
@@ -39,7 +39,7 @@ def lines(environ: Mapping[str, str]) -> list[RootLine]:
     return [_line(home) for home in discovery.known(environ)]
 
 
-def _line(home: Home) -> RootLine:
+def _line(home: RootPaths) -> RootLine:
     names = tuple(home.agents())
     places = [place for name in names for place in (home.agent(name), *home.agent(name).lanes())]
     return RootLine(
@@ -51,14 +51,14 @@ def _line(home: Home) -> RootLine:
     )
 
 
-def old_root(home: Home) -> Path | None:
+def old_root(home: RootPaths) -> Path | None:
     """Returns where an earlier version of beam kept this folder's root; None where nothing of that is there."""
     old = home.project / discovery.OLD_NAME
     is_one = old != home.root and not os.path.islink(old) and os.path.isdir(old / "agents")  # noqa: PTH112, PTH114
     return old if is_one else None
 
 
-def is_replaced(home: Home) -> bool:
+def is_replaced(home: RootPaths) -> bool:
     """Whether the folder is another than that for which the root was made. (A device may change its number.)"""
     known = discovery.read_project(home.root)
     with contextlib.suppress(DiskError):
@@ -66,7 +66,7 @@ def is_replaced(home: Home) -> bool:
     return False
 
 
-def notes(home: Home, environ: Mapping[str, str], *, thorough: bool = False) -> Iterator[str]:
+def notes(home: RootPaths, environ: Mapping[str, str], *, thorough: bool = False) -> Iterator[str]:
     """Yields what a person should know about this root, a sentence each; `thorough` also what may well be meant."""
     where = discovery.exposed(home, environ)
     if where is not None:
@@ -99,7 +99,7 @@ def remove(path: Path, environ: Mapping[str, str], *, sure: bool) -> str:
     path = Path(os.path.normpath(path))
     home = next((each for each in discovery.known(environ) if each.root == path), None)
     if home is None and discovery.is_own(path, environ) and path.is_dir():
-        home = Home(path, path)  # it does not say whose it is
+        home = RootPaths(path, path)  # it does not say whose it is
     if home is None:
         raise NotFoundError(f"{text(path)} is no root of yours", "beam root list", subject=text(path))
     waiting = _line(home).waiting
@@ -110,7 +110,7 @@ def remove(path: Path, environ: Mapping[str, str], *, sure: bool) -> str:
         return take_away(home)
 
 
-def hold(home: Home, places: list[Place], held: contextlib.ExitStack) -> None:
+def hold(home: RootPaths, places: list[AgentPaths], held: contextlib.ExitStack) -> None:
     """Takes the locks of these agents, their lanes, and the root's broker. Raises UnfinishedError where one is held."""
     if (home.root / "broker.lock").exists():
         _take(home.root / "broker.lock", "a broker serves", home, held, "beam broker stop")
@@ -120,14 +120,14 @@ def hold(home: Home, places: list[Place], held: contextlib.ExitStack) -> None:
             _take(each.lock, f"{place.agent} is held in", home, held, "stop its broker, or wait for its turn to end")
 
 
-def _take(path: Path, what: str, home: Home, held: contextlib.ExitStack, hint: str) -> None:
+def _take(path: Path, what: str, home: RootPaths, held: contextlib.ExitStack, hint: str) -> None:
     lock = try_lock(path)
     if lock is None:
         raise UnfinishedError(f"{what} {text(home.root)}", hint, subject=text(home.root))
     held.enter_context(lock)
 
 
-def take_away(home: Home) -> str:
+def take_away(home: RootPaths) -> str:
     """Removes what beam put into the root, and the root if nothing else is in it; what was done, in words."""
     for path in (*(home.root / name for name in _NAMES), home.turns):
         with files.disk("remove", path), contextlib.suppress(FileNotFoundError):
@@ -142,7 +142,7 @@ def take_away(home: Home) -> str:
     return f"removed {text(home.root)}" + ("" if is_empty else "; what else is in it stays")
 
 
-def check(home: Home, environ: Mapping[str, str]) -> list[str]:
+def check(home: RootPaths, environ: Mapping[str, str]) -> list[str]:
     """Returns all notes of a root for `beam doctor`; what can't be read is one of them."""
     try:
         return list(notes(home, environ, thorough=True))

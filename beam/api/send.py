@@ -8,23 +8,23 @@ from collections.abc import Callable
 from beam.base.errors import LimitError, SignalledError
 from beam.base.steps import sleeping
 from beam.broker import registry
+from beam.broker.context import RootContext
 from beam.broker.failure import circuit_word
-from beam.broker.follow import follow, gone_is_said, told_outcome
+from beam.broker.follow import follow, gone_is_said, replay_outcome
 from beam.broker.hold import Holder
 from beam.broker.put import put
 from beam.broker.requests import withdraw
-from beam.broker.world import World
 from beam.model.events import Event
 from beam.model.message import Message
 from beam.model.outcome import Outcome
 from beam.model.state import State
-from beam.root.paths import Place
+from beam.root.paths import AgentPaths
 from beam.store.journal import read_state
 from beam.turns.signals import stopping
 from beam.turns.stop import Stop
 
 
-async def send(world: World, place: Place, message: Message, seen: Callable[[Event], None]) -> Outcome:
+async def send(context: RootContext, place: AgentPaths, message: Message, seen: Callable[[Event], None]) -> Outcome:
     """The outcome of the message, put and run to its end. Events of it go to `seen` as they are recorded.
 
     A signal withdraws or interrupts this message only (a second one: at once); then SignalledError is raised, after the
@@ -33,23 +33,23 @@ async def send(world: World, place: Place, message: Message, seen: Callable[[Eve
     stop = Stop()
     by = f"{message.actor or message.sender} (signal)"
     before = read_state(place.journal)
-    _check_circuit(world, place, before)
+    _check_circuit(context, place, before)
     after = before.seq
     with stopping(stop, by=by) as came:
         await asyncio.sleep(0)  # a ^C from before the handlers stood ends it here, with nothing put
-        is_new = put(world, place, message)
-        if not is_new and (outcome := told_outcome(place, read_state(place.journal), message.id, seen)) is not None:
+        is_new = put(context, place, message)
+        if not is_new and (outcome := replay_outcome(place, read_state(place.journal), message.id, seen)) is not None:
             return outcome
         outcome = None
         if stop.reason is None and place.lane is None:
-            await sleeping(registry.give_way(world, place))
+            await sleeping(registry.yield_to_broker(context, place))
         if stop.reason is None:
             with gone_is_said(place, message.id):
-                outcome = await _run_here(world, place, message, stop, seen)
+                outcome = await _run_here(context, place, message, stop, seen)
         if outcome is None and stop.reason is None:
             outcome = await sleeping(
                 follow(
-                    world,
+                    context,
                     place,
                     message.id,
                     seen=seen,
@@ -58,7 +58,7 @@ async def send(world: World, place: Place, message: Message, seen: Callable[[Eve
                 )
             )
         if outcome is None and is_new:
-            outcome = await sleeping(withdraw(world, place, message.id, by=by, hurry=lambda: len(came) > 1))
+            outcome = await sleeping(withdraw(context, place, message.id, by=by, hurry=lambda: len(came) > 1))
     if came:
         hint = f"beam wait {message.id}"
         raise SignalledError(came[0], outcome, message=f"{message.id} was not stopped and goes on", hint=hint)
@@ -66,9 +66,9 @@ async def send(world: World, place: Place, message: Message, seen: Callable[[Eve
     return outcome
 
 
-def _check_circuit(world: World, place: Place, state: State) -> None:
+def _check_circuit(context: RootContext, place: AgentPaths, state: State) -> None:
     """Refuses to wait for an agent that keeps failing. Messages that wait already are tried when its time is over."""
-    if circuit_word(state, world.clock.now_ns()) == "open":
+    if circuit_word(state, context.clock.now_ns()) == "open":
         last = f"; the last said: {state.last.reason}" if state.last is not None and state.last.reason else ""
         raise LimitError(
             f"the circuit of {place.agent} is open until {state.circuit_until}: {len(state.failures)} failures{last}",
@@ -78,7 +78,7 @@ def _check_circuit(world: World, place: Place, state: State) -> None:
 
 
 async def _run_here(
-    world: World, place: Place, message: Message, stop: Stop, seen: Callable[[Event], None]
+    context: RootContext, place: AgentPaths, message: Message, stop: Stop, seen: Callable[[Event], None]
 ) -> Outcome | None:
     """Runs the message if nobody holds the agent and nothing is ahead; None if somebody else will run it."""
 
@@ -86,7 +86,7 @@ async def _run_here(
         if event.message_id == message.id:
             seen(event)
 
-    holder = Holder.take(world, place, watch)
+    holder = Holder.take(context, place, watch)
     if holder is None:
         return None
     try:
@@ -101,7 +101,7 @@ async def _run_here(
             return None
         claimed = holder.waiting.claim(waiting[0])
         if claimed is None:
-            return told_outcome(place, holder.state, message.id, seen)
+            return replay_outcome(place, holder.state, message.id, seen)
         tree.become_subreaper()
         return await holder.run(*claimed, stop)
     finally:

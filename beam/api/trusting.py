@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from beam.api.look import places, queue_of
 from beam.broker import standing, worker
-from beam.broker.world import World
-from beam.model.autoloaded import Found
+from beam.broker.context import RootContext
+from beam.model.autoloaded import Finding
 from beam.secrets.redact import redact
 from beam.trust import ledger
 from beam.trust.ledger import Change, Standing
@@ -23,23 +23,23 @@ _VARIABLE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=")
 class Looked(Struct, frozen=True, kw_only=True):
     """A folder as it was looked at: all that agents would obey in it, and how that stands to what was trusted."""
 
-    found: tuple[Found, ...]
+    found: tuple[Finding, ...]
     standing: Standing
 
 
-def look(world: World) -> Looked:
+def look(context: RootContext) -> Looked:
     """Looks at the folder for every agent that is declared here or known to beam, with any access."""
-    found = tuple(standing.everything(world))
-    environ = {name: value for name, value in world.environ.items() if name != ledger.VARIABLE}
-    return Looked(found=found, standing=ledger.stands(world.base, found, environ))
+    found = tuple(standing.everything(context))
+    environ = {name: value for name, value in context.environ.items() if name != ledger.VARIABLE}
+    return Looked(found=found, standing=ledger.stands(context.base, found, environ))
 
 
-def trust(world: World, looked: Looked) -> None:
+def trust(context: RootContext, looked: Looked) -> None:
     """Trusts the folder as it was looked at; messages that waited for that are run."""
-    ledger.trust(world.base, looked.found, world.environ)
-    for place in places(world):
+    ledger.trust(context.base, looked.found, context.environ)
+    for place in places(context):
         if queue_of(place).entries("new"):
-            worker.ensure(world, place)
+            worker.ensure(context, place)
 
 
 def allowed(looked: Looked) -> Iterator[str]:
@@ -73,7 +73,7 @@ def _shown(change: Change, line: str) -> str:
     return redact(line)[0][:200]
 
 
-def _who(found: Found) -> str:
+def _who(found: Finding) -> str:
     if found.says or not found.by:
         return ""
     return f": {', '.join(found.by)} {'runs' if found.runs else 'obeys'} it"

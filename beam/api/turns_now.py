@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from beam.base.errors import BeamError
 from beam.model.state import Last, State, Totals
-from beam.root.paths import Place
+from beam.root.paths import AgentPaths
 from beam.store import lanes
 from beam.store.journal import read_state
 from beam.store.lock import is_held
@@ -114,7 +114,7 @@ def kept(state: State) -> KeptTerminal | None:
     )
 
 
-def is_run(place: Place, state: State) -> bool:
+def is_run(place: AgentPaths, state: State) -> bool:
     """Whether somebody goes on with what was claimed there: its holder, or who has its lease."""
     from beam.process import tree
 
@@ -126,12 +126,12 @@ def is_run(place: Place, state: State) -> bool:
     return turn is None or tree.is_alive(turn.owner) is not False
 
 
-def once(agent: Place) -> list[OnceTurn]:
+def once(agent: AgentPaths) -> list[OnceTurn]:
     """The agent's `--once` messages that are not over, the oldest first."""
     return [turn for lane in lanes.entered(agent) for turn in _in_lane(lane)]
 
 
-def _in_lane(lane: Place) -> Iterator[OnceTurn]:
+def _in_lane(lane: AgentPaths) -> Iterator[OnceTurn]:
     queue = Queue(lane.queue, lane.put_lock)
     for entry in queue.entries("cur"):
         if (word := _word(lane, queue, entry)) is not None:
@@ -146,14 +146,14 @@ def _in_lane(lane: Place) -> Iterator[OnceTurn]:
         yield OnceTurn(message_id=entry.id, state="waiting")
 
 
-def _word(lane: Place, queue: Queue, entry: Entry) -> Literal["running", "died"] | None:
+def _word(lane: AgentPaths, queue: Queue, entry: Entry) -> Literal["running", "died"] | None:
     """None where it is over, or went back, just now."""
     if is_held(lane.lock):
         return "running"
     return "died" if entry in queue.entries("cur") else None
 
 
-def with_lanes(agent: Place, state: State) -> Sums:
+def with_lanes(agent: AgentPaths, state: State) -> Sums:
     """The sums of the agent and its lanes. A lane whose journal is damaged counts as nothing."""
     totals, last, dead = Totals(), state.last, 0
     totals.count_in(state.totals)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from beam.base.errors import BeamError
-from beam.broker.world import World
+from beam.broker.context import RootContext
 from beam.model.outcome import Usage
 from beam.model.state import Sum, Totals
 from beam.store.journal import read_state
@@ -25,11 +25,11 @@ class UsageLine(Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-def lines(world: World, agents: Sequence[str]) -> list[UsageLine]:
+def lines(context: RootContext, agents: Sequence[str]) -> list[UsageLine]:
     """A line an agent and model, those that did nothing left out; the last one is the sum."""
     found: list[UsageLine] = []
     for agent in agents:
-        place = world.place(agent)
+        place = context.place(agent)
         by_model: dict[str | None, Sum] = {}
         error = None
         for each in (place, *place.lanes()):

@@ -10,9 +10,9 @@ from msgspec import Struct
 from beam.api.look import places
 from beam.base.clock import rfc3339
 from beam.base.errors import CorruptError
-from beam.broker.world import World
+from beam.broker.context import RootContext
 from beam.model.events import AnyEvent
-from beam.root.paths import Home, Place
+from beam.root.paths import AgentPaths, RootPaths
 from beam.store.journal import Reader, read_state
 
 if TYPE_CHECKING:
@@ -26,39 +26,39 @@ class Placed(Struct, frozen=True):
     journal it is in; null for the agent's own."""
 
     event: AnyEvent
-    home: Home | None
+    home: RootPaths | None
     lane: str | None = None
 
 
 def watch(
-    world: World, *, agents: list[str], follow: bool, history: bool, teams: Teams | None = None
+    context: RootContext, *, agents: list[str], follow: bool, history: bool, teams: Teams | None = None
 ) -> Iterator[list[AnyEvent]]:
     """Batches of events sorted by time, those of `teams` among them. Agents that appear later are taken in. Wakes when
     a file changes, and once a second anyway; a batch may be empty. A damaged journal is left out, and raised
     (CorruptError) when the others are told.
     """
-    for batch in watch_root(world, agents=agents, follow=follow, history=history, teams=teams):
+    for batch in watch_root(context, agents=agents, follow=follow, history=history, teams=teams):
         yield [placed.event for placed in batch]
 
 
 def watch_root(
-    world: World, *, agents: list[str], follow: bool, history: bool, teams: Teams | None = None
+    context: RootContext, *, agents: list[str], follow: bool, history: bool, teams: Teams | None = None
 ) -> Iterator[list[Placed]]:
     """The same, each event with where it is from."""
-    wakes = iter(()) if not follow else _changes(world) if teams is None else None
-    return _watch(lambda: [world.home], world, agents, wakes, follow=follow, history=history, teams=teams)
+    wakes = iter(()) if not follow else _changes(context) if teams is None else None
+    return _watch(lambda: [context.home], context, agents, wakes, follow=follow, history=history, teams=teams)
 
 
 def watch_roots(
-    homes: Callable[[], Sequence[Home]], world: World, *, follow: bool, history: bool, teams: Teams
+    homes: Callable[[], Sequence[RootPaths]], context: RootContext, *, follow: bool, history: bool, teams: Teams
 ) -> Iterator[list[Placed]]:
     """The same for all agents of several roots; a root that appears later is taken in, too."""
-    return _watch(homes, world, [], None, follow=follow, history=history, teams=teams)
+    return _watch(homes, context, [], None, follow=follow, history=history, teams=teams)
 
 
 def _watch(
-    homes: Callable[[], Sequence[Home]],
-    world: World,
+    homes: Callable[[], Sequence[RootPaths]],
+    context: RootContext,
     agents: list[str],
     wakes: Iterator[None] | None,
     *,
@@ -77,7 +77,9 @@ def _watch(
         for home in homes():
             if teams is not None:
                 teams.also(home.root / "agents")
-            for place in places(World(home=home, config=world.config, clock=world.clock, environ={}), agents or None):
+            for place in places(
+                RootContext(home=home, config=context.config, clock=context.clock, environ={}), agents or None
+            ):
                 name = str(place.dir)
                 if name in damaged:
                     continue
@@ -107,18 +109,18 @@ def since(seconds: float) -> str:
     return rfc3339(time.time_ns() - int(seconds * 1e9))
 
 
-def _reader(place: Place, *, from_start: bool) -> Reader:
+def _reader(place: AgentPaths, *, from_start: bool) -> Reader:
     return Reader(place.journal, 0 if from_start else read_state(place.journal).seq)
 
 
-def _changes(world: World) -> Iterator[None]:
+def _changes(context: RootContext) -> Iterator[None]:
     """Goes on when a journal changes, and once a second anyway."""
     import threading
 
     from beam.teams.changes import Changes
 
     wake = threading.Event()
-    changes = Changes((), others=[str(world.home.root / "agents")], wake=wake)
+    changes = Changes((), others=[str(context.home.root / "agents")], wake=wake)
     changes.start()
     try:
         while True:

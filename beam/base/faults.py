@@ -62,7 +62,7 @@ POINTS = (
 _armed = os.environ.get("BEAM_CRASH_AT", "")
 
 
-def reached(point: str) -> None:
+def crash_point(point: str) -> None:
     """End the process here, by SIGKILL, if this is the point that `BEAM_CRASH_AT` names."""
     if point == _armed:
         import signal

@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from beam.base.faults import reached
+from beam.base.faults import crash_point
 from beam.broker import failure, route
 from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import Message
 from beam.model.outcome import Class, Status
-from beam.model.state import CLOSED, Known
+from beam.model.state import CLOSED, MessageRecord
 from beam.store.journal import read_event
 from beam.store.queue import Entry
 
@@ -28,35 +28,35 @@ GIVEN_UP = frozenset({Status.FAILED, Status.TIMEOUT, Status.UNKNOWN, Status.LIMI
 def close(holder: Holder, entry: Entry, message: Message, finished: TurnFinished) -> None:
     """Routes the reply, says that all is done, and puts the file away; then a new segment begins if it is time. What
     the policy wants tried again goes back to its place instead."""
-    failure.count_cost(holder.world, message, finished)
-    again = failure.next_attempt(holder.world.policy, message, finished)
+    failure.count_cost(holder.context, message, finished)
+    again = failure.next_attempt(holder.context.policy, message, finished)
     if again is not None:
         holder.queue.rewrite(entry, again[0])
-        reached("offer.rewritten")
-        offer(holder, entry, again[0], reason="retry", not_before=again[1])
+        crash_point("offer.rewritten")
+        requeue(holder, entry, again[0], reason="retry", not_before=again[1])
         return
-    reached("route.before")
-    closed = route.reply(holder.world, message, finished, holder.state)
-    reached("close.before")
+    crash_point("route.before")
+    closed = route.reply(holder.context, message, finished, holder.state)
+    crash_point("close.before")
     holder.record(closed, turn=finished.turn, message_id=message.id, sync=True)
-    reached("close.recorded")
-    put_away(holder, entry, message, holder.state.known[message.id])
+    crash_point("close.recorded")
+    archive(holder, entry, message, holder.state.known[message.id])
     holder.journal.rotate_if_due()
 
 
-def offer(holder: Holder, entry: Entry, message: Message, *, reason: str, not_before: str | None = None) -> None:
+def requeue(holder: Holder, entry: Entry, message: Message, *, reason: str, not_before: str | None = None) -> None:
     """Back to its place as the next attempt, which its file says already."""
     holder.record(
         events.MessageRequeued(attempt=message.attempt, reason=reason, not_before=not_before),
         message_id=message.id,
         sync=True,
     )
-    reached("offer.recorded")
+    crash_point("offer.recorded")
     holder.queue.move(entry, "new")
-    reached("requeue.moved")
+    crash_point("requeue.moved")
 
 
-def put_away(holder: Holder, entry: Entry, message: Message, known: Known) -> None:
+def archive(holder: Holder, entry: Entry, message: Message, known: MessageRecord) -> None:
     """The file of a closed message goes: into `dead/` if it is given up on, which the journal says first."""
     if known.status in GIVEN_UP and known.phase == CLOSED:
         status = known.status
@@ -65,15 +65,15 @@ def put_away(holder: Holder, entry: Entry, message: Message, known: Known) -> No
             message_id=message.id,
             sync=True,
         )
-        reached("dead.recorded")
+        crash_point("dead.recorded")
         move_to_dead(holder, entry)
         return
-    reached("remove.before")
+    crash_point("remove.before")
     holder.queue.remove(entry)
-    reached("removed")
+    crash_point("removed")
 
 
-def bury(
+def dead_letter(
     holder: Holder,
     entry: Entry,
     message: Message,
@@ -99,11 +99,11 @@ def bury(
         message_id=message.id,
         sync=True,
     )
-    reached("dead.recorded")
+    crash_point("dead.recorded")
     _finish_burial(holder, entry, message, dead)
 
 
-def bury_again(holder: Holder, entry: Entry, message: Message, known: Known) -> None:
+def finish_dead_letter(holder: Holder, entry: Entry, message: Message, known: MessageRecord) -> None:
     """Does what is left to do for a message that the journal calls dead, and whose file is not in dead/ yet."""
     dead = read_event(holder.place.journal, known.outcome_seq or 0)
     _finish_burial(holder, entry, message, dead if isinstance(dead, events.MessageDead) else None)
@@ -112,7 +112,7 @@ def bury_again(holder: Holder, entry: Entry, message: Message, known: Known) -> 
 def _finish_burial(holder: Holder, entry: Entry, message: Message, dead: events.MessageDead | None) -> None:
     if dead is not None and dead.tell:
         told = TurnFinished(attempt=dead.attempt, status=dead.status, class_=dead.class_, reason=dead.detail)
-        closed = route.reply(holder.world, message, told, holder.state)
+        closed = route.reply(holder.context, message, told, holder.state)
         if closed.reply == "dead":
             holder.record(events.Notice(code="reply_dead", text=closed.detail), message_id=message.id)
     move_to_dead(holder, entry)
@@ -123,4 +123,4 @@ def move_to_dead(holder: Holder, entry: Entry) -> None:
     with contextlib.suppress(FileNotFoundError):
         holder.queue.move(entry, "dead")
     holder.waiting.forget(entry)
-    reached("dead.moved")
+    crash_point("dead.moved")

@@ -8,7 +8,7 @@ import msgspec
 
 from beam.base.clock import parse_rfc3339
 from beam.base.errors import BeamError, CorruptError, DiskError, NotFoundError, UnfinishedError, UsageError
-from beam.base.faults import reached
+from beam.base.faults import crash_point
 from beam.broker import closing
 from beam.model import events
 from beam.model.message import Payload
@@ -39,21 +39,21 @@ class Requests:
                 if not (is_unreadable or isinstance(error, CorruptError)):
                     raise
                 self.holder.record(events.Notice(code="bad_request", text=error.message))
-                control.put_away(directory, name)
+                control.archive(directory, name)
                 continue
             if request is None:
                 continue
             if request.id not in self.holder.state.answered:
-                reached("control.before")
+                crash_point("control.before")
                 self._answer(request)
-                reached("control.done")
+                crash_point("control.done")
             control.remove(directory, name)
-            reached("control.removed")
+            crash_point("control.removed")
 
     def _answer(self, request: Control) -> None:
         done = events.ControlDone(control_id=request.id, verb=request.verb)
         try:
-            if self.holder.world.clock.now_ns() > parse_rfc3339(request.expires):
+            if self.holder.context.clock.now_ns() > parse_rfc3339(request.expires):
                 raise UsageError("the request came too late")
             result = self._carry_out(request)
             done = msgspec.structs.replace(done, message=result)
@@ -116,7 +116,7 @@ class Requests:
             return
         known = self.holder.state.known.get(message.id)
         if known is None or known.phase != DEAD or known.attempt != message.attempt:
-            closing.bury(
+            closing.dead_letter(
                 self.holder, entry, message, "dropped", why, status=Status.CANCELLED, tell=by != message.sender
             )
             entry = Entry(entry.position, entry.id, "dead")
@@ -144,8 +144,8 @@ class Requests:
         if message is None:
             raise CorruptError(f"{entry.id} can't be read", subject=entry.id)
         again = msgspec.structs.replace(message, attempt=message.attempt + 1, deadline=None)
-        self.holder.queue.put(again, self.holder.world.clock, self.holder.world.limits)
-        reached("retry.published")
+        self.holder.queue.put(again, self.holder.context.clock, self.holder.context.limits)
+        crash_point("retry.published")
         self.holder.waiting.look()
         return f"attempt {again.attempt}"
 
@@ -167,7 +167,7 @@ class Requests:
         payload = Payload(text=request.text, attach=message.payload.attach)
         edited = msgspec.structs.replace(message, payload=payload, revision=message.revision + 1)
         self.holder.queue.rewrite(entry, edited)
-        reached("edit.rewritten")
+        crash_point("edit.rewritten")
         self.holder.waiting.see(entry, edited)
         return f"revision {edited.revision}"
 

@@ -20,8 +20,8 @@ from beam.store.journal import read_state
 from beam.store.thread import Thread
 
 if TYPE_CHECKING:
+    from beam.broker.context import RootContext
     from beam.broker.hold import Holder
-    from beam.broker.world import World
 
 _NS = 1_000_000_000
 
@@ -57,7 +57,7 @@ def judge_circuit(holder: Holder, finished: TurnFinished) -> None:
     state = holder.state
     failures = tuple(_seconds(ts) for ts in state.failures if ts != finished.ts)
     before = Circuit(failures=failures, until=_until(state))
-    after = circuit_after(holder.world.policy, before, finished.status, finished.class_, _seconds(finished.ts))
+    after = circuit_after(holder.context.policy, before, finished.status, finished.class_, _seconds(finished.ts))
     if after.until == before.until:
         return
     if after.until is None:
@@ -98,16 +98,16 @@ def pause_s(state: State, head: str | None, now_ns: int) -> float | None:
     return max(until)
 
 
-def budget_used_up(world: World, message: Message) -> str | None:
+def budget_used_up(context: RootContext, message: Message) -> str | None:
     """Why the message may not run, in words: its thread or the root used up its budget; None where it may."""
-    policy = world.policy
-    spent = more(message.spent, _thread(world, message).spent()) if message.hops > 0 else message.spent
-    return over_budget(policy, spent, root_spent(world) if bounds_root(policy) else None)
+    policy = context.policy
+    spent = more(message.spent, _thread(context, message).spent()) if message.hops > 0 else message.spent
+    return over_budget(policy, spent, root_spent(context) if bounds_root(policy) else None)
 
 
-def check_budget(world: World, message: Message) -> None:
+def check_budget(context: RootContext, message: Message) -> None:
     """Refuses (LimitError) what an agent sends in a thread that used up its budget: it would never run."""
-    used_up = budget_used_up(world, message)
+    used_up = budget_used_up(context, message)
     if used_up is not None:
         raise LimitError(
             f"the budget of thread {message.thread} is used up: {used_up}",
@@ -116,34 +116,34 @@ def check_budget(world: World, message: Message) -> None:
         )
 
 
-def count_turn(world: World, message: Message) -> str | None:
+def count_turn(context: RootContext, message: Message) -> str | None:
     """Counts the turn that the message gets now to its whole thread; why it may not have it, if others were quicker.
 
     What a person sent begins a thread, which takes no counting. Raises DiskError.
     """
     if message.hops == 0:
         return None
-    number = _thread(world, message).begin(message.id, message.attempt)
-    return over_budget(world.policy, Spent(turns=number - 1), None)
+    number = _thread(context, message).begin(message.id, message.attempt)
+    return over_budget(context.policy, Spent(turns=number - 1), None)
 
 
-def count_cost(world: World, message: Message, finished: TurnFinished) -> None:
+def count_cost(context: RootContext, message: Message, finished: TurnFinished) -> None:
     """Counts what the turn cost to its whole thread, where that is bounded."""
-    if world.policy.thread_cost_usd is None or not finished.cost_usd:
+    if context.policy.thread_cost_usd is None or not finished.cost_usd:
         return
     with contextlib.suppress(DiskError):  # an outcome must get through; what its message carries bounds it still
-        _thread(world, message).paid(message.id, finished.attempt, finished.cost_usd)
+        _thread(context, message).paid(message.id, finished.attempt, finished.cost_usd)
 
 
-def _thread(world: World, message: Message) -> Thread:
-    return Thread(world.home.threads, message.thread or message.id)
+def _thread(context: RootContext, message: Message) -> Thread:
+    return Thread(context.home.threads, message.thread or message.id)
 
 
-def root_spent(world: World) -> Spent:
+def root_spent(context: RootContext) -> Spent:
     """What all agents of the root used so far, by their journals. One that can't be read counts as nothing."""
     turns, cost = 0, 0.0
-    for name in world.home.agents():
-        place = world.place(name)
+    for name in context.home.agents():
+        place = context.place(name)
         for each in (place, *place.lanes()):
             try:
                 totals = read_state(each.journal).totals
@@ -157,17 +157,17 @@ def root_spent(world: World) -> Spent:
 Refusal = tuple[str, str, Status]  # reason, detail, status
 
 
-def refusal(message: Message, state: State, world: World) -> Refusal | None:
+def refusal(message: Message, state: State, context: RootContext) -> Refusal | None:
     """Why a message may not be claimed; None where it may."""
-    limits = world.limits
-    if message.deadline is not None and world.clock.now_ns() > parse_rfc3339(message.deadline):
+    limits = context.limits
+    if message.deadline is not None and context.clock.now_ns() > parse_rfc3339(message.deadline):
         return "expired", "its deadline passed before its turn came; nothing ran", Status.TIMEOUT
     if message.hops > limits.hops:
         detail = f"{message.hops} hops in thread {message.thread}: over the limit of {limits.hops}"
         return "hops", detail, Status.LIMIT
     if message.for_session is not None and message.for_session in state.archived:
         return "no_such_session", f"it answers session {message.for_session}, which was put aside", Status.FAILED
-    used_up = budget_used_up(world, message)
+    used_up = budget_used_up(context, message)
     return over(used_up) if used_up is not None else None
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 
 from beam.base.errors import CorruptError, DiskError, NotFoundError, UnfinishedError
 from beam.base.steps import Steps
-from beam.broker.world import World
+from beam.broker.context import RootContext
 from beam.model import events
 from beam.model.events import AnyEvent, Event
 from beam.model.outcome import Outcome
-from beam.model.state import CLOSED, DEAD, Known, State, apply
-from beam.root.paths import Place
+from beam.model.state import CLOSED, DEAD, MessageRecord, State, apply
+from beam.root.paths import AgentPaths
 from beam.store.journal import Reader, read_event, read_state
 from beam.store.queue import Queue
 from beam.store.segment import GONE
@@ -23,7 +23,7 @@ _LONGEST_PAUSE_S = 8.0
 _MOST_STARTS = 7  # with the growing pauses half a minute
 
 
-def outcome_in(place: Place, state: State, message_id: str) -> Outcome | None:
+def outcome_in(place: AgentPaths, state: State, message_id: str) -> Outcome | None:
     """The message's outcome, if it has one and nothing more will happen to it."""
     known = state.known.get(message_id)
     if known is None or known.phase not in (CLOSED, DEAD) or known.outcome_seq is None:
@@ -31,7 +31,9 @@ def outcome_in(place: Place, state: State, message_id: str) -> Outcome | None:
     return events.outcome_of(_outcome_event(place, known, message_id))
 
 
-def _outcome_event(place: Place, known: Known, message_id: str) -> events.TurnFinished | events.MessageDead:
+def _outcome_event(
+    place: AgentPaths, known: MessageRecord, message_id: str
+) -> events.TurnFinished | events.MessageDead:
     """Raises NotFoundError where `doctor --gc` removed it: that the message is over is known for longer."""
     try:
         event = read_event(place.journal, known.outcome_seq or 0)
@@ -48,7 +50,7 @@ def _outcome_event(place: Place, known: Known, message_id: str) -> events.TurnFi
     return event
 
 
-def told_outcome(place: Place, state: State, message_id: str, seen: Callable[[Event], None]) -> Outcome | None:
+def replay_outcome(place: AgentPaths, state: State, message_id: str, seen: Callable[[Event], None]) -> Outcome | None:
     """The same; the event that put it on disk goes to `seen`."""
     outcome = outcome_in(place, state, message_id)
     if outcome is not None:
@@ -57,8 +59,8 @@ def told_outcome(place: Place, state: State, message_id: str, seen: Callable[[Ev
 
 
 def follow(
-    world: World,
-    place: Place,
+    context: RootContext,
+    place: AgentPaths,
     message_id: str,
     *,
     seen: Callable[[Event], None],
@@ -76,7 +78,7 @@ def follow(
     with gone_is_said(place, message_id):
         return (
             yield from _follow(
-                world,
+                context,
                 place,
                 message_id,
                 seen=seen,
@@ -89,8 +91,8 @@ def follow(
 
 
 def _follow(
-    world: World,
-    place: Place,
+    context: RootContext,
+    place: AgentPaths,
     message_id: str,
     *,
     seen: Callable[[Event], None],
@@ -100,14 +102,14 @@ def _follow(
     looks_only: bool,
 ) -> Steps[Outcome | None]:
     state = read_state(place.journal)
-    if (outcome := told_outcome(place, state, message_id, seen)) is not None:
+    if (outcome := replay_outcome(place, state, message_id, seen)) is not None:
         return outcome
     reader = Reader(place.journal, state.seq if after_seq is None else after_seq)
-    began = world.clock.monotonic()
+    began = context.clock.monotonic()
     pause, starts = _TAKE_OVER_S, 0
     looked = began - pause
     while True:
-        now = world.clock.monotonic()
+        now = context.clock.monotonic()
         outcome = outcome_in(place, state, message_id)
         if outcome is not None:
             return outcome
@@ -122,7 +124,7 @@ def _follow(
         if now - looked >= pause and not looks_only:
             looked = now
             _check_is_there(place, message_id)
-            if see_that_it_runs(world, place, message_id):
+            if ensure_running(context, place, message_id):
                 pause, starts = min(2 * pause, _LONGEST_PAUSE_S), starts + 1
             if starts > _MOST_STARTS:
                 raise UnfinishedError(
@@ -143,7 +145,7 @@ def _follow(
             yield _POLL_S
 
 
-def _check_is_there(place: Place, message_id: str) -> None:
+def _check_is_there(place: AgentPaths, message_id: str) -> None:
     """Raises NotFoundError where neither the queue nor the journal has the message any more."""
     if Queue(place.queue, place.put_lock).find(message_id) is None:
         if message_id in read_state(place.journal).known:
@@ -156,7 +158,7 @@ def _check_is_there(place: Place, message_id: str) -> None:
 
 
 @contextlib.contextmanager
-def gone_is_said(place: Place, message_id: str) -> Iterator[None]:
+def gone_is_said(place: AgentPaths, message_id: str) -> Iterator[None]:
     """A DiskError inside is a NotFoundError where it comes from this: the message was there, and somebody removed it
     with all of its agent's files."""
     try:
@@ -167,7 +169,7 @@ def gone_is_said(place: Place, message_id: str) -> Iterator[None]:
         raise
 
 
-def see_that_it_runs(world: World, place: Place, message_id: str | None = None) -> bool:
+def ensure_running(context: RootContext, place: AgentPaths, message_id: str | None = None) -> bool:
     """If nobody holds the agent, does a holder's duty for a moment: recovers, answers requests, starts a worker; says
     whether it started one. Of a mailbox it looks at that message alone: many may wait there, each for as long as the
     person who answers it likes.
@@ -177,7 +179,7 @@ def see_that_it_runs(world: World, place: Place, message_id: str | None = None) 
     from beam.broker.control import Requests
     from beam.broker.hold import Holder
 
-    holder = Holder.take(world, place)
+    holder = Holder.take(context, place)
     if holder is None:
         return False
     started = False

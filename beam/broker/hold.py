@@ -13,31 +13,31 @@ from typing import TYPE_CHECKING
 from beam.base import durations
 from beam.base.clock import recorded_ns, rfc3339
 from beam.base.errors import BeamError, DiskError, ShortageError
-from beam.base.faults import reached
+from beam.base.faults import crash_point
 from beam.broker import closing, failure, recovery
+from beam.broker.context import RootContext
 from beam.broker.outbox import Outboxes
 from beam.broker.sessions import session_lock
 from beam.broker.waiting import Waiting
-from beam.broker.world import World
 from beam.model import events
 from beam.model.events import Event, TurnFinished
 from beam.model.message import Message
 from beam.model.outcome import Outcome, Status, exit_code
 from beam.model.state import QUEUED, SENT, SHORTAGE, State
 from beam.root import directories
-from beam.root.paths import Place
+from beam.root.paths import AgentPaths
 from beam.store import asks as ask_files
 from beam.store import control, lanes
 from beam.store.journal import Journal
 from beam.store.lock import Lock, try_lock
 from beam.store.queue import Entry, Queue
 from beam.store.reserve import Reserve
-from beam.turns.keeper import Keeper
+from beam.turns.keeper import ProcessKeeper
 
 if TYPE_CHECKING:
     from beam.broker.renewal import Renewal
     from beam.turns.asks import Asks
-    from beam.turns.order import Order
+    from beam.turns.request import TurnRequest
     from beam.turns.stop import Stop
 
 Watcher = Callable[[Event], None]
@@ -50,8 +50,8 @@ def _nobody(event: Event) -> None:
 class Holder:
     """A held agent (or one lane of it). Make one with `take`; call `leave` in the end."""
 
-    def __init__(self, world: World, place: Place, lock: Lock, journal: Journal) -> None:
-        self.world = world
+    def __init__(self, context: RootContext, place: AgentPaths, lock: Lock, journal: Journal) -> None:
+        self.context = context
         self.place = place
         self.journal = journal
         self.reserve = Reserve(place.reserve)
@@ -61,7 +61,7 @@ class Holder:
         self.blocked: str | None = None
         self.running: tuple[str, Stop] | None = None
         self.asks: Asks | None = None  # of the turn that runs here
-        self.keeper = Keeper(place.dir, self.record, world.clock)
+        self.keeper = ProcessKeeper(place.dir, self.record, context.clock)
         self.watcher: Watcher = _nobody
         self._lock = lock
         self._driven: tuple[str, str] | None = None  # the vendor's session of the kept terminal
@@ -74,18 +74,18 @@ class Holder:
     # -- taking and leaving ----------------------------------------------------------------------------------------
 
     @classmethod
-    def take(cls, world: World, place: Place, watcher: Watcher = _nobody) -> Holder | None:
+    def take(cls, context: RootContext, place: AgentPaths, watcher: Watcher = _nobody) -> Holder | None:
         """The holder, after recovery; None if somebody else is. Raises DiskError, CorruptError."""
-        directories.check_place(world.home, place)
+        directories.check_place(context.home, place)
         lock = try_lock(place.lock)
         if lock is None:
             return None
         try:
-            journal = Journal.open(place.journal, place.agent, world.clock, world.limits, Reserve(place.reserve))
+            journal = Journal.open(place.journal, place.agent, context.clock, context.limits, Reserve(place.reserve))
         except BaseException:
             lock.release()
             raise
-        holder = cls(world, place, lock, journal)
+        holder = cls(context, place, lock, journal)
         holder.watcher = watcher
         try:
             recovery.recover(holder)
@@ -104,9 +104,9 @@ class Holder:
         self.release()
         waits = self.blocked is None and self.waits()
         if waits and start_worker:
-            worker.start(self.world, self.place)
+            worker.start(self.context, self.place)
         if start_worker:
-            stranded.rescue(self.world, self.place)
+            stranded.rescue(self.context, self.place)
         return waits
 
     def release(self) -> None:
@@ -131,7 +131,7 @@ class Holder:
     def pause_s(self, head: Entry | None = None) -> float | None:
         """Seconds until the next message, which is `head`, may be claimed (0: now); None where the queue is paused."""
         head = head or self.queue.first("new")
-        return failure.pause_s(self.state, head.id if head is not None else None, self.world.clock.now_ns())
+        return failure.pause_s(self.state, head.id if head is not None else None, self.context.clock.now_ns())
 
     def is_held_back(self) -> bool:
         """Whether nothing may be claimed now: paused, the circuit open, or the next attempt not due."""
@@ -141,11 +141,11 @@ class Holder:
         """Why this message waits until a person trusts the folder; None where it need not."""
         from beam.broker import standing
 
-        return standing.waits_for_trust(self.world, self.queue, entry)
+        return standing.waits_for_trust(self.context, self.queue, entry)
 
     def is_mailbox(self) -> bool:
         """Whether its messages are taken by `recv`, never run."""
-        return self.world.is_mailbox(self.place.agent)
+        return self.context.is_mailbox(self.place.agent)
 
     # -- leases -----------------------------------------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ class Holder:
         turn = self.state.open_turn
         if turn is None or turn.lease_until is None or turn.finished or not turn.sent:
             return False
-        return self.world.clock.now_ns() < recorded_ns(turn.lease_until)
+        return self.context.clock.now_ns() < recorded_ns(turn.lease_until)
 
     def cancel_lease(self, entry: Entry, by: str) -> None:
         """Takes a message back that `recv` gave out; who answers it now is told that it is over."""
@@ -169,7 +169,7 @@ class Holder:
             exit_code=exit_code(Status.CANCELLED, None),
         )
         written = self.record(finished, turn=turn.turn, message_id=message.id, sync=True)
-        reached("finish.recorded")
+        crash_point("finish.recorded")
         closing.close(self, entry, message, written)
 
     # -- the journal -----------------------------------------------------------------------------------------------
@@ -204,8 +204,8 @@ class Holder:
         """The outcome, on disk; or the shortage for which nothing was started, so that the message goes on waiting."""
         import asyncio
 
+        from beam.broker.build_request import order_of, sender_of
         from beam.broker.control import Requests
-        from beam.broker.order import order_of, sender_of
         from beam.broker.renewal import Renewal
         from beam.turns.asks import Asks
         from beam.turns.run import run
@@ -215,10 +215,10 @@ class Holder:
                 order = order_of(self, message)
                 if message.options.new:
                     self.keeper.unwanted = "a new session was asked for"
-                scope = str(self.world.base) if order.adapter.card.runs_code else ""
+                scope = str(self.context.base) if order.adapter.card.runs_code else ""
                 driven = None if order.fork else order.session_id  # a copy is made by reading
                 if driven is None or self._driven != (order.adapter_name, driven):  # the kept terminal has the lock
-                    held.enter_context(session_lock(self.world, order.adapter_name, driven, scope=scope))
+                    held.enter_context(session_lock(self.context, order.adapter_name, driven, scope=scope))
                 sender = sender_of(self, order)
                 self.outboxes.make(order.turn_key)
                 self.outboxes.begin(sender)
@@ -239,9 +239,9 @@ class Holder:
                     await asyncio.sleep(pause)
 
             renewal = Renewal(self, order)
-            self.asks = asks = Asks(self.place.agent, record, self.world.clock, self.world.limits.ask_timeout)
+            self.asks = asks = Asks(self.place.agent, record, self.context.clock, self.context.limits.ask_timeout)
             try:
-                finished = await run(order, record, stop, self.world.clock, look, last_look, asks, self.keeper)
+                finished = await run(order, record, stop, self.context.clock, look, last_look, asks, self.keeper)
                 self._renew(renewal, asks.always)
                 await self._drive(order.adapter_name, scope, held, driven)
                 return finished
@@ -261,16 +261,16 @@ class Holder:
         """Whether it is a shortage before anything ran, and the message may be tried once more."""
         known = self.state.known[message.id]
         is_unstarted = isinstance(error, ShortageError) or known.phase != SENT
-        return is_unstarted and failure.is_shortage(error) and known.shortages + 1 < self.world.limits.start_attempts
+        return is_unstarted and failure.is_shortage(error) and known.shortages + 1 < self.context.limits.start_attempts
 
     def _put_back(self, entry: Entry, message: Message, error: BeamError) -> None:
         """The message waits for the time after a shortage, which the journal says."""
         tries = self.state.known[message.id].shortages + 1
-        not_before, pause = failure.after_shortage(self.world.policy, message, tries, self.world.clock.now_ns())
+        not_before, pause = failure.after_shortage(self.context.policy, message, tries, self.context.clock.now_ns())
         text = f"{error.message}: nothing ran; tried again in {durations.show(pause)}"
         turn = self.state.open_turn.turn if self.state.open_turn is not None else None
         self.record(events.Notice(code=SHORTAGE, text=text), turn=turn, message_id=message.id)
-        closing.offer(self, entry, message, reason=SHORTAGE, not_before=not_before)
+        closing.requeue(self, entry, message, reason=SHORTAGE, not_before=not_before)
         recovery.remove_words(self)
 
     def _renew(self, renewal: Renewal, decisions: Sequence[str]) -> None:
@@ -291,7 +291,7 @@ class Holder:
                 if driven == session.session_id:
                     lock.push(held.pop_all())
                 else:
-                    lock.enter_context(session_lock(self.world, adapter, session.session_id, scope=scope))
+                    lock.enter_context(session_lock(self.context, adapter, session.session_id, scope=scope))
             except BeamError as error:
                 await self.keeper.end(error.message)
             self._driving.close()
@@ -303,7 +303,7 @@ class Holder:
             return ""
         if self.state.paused:
             return "its queue was paused"
-        if not self.world.is_agent(self.place.agent):
+        if not self.context.is_agent(self.place.agent):
             return "the agent is not declared any more"
         return self.keeper.over(self.state.session.session_id if self.state.session is not None else None)
 
@@ -315,7 +315,7 @@ class Holder:
             self._driven = None
             self._driving.close()
 
-    def _cut_short(self, message: Message, order: Order, error: DiskError) -> TurnFinished:
+    def _cut_short(self, message: Message, order: TurnRequest, error: DiskError) -> TurnFinished:
         """The outcome of a turn that was ended because its events could not be written, if that can be. Raises the
         error where it can't, or the agent was not started: the next holder says what is known."""
         open_turn = self.state.open_turn
@@ -333,11 +333,11 @@ class Holder:
             written = self.record(finished, turn=order.turn, message_id=message.id, sync=True)
         except DiskError:
             raise error from None
-        reached("finish.recorded")
+        crash_point("finish.recorded")
         return written
 
     @staticmethod
-    def _was_unstarted(order: Order) -> bool:
+    def _was_unstarted(order: TurnRequest) -> bool:
         return order.unstarted is not None and order.unstarted.exists()
 
     def _could_not_begin(self, message: Message, error: BeamError, turn: int | None = None) -> TurnFinished:
@@ -353,9 +353,9 @@ class Holder:
             reason=verdict.reason,
             exit_code=exit_code(verdict.status, verdict.class_),
         )
-        reached("finish.before")
+        crash_point("finish.before")
         written = self.record(finished, turn=turn, message_id=message.id, sync=True)
-        reached("finish.recorded")
+        crash_point("finish.recorded")
         return written
 
     async def run_next(self, stop: Stop) -> bool:
@@ -373,4 +373,4 @@ class Holder:
 
     def now(self) -> str:
         """The time, as it is written."""
-        return rfc3339(self.world.clock.now_ns())
+        return rfc3339(self.context.clock.now_ns())

@@ -22,14 +22,14 @@ from beam.base import files
 from beam.base.clock import rfc3339
 from beam.base.errors import BeamError, DiskError
 from beam.broker import stranded, worker
+from beam.broker.context import RootContext
 from beam.broker.control import Requests
 from beam.broker.hold import Holder
 from beam.broker.served import Served, stamp_of
 from beam.broker.wake import Wake
-from beam.broker.world import World
 from beam.config.resolve import load
 from beam.root import discovery, ownership
-from beam.root.paths import Place
+from beam.root.paths import AgentPaths
 from beam.store import lanes
 from beam.trust import ledger
 from beam.turns.stop import Stop
@@ -47,8 +47,8 @@ class Broker:
     """Serves one root until it is asked to stop. `cap` bounds turns at once; `poll` is seconds between looks that
     nothing asked for; `say` takes lines for its log."""
 
-    def __init__(self, world: World, *, cap: int, poll: float, poll_only: bool = False, say: Say) -> None:
-        self.world = world
+    def __init__(self, context: RootContext, *, cap: int, poll: float, poll_only: bool = False, say: Say) -> None:
+        self.context = context
         self.cap = cap
         self.poll = poll
         self.poll_only = poll_only
@@ -56,7 +56,7 @@ class Broker:
         self.served: dict[str, Served] = {}
         self.why_lost: Callable[[], str] = _not_lost
         self.lost = ""  # why the root is not this broker's any more
-        self.lanes: dict[Place, Served] = {}
+        self.lanes: dict[AgentPaths, Served] = {}
         self.stopping = False
         self.forced = False
         self._wake: Wake | None = None
@@ -70,15 +70,15 @@ class Broker:
     async def serve(self, *, grace: float) -> None:
         """Serves until `ask_to_stop`; then running turns get `grace` seconds, and what is left is interrupted."""
         self._wake = Wake(poll_only=self.poll_only)
-        worker.served_here.add(self.world.home.root)
+        worker.served_here.add(self.context.home.root)
         try:
             while not self.stopping:
                 self._look()
                 await self._wake.wait(self._pause_s())
-            worker.served_here.discard(self.world.home.root)
+            worker.served_here.discard(self.context.home.root)
             await self._finish(grace)
         finally:
-            worker.served_here.discard(self.world.home.root)
+            worker.served_here.discard(self.context.home.root)
             self._leave()
             self._wake.close()
 
@@ -96,7 +96,7 @@ class Broker:
             self.ask_to_stop()
             return
         self._see_what_changed()
-        now = self.world.clock.monotonic()
+        now = self.context.clock.monotonic()
         ready = []
         for served in self._all():
             if served.needs_look(now):
@@ -116,15 +116,15 @@ class Broker:
         """Seconds until the next look, if nothing happens."""
         idle = (served for served in self._all() if not served.is_busy)
         due = min((max(served.due(), served.not_before) for served in idle), default=math.inf)
-        return max(0.0, min(self.poll, due - self.world.clock.monotonic()))
+        return max(0.0, min(self.poll, due - self.context.clock.monotonic()))
 
     def _see_what_changed(self) -> None:
         """Marks the agents that need a look: by notification, and all that changed once in each `poll`."""
         assert self._wake is not None
-        now = self.world.clock.monotonic()
+        now = self.context.clock.monotonic()
         changed = self._wake.changed()
         is_time = changed is None or now - self._looked_at_all >= self.poll
-        if is_time or self.world.home.root / "agents" in (changed or ()):
+        if is_time or self.context.home.root / "agents" in (changed or ()):
             self._adopt()
         if is_time or any(served.lanes_folder in (changed or ()) for served in self.served.values()):
             self._adopt_lanes()
@@ -137,16 +137,16 @@ class Broker:
             if changed is None or (is_time and not self._wake.notifies) or not changed.isdisjoint(served.directories):
                 served.is_dirty = True
             elif is_time:
-                served.compare_stamps(self.world.clock.now_ns())
+                served.compare_stamps(self.context.clock.now_ns())
 
     def _adopt(self) -> None:
         """Every agent with files is served; what came is watched, what went is let go."""
         assert self._wake is not None
-        names = self.world.home.agents()
-        self._wake.watch(self.world.home.root / "agents")
+        names = self.context.home.agents()
+        self._wake.watch(self.context.home.root / "agents")
         for name in names:
             if name not in self.served:
-                place = self.world.place(name)
+                place = self.context.place(name)
                 self.served[name] = Served(place)
                 with contextlib.suppress(BeamError):  # the agent's own look says it
                     lanes.make(place)
@@ -162,15 +162,15 @@ class Broker:
 
     def _adopt_lanes(self) -> None:
         """Every lane with something left is served once its own worker had its time; what is over is let go."""
-        found: set[Place] = set()
-        now_ns = self.world.clock.now_ns()
+        found: set[AgentPaths] = set()
+        now_ns = self.context.clock.now_ns()
         for served in self.served.values():
             with contextlib.suppress(BeamError):  # the agent's own look says it
                 found.update(served.entered_lanes(now_ns))
         for place in sorted(found.difference(self.lanes), key=lambda lane: lane.lane or ""):
             self.lanes[place] = lane = Served(place)
             lane.started = self._lane_began.get(place.agent, 0.0)
-            lane.not_before = self.world.clock.monotonic() + stranded.own_s(place, self.world.clock.now_ns())
+            lane.not_before = self.context.clock.monotonic() + stranded.own_s(place, self.context.clock.now_ns())
         for place in set(self.lanes).difference(found):
             if not self.lanes[place].is_busy:
                 self._let_go(self.lanes.pop(place))
@@ -199,13 +199,13 @@ class Broker:
             served.is_dirty, served.is_put_off = False, True
             return None
         if not is_lane:
-            discovery.create(self.world.home, served.place)
+            discovery.create(self.context.home, served.place)
             self._watch(served)
-        served.holder = Holder.take(self.world, served.place)
+        served.holder = Holder.take(self.context, served.place)
         if served.holder is None:
             served.missed += 1
             again = _TRY_SOON_S if served.missed <= _MOST_SOON else min(_TRY_AGAIN_S, self.poll)
-            served.not_before = self.world.clock.monotonic() + again
+            served.not_before = self.context.clock.monotonic() + again
             return None
         served.missed = 0
         served.holder.keeper.keeps = not (self.stopping or is_lane)
@@ -219,7 +219,7 @@ class Broker:
         if holder is None:
             return None
         served.is_dirty = False
-        holder.world = self.world
+        holder.context = self.context
         Requests(holder).look()
         if holder.blocked is not None:
             raise BeamError(f"blocked: {holder.blocked}")
@@ -231,7 +231,7 @@ class Broker:
             holder.waiting.expire()
         served.trouble = ""
         if waiting and holder.waits_for_trust(waiting[0]) is not None:
-            served.look_at = self.world.clock.monotonic() + _TRUST_S
+            served.look_at = self.context.clock.monotonic() + _TRUST_S
             if served.place.lane is not None:
                 self._let_go(served)
             return None
@@ -239,7 +239,7 @@ class Broker:
         if pause == 0:
             return waiting[0].position
         if pause is not None:
-            served.look_at = self.world.clock.monotonic() + pause
+            served.look_at = self.context.clock.monotonic() + pause
         if served.place.lane is not None:
             self._let_go(served)
         return None
@@ -261,7 +261,7 @@ class Broker:
             self.say(f"{served.place.agent}{lane}: {text}")
         served.trouble = text
         served.next, served.is_dirty = None, True
-        served.not_before = self.world.clock.monotonic() + _TROUBLE_S
+        served.not_before = self.context.clock.monotonic() + _TROUBLE_S
         self._let_go(served)
 
     def _tend(self, served: Served) -> None:
@@ -287,7 +287,7 @@ class Broker:
 
     def _start(self, served: Served) -> None:
         served.stop = Stop()
-        served.started = self.world.clock.monotonic()
+        served.started = self.context.clock.monotonic()
         if served.place.lane is not None:
             self._lane_began[served.place.agent] = served.started
         served.next = None
@@ -317,8 +317,8 @@ class Broker:
     def _config_now(self) -> tuple[object, ...]:
         from beam.root.user_dirs import config_dir
 
-        environ = self.world.environ
-        paths = (self.world.home.config_file, config_dir(environ) / "config.yaml", ledger.store_path(environ))
+        environ = self.context.environ
+        paths = (self.context.home.config_file, config_dir(environ) / "config.yaml", ledger.store_path(environ))
         return tuple(stamp_of(path) for path in paths)
 
     def _reload(self, *, again: bool) -> None:
@@ -329,15 +329,15 @@ class Broker:
             return
         self._config_seen = now
         try:
-            ownership.check_owner(self.world.home, uid=os.geteuid())
-            config = load(self.world.home, environ=self.world.environ, adapters=tuple(adapters.ADAPTERS))
+            ownership.check_owner(self.context.home, uid=os.geteuid())
+            config = load(self.context.home, environ=self.context.environ, adapters=tuple(adapters.ADAPTERS))
         except BeamError as error:
             if str(error) != self._config_wrong:
                 self.say(f"the old configuration stays: {error}")
             self._config_wrong = str(error)
             return
         self._config_wrong = ""
-        self.world = msgspec.structs.replace(self.world, config=config)
+        self.context = msgspec.structs.replace(self.context, config=config)
         for served in self._all():
             served.is_dirty = True
         self.say("read the configuration again")
@@ -359,8 +359,8 @@ class Broker:
             return
         self.say(f"stopping; {len(busy)} turns have {grace:g} s")
         assert self._wake is not None
-        until = self.world.clock.monotonic() + grace
-        while not self.forced and self._busy() and (left := until - self.world.clock.monotonic()) > 0:
+        until = self.context.clock.monotonic() + grace
+        while not self.forced and self._busy() and (left := until - self.context.clock.monotonic()) > 0:
             await self._wake.wait(left)
         asked = 0
         while self._busy():
@@ -385,13 +385,13 @@ class Broker:
             return
         held = [served for served in self.served.values() if served.holder is not None]
         before = {served.place.agent: self._last_waiting(served) for served in held}
-        for name in set(self.world.home.agents()).difference(self.served):
-            self.served[name] = Served(self.world.place(name))
+        for name in set(self.context.home.agents()).difference(self.served):
+            self.served[name] = Served(self.context.place(name))
         for served in self._all():
             self._let_go(served)
         for name, served in self.served.items():
             if self._last_waiting(served) > before.get(name, 0):
-                worker.ensure(self.world, served.place)
+                worker.ensure(self.context, served.place)
         left = sum(1 for served in self._all() for _ in self._waiting(served))
         if left:
             self.say(f"{left} messages wait; beam broker start, or beam wait ID, goes on with them")
@@ -413,25 +413,25 @@ def _not_lost() -> str:
     return ""
 
 
-async def run(world: World, *, cap: int, poll: float, poll_only: bool, grace: float, say: Say) -> None:
+async def run(context: RootContext, *, cap: int, poll: float, poll_only: bool, grace: float, say: Say) -> None:
     """A broker from its first to its last line: claims the root, serves, lets go."""
     from beam import __version__
     from beam.broker import registry
     from beam.process import tree
     from beam.turns.signals import STOPPING
 
-    discovery.check_folder(world.home, world.environ)
-    discovery.create(world.home)
-    held = files.HELD_FILES * (len(world.home.agents()) + cap)
+    discovery.check_folder(context.home, context.environ)
+    discovery.create(context.home)
+    held = files.HELD_FILES * (len(context.home.agents()) + cap)
     files.check_descriptors(files.TURN_FILES + files.MORE_TURN_FILES * (cap - 1) + held)
     told = registry.BrokerFile(
         owner=tree.this_process(),
         version=__version__,
-        started_at=rfc3339(world.clock.now_ns()),
+        started_at=rfc3339(context.clock.now_ns()),
         poll=poll,
         cap=cap,
     )
-    broker = Broker(world, cap=cap, poll=poll, poll_only=poll_only, say=say)
+    broker = Broker(context, cap=cap, poll=poll, poll_only=poll_only, say=say)
     loop = asyncio.get_running_loop()
     for number in STOPPING:
         loop.add_signal_handler(number, broker.ask_to_stop)
@@ -440,17 +440,17 @@ async def run(world: World, *, cap: int, poll: float, poll_only: bool, grace: fl
     gc.set_threshold(*_GC_THRESHOLDS)
     claimed = None
     try:
-        claimed = registry.claim(world.home, told)  # who reads broker.json may send a signal at once
+        claimed = registry.claim(context.home, told)  # who reads broker.json may send a signal at once
         broker.why_lost = claimed.why_lost
-        say(f"serving {world.home.root} (pid {os.getpid()}, up to {cap} turns at once)")
+        say(f"serving {context.home.root} (pid {os.getpid()}, up to {cap} turns at once)")
         await broker.serve(grace=grace)
     finally:
         if claimed is not None:
-            registry.release(world.home, claimed)
+            registry.release(context.home, claimed)
         for number in STOPPING:
             loop.remove_signal_handler(number)
         if claimed is not None:
             say("stopped")
         sys.stderr.flush()
     if broker.lost:
-        raise DiskError(broker.lost, "beam broker start, where the agents are now", subject=str(world.home.root))
+        raise DiskError(broker.lost, "beam broker start, where the agents are now", subject=str(context.home.root))

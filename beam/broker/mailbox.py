@@ -7,11 +7,11 @@ import contextlib
 from beam.agents import registry
 from beam.base.clock import recorded_ns, rfc3339
 from beam.base.errors import DiskError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
-from beam.base.faults import reached
+from beam.base.faults import crash_point
 from beam.base.steps import Steps, finished
 from beam.broker import closing
+from beam.broker.context import RootContext
 from beam.broker.hold import Holder
-from beam.broker.world import World
 from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import Message
@@ -19,24 +19,24 @@ from beam.model.outcome import Class, Outcome, Status, exit_code
 from beam.model.state import SENT
 from beam.process import tree
 from beam.root import discovery
-from beam.root.paths import Place
+from beam.root.paths import AgentPaths
 
 _PATIENCE_S = 5.0
 _LOOK_S = 0.01
 
 
-def _hold(world: World, place: Place) -> Steps[Holder]:
-    settings = world.resolve(place.agent).settings
+def _hold(context: RootContext, place: AgentPaths) -> Steps[Holder]:
+    settings = context.resolve(place.agent).settings
     if "mailbox" not in registry.adapter(settings.adapter).card.faces:
         raise UnsupportedError(
             f"{place.agent} is no mailbox; its messages go to {settings.adapter}",
             "beam agent list",
             subject=place.agent,
         )
-    discovery.create(world.home, place)
-    until = world.clock.monotonic() + _PATIENCE_S
-    while (holder := Holder.take(world, place)) is None:
-        if world.clock.monotonic() > until:
+    discovery.create(context.home, place)
+    until = context.clock.monotonic() + _PATIENCE_S
+    while (holder := Holder.take(context, place)) is None:
+        if context.clock.monotonic() > until:
             raise UnfinishedError(f"{place.agent} is held by another process", "try again", subject=place.agent)
         yield _LOOK_S
     if holder.blocked is not None:
@@ -45,12 +45,12 @@ def _hold(world: World, place: Place) -> Steps[Holder]:
     return holder
 
 
-def recv(world: World, place: Place, lease: float | None) -> Message | None:
+def recv(context: RootContext, place: AgentPaths, lease: float | None) -> Message | None:
     """The next message, claimed for `lease` seconds (default: the agent's, else the limit).
 
     None if none waits, or the queue is paused. Raises UnfinishedError while one is out and not answered.
     """
-    holder = finished(_hold(world, place))
+    holder = finished(_hold(context, place))
     try:
         turn = holder.state.open_turn
         if turn is not None and turn.lease_until is not None and not turn.finished:
@@ -72,39 +72,39 @@ def recv(world: World, place: Place, lease: float | None) -> Message | None:
 
 
 def _lend(holder: Holder, message: Message, lease: float | None) -> None:
-    world = holder.world
-    settings = world.resolve(message.to).settings
-    seconds = lease if lease is not None else settings.lease or world.limits.lease
+    context = holder.context
+    settings = context.resolve(message.to).settings
+    seconds = lease if lease is not None else settings.lease or context.limits.lease
     number = holder.state.turn + 1
-    reached("turn.before")
+    crash_point("turn.before")
     holder.record(
         events.TurnStarted(
             attempt=message.attempt,
             owner=tree.this_process(),
-            turn_key=world.clock.random(16).hex(),
+            turn_key=context.clock.random(16).hex(),
             adapter="mailbox",
             via="mailbox",
-            lease_until=rfc3339(world.clock.now_ns() + int(seconds * 1e9)),
+            lease_until=rfc3339(context.clock.now_ns() + int(seconds * 1e9)),
         ),
         turn=number,
         message_id=message.id,
         sync=True,
     )
-    reached("turn.started")
-    reached("prompt.before")
+    crash_point("turn.started")
+    crash_point("prompt.before")
     sent = events.PromptSent(bytes=len(message.text.encode("utf-8", "replace")))
     holder.record(sent, turn=number, message_id=message.id, sync=True)
-    reached("prompt.sent")
+    crash_point("prompt.sent")
 
 
-def reply(world: World, place: Place, message_id: str, text: str, *, failed: bool) -> Outcome:
+def reply(context: RootContext, place: AgentPaths, message_id: str, text: str, *, failed: bool) -> Outcome:
     """Answers a message that was taken. Raises NotFoundError if it is not out (answered already, its lease is over)."""
-    return finished(replying(world, place, message_id, text, failed=failed))
+    return finished(replying(context, place, message_id, text, failed=failed))
 
 
-def replying(world: World, place: Place, message_id: str, text: str, *, failed: bool) -> Steps[Outcome]:
+def replying(context: RootContext, place: AgentPaths, message_id: str, text: str, *, failed: bool) -> Steps[Outcome]:
     """The same for one who has more to do than to wait until nobody else holds the mailbox."""
-    holder = yield from _hold(world, place)
+    holder = yield from _hold(context, place)
     try:
         turn, known = holder.state.open_turn, holder.state.known.get(message_id)
         if turn is None or turn.message_id != message_id or known is None or known.phase != SENT:
@@ -124,7 +124,7 @@ def replying(world: World, place: Place, message_id: str, text: str, *, failed: 
         if not failed:
             with contextlib.suppress(DiskError):  # the outcome says it too, and fits where this may not
                 holder.record(events.Text(text=text), turn=turn.turn, message_id=message_id)
-        reached("finish.before")
+        crash_point("finish.before")
         finished = holder.record(
             TurnFinished(
                 attempt=turn.attempt,
@@ -133,14 +133,14 @@ def replying(world: World, place: Place, message_id: str, text: str, *, failed: 
                 reason=text if failed else None,
                 reply=None if failed else text,
                 via="mailbox",
-                duration_s=round(max(0, world.clock.now_ns() - began) / 1e9, 3),
+                duration_s=round(max(0, context.clock.now_ns() - began) / 1e9, 3),
                 exit_code=exit_code(status, class_),
             ),
             turn=turn.turn,
             message_id=message_id,
             sync=True,
         )
-        reached("finish.recorded")
+        crash_point("finish.recorded")
         closing.close(holder, entry, message, finished)
         return events.outcome_of(finished)
     finally:

@@ -17,16 +17,16 @@ import msgspec
 from msgspec import Struct
 
 from beam.base.errors import BeamError, CorruptError, LimitError, NotFoundError, RefusedFileError, UsageError
-from beam.base.faults import reached
+from beam.base.faults import crash_point
 from beam.base.steps import Steps
 from beam.model import events
 from beam.model.message import Access, Message, SessionContext, agent_of, sent_id
 from beam.store.outbox import Answer, Folder, OpenTurn, Request, left_in, refusal_of
 
 if TYPE_CHECKING:
+    from beam.broker.context import RootContext
     from beam.broker.hold import Holder
-    from beam.broker.world import World
-    from beam.root.paths import Place
+    from beam.root.paths import AgentPaths
 
 _AT_ONCE = 20  # requests that are taken in one look: ten looks a second
 _MOST_NOTICES = 20
@@ -74,7 +74,7 @@ class Outboxes:
 
     def make(self, turn_key: str) -> Path:
         """Makes the outbox of a turn; where it is. Raises DiskError."""
-        path = self.holder.world.home.turns_of(self.holder.place) / turn_key / "outbox"
+        path = self.holder.context.home.turns_of(self.holder.place) / turn_key / "outbox"
         self._folders[turn_key] = Folder.make(path)
         return path
 
@@ -121,7 +121,7 @@ class Outboxes:
 
     def drain_left(self, sender: Sender) -> None:
         """Takes in what the agent of a dead holder's turn had asked for; may wait a moment."""
-        self._folders = dict(left_in(self.holder.world.home.turns_of(self.holder.place)))
+        self._folders = dict(left_in(self.holder.context.home.turns_of(self.holder.place)))
         try:
             for pause in self.end(sender):
                 time.sleep(pause)
@@ -131,7 +131,7 @@ class Outboxes:
     # -- one request -----------------------------------------------------------------------------------------------
 
     def _take(self, key: str, folder: Folder, name: str, sender: Sender) -> None:
-        limits = self.holder.world.limits
+        limits = self.holder.context.limits
         try:
             if self._count >= limits.sends:
                 raise LimitError(
@@ -147,14 +147,14 @@ class Outboxes:
             asked = _Asked(folder, name, steps, request.verb == "reply")
             if not self._step(asked):
                 self._asked.append(asked)
-            reached("outbox.taken")
+            crash_point("outbox.taken")
         except BeamError as error:
             if isinstance(error, RefusedFileError):
                 self._notice(f"{sender.agent}'s outbox: {error.message}")
             folder.answer(name, Answer(refused=refusal_of(error)))
         if not folder.remove(name):
             self._stuck.add((key, name))
-        reached("outbox.removed")
+        crash_point("outbox.removed")
 
     def _step(self, asked: _Asked) -> bool:
         """Goes on with a request; whether it is answered."""
@@ -187,25 +187,25 @@ class Outboxes:
         from beam.broker.follow import follow
         from beam.broker.put import check_receiver, put
 
-        world = self.holder.world
+        context = self.holder.context
         message = self._message(request, name, sender)
-        check_receiver(world, message.to, world.access_for(world.resolve(message.to), message))
+        check_receiver(context, message.to, context.access_for(context.resolve(message.to), message))
         lane = message.id.rpartition("-")[2] if message.options.once else None
-        place = world.place(message.to, lane)
-        put(world, place, message, once=True)
-        reached("outbox.put")
-        worker.ensure(world, place)
+        place = context.place(message.to, lane)
+        put(context, place, message, once=True)
+        crash_point("outbox.put")
+        worker.ensure(context, place)
         if not request.wait:
             return Answer(accepted=message.id)
         folder = self._folders[key]
         folder.answer(name, Answer(accepted=message.id))
-        outcome = yield from follow(world, place, message.id, seen=lambda event: None)
+        outcome = yield from follow(context, place, message.id, seen=lambda event: None)
         return Answer(accepted=message.id, outcome=outcome)
 
     def _message(self, request: Request, name: str, sender: Sender) -> Message:
         from beam.broker.compose import Caller, compose
 
-        world, before = self.holder.world, sender.message
+        context, before = self.holder.context, sender.message
         message = compose(
             request.to,
             request.text,
@@ -217,8 +217,8 @@ class Outboxes:
                 spent=msgspec.structs.replace(before.spent, turns=before.spent.turns + 1),
             ),
             wait=request.wait,
-            clock=world.clock,
-            limits=world.limits,
+            clock=context.clock,
+            limits=context.limits,
             attach=[_inside(sender.folder, path) for path in request.attach],
             options=request.options,
             key=request.key,
@@ -233,15 +233,15 @@ class Outboxes:
     def _reply(self, request: Request) -> Steps[Answer]:
         from beam.broker.mailbox import replying
 
-        world, target = self.holder.world, request.target
-        outcome = yield from replying(world, _place_of(world, target), target, request.text, failed=request.failed)
+        context, target = self.holder.context, request.target
+        outcome = yield from replying(context, _place_of(context, target), target, request.text, failed=request.failed)
         return Answer(outcome=outcome)
 
     def _interrupt(self, request: Request, sender: Sender) -> Steps[Answer]:
         from beam.broker.requests import request as ask
         from beam.store.queue import Queue
 
-        place = _place_of(self.holder.world, request.target)
+        place = _place_of(self.holder.context, request.target)
         queue = Queue(place.queue, place.put_lock)
         entry = queue.find(request.target)
         if entry is None:
@@ -256,15 +256,15 @@ class Outboxes:
                 f"a person can: beam interrupt {request.target}",
                 subject=request.target,
             )
-        said = yield from ask(self.holder.world, place, "interrupt", request.target, by=sender.agent)
+        said = yield from ask(self.holder.context, place, "interrupt", request.target, by=sender.agent)
         return Answer(said=said)
 
     def _deny(self, request: Request, sender: Sender) -> Steps[Answer]:
         from beam.broker.requests import request as ask
 
-        place = _place_of(self.holder.world, request.target)
+        place = _place_of(self.holder.context, request.target)
         said = yield from ask(
-            self.holder.world,
+            self.holder.context,
             place,
             "deny",
             request.target,
@@ -275,12 +275,12 @@ class Outboxes:
         return Answer(said=said)
 
 
-def _place_of(world: World, whole_id: str) -> Place:
+def _place_of(context: RootContext, whole_id: str) -> AgentPaths:
     """Where the message or ask with that id belongs. Raises NotFoundError for an id of no agent of this root."""
     name = agent_of(whole_id)
-    if name not in world.home.agents():
+    if name not in context.home.agents():
         raise NotFoundError(f"{whole_id[:120]!r} is nothing of this root", "give the whole id", subject=whole_id[:120])
-    place = world.place(name)
+    place = context.place(name)
     lane = whole_id.rpartition("-")[2]
     return next((each for each in place.lanes() if each.lane == lane), place)
 

@@ -6,50 +6,50 @@ from typing import TYPE_CHECKING
 
 from beam.agents import registry
 from beam.base.errors import DiskError, NotFoundError, UsageError
-from beam.broker.world import World
+from beam.broker.context import RootContext
 from beam.model.message import Access, Message, digest
 from beam.root import discovery
-from beam.root.paths import Place
+from beam.root.paths import AgentPaths
 from beam.store import lanes
 from beam.store.queue import Queue
 
 if TYPE_CHECKING:
-    from beam.broker.standing import Stands
+    from beam.broker.standing import FolderStanding
 
 
-def check_receiver(world: World, agent: str, access: Access | None = None) -> Stands:
+def check_receiver(context: RootContext, agent: str, access: Access | None = None) -> FolderStanding:
     """Checks that a message to this agent could be run here, with this access; how the agent stands in its folder.
 
     Raises NotFoundError (no such agent; its CLI is missing), UntrustedError, ConfigError.
     """
-    from beam.turns.order import find_executable
+    from beam.turns.request import find_executable
 
-    resolved = world.resolve(agent)
-    stands = world.check_trusted(resolved, access)
-    find_executable(registry.adapter(resolved.settings.adapter), resolved.settings, world.environ, world.base)
+    resolved = context.resolve(agent)
+    stands = context.check_trusted(resolved, access)
+    find_executable(registry.adapter(resolved.settings.adapter), resolved.settings, context.environ, context.base)
     return stands
 
 
-def put(world: World, place: Place, message: Message, *, once: bool = False) -> bool:
+def put(context: RootContext, place: AgentPaths, message: Message, *, once: bool = False) -> bool:
     """The message is in its queue, on disk; False if a message of its key is here already, with the same text, and with
     `once` one of its id.
 
     Raises UsageError if that one's text was another, LimitError for a full queue or a thread without budget,
     NotFoundError where somebody removes the agent's files meanwhile, DiskError.
     """
-    if place.lane is not None and world.is_mailbox(place.agent):
+    if place.lane is not None and context.is_mailbox(place.agent):
         raise UsageError(f"{place.agent} is a mailbox: it has no sessions to throw away", "send without --once")
     if message.hops > 0:
         from beam.broker.failure import check_budget
 
-        check_budget(world, message)
-    discovery.create(world.home, place)
-    discovery.remember(world.home, world.environ)
+        check_budget(context, message)
+    discovery.create(context.home, place)
+    discovery.remember(context.home, context.environ)
     queue = Queue(place.queue, place.put_lock)
     if place.lane is not None:
         lanes.enter(place)
     try:
-        is_new = _put(world, place, queue, message, once=once)
+        is_new = _put(context, place, queue, message, once=once)
     except DiskError as error:
         if place.dir.exists():
             raise
@@ -63,22 +63,22 @@ def put(world: World, place: Place, message: Message, *, once: bool = False) -> 
     return is_new
 
 
-def _put(world: World, place: Place, queue: Queue, message: Message, *, once: bool) -> bool:
+def _put(context: RootContext, place: AgentPaths, queue: Queue, message: Message, *, once: bool) -> bool:
     if message.key is None and not once:
-        return queue.put(message, world.clock, world.limits)
-    if queue.put(message, world.clock, world.limits, known=lambda: _is_known(place, message.id)):
+        return queue.put(message, context.clock, context.limits)
+    if queue.put(message, context.clock, context.limits, known=lambda: _is_known(place, message.id)):
         return True
     _check_same(place, message)
     return False
 
 
-def _is_known(place: Place, message_id: str) -> bool:
+def _is_known(place: AgentPaths, message_id: str) -> bool:
     from beam.store.journal import read_state
 
     return message_id in read_state(place.journal).known
 
 
-def _check_same(place: Place, message: Message) -> None:
+def _check_same(place: AgentPaths, message: Message) -> None:
     from beam.store.journal import read_state
 
     known = read_state(place.journal).known.get(message.id)

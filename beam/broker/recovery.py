@@ -15,14 +15,14 @@ import msgspec
 
 from beam.base import files
 from beam.base.errors import CorruptError
-from beam.base.faults import reached
+from beam.base.faults import crash_point
 from beam.broker import closing
 from beam.broker.outbox import Sender
 from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import Message, SessionContext, access_word
 from beam.model.outcome import Status, exit_code
-from beam.model.state import CLOSED, DEAD, FINISHED, SENT, Known
+from beam.model.state import CLOSED, DEAD, FINISHED, SENT, MessageRecord
 from beam.process import tree
 from beam.store import asks, control
 from beam.store.journal import read_event
@@ -56,12 +56,12 @@ def _recover(holder: Holder) -> None:
             holder.record(cancelled, turn=turn.turn, message_id=turn.message_id, sync=True)
     _drain(holder)
     holder.queue.sweep()
-    control.sweep(holder.place.control, holder.world.clock.now_ns() - _OLD_NS)
+    control.sweep(holder.place.control, holder.context.clock.now_ns() - _OLD_NS)
     for entry in holder.queue.entries("cur"):
         message = holder.waiting.read(entry)
         if message is not None:
             _recover_claimed(holder, entry, message)
-    shutil.rmtree(holder.world.home.turns_of(holder.place), ignore_errors=True)
+    shutil.rmtree(holder.context.home.turns_of(holder.place), ignore_errors=True)
     remove_words(holder)
     turn = holder.state.open_turn
     if turn is not None and turn.message_id is None:
@@ -83,7 +83,7 @@ def _drain(holder: Holder) -> None:
         turn_key=turn.turn_key,
         at_most=access_word(turn.at_most),
         context=SessionContext(session_id=session.session_id if session else None, turn_number=turn.turn),
-        folder=holder.world.base,
+        folder=holder.context.base,
     )
     holder.outboxes.drain_left(sender)
 
@@ -151,7 +151,7 @@ def _block(holder: Holder, why: str) -> None:
 def _recover_claimed(holder: Holder, entry: Entry, message: Message) -> None:
     known = holder.state.known.get(message.id)
     if known is not None and known.attempt < message.attempt:
-        closing.offer(holder, entry, message, reason="retry" if known.phase == FINISHED else "lease_over")
+        closing.requeue(holder, entry, message, reason="retry" if known.phase == FINISHED else "lease_over")
         return
     if known is None:
         holder.waiting.see(entry, message)
@@ -163,33 +163,33 @@ def _recover_claimed(holder: Holder, entry: Entry, message: Message) -> None:
     elif known.phase == FINISHED:
         closing.close(holder, entry, message, _finished(holder, known))
     elif known.phase == CLOSED:
-        closing.put_away(holder, entry, message, known)
+        closing.archive(holder, entry, message, known)
     elif known.phase == DEAD:
-        closing.bury_again(holder, entry, message, known)
+        closing.finish_dead_letter(holder, entry, message, known)
     else:
         _back(holder, entry, message, known)
 
 
-def _finished(holder: Holder, known: Known) -> TurnFinished:
+def _finished(holder: Holder, known: MessageRecord) -> TurnFinished:
     event = read_event(holder.place.journal, known.outcome_seq or 0)
     if not isinstance(event, TurnFinished):
         raise CorruptError(f"event {known.outcome_seq} of {holder.place.journal} is no outcome")
     return event
 
 
-def _back(holder: Holder, entry: Entry, message: Message, known: Known) -> None:
+def _back(holder: Holder, entry: Entry, message: Message, known: MessageRecord) -> None:
     """Claimed, and its agent was not started: back to its place, up to three times."""
-    deaths = holder.world.limits.deaths_before_prompt
+    deaths = holder.context.limits.deaths_before_prompt
     if known.deaths + 1 >= deaths:
         detail = f"holder died {deaths} times before the prompt was sent"
-        closing.bury(holder, entry, message, "holder_died", detail, tell=True)
+        closing.dead_letter(holder, entry, message, "holder_died", detail, tell=True)
         return
     holder.record(
         events.MessageRequeued(attempt=message.attempt, reason="holder_died"), message_id=message.id, sync=True
     )
-    reached("requeue.recorded")
+    crash_point("requeue.recorded")
     holder.queue.move(entry, "new")
-    reached("requeue.moved")
+    crash_point("requeue.moved")
 
 
 def _was_never_started(holder: Holder) -> bool:
@@ -206,7 +206,7 @@ def remove_words(holder: Holder) -> None:
                 (holder.place.dir / name).unlink()
 
 
-def _recover_sent(holder: Holder, entry: Entry, message: Message, known: Known) -> None:
+def _recover_sent(holder: Holder, entry: Entry, message: Message, known: MessageRecord) -> None:
     turn = holder.state.open_turn
     if turn is not None and turn.lease_until is not None:
         _offer_again(holder, entry, message)
@@ -224,12 +224,12 @@ def _recover_sent(holder: Holder, entry: Entry, message: Message, known: Known) 
         for call_id in list(turn.tools):
             holder.record(events.ToolReturned(call_id=call_id, unfinished=True), turn=number, message_id=message.id)
     written = holder.record(finished, turn=number, message_id=message.id, sync=True)
-    reached("finish.recorded")
+    crash_point("finish.recorded")
     closing.close(holder, entry, message, written)
 
 
 def _offer_again(holder: Holder, entry: Entry, message: Message) -> None:
     again = msgspec.structs.replace(message, attempt=message.attempt + 1)
     holder.queue.rewrite(entry, again)
-    reached("offer.rewritten")
-    closing.offer(holder, entry, again, reason="lease_over")
+    crash_point("offer.rewritten")
+    closing.requeue(holder, entry, again, reason="lease_over")

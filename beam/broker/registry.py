@@ -12,10 +12,10 @@ from msgspec import Struct
 
 from beam.base import files
 from beam.base.errors import BeamError, CorruptError, UsageError
-from beam.broker.world import World
+from beam.broker.context import RootContext
 from beam.model.events import Owner
 from beam.process import tree
-from beam.root.paths import Home, Place
+from beam.root.paths import AgentPaths, RootPaths
 from beam.store.lock import Lock, is_free, try_lock
 
 _MOMENT_S = 0.5
@@ -34,12 +34,12 @@ class BrokerFile(Struct, frozen=True, kw_only=True):
     cap: int
 
 
-def path(home: Home) -> Path:
+def path(home: RootPaths) -> Path:
     """Where broker.json is."""
     return home.root / "broker.json"
 
 
-def log_path(home: Home) -> Path:
+def log_path(home: RootPaths) -> Path:
     """Where a detached broker's log is."""
     return home.root / "broker.log"
 
@@ -71,7 +71,7 @@ class Claim:
         self._lock.release()
 
 
-def claim(home: Home, told: BrokerFile) -> Claim:
+def claim(home: RootPaths, told: BrokerFile) -> Claim:
     """This process is the root's broker from now on. Raises UsageError if there is one."""
     lock = try_lock(home.root / "broker.lock")
     if lock is None:
@@ -95,7 +95,7 @@ def claim(home: Home, told: BrokerFile) -> Claim:
     return claimed
 
 
-def release(home: Home, claimed: Claim) -> None:
+def release(home: RootPaths, claimed: Claim) -> None:
     """The root has no broker any more, unless it is somebody else's by now."""
     if not claimed.why_lost():
         with contextlib.suppress(OSError):
@@ -103,7 +103,7 @@ def release(home: Home, claimed: Claim) -> None:
     claimed.release()
 
 
-def read(home: Home) -> BrokerFile | None:
+def read(home: RootPaths) -> BrokerFile | None:
     """What broker.json says, alive or not. Raises CorruptError."""
     try:
         return msgspec.json.decode(files.read(path(home), _MOST_BYTES), type=BrokerFile)
@@ -113,27 +113,27 @@ def read(home: Home) -> BrokerFile | None:
         raise CorruptError(f"{path(home)} is damaged: {error}", "remove it", subject=str(path(home))) from error
 
 
-def running(home: Home) -> BrokerFile | None:
+def running(home: RootPaths) -> BrokerFile | None:
     """The broker that lives; None where none does. One on another host counts as living: nobody here can know."""
     told = read(home)
     return None if told is None or tree.is_alive(told.owner) is False else told
 
 
-def give_way(world: World, place: Place) -> Generator[float, None, None]:
+def yield_to_broker(context: RootContext, place: AgentPaths) -> Generator[float, None, None]:
     """Waits (it yields the seconds to sleep) until somebody holds the agent, if a broker of this host serves the root:
     for half a second, and not at all where there is no broker, or it is a mailbox.
 
     A broker takes an agent that is new to it as soon as it is told of its files. Who has just sent to it is often a
     little faster, and would keep the agent from the broker for a whole turn.
     """
-    if world.is_mailbox(place.agent):
+    if context.is_mailbox(place.agent):
         return
-    until = world.clock.monotonic() + _MOMENT_S
-    while _serves_here(world.home) and is_free(place.lock) and world.clock.monotonic() < until:
+    until = context.clock.monotonic() + _MOMENT_S
+    while _serves_here(context.home) and is_free(place.lock) and context.clock.monotonic() < until:
         yield _LOOK_S
 
 
-def _serves_here(home: Home) -> bool:
+def _serves_here(home: RootPaths) -> bool:
     try:
         told = read(home)
     except BeamError:  # whoever starts or stops a broker says it

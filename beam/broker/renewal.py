@@ -16,7 +16,7 @@ from beam.agents.base import Remembers
 from beam.broker import standing
 from beam.model import events
 from beam.trust import ledger, scan
-from beam.turns.order import Order
+from beam.turns.request import TurnRequest
 
 if TYPE_CHECKING:
     from beam.broker.hold import Holder
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 class Renewal:
     """Made before a turn; `settle` is called after it."""
 
-    def __init__(self, holder: Holder, order: Order) -> None:
+    def __init__(self, holder: Holder, order: TurnRequest) -> None:
         self._holder = holder
         self._order = order
-        world = holder.world
-        self._cwd = Path(world.base, order.settings.cwd or "").resolve()
-        is_trusted = order.folder_trusted and world.environ.get(ledger.VARIABLE) != "1"
+        context = holder.context
+        self._cwd = Path(context.base, order.settings.cwd or "").resolve()
+        is_trusted = order.folder_trusted and context.environ.get(ledger.VARIABLE) != "1"
         remembers = order.adapter.card.remembers if is_trusted else ()
         self._before = {one: _content(self._cwd, one) for one in remembers}
 
@@ -38,18 +38,18 @@ class Renewal:
         """Renews what these decisions changed, and says so in the journal."""
         if not decisions or not self._before:
             return
-        world = self._holder.world
-        resolved = world.resolve(self._order.message.to)
-        found, _ = standing.found_for(world, resolved, "ask")
-        changes = ledger.stands(world.base, found, world.environ).changes
+        context = self._holder.context
+        resolved = context.resolve(self._order.message.to)
+        found, _ = standing.found_for(context, resolved, "ask")
+        changes = ledger.stands(context.base, found, context.environ).changes
         for one, before in self._before.items():
-            name = scan.named(self._cwd / one.path, world.base.resolve())
+            name = scan.named(self._cwd / one.path, context.base.resolve())
             if [change.found.name for change in changes] != [name]:
                 continue
             if not only_adds(before, _content(self._cwd, one), one.keys, one.most * len(decisions)):
                 continue
             ids = ", ".join(decisions)
-            ledger.renew(world.base, changes[0].found, ids, world.environ)
+            ledger.renew(context.base, changes[0].found, ids, context.environ)
             self._holder.record(
                 events.Notice(code="trust_renewed", text=f"{name} is trusted as it was changed by decision {ids}"),
                 message_id=self._order.message.id,

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from beam.base.clock import rfc3339
 from beam.base.errors import BeamError, UnfinishedError, exit_code_of
 from beam.base.steps import Steps
-from beam.broker.follow import outcome_in, see_that_it_runs
-from beam.broker.world import World
+from beam.broker.context import RootContext
+from beam.broker.follow import ensure_running, outcome_in
 from beam.model.events import ControlDone
 from beam.model.message import new_id
 from beam.model.outcome import Outcome
 from beam.root import discovery
-from beam.root.paths import Place
+from beam.root.paths import AgentPaths
 from beam.store import control, lanes
 from beam.store.control import Control, Verb
 from beam.store.journal import Reader, read_state
@@ -25,8 +25,8 @@ _EXPIRES_NS = 60 * 1_000_000_000
 
 
 def request(
-    world: World,
-    place: Place,
+    context: RootContext,
+    place: AgentPaths,
     verb: Verb,
     target: str | None = None,
     *,
@@ -37,10 +37,10 @@ def request(
     timeout: float = 10.0,
 ) -> Steps[str]:
     """What the holder did, in its words. Raises what it refused with, or UnfinishedError after `timeout` seconds."""
-    discovery.create(world.home, place)
-    now = world.clock.now_ns()
+    discovery.create(context.home, place)
+    now = context.clock.now_ns()
     wish = Control(
-        id=new_id(place.agent, now, world.clock.random(4)),
+        id=new_id(place.agent, now, context.clock.random(4)),
         verb=verb,
         sender=by,
         timestamp=rfc3339(now),
@@ -56,13 +56,13 @@ def request(
     control.publish(place.control, wish)
     if place.lane is not None:
         lanes.enter(place)
-    began = world.clock.monotonic()
+    began = context.clock.monotonic()
     looked = began - _TAKE_OVER_S
     while True:
-        now_s = world.clock.monotonic()
+        now_s = context.clock.monotonic()
         if now_s - looked >= _TAKE_OVER_S:
             looked = now_s
-            see_that_it_runs(world, place)
+            ensure_running(context, place)
         for event in reader.poll():
             if isinstance(event, ControlDone) and event.control_id == wish.id:
                 if event.ok:
@@ -80,8 +80,8 @@ def request(
 
 
 def withdraw(
-    world: World,
-    place: Place,
+    context: RootContext,
+    place: AgentPaths,
     message_id: str,
     *,
     by: str,
@@ -92,16 +92,16 @@ def withdraw(
 
     Once `hurry` says yes the holder is asked a second time, which means at once.
     """
-    until = world.clock.monotonic() + timeout
+    until = context.clock.monotonic() + timeout
     asked = 0
-    while world.clock.monotonic() < until:
+    while context.clock.monotonic() < until:
         if asked == 0 or (asked == 1 and hurry()):
             asked += 1
             try:
-                yield from request(world, place, "interrupt", message_id, by=by, timeout=timeout / 2)
+                yield from request(context, place, "interrupt", message_id, by=by, timeout=timeout / 2)
             except BeamError:
                 asked = 2  # it is over, or about to be
-                until = min(until, world.clock.monotonic() + _SETTLE_S)
+                until = min(until, context.clock.monotonic() + _SETTLE_S)
         outcome = outcome_in(place, read_state(place.journal), message_id)
         if outcome is not None:
             return outcome

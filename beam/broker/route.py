@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from beam.base.clock import rfc3339
 from beam.base.errors import BeamError, CorruptError, DiskError
-from beam.base.faults import reached
+from beam.base.faults import crash_point
 from beam.broker import failure, worker
-from beam.broker.world import World
+from beam.broker.context import RootContext
 from beam.model.events import TurnClosed, TurnFinished
 from beam.model.message import Message, Payload, SessionContext, access_word, reply_id
 from beam.model.outcome import Status
@@ -19,7 +19,7 @@ _ANSWERED = frozenset({Status.COMPLETED, Status.TRUNCATED, Status.REFUSED, Statu
 _AROUND_END = " \t\r\n.*_`\"'"  # how models dress up a word
 
 
-def reply(world: World, message: Message, finished: TurnFinished, state: State) -> TurnClosed:
+def reply(context: RootContext, message: Message, finished: TurnFinished, state: State) -> TurnClosed:
     """Delivers the reply and says what became of it. Doing it twice is doing it once. Raises DiskError."""
     if message.reply == "wait":
         return TurnClosed(attempt=finished.attempt, reply="waited", to=message.sender)
@@ -27,18 +27,18 @@ def reply(world: World, message: Message, finished: TurnFinished, state: State) 
         detail = "the exchange is over" if message.type == "reply" else ""
         return TurnClosed(attempt=finished.attempt, reply="none", detail=detail)
     to = message.sender
-    if message.type == "reply" and finished.turn is None and not world.is_agent(message.to):
+    if message.type == "reply" and finished.turn is None and not context.is_agent(message.to):
         detail = f"a reply to {message.to}, which is gone, is not answered"
         return TurnClosed(attempt=finished.attempt, reply="dead", to=to, detail=detail)
-    if not world.is_agent(to) and to not in world.home.agents():
+    if not context.is_agent(to) and to not in context.home.agents():
         return TurnClosed(attempt=finished.attempt, reply="dead", to=to, detail=f"no agent is called {to}")
-    answer = answer_to(world, message, finished, state)
+    answer = answer_to(context, message, finished, state)
     if answer is None:
         said = "it said END" if (finished.reply or "").strip() else "nothing was said"
         return TurnClosed(attempt=finished.attempt, reply="none", to=to, detail=said)
     try:
-        put(world, answer)
-        why_dead = _why_dead(world, answer)
+        put(context, answer)
+        why_dead = _why_dead(context, answer)
     except CorruptError as error:
         why_dead = f"it can't be delivered: {error.message}"
     except DiskError:
@@ -50,34 +50,34 @@ def reply(world: World, message: Message, finished: TurnFinished, state: State) 
     return TurnClosed(attempt=finished.attempt, reply="queued", to=to, reply_id=answer.id)
 
 
-def _why_dead(world: World, answer: Message) -> str | None:
+def _why_dead(context: RootContext, answer: Message) -> str | None:
     """Why the receiver's holder will give this reply up, in words: both journals say it."""
-    if not world.is_agent(answer.to):
+    if not context.is_agent(answer.to):
         return f"no agent is called {answer.to} any more"
-    if answer.hops > world.limits.hops:
-        return f"{answer.hops} hops in thread {answer.thread}: over the limit of {world.limits.hops}"
-    used_up = failure.budget_used_up(world, answer)
+    if answer.hops > context.limits.hops:
+        return f"{answer.hops} hops in thread {answer.thread}: over the limit of {context.limits.hops}"
+    used_up = failure.budget_used_up(context, answer)
     if used_up is not None:
         return f"the budget is used up: {used_up}"
-    if answer.for_session is not None and answer.for_session in read_state(world.place(answer.to).journal).archived:
+    if answer.for_session is not None and answer.for_session in read_state(context.place(answer.to).journal).archived:
         return f"it answers session {answer.for_session}, which was put aside"
     return None
 
 
-def answer_to(world: World, message: Message, finished: TurnFinished, state: State) -> Message | None:
+def answer_to(context: RootContext, message: Message, finished: TurnFinished, state: State) -> Message | None:
     """The reply as a message; None where nothing was said, or END. A turn without an answer is told, and ends the
     exchange."""
     answered = finished.status in _ANSWERED
     text = finished.reply or ""
     if answered and text.strip(_AROUND_END) in ("", "END"):
         return None
-    left = (world.limits.replies if message.replies is None else message.replies) - 1
+    left = (context.limits.replies if message.replies is None else message.replies) - 1
     if not answered:
         what = finished.status if finished.class_ is None else f"{finished.status} ({finished.class_})"
         text = f"[beam] {message.to} did not answer {message.id}: {what}: {finished.reason or 'no reason given'}"
     return Message(
         id=reply_id(message.sender, message.id, message.attempt),
-        timestamp=rfc3339(world.clock.now_ns()),
+        timestamp=rfc3339(context.clock.now_ns()),
         sender=message.to,
         to=message.sender,
         type="reply",
@@ -96,16 +96,16 @@ def answer_to(world: World, message: Message, finished: TurnFinished, state: Sta
     )
 
 
-def put(world: World, message: Message) -> None:
+def put(context: RootContext, message: Message) -> None:
     """Puts a message whose id says what it is into its agent's queue, once, and sees that somebody will run it."""
-    place = world.place(message.to)
-    discovery.create(world.home, place)
+    place = context.place(message.to)
+    discovery.create(context.home, place)
     queue = Queue(place.queue, place.put_lock)
     queue.put(
-        message, world.clock, world.limits, exempt=True, known=lambda: message.id in read_state(place.journal).known
+        message, context.clock, context.limits, exempt=True, known=lambda: message.id in read_state(place.journal).known
     )
-    reached("route.put")
+    crash_point("route.put")
     entry = queue.find(message.id)
     if entry is not None and entry.box == "new":
-        worker.ensure(world, place)
-    reached("route.told")
+        worker.ensure(context, place)
+    crash_point("route.told")

@@ -10,7 +10,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beam.root.paths import Place
+from beam.root.paths import AgentPaths
 from beam.store import lanes
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ class Served:
     `missed`: how often in a row somebody else had the lock. `is_put_off`: a lane, and as many lanes as may be are held.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: AgentPaths) -> None:
         self.place = place
         self.directories = (place.queue / "new", place.control / "new")
         self.lanes_folder = lanes.folder(place)
-        self._lanes: list[Place] = []
+        self._lanes: list[AgentPaths] = []
         self._lanes_stamps: tuple[object, ...] = ()
         self.is_dirty = True
         self.next: int | None = None
@@ -72,7 +72,7 @@ class Served:
         self.is_dirty = self.is_dirty or stamps != self.stamps
         self.stamps = stamps if is_settled else None
 
-    def entered_lanes(self, now_ns: int) -> list[Place]:
+    def entered_lanes(self, now_ns: int) -> list[AgentPaths]:
         """Returns its lanes that may have something left. They are listed anew only where their directory changed, or
         so lately that the next change might not show."""
         stamps = (stamp_of(self.lanes_folder), stamp_of(self.place.dir / "once"))

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from beam.base import files
 from beam.base.digest import sha256
 from beam.base.errors import LimitError
-from beam.broker.world import World
+from beam.broker.context import RootContext
 from beam.root.user_dirs import state_dir
 from beam.store.lock import try_lock
 
 
 @contextlib.contextmanager
-def session_lock(world: World, adapter: str, session_id: str | None, *, scope: str = "") -> Iterator[None]:
+def session_lock(context: RootContext, adapter: str, session_id: str | None, *, scope: str = "") -> Iterator[None]:
     """Nobody else resumes the session inside. Raises LimitError if somebody does already.
 
     `scope` tells sessions of one id apart where ids are not the vendor's alone (a program that counts them from 1).
@@ -26,7 +26,7 @@ def session_lock(world: World, adapter: str, session_id: str | None, *, scope: s
     name = session_id
     if scope or not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", session_id):
         name = sha256(f"{scope}\0{session_id}".encode("utf-8", "surrogatepass")).hexdigest()
-    directory = state_dir(world.environ) / "sessions"
+    directory = state_dir(context.environ) / "sessions"
     files.make_directory(directory)
     lock = try_lock(directory / f"{adapter}-{name}")
     if lock is None:

@@ -17,22 +17,22 @@ from beam.agents import registry
 from beam.agents.base import Card
 from beam.base.errors import BeamError
 from beam.config.resolve import AGENT_JSON, BEAM_YAML, Resolved
-from beam.model.autoloaded import EVERY, Found
+from beam.model.autoloaded import EVERY, Finding
 from beam.model.message import Access
 from beam.root.user_dirs import user_home
 from beam.trust import git_config, ledger, scan
-from beam.trust.declarations import Told, wants
+from beam.trust.declarations import VariablesGiven, wants
 from beam.trust.ledger import Change, Standing
 
 if TYPE_CHECKING:
-    from beam.broker.world import World
+    from beam.broker.context import RootContext
     from beam.store.queue import Entry, Queue
 
 _NAMED = 3  # things that a refusal names
 _TOO_MUCH = f"more than beam looks through ({scan.MOST_FILES} files, {scan.MOST_BYTES >> 20} MiB)"
 
 
-class Stands(Struct, frozen=True, kw_only=True):
+class FolderStanding(Struct, frozen=True, kw_only=True):
     """How an agent stands in its folder. `refusal`: why it may not run, null where it may. `trusted`: the folder's
     files may count. `left_out` are those that its CLI is kept from; `env` keeps git from what git would run.
     `by_variable`: only BEAM_TRUST lets it run like this."""
@@ -45,32 +45,32 @@ class Stands(Struct, frozen=True, kw_only=True):
     by_variable: bool = False
 
 
-def stands(world: World, resolved: Resolved, access: Access) -> Stands:
+def stands(context: RootContext, resolved: Resolved, access: Access) -> FolderStanding:
     """Looks at the folder now, for a turn of this agent with that access."""
-    found, git = found_for(world, resolved, access)
-    planted = _planted(world, resolved)
+    found, git = found_for(context, resolved, access)
+    planted = _planted(context, resolved)
     if planted:
-        return Stands(
+        return FolderStanding(
             refusal=f"{planted[0].name}, and the root lies where agents may write",
             hint="to write it yourself: beam agent set",
         )
-    standing = ledger.stands(world.base, found, world.environ)
+    standing = ledger.stands(context.base, found, context.environ)
     if standing.trusted:
-        return Stands(trusted=True, by_variable=standing.by_variable)
+        return FolderStanding(trusted=True, by_variable=standing.by_variable)
     needed = [each for each in found if not each.ignored]
     if needed or (standing.once and standing.changes):
-        return Stands(refusal=_refusal(standing, needed), hint=_hint(world.base, standing))
+        return FolderStanding(refusal=_refusal(standing, needed), hint=_hint(context.base, standing))
     left_out = tuple(each.name for each in found if not each.quiet)
-    env = git_config.variables(git.off, {**world.environ, **resolved.settings.env})
-    return Stands(left_out=left_out, env=env)
+    env = git_config.variables(git.off, {**context.environ, **resolved.settings.env})
+    return FolderStanding(left_out=left_out, env=env)
 
 
-def _planted(world: World, resolved: Resolved) -> list[Found]:
+def _planted(context: RootContext, resolved: Resolved) -> list[Finding]:
     """What an agent.json asks for that beam did not write, in a root that agents may write: trust of the folder does
     not make up for that."""
-    if not world.is_exposed or AGENT_JSON in _vouched(resolved, world.environ):
+    if not context.is_exposed or AGENT_JSON in _vouched(resolved, context.environ):
         return []
-    return wants(world.config, resolved, Told(), vouched=(BEAM_YAML,))
+    return wants(context.config, resolved, VariablesGiven(), vouched=(BEAM_YAML,))
 
 
 def _vouched(resolved: Resolved, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -78,45 +78,45 @@ def _vouched(resolved: Resolved, environ: Mapping[str, str]) -> tuple[str, ...]:
     return (AGENT_JSON,) if own and ledger.is_remembered(own.path, own.digest, environ) else ()
 
 
-def waits_for_trust(world: World, queue: Queue, entry: Entry) -> str | None:
+def waits_for_trust(context: RootContext, queue: Queue, entry: Entry) -> str | None:
     """Why this message waits until a person trusts the folder; None where it need not, or can't be told."""
     try:
         message = queue.read(entry)
-        resolved = world.resolve(message.to)
+        resolved = context.resolve(message.to)
     except (BeamError, FileNotFoundError):
         return None  # whoever claims it says what is wrong
     try:
-        return world.stands_for(resolved, message).refusal
+        return context.stands_for(resolved, message).refusal
     except BeamError as error:
         return error.message
 
 
-def everything(world: World) -> list[Found]:
+def everything(context: RootContext) -> list[Finding]:
     """Finds all that any agent here, declared or not, would obey in the folder with any access."""
-    found: dict[str, Found] = {}
-    for name in dict.fromkeys([*world.config.names(), *registry.ADAPTERS]):
+    found: dict[str, Finding] = {}
+    for name in dict.fromkeys([*context.config.names(), *registry.ADAPTERS]):
         try:
-            resolved = world.resolve(name)
+            resolved = context.resolve(name)
         except BeamError:
             continue  # an agent that can't run needs no trust
         for access in EVERY:
-            for each in found_for(world, resolved, access)[0]:
+            for each in found_for(context, resolved, access)[0]:
                 before = found.get(each.name)
                 by = dict.fromkeys((*(before.by if before is not None else ()), *each.by))
                 found[each.name] = structs.replace(each, by=tuple(by))
     return sorted(found.values(), key=lambda each: (not each.says, each.name))
 
 
-def found_for(world: World, resolved: Resolved, access: Access) -> tuple[list[Found], git_config.Git]:
+def found_for(context: RootContext, resolved: Resolved, access: Access) -> tuple[list[Finding], git_config.Git]:
     """Finds what this agent would obey in the folder with that access; of git's also how it is done without."""
     card = registry.adapter(resolved.settings.adapter).card
-    told = Told(adapters=tuple(registry.ADAPTERS), runs_text=card.runs_text)
-    found = wants(world.config, resolved, told, vouched=_vouched(resolved, world.environ))
+    told = VariablesGiven(adapters=tuple(registry.ADAPTERS), runs_text=card.runs_text)
+    found = wants(context.config, resolved, told, vouched=_vouched(resolved, context.environ))
     if card.runs_code or not card.executable:
         return found, git_config.Git()
-    base, home = _real(world.base), _real(user_home(world.environ))
+    base, home = _real(context.base), _real(user_home(context.environ))
     cwd = _real(base / (resolved.settings.cwd or ""))
-    ignoring = not _is_occupied(card, world.environ)
+    ignoring = not _is_occupied(card, context.environ)
     found += scan.look(base, cwd, card.obeys, access=access, by=card.name, home=home, ignoring=ignoring)
     git = git_config.look(base, cwd, access=access, home=home)
     return [*found, *git.found], git
@@ -134,7 +134,7 @@ def _real(path: Path) -> Path:
 # -- words -------------------------------------------------------------------------------------------------------------
 
 
-def _refusal(standing: Standing, needed: Sequence[Found]) -> str:
+def _refusal(standing: Standing, needed: Sequence[Finding]) -> str:
     for each in (*needed, *(change.found for change in standing.changes)):
         if not each.digest:
             return f"{each.name}, which {_names(each.by)} obeys, is {_TOO_MUCH}"
@@ -152,7 +152,7 @@ def _hint(base: Path, standing: Standing) -> str:
     return f"{shows}, then: beam trust {base}"
 
 
-def _listed(found: Iterable[Found]) -> str:
+def _listed(found: Iterable[Finding]) -> str:
     """What the declarations say, then whose files there are."""
     everything = list(found)
     said = [each.name for each in everything if each.says]

@@ -12,9 +12,9 @@ from itertools import islice
 from beam.base import files
 from beam.base.errors import BeamError
 from beam.broker import worker
-from beam.broker.world import World
+from beam.broker.context import RootContext
 from beam.model.message import parse_file_name
-from beam.root.paths import Place
+from beam.root.paths import AgentPaths
 from beam.store import lanes
 from beam.store.journal import read_state
 from beam.store.lock import is_held
@@ -24,35 +24,35 @@ _AT_ONCE = 4  # workers for them; each goes on with the next lane when it is don
 _AGAIN_S = 5.0
 
 
-def found(agent: Place) -> Iterator[Place]:
+def found(agent: AgentPaths) -> Iterator[AgentPaths]:
     """The lanes with something left that nobody holds, the oldest first."""
     for lane in lanes.entered(agent):
         if lanes.has_left(lane) and not is_held(lane.lock):
             yield lane
 
 
-def own_s(lane: Place, now_ns: int) -> float:
+def own_s(lane: AgentPaths, now_ns: int) -> float:
     """Seconds for which the lane is still left to its own worker: while its message is new. Positions are times."""
     found = (parse_file_name(name) for name in files.names(lane.queue / "new"))
     age_s = max(((now_ns - parsed[0]) / 1e9 for parsed in found if parsed), default=OWN_S)
     return max(0.0, OWN_S - age_s) if age_s >= 0 else 0.0  # below: the clock was set back since
 
 
-def rescue(world: World, left: Place) -> None:
+def rescue(context: RootContext, left: AgentPaths) -> None:
     """Starts workers for such lanes of the agent that was just left. One that can't be worked on is left alone, and for
     each a worker is started every few seconds at most: where it can do nothing, this would be asked again and again.
     """
-    agent = world.home.agent(left.agent)
-    if world.is_mailbox(agent.agent):
+    agent = context.home.agent(left.agent)
+    if context.is_mailbox(agent.agent):
         return
-    now_ns = world.clock.now_ns()
+    now_ns = context.clock.now_ns()
     able = (lane for lane in found(agent) if lane != left and _is_able(lane))
     due = (lane for lane in able if lanes.try_again(lane, now_ns, after_s=_AGAIN_S))
     for lane in islice(due, _AT_ONCE):
-        worker.start(world, lane)
+        worker.start(context, lane)
 
 
-def _is_able(lane: Place) -> bool:
+def _is_able(lane: AgentPaths) -> bool:
     try:
         return read_state(lane.journal).blocked is None
     except BeamError:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from beam.base.clock import parse_rfc3339
 from beam.base.errors import CorruptError, DiskError
-from beam.base.faults import reached
+from beam.base.faults import crash_point
 from beam.broker import closing, failure
 from beam.model import events
 from beam.model.message import Message, digest
@@ -71,7 +71,7 @@ class Waiting:
             message_id=entry.id,
             sync=True,
         )
-        reached("dead.recorded")
+        crash_point("dead.recorded")
         closing.move_to_dead(self.holder, entry)
 
     def see(self, entry: Entry, message: Message) -> None:
@@ -138,7 +138,7 @@ class Waiting:
             self._expire(entry, deadline)
 
     def _expire(self, entry: Entry, deadline: str | None) -> None:
-        if deadline is None or self.holder.world.clock.now_ns() <= parse_rfc3339(deadline):
+        if deadline is None or self.holder.context.clock.now_ns() <= parse_rfc3339(deadline):
             return
         message = self.read(entry)
         if message is not None and self._is_fresh(entry, message):
@@ -150,12 +150,12 @@ class Waiting:
         return message.deadline if message is not None else None
 
     def _give_up_if_refused(self, entry: Entry, message: Message) -> bool:
-        return self._is_given_up(entry, message, failure.refusal(message, self.holder.state, self.holder.world))
+        return self._is_given_up(entry, message, failure.refusal(message, self.holder.state, self.holder.context))
 
     def _is_given_up(self, entry: Entry, message: Message, verdict: failure.Refusal | None) -> bool:
         if verdict is None:
             return False
-        closing.bury(self.holder, entry, message, *verdict[:2], status=verdict[2], tell=verdict[0] == "expired")
+        closing.dead_letter(self.holder, entry, message, *verdict[:2], status=verdict[2], tell=verdict[0] == "expired")
         return True
 
     def _is_fresh(self, entry: Entry, message: Message) -> bool:
@@ -164,7 +164,7 @@ class Waiting:
             return True
         if message.revision <= known.revision and known.digest != digest(message):
             detail = f"{message.id} was used before, for another text"
-            closing.bury(self.holder, entry, message, "id_reused", detail, class_=Class.BAD_REQUEST)
+            closing.dead_letter(self.holder, entry, message, "id_reused", detail, class_=Class.BAD_REQUEST)
             return False
         if message.attempt < known.attempt:
             self.holder.queue.remove(entry)
@@ -172,9 +172,9 @@ class Waiting:
         if message.attempt > known.attempt or known.phase not in (CLOSED, DEAD, FINISHED):
             return True
         if known.phase == DEAD:
-            closing.bury_again(self.holder, entry, message, known)
+            closing.finish_dead_letter(self.holder, entry, message, known)
         else:
-            closing.put_away(self.holder, entry, message, known)
+            closing.archive(self.holder, entry, message, known)
         return False
 
     def _remove_older(self, message: Message) -> None:
@@ -187,9 +187,9 @@ class Waiting:
             except (FileNotFoundError, CorruptError):
                 continue
             if older.attempt < message.attempt and digest(older) == digest(message):
-                reached("remove.before")
+                crash_point("remove.before")
                 self.holder.queue.remove(entry)
-                reached("removed")
+                crash_point("removed")
 
     def claim(self, entry: Entry) -> tuple[Entry, Message] | None:
         """The message is this holder's to run; None if it may not run (expired, too many hops) and was put away.
@@ -200,18 +200,18 @@ class Waiting:
         if message is None or not self._is_fresh(entry, message) or self._give_up_if_refused(entry, message):
             return None
         self.holder.reserve.make()
-        used_up = failure.count_turn(self.holder.world, message)
+        used_up = failure.count_turn(self.holder.context, message)
         if used_up is not None and self._is_given_up(entry, message, failure.over(used_up)):
             return None
-        reached("claim.before")
+        crash_point("claim.before")
         try:
             claimed = self.holder.queue.move(entry, "cur")
         except FileNotFoundError:
             return None
         self.forget(entry)
-        reached("claim.renamed")
+        crash_point("claim.renamed")
         self.holder.record(events.MessageClaimed(attempt=message.attempt), message_id=message.id, sync=True)
-        reached("claim.recorded")
+        crash_point("claim.recorded")
         return claimed, message
 
     def forget(self, entry: Entry) -> None:

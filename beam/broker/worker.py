@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from beam.base import files
 from beam.base.errors import BeamError
-from beam.broker.world import World
+from beam.broker.context import RootContext
 from beam.root import discovery
 from beam.root.ownership import check_filesystem, check_owner
-from beam.root.paths import Home, Place
+from beam.root.paths import AgentPaths, RootPaths
 from beam.store.lock import is_free
 
 if TYPE_CHECKING:
@@ -34,22 +34,22 @@ _SERVE_NS = 600 * 1_000_000_000
 served_here: set[Path] = set()  # the roots whose agents a broker in this process takes, new ones as well
 
 
-def ensure(world: World, place: Place) -> None:
+def ensure(context: RootContext, place: AgentPaths) -> None:
     """Somebody will look at the queue: whoever holds the agent looks again after letting go, and if nobody does, a
     worker is started. A broker in this process takes the agent itself. A mailbox needs none: its messages are asked
     for. A lane always gets a worker: at its lock people look, too."""
-    if world.is_mailbox(place.agent):
+    if context.is_mailbox(place.agent):
         return
-    if place.lane is not None or (is_free(place.lock) and world.home.root not in served_here):
-        start(world, place)
+    if place.lane is not None or (is_free(place.lock) and context.home.root not in served_here):
+        start(context, place)
 
 
-def start(world: World, place: Place) -> None:
+def start(context: RootContext, place: AgentPaths) -> None:
     """Starts a worker, detached from this process and its terminal."""
-    launch(world.home, place, world.environ)
+    launch(context.home, place, context.environ)
 
 
-def launch(home: Home, place: Place, environ: Mapping[str, str]) -> None:
+def launch(home: RootPaths, place: AgentPaths, environ: Mapping[str, str]) -> None:
     """Starts the worker's process. What it says goes to the place's worker.log.
 
     Raises DiskError where the system starts no more processes.
@@ -107,9 +107,9 @@ def main(argv: list[str]) -> int:
     check_owner(home, uid=os.geteuid())
     config = load(home, environ=environ, adapters=adapters.ADAPTERS)
     check_filesystem(home, allow_fs=config.allow_fs)
-    world = World(home=home, config=config, clock=SystemClock(), environ=environ)
+    context = RootContext(home=home, config=config, clock=SystemClock(), environ=environ)
     files.check_descriptors(files.TURN_FILES)
-    asyncio.run(serve(world, world.place(argv[1], argv[2] if len(argv) > 2 else None)))
+    asyncio.run(serve(context, context.place(argv[1], argv[2] if len(argv) > 2 else None)))
     return 0
 
 
@@ -121,31 +121,31 @@ def _told(argv: list[str]) -> int:
         return int(error.exit_code)
 
 
-async def serve(world: World, place: Place) -> None:
+async def serve(context: RootContext, place: AgentPaths) -> None:
     """Drains the place, and then every lane of its agent whose own worker died. A lane that can't be drained is said,
     and the others go on."""
     import asyncio
 
     from beam.broker import stranded
 
-    goes_on = await drain(world, place)
+    goes_on = await drain(context, place)
     tried = {place.lane}
     while goes_on:
-        lane = next((one for one in stranded.found(world.home.agent(place.agent)) if one.lane not in tried), None)
+        lane = next((one for one in stranded.found(context.home.agent(place.agent)) if one.lane not in tried), None)
         if lane is None:
             return
-        own_s = stranded.own_s(lane, world.clock.now_ns())
+        own_s = stranded.own_s(lane, context.clock.now_ns())
         if own_s > 0:
             await asyncio.sleep(own_s)
             continue
         tried.add(lane.lane)
         try:
-            goes_on = await drain(world, lane)
+            goes_on = await drain(context, lane)
         except BeamError as error:
             sys.stderr.write(f"beam worker: lane {lane.lane} of {lane.agent}: {error}\n")
 
 
-async def drain(world: World, place: Place) -> bool:
+async def drain(context: RootContext, place: AgentPaths) -> bool:
     """Runs all that waits for the agent; returns when nothing does, somebody else holds it, or a signal asked to stop:
     False then.
 
@@ -157,7 +157,7 @@ async def drain(world: World, place: Place) -> bool:
 
     tree.become_subreaper()
     bugs = 0
-    while (holder := await _taken(world, place)) is not None:
+    while (holder := await _taken(context, place)) is not None:
         stop = Stop()
         waits = False
         try:
@@ -179,18 +179,18 @@ async def drain(world: World, place: Place) -> bool:
     return True
 
 
-async def _taken(world: World, place: Place) -> Holder | None:
+async def _taken(context: RootContext, place: AgentPaths) -> Holder | None:
     """The holder. A lane is asked for again: somebody may just have looked whether it is held."""
     import asyncio
 
     from beam.broker.hold import Holder
 
-    holder = Holder.take(world, place)
+    holder = Holder.take(context, place)
     for _ in range(_MORE_LOOKS if place.lane is not None else 0):
         if holder is not None:
             break
         await asyncio.sleep(_MOMENT_S)
-        holder = Holder.take(world, place)
+        holder = Holder.take(context, place)
     return holder
 
 

@@ -132,7 +132,7 @@ def _batches(
                 for one in placed
             ]
         return
-    for placed in watch_root(beam.world, agents=names, follow=follow, history=history, teams=teams):
+    for placed in watch_root(beam.context, agents=names, follow=follow, history=history, teams=teams):
         yield [Line(one.event, lane=one.lane) for one in placed]
 
 

@@ -132,7 +132,7 @@ def send(
         return 0
     from beam.cli.render.outcome import Printer
 
-    waits = beam.why_it_waits(message)
+    waits = beam.waiting_reason(message)
     if waits is not None:
         call.note(waits)
     printer = Printer(as_json=as_json, as_events=as_events, call=call)

@@ -21,7 +21,7 @@ from beam.model.limits import Limits
 from beam.model.message import NAME, check_name
 from beam.model.policy import Policy
 from beam.model.settings import AgentSettings
-from beam.root.paths import Home
+from beam.root.paths import RootPaths
 from beam.root.user_dirs import config_dir, user_home
 
 BEAM_YAML = "beam.yaml"
@@ -66,7 +66,7 @@ class Resolved(Struct, frozen=True, kw_only=True):
 class Config(Struct, frozen=True, kw_only=True):
     """All settings of a root. `path` is its beam.yaml, null where there is none; `limits_origin` says who set which."""
 
-    home: Home
+    home: RootPaths
     adapters: tuple[str, ...]
     path: Path | None
     limits: Limits
@@ -158,7 +158,7 @@ def settled(environ: Mapping[str, str]) -> dict[str, str]:
     return {**environ, "BEAM_STATE": str(folder)} if folder is not None else dict(environ)
 
 
-def load(home: Home, *, environ: Mapping[str, str], adapters: Collection[str]) -> Config:
+def load(home: RootPaths, *, environ: Mapping[str, str], adapters: Collection[str]) -> Config:
     """The configuration that counts for this root; `adapters` are the names of those that exist.
 
     Raises ConfigError for the first thing in a file or variable that beam does not understand. Reads no agent.json.
@@ -211,7 +211,7 @@ def _variable(name: str, text: str) -> object:
 # -- agent.json --------------------------------------------------------------------------------------------------------
 
 
-def _agent_json(home: Home, name: str) -> Path:
+def _agent_json(home: RootPaths, name: str) -> Path:
     return home.agent(name).dir / AGENT_JSON
 
 

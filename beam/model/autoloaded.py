@@ -14,7 +14,7 @@ from beam.model.message import Access
 EVERY: tuple[Access, ...] = ("read", "ask", "edit", "full")
 
 
-class Obeyed(Struct, frozen=True, kw_only=True):
+class AutoloadedFile(Struct, frozen=True, kw_only=True):
     """A file, or a directory with all that is in it, which a CLI obeys: it can run programs, or send the key elsewhere.
 
     `path` is relative to the folder that the CLI looks in. `reach` says which those are: `here` the turn's own,
@@ -30,7 +30,7 @@ class Obeyed(Struct, frozen=True, kw_only=True):
     says: tuple[str, ...] = ()
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class Finding(Struct, frozen=True, kw_only=True):
     """One thing in a folder that counts only once the folder is trusted.
 
     `name` tells it from the others of its folder: a path relative to it, or with `says` the sentence that a declaration

@@ -28,7 +28,7 @@ QUEUED, CLAIMED, STARTED, SENT, FINISHED, CLOSED, DEAD = (
 SHORTAGE = "shortage"  # why a message went back: the system had no room to start its agent
 
 
-class Known(Struct, kw_only=True, gc=False):
+class MessageRecord(Struct, kw_only=True, gc=False):
     """What the journal knows of a message. `phase` is the last durable step of its current `attempt`; `outcome_seq` is
     where its last outcome stands (turn.finished or message.dead), null before; `revision` counts edits; `deaths` counts
     holders that died before the agent was started, `shortages` starts for which the system had no room, since it was
@@ -164,7 +164,7 @@ class State(Struct, kw_only=True):
     failures: list[str] = []
     circuit_until: str | None = None
     archived: list[str] = []
-    known: dict[str, Known] = {}
+    known: dict[str, MessageRecord] = {}
     totals: Totals = field(default_factory=Totals)
     last: Last | None = None
     answered: list[str] = []
@@ -214,12 +214,12 @@ def forget(state: State, before_ts: str) -> None:
             del state.known[message_id]
 
 
-def _known(state: State, event: events.Event) -> Known | None:
+def _known(state: State, event: events.Event) -> MessageRecord | None:
     if event.message_id is None:
         return None
     known = state.known.get(event.message_id)
     if known is None:
-        known = state.known[event.message_id] = Known(phase=QUEUED)
+        known = state.known[event.message_id] = MessageRecord(phase=QUEUED)
     known.at = event.ts
     return known
 

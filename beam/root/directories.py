@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from beam.base.errors import DiskError
-from beam.root.paths import ROOT_DIRS, Home, Place, disk_error
+from beam.root.paths import ROOT_DIRS, AgentPaths, RootPaths, disk_error
 
 _PLACE_DIRS = (
     *("queue", "queue/tmp", "queue/new", "queue/cur", "queue/dead"),
@@ -23,7 +23,7 @@ _PLACE_DIRS = (
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
-def create(home: Home, place: Place | None = None) -> None:
+def create(home: RootPaths, place: AgentPaths | None = None) -> None:
     """Makes the root (0700, ignored by git) and the place's directories, durably; what is there already stays.
 
     Raises DiskError that names the path.
@@ -90,13 +90,13 @@ def not_a_directory(path: Path) -> DiskError:
     return DiskError(f"{path} is a file; beam needs a directory there", "move the file away", subject=str(path))
 
 
-def check_place(home: Home, place: Place) -> None:
+def check_place(home: RootPaths, place: AgentPaths) -> None:
     """Refuses (DiskError) a place in which a symbolic link, or a file, stands for a directory. Absent ones pass."""
     for folder in _folders(home, place):
         _check_directory(folder, None)
 
 
-def _folders(home: Home, place: Place) -> list[Path]:
+def _folders(home: RootPaths, place: AgentPaths) -> list[Path]:
     outer = [place.dir] if place.lane is None else [place.dir.parent.parent, place.dir.parent, place.dir]
     return [*(home.root / name for name in ROOT_DIRS), *outer, *(place.dir / name for name in _PLACE_DIRS)]
 

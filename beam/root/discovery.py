@@ -21,7 +21,7 @@ from beam.base import files
 from beam.base.digest import sha256
 from beam.base.errors import CorruptError, DiskError, UsageError
 from beam.root import directories
-from beam.root.paths import CONFIG_NAME, ROOT_DIRS, Home, Place
+from beam.root.paths import CONFIG_NAME, ROOT_DIRS, AgentPaths, RootPaths
 from beam.root.user_dirs import state_dir, user_home
 
 OLD_NAME = ".beam"  # where earlier versions kept the root: in the project folder
@@ -55,7 +55,7 @@ class Project(Struct, frozen=True, kw_only=True):
 # -- finding -----------------------------------------------------------------------------------------------------------
 
 
-def find(named: str | None, *, cwd: Path, environ: Mapping[str, str]) -> Home:
+def find(named: str | None, *, cwd: Path, environ: Mapping[str, str]) -> RootPaths:
     """Returns the root that counts for a command run in `cwd`; creates nothing.
 
     It is `named` (--root), `$BEAM_ROOT`, else the one of the project folder around `cwd`. Raises UsageError where a
@@ -71,12 +71,12 @@ def find(named: str | None, *, cwd: Path, environ: Mapping[str, str]) -> Home:
         )
         known = read_project(root)
         folder = known.folder if known is not None else project_folder(here, environ)
-        return _plausible(Home(root, folder), environ)
+        return _plausible(RootPaths(root, folder), environ)
     folder = project_folder(here, environ)
-    return Home(root_of(folder, environ), folder)
+    return RootPaths(root_of(folder, environ), folder)
 
 
-def at(root: Path, environ: Mapping[str, str]) -> Home:
+def at(root: Path, environ: Mapping[str, str]) -> RootPaths:
     """Returns the root at that path with the project folder that it names.
 
     Raises CorruptError where no project.json says which folder that is, UsageError as `find` does.
@@ -85,10 +85,10 @@ def at(root: Path, environ: Mapping[str, str]) -> Home:
     if project is None:
         hint = f"cd to the project folder, then: beam --root {root} status"
         raise CorruptError(f"{root} does not say which folder it belongs to", hint, subject=str(root))
-    return _plausible(Home(root, project.folder), environ)
+    return _plausible(RootPaths(root, project.folder), environ)
 
 
-def check_folder(home: Home, environ: Mapping[str, str]) -> None:
+def check_folder(home: RootPaths, environ: Mapping[str, str]) -> None:
     """Refuses (DiskError) a root whose project folder is gone: its agents would have nowhere to work."""
     if os.path.isdir(home.project):  # noqa: PTH112 - Path.is_dir raises where it may not look
         return
@@ -101,7 +101,7 @@ def check_folder(home: Home, environ: Mapping[str, str]) -> None:
     )
 
 
-def exposed(home: Home, environ: Mapping[str, str]) -> Path | None:
+def exposed(home: RootPaths, environ: Mapping[str, str]) -> Path | None:
     """Returns the folder that holds the root and in which agents may write; None where they can't reach the root.
 
     That is its own project folder, or any other: agents of that one may write there. Not so the user's state directory
@@ -119,7 +119,7 @@ def _folder_around(root: Path, environ: Mapping[str, str]) -> Path | None:
     return next((each for each in real.parents if _is_marked(each) and not _is_too_wide(each, environ)), None)
 
 
-def _plausible(home: Home, environ: Mapping[str, str]) -> Home:
+def _plausible(home: RootPaths, environ: Mapping[str, str]) -> RootPaths:
     """The same, where its project.json can be believed: who may write in a folder may have put a whole root there."""
     around = _folder_around(home.root, environ)
     if around is None or around == home.project or root_of(home.project, environ) == home.root:
@@ -226,7 +226,7 @@ def project_of(folder: Path) -> Project:
     )
 
 
-def create(home: Home, place: Place | None = None) -> None:
+def create(home: RootPaths, place: AgentPaths | None = None) -> None:
     """Makes the root, durably, and the directories of `place`; the root says which folder it belongs to.
 
     What is there already stays. Raises DiskError.
@@ -242,7 +242,7 @@ def belongs_to(root: Path, folder: Path) -> None:
     files.publish(temporary, root / PROJECT_JSON, msgspec.json.encode(project_of(folder)) + b"\n")
 
 
-def remember(home: Home, environ: Mapping[str, str]) -> None:
+def remember(home: RootPaths, environ: Mapping[str, str]) -> None:
     """Lists a root that was named by hand, so that it is seen with all others.
 
     Costs one look at a name where that was done before.
@@ -261,7 +261,7 @@ def remember(home: Home, environ: Mapping[str, str]) -> None:
 # -- all of them -------------------------------------------------------------------------------------------------------
 
 
-def known(environ: Mapping[str, str]) -> list[Home]:
+def known(environ: Mapping[str, str]) -> list[RootPaths]:
     """Returns the roots that this user has, sorted by path. A named one that is gone is forgotten."""
     found = {}
     for root in (*_own(environ), *_named(environ)):
@@ -270,7 +270,7 @@ def known(environ: Mapping[str, str]) -> list[Home]:
     return [found[root] for root in sorted(found)]
 
 
-def same_folder(home: Home, environ: Mapping[str, str]) -> list[Home]:
+def same_folder(home: RootPaths, environ: Mapping[str, str]) -> list[RootPaths]:
     """Returns roots of the same folder under another path: the folder was moved, or is mounted there too."""
     try:
         here = project_of(home.project)
@@ -281,7 +281,7 @@ def same_folder(home: Home, environ: Mapping[str, str]) -> list[Home]:
         with contextlib.suppress(DiskError):
             other = read_project(root)
             if other is not None and root != home.root and (other.device, other.inode) == (here.device, here.inode):
-                found.append(Home(root, other.folder))
+                found.append(RootPaths(root, other.folder))
     return found
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from beam.base.errors import BeamError, ConfigError, DiskError
 from beam.root.directories import lstat, not_a_directory
-from beam.root.paths import ELSEWHERE, Home
+from beam.root.paths import ELSEWHERE, RootPaths
 
 if TYPE_CHECKING:
     import grp
@@ -34,13 +34,13 @@ _SHARED_FILESYSTEMS = {
 _OCTAL = re.compile(r"\\([0-7]{3})")  # the kernel writes space, tab, newline and backslash like this
 
 
-def check(home: Home, *, uid: int, allow_fs: Collection[str] = (), mountinfo: str | None = None) -> None:
+def check(home: RootPaths, *, uid: int, allow_fs: Collection[str] = (), mountinfo: str | None = None) -> None:
     """Refuses a root that is not safely this user's: `check_owner`, then `check_filesystem`."""
     check_owner(home, uid=uid)
     check_filesystem(home, allow_fs=allow_fs, mountinfo=mountinfo)
 
 
-def check_owner(home: Home, *, uid: int) -> None:
+def check_owner(home: RootPaths, *, uid: int) -> None:
     """Refuses a root (DiskError) or beam.yaml (ConfigError) that another user owns or may write, and a linked root.
 
     Absent files pass. Cheap enough to come before beam.yaml is read.
@@ -104,7 +104,7 @@ def is_private(group: grp.struct_group, user: pwd.struct_passwd) -> bool:
     return user.pw_uid != 0 and is_own and set(group.gr_mem) <= {user.pw_name}
 
 
-def check_filesystem(home: Home, *, allow_fs: Collection[str] = (), mountinfo: str | None = None) -> None:
+def check_filesystem(home: RootPaths, *, allow_fs: Collection[str] = (), mountinfo: str | None = None) -> None:
     """Refuses (DiskError) a root on a file system without real locks or notification, unless `allow_fs` names it.
 
     `mountinfo` is the text of /proc/self/mountinfo; null reads it (no check on systems without it).

@@ -24,7 +24,7 @@ GONE = ".removed-"  # an agent's or a lane's directory that was moved away to be
 ROOT_DIRS = ("agents", "locks", "threads")
 
 
-class Place(Struct, frozen=True):
+class AgentPaths(Struct, frozen=True):
     """Directories and files of one agent, or of one of its lanes (`--once`: a throw-away session beside the queue)."""
 
     agent: str
@@ -72,16 +72,16 @@ class Place(Struct, frozen=True):
         could make it would have its message run twice."""
         return self.dir / f"{turn_key}.unstarted"
 
-    def lane_of(self, suffix: str) -> Place:
+    def lane_of(self, suffix: str) -> AgentPaths:
         """The lane of this agent with that name."""
-        return Place(self.agent, self.dir / "once" / check_name(suffix, "lane"), suffix)
+        return AgentPaths(self.agent, self.dir / "once" / check_name(suffix, "lane"), suffix)
 
-    def lanes(self) -> list[Place]:
+    def lanes(self) -> list[AgentPaths]:
         """The lanes that exist, sorted by name."""
-        return [Place(self.agent, self.dir / "once" / name, name) for name in _named_dirs(self.dir / "once")]
+        return [AgentPaths(self.agent, self.dir / "once" / name, name) for name in _named_dirs(self.dir / "once")]
 
 
-class Home(Struct, frozen=True):
+class RootPaths(Struct, frozen=True):
     """One root, which need not exist yet, and the project folder that it belongs to; both are absolute paths.
 
     No state is ever read from `project`, only declarations: beam.yaml and what it names.
@@ -94,9 +94,9 @@ class Home(Struct, frozen=True):
     def config_file(self) -> Path:
         return self.project / CONFIG_NAME
 
-    def agent(self, name: str) -> Place:
+    def agent(self, name: str) -> AgentPaths:
         """The place of an agent. Raises UsageError for what is no name."""
-        return Place(check_name(name), self.root / "agents" / name)
+        return AgentPaths(check_name(name), self.root / "agents" / name)
 
     def agents(self) -> list[str]:
         """Names of the agents that have a directory, sorted."""
@@ -112,7 +112,7 @@ class Home(Struct, frozen=True):
         """Where turns have their own folders: outside the root, as agents may write there."""
         return self.root.with_name(f"{self.root.name}.turns")
 
-    def turns_of(self, place: Place) -> Path:
+    def turns_of(self, place: AgentPaths) -> Path:
         """Where the turns of one agent, or of one lane, have theirs."""
         return self.turns / (place.agent if place.lane is None else f"{place.agent}.{place.lane}")
 

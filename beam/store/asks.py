@@ -10,7 +10,7 @@ import msgspec
 
 from beam.base import files
 from beam.base.errors import DiskError
-from beam.base.faults import reached
+from beam.base.faults import crash_point
 from beam.model import events
 from beam.model.events import Event, PermissionAsked
 from beam.model.message import ID
@@ -20,13 +20,13 @@ def follow(directory: Path, event: Event) -> None:
     """The files say what the journal says after this event."""
     match event:
         case events.PermissionAsked():
-            reached("ask.recorded")
+            crash_point("ask.recorded")
             _write(directory, event)
-            reached("ask.shown")
+            crash_point("ask.shown")
         case events.PermissionDecided() | events.PermissionCancelled():
-            reached("decision.recorded")
+            crash_point("decision.recorded")
             _remove(directory, f"{event.ask_id}.json")
-            reached("decision.shown")
+            crash_point("decision.shown")
 
 
 def rebuild(directory: Path, open_asks: Mapping[str, PermissionAsked]) -> None:

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from beam.base import files
 from beam.base.clock import parse_rfc3339
 from beam.base.errors import CorruptError, DiskError, LimitError
-from beam.base.faults import reached
+from beam.base.faults import crash_point
 
 Verb = Literal["interrupt", "approve", "deny", "drop", "retry", "edit", "reset", "pause", "resume"]
 
@@ -46,7 +46,7 @@ def publish(directory: Path, control: Control) -> None:
             "put the text into a file and name the file in it",
         )
     files.publish(directory / "tmp" / name, directory / "new" / name, data)
-    reached("control.published")
+    crash_point("control.published")
 
 
 def waiting(directory: Path) -> list[str]:
@@ -71,7 +71,7 @@ def remove(directory: Path, name: str) -> None:
     files.remove(directory / "new" / name)
 
 
-def put_away(directory: Path, name: str) -> None:
+def archive(directory: Path, name: str) -> None:
     """What stands there is no request: it is gone, or, being a directory, out of the way."""
     try:
         remove(directory, name)

@@ -17,7 +17,7 @@ from msgspec import Raw
 from beam.base import files
 from beam.base.clock import Clock, rfc3339
 from beam.base.errors import CorruptError, DiskError
-from beam.base.faults import reached
+from beam.base.faults import crash_point
 from beam.base.surrogates import escape_surrogates
 from beam.model import events
 from beam.model.events import AnyEvent, Event
@@ -128,13 +128,13 @@ class Journal:
         if self._is_cut:
             self._write(b"~\n")
             self._is_cut = False
-        reached("repair.ended")
+        crash_point("repair.ended")
         end = self._size - 1
         text = f"{end - begin} bytes of {self._name} from {begin} on were lost in a crash; readers skip them"
         self._append(events.Notice(text=text, code="torn", covers=(begin, end)), None, None, sync=False)
         self._torn = None
         self._sync()
-        reached("repair.noted")
+        crash_point("repair.noted")
 
     @staticmethod
     def _open_to_append(path: Path) -> tuple[int, int]:
@@ -165,7 +165,7 @@ class Journal:
         name = segment_name(self.state.seq + 1)
         temporary = self.directory / f".{name}.tmp"
         files.write_new(temporary, chain.seal(msgspec.json.encode(snapshot) + b"\n"))
-        reached("segment.written")
+        crash_point("segment.written")
         handle, size = self._open_to_append(temporary)
         try:
             with files.disk("publish", temporary):
@@ -176,9 +176,9 @@ class Journal:
         self._go_on_in(name, handle, size)
         self._chain = chain
         self._unsynced_name = True
-        reached("segment.renamed")
+        crash_point("segment.renamed")
         self._sync_name()
-        reached("segment.published")
+        crash_point("segment.published")
 
     def _sync_name(self) -> None:
         if self._unsynced_name:

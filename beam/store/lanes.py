@@ -14,26 +14,26 @@ from pathlib import Path
 from beam.base import files
 from beam.base.errors import DiskError
 from beam.model.message import NAME
-from beam.root.paths import Place
+from beam.root.paths import AgentPaths
 from beam.store import control
 
 _NAME = "lanes"
 
 
-def folder(agent: Place) -> Path:
+def folder(agent: AgentPaths) -> Path:
     """The directory of those files, of the agent or of a lane's agent."""
     return (agent.dir if agent.lane is None else agent.dir.parent.parent) / _NAME
 
 
-def has_left(place: Place) -> bool:
+def has_left(place: AgentPaths) -> bool:
     """Whether a message or a request lies in the place that somebody has to do something about."""
     return bool(files.names(place.queue / "new") or files.names(place.queue / "cur") or control.waiting(place.control))
 
 
-def enter(lane: Place) -> None:
+def enter(lane: AgentPaths) -> None:
     """The lane is found by whoever looks for what is left, also after a power cut. Its directories are there."""
     assert lane.lane is not None
-    make(Place(lane.agent, lane.dir.parent.parent))
+    make(AgentPaths(lane.agent, lane.dir.parent.parent))
     path = folder(lane) / lane.lane
     with files.disk("write", path):
         try:
@@ -52,7 +52,7 @@ def _make_file(path: Path) -> None:
         os.close(handle)
 
 
-def leave(lane: Place) -> None:
+def leave(lane: AgentPaths) -> None:
     """The lane is over, unless something came into it just now. Only for its holder."""
     assert lane.lane is not None
     with contextlib.suppress(OSError, DiskError):  # then it is looked at once more
@@ -62,7 +62,7 @@ def leave(lane: Place) -> None:
                 enter(lane)
 
 
-def entered(agent: Place) -> list[Place]:
+def entered(agent: AgentPaths) -> list[AgentPaths]:
     """The lanes that may have something left, the oldest first. An agent of an earlier beam has no such files yet: then
     every lane is looked at."""
     where = folder(agent)
@@ -72,7 +72,7 @@ def entered(agent: Place) -> list[Place]:
     return [lane for name in names if NAME.match(name) and (lane := agent.lane_of(name)).dir.is_dir()]
 
 
-def try_again(lane: Place, now_ns: int, *, after_s: float) -> bool:
+def try_again(lane: AgentPaths, now_ns: int, *, after_s: float) -> bool:
     """Whether the last time that this said yes is so long ago, or was never. The file's own time keeps it."""
     assert lane.lane is not None
     path = folder(lane) / lane.lane
@@ -85,7 +85,7 @@ def try_again(lane: Place, now_ns: int, *, after_s: float) -> bool:
     return True
 
 
-def make(agent: Place) -> None:
+def make(agent: AgentPaths) -> None:
     """The directory is there, with the lanes that an earlier beam left; not where no lane ever was."""
     where = folder(agent)
     if where.is_dir() or not (agent.dir / "once").is_dir():

@@ -15,7 +15,7 @@ from msgspec import Struct
 from beam.base import files
 from beam.base.clock import Clock
 from beam.base.errors import CorruptError, DiskError, LimitError
-from beam.base.faults import reached
+from beam.base.faults import crash_point
 from beam.model.limits import Limits
 from beam.model.message import Message, decode, encode, file_name, parse_file_name
 from beam.store.lock import short_lock
@@ -142,20 +142,20 @@ class Queue:
             published: list[Path] = []
             try:
                 files.write_many(dict(zip(temporaries, data, strict=True)))
-                reached("put.written")
+                crash_point("put.written")
                 self._remember_position(handle, first + len(messages) - 1)
                 for temporary, final in zip(temporaries, finals, strict=True):
                     with files.disk("publish", temporary):
                         temporary.rename(final)
                     published.append(final)
-                reached("put.renamed")
+                crash_point("put.renamed")
                 files.sync_directory(new)
             except BaseException as error:
                 left = [path for path in (*temporaries, *published) if not _take_back(path)]
                 if isinstance(error, DiskError) and not set(left).isdisjoint(published):
                     raise _not_taken_back(error, messages) from error
                 raise
-            reached("put.published")
+            crash_point("put.published")
         return len(messages)
 
     @staticmethod

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from beam.teams import disk
-from beam.teams.disk import Place, Seen, Signature
+from beam.teams.disk import FileSnapshot, Signature, TeamFile
 
 if TYPE_CHECKING:
     from beam.teams.notify import Notify
@@ -52,8 +52,8 @@ class Changes:
         self._wake = wake
         self._busy_until = 0.0
         self._signatures: dict[str, Signature] = {}
-        self._places: dict[str, Place] = {}
-        self._seen: deque[Seen] = deque()
+        self._places: dict[str, TeamFile] = {}
+        self._seen: deque[FileSnapshot] = deque()
         self._files: dict[str, None] = {}
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -84,7 +84,7 @@ class Changes:
         if folder not in self._wanted:
             self._wanted = (*self._wanted, folder)
 
-    def take(self) -> tuple[list[Seen], list[str]]:
+    def take(self) -> tuple[list[FileSnapshot], list[str]]:
         """The small files that were read since, in order, and the other paths that changed ("*": all may have)."""
         with self._lock:
             seen, files = list(self._seen), list(self._files)
@@ -92,7 +92,7 @@ class Changes:
             self._files.clear()
         return seen, files
 
-    def again(self, place: Place) -> None:
+    def again(self, place: TeamFile) -> None:
         """Reads a file once more, whatever is known of it."""
         self._copy(place)
         self._announce()
@@ -122,10 +122,10 @@ class Changes:
                     self._copy(place)
         self._announce()
 
-    def _copy(self, place: Place) -> None:
+    def _copy(self, place: TeamFile) -> None:
         self._keep(*disk.read(place, time.time_ns()))
 
-    def _keep(self, seen: Seen, signature: Signature | None) -> None:
+    def _keep(self, seen: FileSnapshot, signature: Signature | None) -> None:
         path = seen.place.path
         with self._lock:
             if signature is None:
@@ -248,7 +248,7 @@ class Changes:
         self._announce()
         return lost
 
-    def _first(self, path: str) -> tuple[Seen, Signature | None] | None:
+    def _first(self, path: str) -> tuple[FileSnapshot, Signature | None] | None:
         """A copy of an inbox: of all that changed, it is soonest as if it had not been there."""
         home = next((one for one in self._homes if path.startswith(f"{one}/teams/")), None)
         place = disk.place_of(home, path) if home is not None else None

@@ -14,14 +14,14 @@ from beam.agents.fields import obj, string
 from beam.model import events as all_events
 from beam.model.events import Event
 from beam.model.outcome import Usage
+from beam.teams.deduplicate import Deduplicator, Owners
+from beam.teams.event_factory import EventFactory
 from beam.teams.mail import Letter, Post
 from beam.teams.members import Ask, Members
 from beam.teams.model import LEAD, HookCall, Mail, Roster, Session, Task, digest, frame_of, when_ns
-from beam.teams.once import Once, Owners
 from beam.teams.prices import Tokens, cost_usd
 from beam.teams.records import Call, proof
 from beam.teams.tasks import Tasks
-from beam.teams.tell import Tell
 from beam.teams.usage import Turns
 
 CONFIG_GONE_NS = 2_000_000_000
@@ -36,10 +36,10 @@ class Team:
     """What is known of one team. `session_id` is its lead's conversation, which after a resume is another than the
     configuration says; `lead_pid` is null while no living process of the lead is known."""
 
-    def __init__(self, home: str, name: str, once: Once, mail_ids: Owners) -> None:
+    def __init__(self, home: str, name: str, once: Deduplicator, mail_ids: Owners) -> None:
         self.home = home
         self.name = name
-        self.tell = Tell(name, home)
+        self.tell = EventFactory(name, home)
         self.post = Post(self.tell, once, mail_ids)
         self.tasks = Tasks(self.tell, once)
         self.members = Members(self.tell, once)
@@ -66,10 +66,10 @@ class Diff:
     def __init__(self, from_ns: int = 0) -> None:
         self.teams: dict[Key, Team] = {}
         self.sessions: dict[tuple[str, int], Session] = {}
-        self._onces: dict[Key, Once] = {}
+        self._onces: dict[Key, Deduplicator] = {}
         self._mail_ids: dict[str, Owners] = {}
         self._speakers: dict[tuple[str, str], tuple[str, str]] = {}
-        self._calls_done = Once()
+        self._calls_done = Deduplicator()
         self._began_ns = 0
         self._from_ns = from_ns
 
@@ -78,7 +78,7 @@ class Diff:
         key = (home, name)
         if key not in self.teams:
             mail_ids = self._mail_ids.setdefault(home, Owners())
-            self.teams[key] = Team(home, name, self._onces.setdefault(key, Once()), mail_ids)
+            self.teams[key] = Team(home, name, self._onces.setdefault(key, Deduplicator()), mail_ids)
             self.teams[key].tasks.baseline_ns = self._began_ns
             self.teams[key].tasks.from_ns = self._from_ns
         return self.teams[key]
@@ -292,7 +292,7 @@ class Diff:
         is_proof = bool(mail.frame) or mail.sender not in (LEAD, *team.members.present)
         me = team.members.present.get(member)
         if me is not None and me.prompt.strip() == mail.text.strip():
-            is_proof = me.is_apart
+            is_proof = me.has_own_process
         events, letter = team.post.heard(member, mail, "transcript", is_proof=is_proof)
         if letter is not None:
             events += team.members.frame(letter, "transcript")

@@ -25,7 +25,7 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 Signature = tuple[int, int, int]  # mtime in nanoseconds, size, inode
 
 
-class Place(Struct, frozen=True):
+class TeamFile(Struct, frozen=True):
     """What a path is: `group` is the team, the task list, or "" for a session; `name` the inbox, the task, the pid."""
 
     kind: Kind
@@ -35,11 +35,11 @@ class Place(Struct, frozen=True):
     path: str
 
 
-class Seen(Struct, frozen=True):
+class FileSnapshot(Struct, frozen=True):
     """A file as it was read: `data` is null where there is none, or it is larger than is read (`is_large`). `at_ns` is
     when it was written, or found gone."""
 
-    place: Place
+    place: TeamFile
     data: bytes | None
     at_ns: int
     is_large: bool = False
@@ -55,7 +55,7 @@ def is_own_list(home: str, name: str) -> bool:
     return _UUID.fullmatch(name) is not None and not os.path.isdir(f"{home}/teams/{name}")  # noqa: PTH112
 
 
-def place_of(home: str, path: str) -> Place | None:
+def place_of(home: str, path: str) -> TeamFile | None:
     """What the path is; None for what nobody wants (locks, temporary files, directories, transcripts)."""
     parts = path[len(home) + 1 :].split("/")
     last = parts[-1]
@@ -64,30 +64,30 @@ def place_of(home: str, path: str) -> Place | None:
     name = shown(last[:-5])
     match parts:
         case ["teams", team, "config.json"]:
-            return Place("config", home, shown(team), "", path)
+            return TeamFile("config", home, shown(team), "", path)
         case ["teams", team, "inboxes", _]:
-            return Place("inbox", home, shown(team), name, path)
+            return TeamFile("inbox", home, shown(team), name, path)
         case ["tasks", group, _] if not is_own_list(home, group):
-            return Place("task", home, shown(group), name, path)
+            return TeamFile("task", home, shown(group), name, path)
         case ["sessions", _] if name.isascii() and name.isdigit() and len(name) <= _PID_DIGITS:
-            return Place("session", home, "", name, path)
+            return TeamFile("session", home, "", name, path)
     return None
 
 
-def read(place: Place, now_ns: int) -> tuple[Seen, Signature | None]:
+def read(place: TeamFile, now_ns: int) -> tuple[FileSnapshot, Signature | None]:
     """The file as it is now. One that can't be read, or is no plain file of this user, is as one that is not there."""
     try:
         handle = files.open_to_read(place.path, follow=True, quietly=True)
     except (OSError, DiskError):
-        return Seen(place, None, now_ns), None
+        return FileSnapshot(place, None, now_ns), None
     try:
         found = os.fstat(handle)
         data = files.content(handle, found.st_size, LARGEST)
     except OSError:
-        return Seen(place, None, now_ns), None
+        return FileSnapshot(place, None, now_ns), None
     finally:
         os.close(handle)
-    seen = Seen(place, data, found.st_mtime_ns, is_large=data is None)
+    seen = FileSnapshot(place, data, found.st_mtime_ns, is_large=data is None)
     return seen, (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
@@ -105,7 +105,7 @@ def entries(path: str) -> Iterator[os.DirEntry[str]]:
         return
 
 
-def small_files(home: str, groups: frozenset[str] | None = None) -> Iterator[tuple[Place, Signature]]:
+def small_files(home: str, groups: frozenset[str] | None = None) -> Iterator[tuple[TeamFile, Signature]]:
     """Every configuration, inbox, task and session of a home (or of these teams and task lists only)."""
     folders = []
     for group in names(f"{home}/teams") if groups is None else sorted(groups):

@@ -53,7 +53,7 @@ class Look:
         for member, is_member, line in self.lines(team):
             self._diff.line(team, member, line, is_member=is_member)
 
-    def _take(self, place: disk.Place, data: bytes, at_ns: int) -> None:
+    def _take(self, place: disk.TeamFile, data: bytes, at_ns: int) -> None:
         home, group, name = place.home, place.group, place.name
         if place.kind == "config" and (roster := model.roster(data)) is not None:
             self._diff.config(home, group, roster, at_ns)

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from beam.model.events import Event, MailDelivered, MailLost, MailSent
+from beam.teams.deduplicate import Deduplicator, Owners
+from beam.teams.event_factory import EventFactory
 from beam.teams.model import Mail
-from beam.teams.once import Once, Owners
-from beam.teams.tell import Tell
 
 _KEPT = 20_000
 
@@ -31,7 +31,7 @@ class Letter(Struct):
 class Post:
     """The mail of one team. `ids` are those of all teams of its home."""
 
-    def __init__(self, tell: Tell, once: Once, ids: Owners) -> None:
+    def __init__(self, tell: EventFactory, once: Deduplicator, ids: Owners) -> None:
         self._tell = tell
         self._once = once
         self._ids = ids

@@ -14,10 +14,10 @@ from beam.agents.base import raw_json
 from beam.agents.fields import obj, string
 from beam.model import events as all_events
 from beam.model.events import Event
+from beam.teams.deduplicate import Deduplicator
+from beam.teams.event_factory import EventFactory
 from beam.teams.mail import Letter
 from beam.teams.model import LEAD, Mail, Member, Roster
-from beam.teams.once import Once
-from beam.teams.tell import Tell
 
 _REQUESTS = {
     "plan_approval_request": "plan",
@@ -58,7 +58,7 @@ class Ask(Struct, frozen=True, kw_only=True):
 class Members:
     """The members of one team."""
 
-    def __init__(self, tell: Tell, once: Once) -> None:
+    def __init__(self, tell: EventFactory, once: Deduplicator) -> None:
         self._tell = tell
         self._once = once
         self.present: dict[str, Member] = {}

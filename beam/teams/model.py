@@ -41,7 +41,7 @@ class Member(Struct, frozen=True, kw_only=True):
     active: bool | None = None
 
     @property
-    def is_apart(self) -> bool:
+    def has_own_process(self) -> bool:
         """Whether it is a process of its own."""
         return self.backend not in ("", "in-process")
 

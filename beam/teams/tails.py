@@ -155,7 +155,10 @@ class Tails:
             created_ns = team.roster.created_ns if team.roster else 0
             paths = [f"{folder}/{team.session_id}.jsonl"]
             paths += _subagents(paths[0])  # also of a lead whose transcript is not there yet
-            if any(member.is_apart for member in (team.roster.members if team.roster else ())) or since_ns is not None:
+            if (
+                any(member.has_own_process for member in (team.roster.members if team.roster else ()))
+                or since_ns is not None
+            ):
                 if folder not in recent:
                     recent[folder] = list(_written(folder))
                 paths += [path for path, written_ns in recent[folder] if written_ns >= created_ns]

@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from beam.model import events as all_events
 from beam.model.events import Event
+from beam.teams.deduplicate import Deduplicator
+from beam.teams.event_factory import EventFactory
 from beam.teams.model import Task
-from beam.teams.once import Once
-from beam.teams.tell import Tell
 
 COMPLETED = "completed"
 IN_PROGRESS = "in_progress"
@@ -43,7 +43,7 @@ class Tasks:
     """The task list of one team. `baseline_ns`: when its files were first read, 0 before that. What happened before
     `from_ns` is known then, and not told."""
 
-    def __init__(self, tell: Tell, once: Once) -> None:
+    def __init__(self, tell: EventFactory, once: Deduplicator) -> None:
         self._tell = tell
         self._once = once
         self._from_files: set[str] = set()

@@ -22,8 +22,8 @@ from beam.root.user_dirs import state_dir, user_home
 from beam.teams import disk, model
 from beam.teams.changes import Changes
 from beam.teams.diff import STARTING_NS, Diff, Team
-from beam.teams.disk import Place, Seen
-from beam.teams.order import Order
+from beam.teams.disk import FileSnapshot, TeamFile
+from beam.teams.reorder import ReorderBuffer
 from beam.teams.spool import Spool
 from beam.teams.tails import Tail, Tails, lines
 
@@ -37,7 +37,7 @@ _NEVER_NS = 2**63
 class _Retry(Struct):
     """A file that could not be made sense of, and when to look again."""
 
-    place: Place
+    place: TeamFile
     due_ns: int
     ticket: int
     times: int = 0
@@ -85,7 +85,7 @@ class Teams:
         self._since = "~" if since_ns is None else rfc3339(since_ns)
         self._is_begun = False
         self._began_ns = now()
-        self._order = Order()
+        self._order = ReorderBuffer()
         self._spool = Spool(spool)
         self._changes = Changes(
             self.homes,
@@ -185,7 +185,7 @@ class Teams:
         told = events if self._is_begun else [event for event in events if event.ts >= self._since]
         self._order.push(told, self._now(), ticket=ticket)
 
-    def _file(self, seen: Seen) -> list[Event]:
+    def _file(self, seen: FileSnapshot) -> list[Event]:
         place, data, at_ns = seen.place, seen.data, seen.at_ns
         if seen.is_large:
             return self._too_large(place, at_ns)
@@ -210,7 +210,7 @@ class Teams:
         self._look_again(place)
         return []
 
-    def _too_large(self, place: Place, at_ns: int) -> list[Event]:
+    def _too_large(self, place: TeamFile, at_ns: int) -> list[Event]:
         """Says once that the file is not looked at; what is known of it stays."""
         if place.path in self._large or not place.group:
             return []
@@ -218,7 +218,7 @@ class Teams:
         text = f"{place.path} is larger than {disk.LARGEST >> 20} MiB: what it says is not shown until it is smaller"
         return [self.diff.team(place.home, place.group).tell.body(Notice(text=text, code="too_large"), at_ns, "")]
 
-    def _missing(self, place: Place, at_ns: int) -> list[Event]:
+    def _missing(self, place: TeamFile, at_ns: int) -> list[Event]:
         if place.kind == "task":
             return self.diff.task_gone(place.home, place.group, place.name, at_ns)
         if place.kind == "session":
@@ -236,7 +236,7 @@ class Teams:
         self.diff.config_gone(place.home, place.group, at_ns)
         return []
 
-    def _look_again(self, place: Place) -> None:
+    def _look_again(self, place: TeamFile) -> None:
         retry = self._retries.setdefault(place.path, _Retry(place, 0, self._order.ticket()))
         if retry.times < len(RETRY_NS):
             retry.due_ns = self._now() + RETRY_NS[retry.times]
@@ -324,7 +324,7 @@ def _is_alive(session: model.Session) -> bool:
 def _orphans(team: Team) -> dict[str, int | None]:
     """The members with processes of their own, and these processes; known by their arguments, which what a process
     forks has too until it runs something else: the oldest is the member."""
-    apart = [member for member in team.members.present.values() if member.is_apart]
+    apart = [member for member in team.members.present.values() if member.has_own_process]
     oldest: dict[str, tuple[int, int]] = {}
     if not table.LINUX:
         return {member.name: None for member in apart}

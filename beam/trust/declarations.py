@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from beam.config.resolve import AGENT_JSON, BEAM_YAML, Config, Resolved
-from beam.model.autoloaded import Found
+from beam.model.autoloaded import Finding
 from beam.model.message import NAME
 from beam.trust import scan
 
@@ -58,14 +58,14 @@ _CODE = frozenset(
 _ADAPTER_FIELDS = ("adapter", "command", "script", "mailbox")  # each can make an agent another adapter's
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class VariablesGiven(Struct, frozen=True, kw_only=True):
     """What has to be known of adapters: all their names, and whether this agent's runs what it is sent as code."""
 
     adapters: Collection[str] = ()
     runs_text: bool = False
 
 
-def wants(config: Config, resolved: Resolved, told: Told, *, vouched: Collection[str] = ()) -> list[Found]:
+def wants(config: Config, resolved: Resolved, told: VariablesGiven, *, vouched: Collection[str] = ()) -> list[Finding]:
     """Finds all that this agent needs a trusted folder for; nothing where it needs none.
 
     `vouched` names those files (`agent.json`) that the person is known to have written.
@@ -76,7 +76,7 @@ def wants(config: Config, resolved: Resolved, told: Told, *, vouched: Collection
     ]
 
 
-def _of_settings(resolved: Resolved, told: Told, foreign: frozenset[str]) -> Iterator[Found]:
+def _of_settings(resolved: Resolved, told: VariablesGiven, foreign: frozenset[str]) -> Iterator[Finding]:
     settings, name = resolved.settings, resolved.name
 
     def says(field: str) -> str | None:
@@ -112,19 +112,19 @@ def _of_settings(resolved: Resolved, told: Told, foreign: frozenset[str]) -> Ite
         yield _said(f"{who} has {name} work outside this folder, in {settings.cwd[:_SHOWN]!r}", settings.cwd)
 
 
-def _of_policy(config: Config) -> Iterator[Found]:
+def _of_policy(config: Config) -> Iterator[Finding]:
     for origin, file in config.files:
         if origin == BEAM_YAML:
             for key, value in file.policy.items():
                 yield _said(f"{origin} sets the policy {key}: {str(value)[:_SHOWN]}", repr(value))
 
 
-def _said(sentence: str, *values: str) -> Found:
+def _said(sentence: str, *values: str) -> Finding:
     """The sentence, as a digest of the whole values: it may show less of them."""
-    return Found(name=sentence, digest=scan.digest_of(repr(values)), says=True)
+    return Finding(name=sentence, digest=scan.digest_of(repr(values)), says=True)
 
 
-def _files(resolved: Resolved, words: Collection[str], *, only_code: bool = False) -> Iterator[Found]:
+def _files(resolved: Resolved, words: Collection[str], *, only_code: bool = False) -> Iterator[Finding]:
     """The files of the folder that these words name: what is in them is run. With `only_code` those alone that look
     like programs: others are read or written, and may change with each turn."""
     cwd = resolved.base / (resolved.settings.cwd or "")
@@ -135,7 +135,7 @@ def _files(resolved: Resolved, words: Collection[str], *, only_code: bool = Fals
                 continue
             for seen in scan.look_at(path.parent, path.name):
                 name = scan.named(seen.path, resolved.base)
-                yield Found(name=name, digest=seen.digest, text=seen.text, by=(resolved.name,), runs=True)
+                yield Finding(name=name, digest=seen.digest, text=seen.text, by=(resolved.name,), runs=True)
 
 
 def _is_code(path: Path) -> bool:

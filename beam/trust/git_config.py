@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from beam.base.surrogates import escape_surrogates
-from beam.model.autoloaded import Found
+from beam.model.autoloaded import Finding
 from beam.model.message import Access
 from beam.trust import scan
 
@@ -41,7 +41,7 @@ _MOST = 100  # settings that are switched off
 class Git(Struct, frozen=True, kw_only=True):
     """What was found. With the configuration `off` git obeys nothing of it that can be ignored."""
 
-    found: tuple[Found, ...] = ()
+    found: tuple[Finding, ...] = ()
     off: Mapping[str, str] = {}
 
 
@@ -51,7 +51,7 @@ def look(base: Path, cwd: Path, *, access: Access, home: Path) -> Git:
     Below `full` git is used without all of it. With `full` only the file system monitor is left out: the agent adds and
     commits by itself, and without the filters that it knows git would store what must not be stored.
     """
-    found: list[Found] = []
+    found: list[Finding] = []
     off: dict[str, str] = {}
     for level in scan.parents(cwd, home=home):
         for place, common in _repositories(level):
@@ -107,7 +107,7 @@ class _Repository:
     """What one repository says."""
 
     def __init__(self, level: Path, place: Path, common: Path, *, base: Path, home: Path, is_full: bool) -> None:
-        self.found: list[Found] = []
+        self.found: list[Finding] = []
         self.off: dict[str, str] = {}
         self._base, self._home, self._is_full = base, home, is_full
         hooks = [common / "hooks"]
@@ -143,7 +143,7 @@ class _Repository:
             self.off[key] = "false" if is_monitor else ""
         where = scan.named(file, self._base)
         name = f"{where} has git run {value[:120]!r} ({key[:80]})"
-        self._add(Found(name=name, digest=scan.digest_of(f"{key}={value}"), says=True, ignored=can_do_without))
+        self._add(Finding(name=name, digest=scan.digest_of(f"{key}={value}"), says=True, ignored=can_do_without))
 
     def _look_at_hooks(self, directory: Path) -> None:
         for name in _HOOKS:
@@ -153,14 +153,14 @@ class _Repository:
                 self.off[_HOOKS_PATH] = os.devnull
             for seen in scan.look_at(directory, name):
                 path = scan.named(seen.path, self._base)
-                self._add(Found(name=path, digest=seen.digest, text=seen.text, ignored=not self._is_full))
+                self._add(Finding(name=path, digest=seen.digest, text=seen.text, ignored=not self._is_full))
 
     def _unreadable(self, file: Path, why: str) -> None:
         name = f"{scan.named(file, self._base)} is not read as git would read it: {why}"
         digest = "".join(seen.digest for seen in scan.look_at(file.parent, file.name))
-        self._add(Found(name=name, digest=digest, says=True))
+        self._add(Finding(name=name, digest=digest, says=True))
 
-    def _add(self, found: Found) -> None:
+    def _add(self, found: Finding) -> None:
         self.found.append(structs.replace(found, name=escape_surrogates(found.name), by=("git",), quiet=True))
 
     def _settings(self, file: Path, depth: int) -> Iterator[tuple[str, str]]:

@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 
 from beam.base import files
 from beam.base.errors import CorruptError, DiskError
-from beam.model.autoloaded import Found
+from beam.model.autoloaded import Finding
 from beam.root.user_dirs import state_dir
 from beam.trust.scan import birth_ns, digest_of
 
@@ -56,7 +56,7 @@ class _Store(Struct, frozen=True):
 class Change(Struct, frozen=True, kw_only=True):
     """Something that is not as it was trusted. `before` is what was; null for what is new."""
 
-    found: Found
+    found: Finding
     before: Kept | None
 
 
@@ -72,7 +72,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     by_variable: bool = False
 
 
-def stands(base: Path, found: Iterable[Found], environ: Mapping[str, str]) -> Standing:
+def stands(base: Path, found: Iterable[Finding], environ: Mapping[str, str]) -> Standing:
     """Compares what was found in the folder with what was trusted; `BEAM_TRUST=1` trusts anything."""
     standing = _stands(base, tuple(found), environ)
     if environ.get(VARIABLE) == "1" and not standing.trusted:
@@ -80,7 +80,7 @@ def stands(base: Path, found: Iterable[Found], environ: Mapping[str, str]) -> St
     return standing
 
 
-def _stands(base: Path, found: tuple[Found, ...], environ: Mapping[str, str]) -> Standing:
+def _stands(base: Path, found: tuple[Finding, ...], environ: Mapping[str, str]) -> Standing:
     real = _real(base)
     folder = next((each for each in _load(environ).folders if each.path == real), None)
     if folder is None:
@@ -93,7 +93,7 @@ def _stands(base: Path, found: tuple[Found, ...], environ: Mapping[str, str]) ->
     return Standing(trusted=not changes, once=True, changes=changes)
 
 
-def _changes(found: Iterable[Found], held: Mapping[str, Kept]) -> tuple[Change, ...]:
+def _changes(found: Iterable[Finding], held: Mapping[str, Kept]) -> tuple[Change, ...]:
     return tuple(
         Change(found=each, before=before)
         for each in found
@@ -101,7 +101,7 @@ def _changes(found: Iterable[Found], held: Mapping[str, Kept]) -> tuple[Change, 
     )
 
 
-def trust(base: Path, found: Iterable[Found], environ: Mapping[str, str]) -> None:
+def trust(base: Path, found: Iterable[Finding], environ: Mapping[str, str]) -> None:
     """Trusts this folder from now on, with what was found in it."""
     folder = _identity(base)
     if folder is None:
@@ -111,7 +111,7 @@ def trust(base: Path, found: Iterable[Found], environ: Mapping[str, str]) -> Non
         _save(_with(store, structs.replace(folder, held=held)), environ)
 
 
-def renew(base: Path, found: Found, by: str, environ: Mapping[str, str]) -> None:
+def renew(base: Path, found: Finding, by: str, environ: Mapping[str, str]) -> None:
     """Trusts one thing of a trusted folder as it is now, because a person's decision (its id) changed it."""
     with _changing(environ) as store:
         folder = next((each for each in store.folders if each.path == _real(base)), None)
@@ -149,7 +149,7 @@ def new_lines(change: Change) -> tuple[list[str], int]:
     return [line for line in lines if _line(line) not in had], len(had - now)
 
 
-def _kept(found: Found) -> Kept:
+def _kept(found: Finding) -> Kept:
     lines = [] if found.text is None else found.text.splitlines()
     return Kept(digest=found.digest, lines=" ".join(map(_line, lines)) if len(lines) <= _LINES else "")
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from beam.base.digest import sha256
-from beam.model.autoloaded import Found, Obeyed
+from beam.model.autoloaded import AutoloadedFile, Finding
 from beam.model.message import Access
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _PIECE = 1 << 16
 _AT_FDCWD, _BIRTH = -100, 0x800  # of statx
 
 
-class Seen(Struct, frozen=True):
+class ScannedFile(Struct, frozen=True):
     """A file that is there. `digest` is "" of what is too much to look through, `content` that of a short file."""
 
     path: Path
@@ -49,8 +49,15 @@ class Seen(Struct, frozen=True):
 
 
 def look(
-    base: Path, cwd: Path, obeyed: Iterable[Obeyed], *, access: Access, by: str, home: Path, ignoring: bool = True
-) -> list[Found]:
+    base: Path,
+    cwd: Path,
+    obeyed: Iterable[AutoloadedFile],
+    *,
+    access: Access,
+    by: str,
+    home: Path,
+    ignoring: bool = True,
+) -> list[Finding]:
     """Finds every file of `obeyed` that the CLI called `by` obeys in `cwd` with this access, by its path from `base`.
 
     `home` is the person's own directory, whose files nobody else wrote. `ignoring`: the switches of the CLI that keep
@@ -58,7 +65,7 @@ def look(
     """
     above = list(parents(cwd, home=home))
     levels = {"here": above[:1] if above[:1] == [cwd] else [], "upward": above, "worktree": above[: _worktree(above)]}
-    found: dict[str, Found] = {}
+    found: dict[str, Finding] = {}
     for one in obeyed:
         if access not in one.at:
             continue
@@ -70,7 +77,7 @@ def look(
                     continue
                 name = named(seen.path, base)
                 if name not in found or not ignored:
-                    found[name] = Found(name=name, digest=seen.digest, text=text, by=(by,), ignored=ignored)
+                    found[name] = Finding(name=name, digest=seen.digest, text=text, by=(by,), ignored=ignored)
     return list(found.values())
 
 
@@ -89,7 +96,7 @@ def named(path: Path, base: Path) -> str:
     return os.fsencode(os.path.relpath(path, base)).decode(errors="backslashreplace")
 
 
-def look_at(folder: Path, relative: str, *, short: int = SHORT_BYTES) -> list[Seen]:
+def look_at(folder: Path, relative: str, *, short: int = SHORT_BYTES) -> list[ScannedFile]:
     """Finds the file at that path, or every file below it where it is a directory; nothing where there is nothing.
 
     A link counts by being one, and by what it points at. Of files up to `short` bytes the content is kept.
@@ -104,7 +111,7 @@ def look_at(folder: Path, relative: str, *, short: int = SHORT_BYTES) -> list[Se
     try:
         return list(_Look(short).visit(top, links))
     except _TooMuchError:
-        return [Seen(top, "")]
+        return [ScannedFile(top, "")]
 
 
 class _TooMuchError(Exception):
@@ -119,7 +126,7 @@ class _Look:
         self._files = MOST_FILES
         self._bytes = MOST_BYTES
 
-    def visit(self, path: Path, links: str, depth: int = 0) -> Iterator[Seen]:
+    def visit(self, path: Path, links: str, depth: int = 0) -> Iterator[ScannedFile]:
         """The file, or all below the directory. `links` are those that led here."""
         self._files -= 1
         if self._files < 0 or depth > DEEPEST:
@@ -147,9 +154,9 @@ class _Look:
             kind = f"can't be read: {error.errno}"
         digest = sha256()
         digest.update(_told(links) + kind.encode())
-        yield Seen(path, digest.hexdigest())
+        yield ScannedFile(path, digest.hexdigest())
 
-    def _read(self, path: Path, links: str) -> Seen:
+    def _read(self, path: Path, links: str) -> ScannedFile:
         handle = os.open(path, _FLAGS | (0 if links else os.O_NOFOLLOW))
         try:
             found = os.fstat(handle)
@@ -168,7 +175,7 @@ class _Look:
                 content = content + piece if len(content) <= self._short else content
         finally:
             os.close(handle)
-        return Seen(path, digest.hexdigest(), content if len(content) <= self._short else None)
+        return ScannedFile(path, digest.hexdigest(), content if len(content) <= self._short else None)
 
 
 def _told(links: str) -> bytes:

@@ -19,7 +19,7 @@ from beam.base.errors import NotFoundError, UnsupportedError
 from beam.model import events
 from beam.model.message import new_id
 from beam.model.outcome import BY_DEFAULT, Denial, Status
-from beam.turns.order import Record
+from beam.turns.request import Record
 
 NOTHING, NONE = Raw(b"null"), Raw(b"[]")
 DEFAULT = BY_DEFAULT

@@ -17,7 +17,7 @@ from msgspec import Struct
 from beam.agents.base import Decoder, ErrorReader, Exec, Exit, Host, Launch, Turn, Verdict
 from beam.base.clock import Awake, Clock
 from beam.base.errors import BeamError, LimitError
-from beam.base.faults import reached
+from beam.base.faults import crash_point
 from beam.model import events
 from beam.model.events import Event
 from beam.model.limits import Limits
@@ -26,7 +26,7 @@ from beam.process import spawn
 from beam.process.environment import environment
 from beam.turns.confine import Confined
 from beam.turns.deltas import Deltas
-from beam.turns.order import Record, afresh, lost, write_scratch
+from beam.turns.request import Record, as_new_session, lost, write_scratch
 from beam.turns.stop import Stop
 
 _LOOK_S = 0.1
@@ -56,7 +56,7 @@ async def play(play: Play, record: Record, stop: Stop, clock: Clock, look: Calla
     verdict = await process.run()
     if not process.lost or stop.reason is not None:
         return verdict
-    again = _Process(play, afresh(play.turn), record, stop, clock, look, began)
+    again = _Process(play, as_new_session(play.turn), record, stop, clock, look, began)
     verdict = await again.run()
     return Verdict(**{name: getattr(verdict, name) for name in Verdict.__struct_fields__} | {"session": "lost"})
 
@@ -109,7 +109,7 @@ class _Process:
             line_bytes=self.play.limits.line_bytes,
             stderr_lines=self.play.limits.stderr_lines,
         )
-        reached("agent.spawned")
+        crash_point("agent.spawned")
         try:
             ended = await self._accompany(child, launch)
         except BaseException as error:
@@ -134,7 +134,7 @@ class _Process:
                 cwd=self.turn.cwd,
             )
         )
-        reached("agent.started")
+        crash_point("agent.started")
         self._prompt_sent(launch)
         child.go()
         async with asyncio.TaskGroup() as group:
@@ -150,15 +150,15 @@ class _Process:
     async def _feed(self, child: spawn.Child, launch: Launch) -> None:
         if not await child.executed():
             return
-        reached("agent.running")
+        crash_point("agent.running")
         if launch.stdin is not None:
             await child.feed(launch.stdin)
-        reached("prompt.written")
+        crash_point("prompt.written")
 
     def _prompt_sent(self, launch: Launch) -> None:
-        reached("prompt.before")
+        crash_point("prompt.before")
         self.record(events.PromptSent(bytes=len(launch.stdin or self.turn.text.encode("utf-8", "replace"))), sync=True)
-        reached("prompt.sent")
+        crash_point("prompt.sent")
 
     # -- what comes out of it --------------------------------------------------------------------------------------
 
@@ -272,7 +272,7 @@ class _Process:
                 swept=ended.swept,
             )
         )
-        reached("agent.exited")
+        crash_point("agent.exited")
         if self.lost and verdict.status is Status.COMPLETED:
             self.lost = False
         return verdict

@@ -1,6 +1,6 @@
 """Where the terminal of an agent stays between its turns, if its holder lives longer than one.
 
-The next turn that wants the same (`Likeness`) types into it; any other ends it first. Owns when it is over: too long
+The next turn that wants the same (`ReuseKey`) types into it; any other ends it first. Owns when it is over: too long
 idle, exited, another session. Must not know queues, locks or other agents.
 """
 
@@ -30,7 +30,7 @@ class Note(Protocol):
     def __call__(self, body: Event, *, sync: bool = False) -> Event: ...
 
 
-class Likeness(Struct, frozen=True, kw_only=True):
+class ReuseKey(Struct, frozen=True, kw_only=True):
     """What two turns must have in common to run in one process."""
 
     adapter: str
@@ -45,7 +45,7 @@ class Likeness(Struct, frozen=True, kw_only=True):
     folder_env: Mapping[str, str]
 
 
-class Keeper:
+class ProcessKeeper:
     """The terminal of one agent. `directory` is the agent's; `note` writes what happens between turns; `keeps`: a
     terminal may stay here after its turn."""
 
@@ -54,7 +54,7 @@ class Keeper:
         self.keeps = keeps
         self.clock = clock
         self.living: Living | None = None  # between turns only
-        self.likeness: Likeness | None = None
+        self.likeness: ReuseKey | None = None
         self.unwanted = ""  # why it has to go, if somebody said so
         self.on_exit: Callable[[], None] = _nobody
         self._note = note
@@ -74,7 +74,7 @@ class Keeper:
         """Whether the kept terminal was started with files in there; then it removes them itself."""
         return self.living is not None and self.living.scratch == scratch
 
-    def park(self, living: Living, likeness: Likeness, seconds: float) -> None:
+    def park(self, living: Living, likeness: ReuseKey, seconds: float) -> None:
         """It stays, for at most so long without a turn or a viewer."""
         self.living, self.likeness = living, likeness
         self.unwanted = ""
@@ -89,7 +89,7 @@ class Keeper:
         except BeamError as error:
             self.unwanted = error.message
 
-    async def take(self, likeness: Likeness) -> Living | None:
+    async def take(self, likeness: ReuseKey) -> Living | None:
         """The terminal, for a turn that wants this; None where there is none, and one that is unlike was ended."""
         living, same = self.living, self.likeness == likeness
         if living is not None and same and not living.gone and not self.unwanted:

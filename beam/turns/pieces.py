@@ -12,7 +12,7 @@ import msgspec
 from beam.base.clock import Clock
 from beam.model.events import Event, Text, Thinking, ToolProgress
 from beam.secrets.redact import half_of, is_open, redact, redact_pieces
-from beam.turns.order import Record
+from beam.turns.request import Record
 
 Piece = Text | Thinking | ToolProgress
 

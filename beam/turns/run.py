@@ -25,7 +25,7 @@ from beam.base.errors import (
     UnsupportedError,
     UntrustedError,
 )
-from beam.base.faults import reached
+from beam.base.faults import crash_point
 from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.outcome import Class, SessionNote, Status, exit_code
@@ -35,9 +35,18 @@ from beam.turns import confine, denied
 from beam.turns import exec as exec_face
 from beam.turns.asks import Asks
 from beam.turns.confine import Confined
-from beam.turns.keeper import Keeper
-from beam.turns.order import Order, Record, face_of, host_of, lasting, most_of, turn_of, why_not_better
+from beam.turns.keeper import ProcessKeeper
 from beam.turns.pieces import Pieces
+from beam.turns.request import (
+    Record,
+    TurnRequest,
+    env_for_kept_process,
+    face_of,
+    host_of,
+    most_of,
+    turn_of,
+    why_not_better,
+)
 from beam.turns.stop import Stop
 
 _NAMED = 5  # files that a notice names
@@ -45,14 +54,14 @@ STRUCTURED = frozenset({"history", "osc"})  # the agent's own word on where its 
 
 
 async def run(
-    order: Order,
+    order: TurnRequest,
     record: Record,
     stop: Stop,
     clock: Clock,
     look: Callable[[], None],
     last_look: Callable[[], Awaitable[None]],
     asks: Asks,
-    keeper: Keeper | None = None,
+    keeper: ProcessKeeper | None = None,
 ) -> TurnFinished:
     """Runs the turn and returns its outcome as it stands in the journal, on disk.
 
@@ -92,9 +101,9 @@ async def run(
         record(started, sync=True)
         shutil.rmtree(order.scratch, ignore_errors=True)
         return _finish(order, record, refusal(error), stop, None, clock.monotonic() - began)
-    reached("turn.before")
+    crash_point("turn.before")
     record(started, sync=True)
-    reached("turn.started")
+    crash_point("turn.started")
     files.make_directory(order.scratch)
     try:
         verdict = await _verdict(order, face, record, stop, clock, look_at_all, asks, keeper)
@@ -109,14 +118,14 @@ async def run(
 
 
 async def _verdict(
-    order: Order,
+    order: TurnRequest,
     face: Face,
     record: Record,
     stop: Stop,
     clock: Clock,
     look: Callable[[], None],
     asks: Asks,
-    keeper: Keeper | None,
+    keeper: ProcessKeeper | None,
 ) -> Verdict:
     try:
         if order.untrusted is not None:
@@ -164,7 +173,7 @@ async def _verdict(
 
 
 async def _on_terminal(
-    order: Order,
+    order: TurnRequest,
     adapter: HasTerminal,
     turn: Turn,
     host: Host,
@@ -174,13 +183,13 @@ async def _on_terminal(
     clock: Clock,
     look: Callable[[], None],
     asks: Asks,
-    keeper: Keeper | None,
+    keeper: ProcessKeeper | None,
 ) -> Verdict:
     from beam.turns import terminal as terminal_face
 
     keep = order.limits.keep if order.settings.keep is None else order.settings.keep
     keeps = keeper is not None and keeper.keeps and keep > 0
-    child_env = lasting(order.child_env) if keeps else order.child_env
+    child_env = env_for_kept_process(order.child_env) if keeps else order.child_env
 
     return await terminal_face.play(
         terminal_face.Play(
@@ -240,15 +249,15 @@ def held_to_structured(verdict: Verdict) -> Verdict:
 
 
 def _finish(
-    order: Order, record: Record, verdict: Verdict, stop: Stop, face: Face | None, duration_s: float
+    order: TurnRequest, record: Record, verdict: Verdict, stop: Stop, face: Face | None, duration_s: float
 ) -> TurnFinished:
     if order.message.options.require == "structured" and face == "terminal":
         verdict = held_to_structured(verdict)
     finished, blanked = redact_event(finished_of(order, verdict, stop, face, duration_s))
     finished = msgspec.structs.replace(finished, redacted=blanked)
-    reached("finish.before")
+    crash_point("finish.before")
     written = record(finished, sync=True)
-    reached("finish.recorded")
+    crash_point("finish.recorded")
     if order.unstarted is not None:
         with contextlib.suppress(OSError):
             order.unstarted.unlink(missing_ok=True)
@@ -256,17 +265,17 @@ def _finish(
     return written
 
 
-def tolerates(order: Order, status: Status) -> bool:
+def tolerates(order: TurnRequest, status: Status) -> bool:
     """Whether the sender, or else the agent's settings, take this status for a success."""
     asked = order.message.options.tolerate
     return status == (order.settings.tolerate if asked is msgspec.UNSET else asked)
 
 
-def _can(order: Order, face: Face | None) -> Capabilities:
+def _can(order: TurnRequest, face: Face | None) -> Capabilities:
     return Capabilities() if face is None else order.adapter.card.faces[face]
 
 
-def finished_of(order: Order, verdict: Verdict, stop: Stop, face: Face | None, duration_s: float) -> TurnFinished:
+def finished_of(order: TurnRequest, verdict: Verdict, stop: Stop, face: Face | None, duration_s: float) -> TurnFinished:
     """The outcome: the adapter's verdict, and what only beam knows (who stopped it, how long it took)."""
     can, access = _can(order, face), most_of(order)
     verdict = denied.explained(verdict, can, access)

@@ -6,7 +6,7 @@ import pytest
 
 from beam.agents import registry
 from beam.agents.base import Exit, Host, Turn
-from beam.agents.oneshot import Heard, verdict
+from beam.agents.oneshot import OutputSummary, verdict
 from beam.base.errors import UnsupportedError
 from beam.model import events
 from beam.model.outcome import Status
@@ -64,13 +64,13 @@ def test_an_adapter_that_can_not_refuses(name: str) -> None:
 
 
 def test_a_copy_is_a_new_session_and_going_on_in_the_session_itself_is_a_failure() -> None:
-    heard = Heard(name="x")
+    heard = OutputSummary(name="x")
     (started,) = heard.opened(turn("pi", UUID), FRESH)
     assert isinstance(started, events.SessionStarted)
     heard.ended = "stop"
     assert verdict(turn("pi", UUID), Exit(code=0), heard)[1].session == "new"
 
-    heard = Heard(name="x", ended="stop")
+    heard = OutputSummary(name="x", ended="stop")
     assert not any(isinstance(body, events.SessionResumed) for body in heard.opened(turn("pi", UUID), UUID))
     found = verdict(turn("pi", UUID), Exit(code=0), heard)[1]
     assert (found.status, found.session_id) == (Status.FAILED, None)

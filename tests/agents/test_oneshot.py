@@ -8,7 +8,7 @@ import pytest
 
 from beam.agents import oneshot
 from beam.agents.base import Capabilities, Exit, Turn
-from beam.agents.oneshot import Failure, Heard
+from beam.agents.oneshot import Failure, OutputSummary
 from beam.base.errors import UnsupportedError
 from beam.model import events
 from beam.model.outcome import Class, Denial, Status, Usage
@@ -21,7 +21,7 @@ def turn(**fields: Any) -> Turn:
     return Turn(text="hi", message_id="m", agent="x", **{"access": "full", **fields})
 
 
-def verdict(heard: Heard, *, of: Turn | None = None, **exit: Any) -> Any:
+def verdict(heard: OutputSummary, *, of: Turn | None = None, **exit: Any) -> Any:
     return oneshot.verdict(of or turn(), Exit(**(exit or {"code": 0})), heard)[1]
 
 
@@ -62,58 +62,62 @@ def test_a_prompt_that_no_argument_can_hold_is_refused(text: str) -> None:
 
 
 def test_an_exit_code_of_0_alone_completes_nothing() -> None:
-    found = verdict(Heard(name="x", said=["I am"]), code=0)
+    found = verdict(OutputSummary(name="x", said=["I am"]), code=0)
     assert (found.status, found.class_, found.reply) == (Status.FAILED, Class.CRASHED, None)
 
 
 def test_the_clis_own_proof_completes_whatever_the_exit_code_and_that_is_noted() -> None:
-    bodies, found = oneshot.verdict(turn(), Exit(code=3), Heard(name="x", ended="stop", said=["a", "b"]))
+    bodies, found = oneshot.verdict(turn(), Exit(code=3), OutputSummary(name="x", ended="stop", said=["a", "b"]))
     assert (found.status, found.reply) == (Status.COMPLETED, "a\n\nb")
     assert [body.code for body in bodies if isinstance(body, events.Notice)] == ["exit_code"]
 
 
 def test_a_failure_beats_an_end_and_its_text_is_no_reply() -> None:
-    found = verdict(Heard(name="x", ended="stop", said=["oops"], failure=Failure(Class.AUTH, "401")))
+    found = verdict(OutputSummary(name="x", ended="stop", said=["oops"], failure=Failure(Class.AUTH, "401")))
     assert (found.status, found.class_, found.reason, found.reply) == (Status.FAILED, Class.AUTH, "401", None)
 
 
 def test_a_denied_call_without_an_answer_or_with_one_is_denied() -> None:
     denied = [Denial(tool="bash")]
     for ended in ("", "stop"):
-        found = verdict(Heard(name="x", ended=ended, said=["I may not"], denials=denied))
+        found = verdict(OutputSummary(name="x", ended=ended, said=["I may not"], denials=denied))
         assert (found.status, found.reason) == (Status.DENIED, "nobody was there to allow bash")
 
 
 @pytest.mark.parametrize("exit", [{"signal": "SIGKILL"}, {"code": 1}, {}])
 def test_a_cli_that_dies_after_a_denied_call_has_crashed(exit: dict[str, Any]) -> None:
-    _, found = oneshot.verdict(turn(), Exit(**exit), Heard(name="x", session_id="s", denials=[Denial(tool="bash")]))
+    _, found = oneshot.verdict(
+        turn(), Exit(**exit), OutputSummary(name="x", session_id="s", denials=[Denial(tool="bash")])
+    )
     assert (found.status, found.class_) == (Status.FAILED, Class.CRASHED)
     assert [denial.tool for denial in found.denials] == ["bash"]
 
 
 def test_what_a_rule_of_the_person_s_own_denied_is_an_answer() -> None:
-    found = verdict(Heard(name="x", ended="stop", said=["I may not"], denials=[Denial(tool="bash", by="rule")]))
+    found = verdict(OutputSummary(name="x", ended="stop", said=["I may not"], denials=[Denial(tool="bash", by="rule")]))
     assert (found.status, found.reply, len(found.denials)) == (Status.COMPLETED, "I may not", 1)
 
 
 @pytest.mark.parametrize(("ended", "status"), [("length", Status.TRUNCATED), ("refused", Status.REFUSED)])
 def test_cut_off_and_refused_answers_are_said_to_be_so(ended: str, status: Status) -> None:
-    assert verdict(Heard(name="x", ended=ended, said=["half"])).status is status
+    assert verdict(OutputSummary(name="x", ended=ended, said=["half"])).status is status
 
 
 def test_what_beam_stopped_is_its_own_status_unless_the_turn_was_over() -> None:
-    assert verdict(Heard(name="x"), signal="SIGINT", stopped_by="timeout").status is Status.TIMEOUT
-    assert verdict(Heard(name="x"), signal="SIGINT", stopped_by="interrupted").status is Status.CANCELLED
-    assert verdict(Heard(name="x", ended="stop"), signal="SIGINT", stopped_by="timeout").status is Status.COMPLETED
+    assert verdict(OutputSummary(name="x"), signal="SIGINT", stopped_by="timeout").status is Status.TIMEOUT
+    assert verdict(OutputSummary(name="x"), signal="SIGINT", stopped_by="interrupted").status is Status.CANCELLED
+    assert (
+        verdict(OutputSummary(name="x", ended="stop"), signal="SIGINT", stopped_by="timeout").status is Status.COMPLETED
+    )
 
 
 def test_the_complaint_of_a_cli_that_never_began_is_the_reason() -> None:
-    found = verdict(Heard(name="x"), code=1, stderr_tail="\x1b[91mError: No authentication found.\n\nTry this")
+    found = verdict(OutputSummary(name="x"), code=1, stderr_tail="\x1b[91mError: No authentication found.\n\nTry this")
     assert (found.class_, found.reason) == (Class.AUTH, "Error: No authentication found.")
 
 
 def test_another_session_than_the_asked_one_is_said_and_is_not_run_again() -> None:
-    of, heard = turn(session_id="asked"), Heard(name="x")
+    of, heard = turn(session_id="asked"), OutputSummary(name="x")
     started, notice = heard.opened(of, "other")
     assert isinstance(started, events.SessionStarted)
     assert isinstance(notice, events.Notice)
@@ -124,7 +128,7 @@ def test_another_session_than_the_asked_one_is_said_and_is_not_run_again() -> No
 
 
 def test_a_session_that_the_cli_proves_to_be_gone_is_lost() -> None:
-    bodies, found = oneshot.verdict(turn(session_id="s"), Exit(code=1), Heard(name="x", lost="no session s"))
+    bodies, found = oneshot.verdict(turn(session_id="s"), Exit(code=1), OutputSummary(name="x", lost="no session s"))
     assert isinstance(bodies[0], events.SessionLost)
     assert (found.status, found.class_, found.session, found.session_id) == (
         Status.FAILED,
@@ -135,7 +139,7 @@ def test_a_session_that_the_cli_proves_to_be_gone_is_lost() -> None:
 
 
 def test_open_calls_are_unfinished_at_the_end() -> None:
-    heard = Heard(name="x")
+    heard = OutputSummary(name="x")
     heard.called("c1", "bash", {})
     bodies, killed = oneshot.verdict(turn(), Exit(signal="SIGKILL"), heard)
     assert [(body.call_id, body.unfinished) for body in bodies if isinstance(body, events.ToolReturned)] == [
@@ -147,7 +151,7 @@ def test_open_calls_are_unfinished_at_the_end() -> None:
 
 
 def test_what_was_said_before_a_call_is_no_part_of_the_reply() -> None:
-    heard = Heard(name="x", ended="stop")
+    heard = OutputSummary(name="x", ended="stop")
     heard.text("I'll look")
     heard.called("c1", "read", {})
     heard.returned("c1", "text")
@@ -156,7 +160,7 @@ def test_what_was_said_before_a_call_is_no_part_of_the_reply() -> None:
 
 
 def test_figures_add_up_and_stay_null_where_nobody_said_any() -> None:
-    heard = Heard(name="x", ended="stop")
+    heard = OutputSummary(name="x", ended="stop")
     assert verdict(heard).usage == Usage()
     heard.counted(Usage(input_tokens=1, output_tokens=2), 0.5)
     heard.counted(Usage(input_tokens=3), None)

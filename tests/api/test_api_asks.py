@@ -12,7 +12,7 @@ from beam.api.look import status_of
 from beam.base.errors import NotFoundError, UsageError
 from beam.model import events
 from beam.process import tree
-from tests.support.world import Root
+from tests.support.context import Root
 
 
 @pytest.fixture
@@ -37,30 +37,30 @@ def test_open_asks_are_listed_oldest_first_with_whose_they_are(root: Root) -> No
     asking(root, "worker", "worker-bbbb")
     root.clock.sleep(1)
     asking(root, "other", "other-aaaa")
-    found = open_asks(root.world)
+    found = open_asks(root.context)
     assert [(line.id, line.agent, line.message_id, line.turn) for line in found] == [
         ("worker-bbbb", "worker", "worker-m", 1),
         ("other-aaaa", "other", "other-m", 1),
     ]
-    assert [line.id for line in open_asks(root.world, ["other"])] == ["other-aaaa"]
-    running = status_of(root.world, root.world.place("worker")).running
+    assert [line.id for line in open_asks(root.context, ["other"])] == ["other-aaaa"]
+    running = status_of(root.context, root.context.place("worker")).running
     assert running is not None and [ask.id for ask in running.asks] == ["worker-bbbb"]
 
 
 def test_an_ask_is_named_by_any_unique_end_of_four_characters(root: Root) -> None:
     asking(root, "worker", "worker-0abcdef", "worker-1abcdef", "worker-cdef")
-    assert find(root.world, "1abcdef")[1] == "worker-1abcdef"
-    assert find(root.world, "worker-cdef")[1] == "worker-cdef"
+    assert find(root.context, "1abcdef")[1] == "worker-1abcdef"
+    assert find(root.context, "worker-cdef")[1] == "worker-cdef"
     with pytest.raises(UsageError, match="names 3 asks"):
-        find(root.world, "cdef")
+        find(root.context, "cdef")
     with pytest.raises(UsageError, match="too short"):
-        find(root.world, "def")
+        find(root.context, "def")
     with pytest.raises(NotFoundError, match="nobody waits for a decision on none"):
-        find(root.world, "none")
+        find(root.context, "none")
 
 
 def test_what_was_decided_or_belongs_to_a_dead_holder_is_open_no_more(root: Root) -> None:
     asking(root, "worker", "worker-aaaa", "worker-bbbb", decided="worker-aaaa")
-    assert [line.id for line in open_asks(root.world)] == ["worker-bbbb"]
+    assert [line.id for line in open_asks(root.context)] == ["worker-bbbb"]
     asking(root, "other", "other-aaaa", owner=replace(tree.this_process(), start_ticks=1))
-    assert [line.id for line in open_asks(root.world)] == ["worker-bbbb"]
+    assert [line.id for line in open_asks(root.context)] == ["worker-bbbb"]

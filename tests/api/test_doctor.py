@@ -8,7 +8,7 @@ import pytest
 
 from beam.api.doctor import checks, untested
 from beam.api.verify import damage
-from tests.support.world import Root
+from tests.support.context import Root
 
 
 @pytest.fixture
@@ -45,9 +45,9 @@ def test_a_gap_in_the_numbers_is_damage(root: Root) -> None:
 
 
 def test_a_place_without_a_root_is_a_note_and_stays_without_one(root: Root) -> None:
-    found = {check.what: check for check in checks(root.world)}
+    found = {check.what: check for check in checks(root.context)}
     assert found["root"].result == "note"
-    assert not root.world.home.root.exists()
+    assert not root.context.home.root.exists()
 
 
 def test_a_declared_agent_without_its_cli_is_bad_and_another_adapter_a_note(root: Root) -> None:
@@ -96,9 +96,9 @@ def test_what_is_declared_comes_first_then_what_is_installed_then_what_is_missin
         "newer than 0.87.1, which beam was tested with",
     )
     assert (by_name["gemini"].result, "npm install" in by_name["gemini"].detail) == ("note", True)
-    (folded,) = [check for check in checks(root.world) if check.what == "unverified"]
+    (folded,) = [check for check in checks(root.context) if check.what == "unverified"]
     assert folded.result == "note" and "amp, " in folded.detail
-    assert "amp" not in names and "agent amp" in [check.what for check in checks(root.world, every=True)]
+    assert "amp" not in names and "agent amp" in [check.what for check in checks(root.context, every=True)]
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from beam.api.gc import Collected, collect
 from beam.broker import closing, mailbox
 from beam.broker.hold import Holder
 from beam.root import directories
-from beam.root.paths import Place
+from beam.root.paths import AgentPaths
 from beam.store import control, lanes
 from beam.store.journal import Reader, read_event, read_state, segments
 from beam.store.queue import Queue
-from tests.support.world import NOON_NS, SECOND_NS, Root
+from tests.support.context import NOON_NS, SECOND_NS, Root
 
 DAY_S = 86400
 
@@ -29,7 +29,7 @@ def root(tmp_path: Path) -> Root:
 def aged(root: Root, days: float = 40, below: Path | None = None) -> None:
     """Everything below was last written so long before now."""
     then = NOON_NS / 1e9 - days * DAY_S
-    home = root.world.home
+    home = root.context.home
     for top in (below,) if below is not None else (home.root, home.turns):
         for path in top.rglob("*"):
             os.utime(path, (then, then))
@@ -37,22 +37,22 @@ def aged(root: Root, days: float = 40, below: Path | None = None) -> None:
 
 def answered(root: Root, agent: str = "box", *, failed: bool = False) -> str:
     message = root.put(agent)
-    assert mailbox.recv(root.world, root.place(agent), None) is not None
-    mailbox.reply(root.world, root.place(agent), message.id, "yes", failed=failed)
+    assert mailbox.recv(root.context, root.place(agent), None) is not None
+    mailbox.reply(root.context, root.place(agent), message.id, "yes", failed=failed)
     return message.id
 
 
-def lane(root: Root, *, bury: bool = False) -> Place:
+def lane(root: Root, *, dead_letter: bool = False) -> AgentPaths:
     """A lane whose message has its outcome."""
-    place = root.world.place("box", "aaaa")
-    directories.create(root.world.home, place)
+    place = root.context.place("box", "aaaa")
+    directories.create(root.context.home, place)
     message = root.message("box")
-    Queue(place.queue, place.put_lock).put(message, root.clock, root.world.limits)
-    holder = Holder.take(root.world, place)
+    Queue(place.queue, place.put_lock).put(message, root.clock, root.context.limits)
+    holder = Holder.take(root.context, place)
     assert holder is not None
     (entry,) = holder.waiting.look()
-    closing.bury(holder, entry, message, "dropped", "why")
-    if not bury:
+    closing.dead_letter(holder, entry, message, "dropped", "why")
+    if not dead_letter:
         (dead,) = holder.queue.entries("dead")
         holder.queue.remove(dead)
     holder.release()
@@ -64,8 +64,8 @@ def kinds(collected: Collected) -> set[str]:
 
 
 def test_where_there_is_no_root_nothing_is_removed_or_made(root: Root) -> None:
-    assert collect(root.world) == Collected(removed=(), held=(), bytes=0)
-    assert not root.world.home.root.exists()
+    assert collect(root.context) == Collected(removed=(), held=(), bytes=0)
+    assert not root.context.home.root.exists()
 
 
 def test_old_segments_go_but_the_newest_and_the_agent_goes_on(root: Root) -> None:
@@ -75,7 +75,7 @@ def test_old_segments_go_but_the_newest_and_the_agent_goes_on(root: Root) -> Non
     before, state = segments(journal), read_state(journal)
     assert len(before) > 2
     aged(root)
-    collected = collect(root.world)
+    collected = collect(root.context)
     assert kinds(collected) == {"segment"}
     assert segments(journal) == before[-1:]
     assert read_state(journal) == state
@@ -92,12 +92,12 @@ def test_what_is_younger_stays_unless_the_root_is_too_large_and_then_the_oldest_
     for number, name in enumerate(before):
         then = NOON_NS / 1e9 - (20 - number) * DAY_S
         os.utime(journal / name, (then, then))
-    assert collect(root.world).removed == ()
-    size = collect(root.world).bytes
-    collected = collect(root.world, keep_bytes=size - 1)
+    assert collect(root.context).removed == ()
+    size = collect(root.context).bytes
+    collected = collect(root.context, keep_bytes=size - 1)
     assert [each.path for each in collected.removed] == [f"agents/box/journal/{before[0]}"]
-    assert collected.bytes == collect(root.world).bytes < size
-    collect(root.world, keep_bytes=0)
+    assert collected.bytes == collect(root.context).bytes < size
+    collect(root.context, keep_bytes=0)
     assert segments(journal) == before[-1:]
 
 
@@ -106,44 +106,44 @@ def test_a_dead_letter_and_the_segment_with_its_outcome_stay_unless_they_are_ask
     for _ in range(4):
         answered(root)
     aged(root)
-    collect(root.world)
+    collect(root.context)
     journal = root.place("box").journal
     outcome = read_state(journal).known[message_id].outcome_seq
     assert outcome is not None
     assert read_event(journal, outcome).message_id == message_id
     assert root.boxes("box") == {"dead": [message_id]}
-    assert kinds(collect(root.world, dead=True)) == {"dead letter"}
+    assert kinds(collect(root.context, dead=True)) == {"dead letter"}
     assert root.boxes("box") == {}
-    assert kinds(collect(root.world)) == {"segment"}
+    assert kinds(collect(root.context)) == {"segment"}
 
 
 def test_a_waiting_message_and_one_that_is_out_stay(root: Root) -> None:
     waiting = [root.put("box").id, root.put("box").id]
-    assert mailbox.recv(root.world, root.place("box"), None) is not None
+    assert mailbox.recv(root.context, root.place("box"), None) is not None
     aged(root)
-    collect(root.world, dead=True, keep_bytes=0)
+    collect(root.context, dead=True, keep_bytes=0)
     assert root.boxes("box") == {"cur": waiting[:1], "new": waiting[1:]}
-    assert mailbox.reply(root.world, root.place("box"), waiting[0], "yes", failed=False).reply == "yes"
+    assert mailbox.reply(root.context, root.place("box"), waiting[0], "yes", failed=False).reply == "yes"
 
 
 def test_a_lane_that_is_over_goes_whole(root: Root) -> None:
     place = lane(root)
     aged(root)
-    collected = collect(root.world)
+    collected = collect(root.context)
     assert [(each.what, each.path) for each in collected.removed] == [("lane", "agents/box/once/aaaa")]
     assert list(place.dir.parent.iterdir()) == []
 
 
 @pytest.mark.parametrize("what", ["new", "cur", "dead", "request"])
 def test_a_lane_in_which_something_lies_stays(root: Root, what: str) -> None:
-    place = lane(root, bury=what == "dead")
+    place = lane(root, dead_letter=what == "dead")
     if what == "request":
         now = root.clock.now_ns() + 60 * SECOND_NS
         control.publish(place.control, control.Control(id="box-1", verb="retry", timestamp="t", expires=str(now)))
     elif what != "dead":
         (place.queue / what / f"{1:020d}-box-x.json").touch()
     aged(root)
-    assert "lane" not in kinds(collect(root.world, keep_bytes=0))
+    assert "lane" not in kinds(collect(root.context, keep_bytes=0))
     assert place.journal.is_dir()
 
 
@@ -158,9 +158,9 @@ def test_a_message_that_comes_while_its_lane_is_removed_is_kept(root: Root, monk
         real(source, target)
 
     monkeypatch.setattr(gc.files, "move", move)
-    monkeypatch.setattr(gc.worker, "ensure", lambda world, of: started.append(of))
-    started: list[Place] = []
-    assert collect(root.world).removed == ()
+    monkeypatch.setattr(gc.worker, "ensure", lambda context, of: started.append(of))
+    started: list[AgentPaths] = []
+    assert collect(root.context).removed == ()
     assert [path.name for path in (place.queue / "new").iterdir()] == [f"{1:020d}-box-x.json"]
     assert started == [place]
 
@@ -171,7 +171,7 @@ def test_an_agent_that_is_held_is_left_alone_and_named(root: Root) -> None:
     aged(root)
     before = segments(root.place("box").journal)
     holder = root.hold("box")
-    collected = collect(root.world, keep_bytes=0)
+    collected = collect(root.context, keep_bytes=0)
     holder.release()
     assert (collected.removed, collected.held) == ((), ("box",))
     assert segments(root.place("box").journal) == before
@@ -181,21 +181,21 @@ def test_logs_scratch_and_what_crashes_left_go(root: Root) -> None:
     place = root.place("box")
     left = [
         place.log,
-        root.world.home.root / "broker.log",
-        root.world.home.root / "broker.log.1",
-        root.world.home.root / ".broker.json.1.tmp",
+        root.context.home.root / "broker.log",
+        root.context.home.root / "broker.log.1",
+        root.context.home.root / ".broker.json.1.tmp",
         place.dir / ".agent.json.1.tmp",
         place.journal / ".000000000001.jsonl.tmp",
         place.queue / "tmp" / "x.json",
         place.control / "tmp" / "x.json",
-        root.world.home.turns_of(place) / "key" / "file",
+        root.context.home.turns_of(place) / "key" / "file",
         place.dir / "once" / ".removed-aaaa" / "lock",
     ]
     for path in left:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     aged(root)
-    collect(root.world)
+    collect(root.context)
     assert [path for path in left if path.exists()] == []
 
 
@@ -204,22 +204,22 @@ def test_a_dry_run_says_the_same_and_removes_nothing(root: Root) -> None:
     for _ in range(3):
         answered(root)
     aged(root)
-    before = sorted(root.world.home.root.rglob("*"))
-    would = collect(root.world, dry_run=True)
-    assert sorted(root.world.home.root.rglob("*")) == before
-    assert collect(root.world) == would
+    before = sorted(root.context.home.root.rglob("*"))
+    would = collect(root.context, dry_run=True)
+    assert sorted(root.context.home.root.rglob("*")) == before
+    assert collect(root.context) == would
     assert kinds(would) == {"lane", "segment"}
 
 
 def test_a_lane_into_which_nothing_ever_came_goes_and_so_does_the_name_of_one_that_is_gone(root: Root) -> None:
-    empty = root.world.place("box", "empty")
-    directories.create(root.world.home, empty)
+    empty = root.context.place("box", "empty")
+    directories.create(root.context.home, empty)
     lanes.enter(empty)
     gone = lanes.folder(empty) / "gone"
     gone.touch()
-    assert collect(root.world).removed == ()
+    assert collect(root.context).removed == ()
     aged(root, days=1)
-    assert kinds(collect(root.world)) == {"left behind"}
+    assert kinds(collect(root.context)) == {"left behind"}
     assert not empty.dir.exists() and not gone.exists()
     assert lanes.entered(root.place("box")) == []
 
@@ -233,5 +233,5 @@ def test_what_was_published_while_gc_looked_is_no_trouble(root: Root, monkeypatc
     message = answered(root)
     aged(root)
     monkeypatch.setattr(gc.files, "names", before)
-    assert [one.what for one in collect(root.world).removed if "published-since" in one.path] == []
+    assert [one.what for one in collect(root.context).removed if "published-since" in one.path] == []
     assert message in read_state(root.place("box").journal).known

@@ -20,12 +20,12 @@ from beam.model import events
 from beam.model.message import decode
 from beam.model.state import CLOSED, DEAD
 from beam.root import directories
-from beam.root.paths import Place
+from beam.root.paths import AgentPaths
 from beam.store import control
 from beam.store.journal import Reader, read_event, read_state
 from beam.store.queue import Queue
 from beam.store.thread import Thread, file_name
-from tests.support.world import SECOND_NS, Root
+from tests.support.context import SECOND_NS, Root
 
 DAY_S = 86400
 BOXES = ("box", "asker")
@@ -53,14 +53,14 @@ class Life:
     def take(self) -> None:
         lease = self.chance.choice((1.0, 10 * DAY_S))
         with contextlib.suppress(UnfinishedError):  # one is out already
-            mailbox.recv(self.root.world, self.root.place(self._agent()), lease)
+            mailbox.recv(self.root.context, self.root.place(self._agent()), lease)
 
     def answer(self) -> None:
         place = self.root.place(self._agent())
         turn = read_state(place.journal).open_turn
         if turn is not None and turn.message_id is not None:
             with contextlib.suppress(NotFoundError):  # its lease ran out
-                mailbox.reply(self.root.world, place, turn.message_id, "yes", failed=self.chance.random() < 0.4)
+                mailbox.reply(self.root.context, place, turn.message_id, "yes", failed=self.chance.random() < 0.4)
 
     def exchange(self) -> None:
         self.put()
@@ -93,13 +93,13 @@ class Life:
 
     def lane(self) -> None:
         """A `--once` message, at any point of its way."""
-        place = self.root.world.place("worker", f"l{self.chance.randrange(4)}")
-        directories.create(self.root.world.home, place)
+        place = self.root.context.place("worker", f"l{self.chance.randrange(4)}")
+        directories.create(self.root.context.home, place)
         queue = Queue(place.queue, place.put_lock)
         step = self.chance.randrange(3)
         if step == 0 and not read_state(place.journal).known:
-            queue.put(self.root.message("worker"), self.root.clock, self.root.world.limits)
-        holder = Holder.take(self.root.world, place) if step else None
+            queue.put(self.root.message("worker"), self.root.clock, self.root.context.limits)
+        holder = Holder.take(self.root.context, place) if step else None
         if holder is None:
             return
         for entry in holder.waiting.look():
@@ -119,7 +119,11 @@ class Life:
 
     def leave_things(self) -> None:
         place = self.root.place(self._agent())
-        for path in (place.log, self.root.world.home.turns_of(place) / "key" / "file", place.queue / "tmp" / "x.json"):
+        for path in (
+            place.log,
+            self.root.context.home.turns_of(place) / "key" / "file",
+            place.queue / "tmp" / "x.json",
+        ):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(b"left")
 
@@ -137,12 +141,12 @@ THINGS = sorted(name for name in vars(Life) if not name.startswith("_"))
 class Kept:
     """What must be as it was: by path, and by what it means."""
 
-    def __init__(self, root: Root, *, dead: bool, held: Place | None) -> None:
-        top = root.world.home.root
+    def __init__(self, root: Root, *, dead: bool, held: AgentPaths | None) -> None:
+        top = root.context.home.root
         self.places = [
             place
-            for name in root.world.home.agents()
-            for place in (root.world.place(name), *root.world.place(name).lanes())
+            for name in root.context.home.agents()
+            for place in (root.context.place(name), *root.context.place(name).lanes())
         ]
         boxes = ("queue/new", "queue/cur", "control/new", *(() if dead else ("queue/dead",)))
         kept = [path for place in self.places for box in boxes for path in (place.dir / box).glob("*")]
@@ -159,16 +163,16 @@ class Kept:
         }
 
     @staticmethod
-    def _is_needed(place: Place) -> bool:
+    def _is_needed(place: AgentPaths) -> bool:
         return place.lane is None or any(any((place.queue / box).iterdir()) for box in ("new", "cur", "dead"))
 
     @staticmethod
-    def _lies(place: Place, message_id: str, dead: bool) -> bool:
+    def _lies(place: AgentPaths, message_id: str, dead: bool) -> bool:
         boxes = ("new", "cur") if dead else ("new", "cur", "dead")
         return any(path.name.endswith(f"-{message_id}.json") for box in boxes for path in (place.queue / box).iterdir())
 
     @staticmethod
-    def _outcome(place: Place, seq: int | None) -> Any:
+    def _outcome(place: AgentPaths, seq: int | None) -> Any:
         return read_event(place.journal, seq or 0)
 
     def _threads(self, top: Path) -> dict[str, int]:
@@ -192,7 +196,7 @@ class Kept:
         for (place, seq), outcome in self.outcomes.items():
             assert read_event(place.journal, seq or 0) == outcome
         for name, turns in self.threads.items():
-            assert Thread(root.world.home.threads, name).spent().turns == turns
+            assert Thread(root.context.home.threads, name).spent().turns == turns
 
 
 @pytest.mark.slow
@@ -204,20 +208,20 @@ def test_nothing_that_waits_runs_is_unread_or_dead_is_ever_removed(tmp_path: Pat
         happen: Callable[[], None] = getattr(life, thing)
         happen()
     root.place("box")
-    for path in sorted(root.world.home.root.rglob("*")):
+    for path in sorted(root.context.home.root.rglob("*")):
         then = (root.clock.now_ns() - chance.randrange(60 * DAY_S) * SECOND_NS) / 1e9
         os.utime(path, (then, then))
     dead, keep_bytes, days = chance.random() < 0.3, chance.choice((None, 0, 4096)), chance.choice((0, 1, 30))
     held = life.held.place if life.held is not None else None
     before = Kept(root, dead=dead, held=held)
-    collected = collect(root.world, older_than=days * DAY_S, keep_bytes=keep_bytes, dead=dead)
+    collected = collect(root.context, older_than=days * DAY_S, keep_bytes=keep_bytes, dead=dead)
     before.check(root)
     assert collected.held == ((held.agent,) if held is not None else ())
-    assert not any((root.world.home.root / each.path).exists() for each in collected.removed if each.what != "lane")
+    assert not any((root.context.home.root / each.path).exists() for each in collected.removed if each.what != "lane")
     if life.held is not None:
         life.held.release()
     for name in BOXES:
-        if name in root.world.home.agents():
+        if name in root.context.home.agents():
             root.hold(name).release()
-            said = Reader(root.world.place(name).journal).poll()
+            said = Reader(root.context.place(name).journal).poll()
             assert [event.seq for event in said] == list(range(said[0].seq, said[-1].seq + 1)) if said else True

@@ -21,7 +21,7 @@ from beam.model import events
 from beam.model.settings import AgentSettings
 from beam.store.journal import read_state
 from beam.store.lock import try_lock
-from tests.support.world import Root
+from tests.support.context import Root
 
 
 @pytest.fixture
@@ -31,61 +31,61 @@ def root(tmp_path: Path) -> Root:
 
 def test_an_added_agent_resolves_and_needs_no_trust(root: Root) -> None:
     root.environ.pop("BEAM_TRUST")
-    path = manage.add(root.world, "mine", AgentSettings(command=("cat", "-n")))
-    assert path == root.world.home.root / "agents/mine/agent.json"
+    path = manage.add(root.context, "mine", AgentSettings(command=("cat", "-n")))
+    assert path == root.context.home.root / "agents/mine/agent.json"
     resolved = root.reload().resolve("mine")
     assert resolved.settings.command == ("cat", "-n")
-    assert root.world.stands(resolved).refusal is None
+    assert root.context.stands(resolved).refusal is None
     path.write_text(path.read_text().replace("-n", "-e"))
-    assert root.world.stands(root.reload().resolve("mine")).refusal is not None
+    assert root.context.stands(root.reload().resolve("mine")).refusal is not None
 
 
 def test_an_agent_that_would_not_resolve_is_not_kept(root: Root) -> None:
     with pytest.raises(BeamError):
-        manage.add(root.world, "mine", AgentSettings())
-    assert root.world.home.agents() == []
+        manage.add(root.context, "mine", AgentSettings())
+    assert root.context.home.agents() == []
 
 
 def test_what_an_agent_left_here_before_stays_when_adding_it_again_fails(root: Root) -> None:
     root.put("mine")
     with pytest.raises(BeamError):
-        manage.add(root.world, "mine", AgentSettings())
+        manage.add(root.context, "mine", AgentSettings())
     assert len(root.boxes("mine")["new"]) == 1
 
 
 def test_a_change_that_would_not_resolve_is_taken_back(root: Root) -> None:
-    path = manage.add(root.world, "mine", AgentSettings(adapter="scripted"))
+    path = manage.add(root.context, "mine", AgentSettings(adapter="scripted"))
     before = path.read_bytes()
     with pytest.raises(BeamError):
-        manage.change(root.world, "mine", {"adapter": "nothing"})
+        manage.change(root.context, "mine", {"adapter": "nothing"})
     assert path.read_bytes() == before
 
 
 def test_a_change_sets_and_takes_back(root: Root) -> None:
-    manage.change(root.world, "worker", {"timeout": "90s", "description": "it"})
+    manage.change(root.context, "worker", {"timeout": "90s", "description": "it"})
     assert root.reload().resolve("worker").settings.timeout == 90
-    manage.change(root.world, "worker", {"timeout": None})
+    manage.change(root.context, "worker", {"timeout": None})
     settings = root.reload().resolve("worker").settings
     assert (settings.timeout, settings.description) == (None, "it")
 
 
 def test_adding_twice_and_removing_twice_are_refused(root: Root) -> None:
-    manage.add(root.world, "mine", AgentSettings(adapter="scripted"))
+    manage.add(root.context, "mine", AgentSettings(adapter="scripted"))
     with pytest.raises(UsageError, match="already"):
-        manage.add(root.world, "mine", AgentSettings(adapter="scripted"))
-    manage.remove(root.world, "mine", purge=False)
+        manage.add(root.context, "mine", AgentSettings(adapter="scripted"))
+    manage.remove(root.context, "mine", purge=False)
     with pytest.raises(NotFoundError, match="not added by command"):
-        manage.remove(root.world, "mine", purge=False)
+        manage.remove(root.context, "mine", purge=False)
 
 
 def test_an_agent_that_is_held_is_not_removed(root: Root) -> None:
-    manage.add(root.world, "mine", AgentSettings(adapter="scripted"))
+    manage.add(root.context, "mine", AgentSettings(adapter="scripted"))
     holder = root.hold("mine")
     with pytest.raises(UnfinishedError, match="in a turn"):
-        manage.remove(root.world, "mine", purge=True)
+        manage.remove(root.context, "mine", purge=True)
     holder.release()
-    assert "gone" in manage.remove(root.world, "mine", purge=True)
-    assert not root.world.place("mine").dir.exists()
+    assert "gone" in manage.remove(root.context, "mine", purge=True)
+    assert not root.context.place("mine").dir.exists()
 
 
 @pytest.mark.parametrize(
@@ -126,13 +126,13 @@ def declare(root: Root, settings: str) -> None:
 def test_a_fork_has_the_settings_and_begins_in_a_copy_of_the_session(root: Root) -> None:
     declare(root, "{adapter: codex, model: gpt-5, system: be brief}")
     in_session(root, "coder")
-    assert manage.fork(root.world, "coder", "twin", by="human") == "s1"
+    assert manage.fork(root.context, "coder", "twin", by="human") == "s1"
     settings = root.reload().resolve("twin").settings
     assert (settings.adapter, settings.model, settings.system) == ("codex", "gpt-5", "be brief")
     state = read_state(root.place("twin").journal)
     assert state.session is None
     assert state.fork is not None and (state.fork.session_id, state.fork.of) == ("s1", "coder")
-    again = manage.fork(root.world, "twin", "third", by="human")
+    again = manage.fork(root.context, "twin", "third", by="human")
     assert again == "s1", "a fork that has not begun is a copy of the same session"
 
 
@@ -140,7 +140,7 @@ def test_a_variable_of_the_caller_is_no_setting_of_the_fork(root: Root) -> None:
     root.environ["BEAM_MODEL"] = "only-today"
     declare(root, "{adapter: codex}")
     in_session(root, "coder")
-    manage.fork(root.world, "coder", "twin", by="human")
+    manage.fork(root.context, "coder", "twin", by="human")
     root.environ.pop("BEAM_MODEL")
     assert root.reload().resolve("twin").settings.model is None
 
@@ -148,36 +148,36 @@ def test_a_variable_of_the_caller_is_no_setting_of_the_fork(root: Root) -> None:
 def test_without_a_session_there_is_nothing_to_copy(root: Root) -> None:
     declare(root, "{adapter: codex}")
     with pytest.raises(NotFoundError, match="no session yet"):
-        manage.fork(root.world, "coder", "twin", by="human")
-    assert root.world.home.agents() == []
+        manage.fork(root.context, "coder", "twin", by="human")
+    assert root.context.home.agents() == []
 
 
 def test_an_agent_that_can_not_copy_a_session_is_refused_before_anything_is_written(root: Root) -> None:
     declare(root, "{adapter: gemini}")
     in_session(root, "coder", "gemini")
     with pytest.raises(UnsupportedError, match="copy of its session"):
-        manage.fork(root.world, "coder", "twin", by="human")
-    assert root.world.home.agents() == ["coder"]
+        manage.fork(root.context, "coder", "twin", by="human")
+    assert root.context.home.agents() == ["coder"]
 
 
 def test_a_fork_takes_no_name_that_is_used_and_launders_no_untrusted_setting(root: Root) -> None:
     declare(root, "{adapter: codex, access: full}")
     in_session(root, "coder")
     with pytest.raises(UsageError, match="already"):
-        manage.fork(root.world, "coder", "coder", by="human")
+        manage.fork(root.context, "coder", "coder", by="human")
     root.environ.pop("BEAM_TRUST")
     with pytest.raises(UntrustedError, match="full access"):
         manage.fork(root.reload(), "coder", "twin", by="human")
-    assert root.world.home.agents() == ["coder"]
+    assert root.context.home.agents() == ["coder"]
 
 
 def test_an_agent_is_removed_though_somebody_looks_for_a_moment_whether_it_is_free(root: Root) -> None:
-    manage.add(root.world, "doomed", AgentSettings(adapter="scripted"))
-    place = root.world.place("doomed")
+    manage.add(root.context, "doomed", AgentSettings(adapter="scripted"))
+    place = root.context.place("doomed")
     held = try_lock(place.lock)
     assert held is not None
     letting_go = Timer(0.2, held.release)
     letting_go.start()
-    assert "are gone" in manage.remove(root.world, "doomed", purge=True)
+    assert "are gone" in manage.remove(root.context, "doomed", purge=True)
     letting_go.join()
     assert not place.dir.exists()

@@ -11,7 +11,7 @@ from beam.api.progress import Watched
 from beam.model import events
 from beam.model.outcome import Status, Usage
 from beam.process import tree
-from tests.support.world import Root
+from tests.support.context import Root
 
 
 @pytest.fixture

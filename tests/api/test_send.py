@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from beam.api import Beam
-from tests.support.world import Root
+from tests.support.context import Root
 
 
 def test_who_is_cancelled_before_anything_was_put_puts_nothing(tmp_path: Path) -> None:
     root = Root(tmp_path)
-    beam = Beam(root.world.home.root, cwd=root.base, environ=root.environ)
+    beam = Beam(root.context.home.root, cwd=root.base, environ=root.environ)
 
     async def inside() -> None:
         task = asyncio.current_task()

@@ -9,7 +9,7 @@ from beam.api.usage import UsageLine
 from beam.model import events
 from beam.model.outcome import Status, Usage
 from beam.model.state import State, Sum, Totals, apply
-from tests.support.world import Root
+from tests.support.context import Root
 
 A_THOUSAND = Usage(input_tokens=1000, output_tokens=10)
 
@@ -49,7 +49,7 @@ def test_the_lines_are_of_every_agent_and_lane_and_the_last_is_the_sum(tmp_path:
         body = events.TurnFinished(status=Status.COMPLETED, model=model, usage=A_THOUSAND, cost_usd=0.5)
         holder.record(body, turn=1, message_id="m-1")
         holder.release()
-    found = usage.lines(root.world, ["worker", "other", "box"])
+    found = usage.lines(root.context, ["worker", "other", "box"])
     assert [(line.agent, line.model, line.turns, line.cost_usd) for line in found] == [
         ("worker", "opus", 1, 0.5),
         ("other", "opus", 1, 0.5),
@@ -62,7 +62,7 @@ def test_a_journal_that_cannot_be_read_is_said_and_not_counted(tmp_path: Path) -
     root.hold("worker").release()
     (segment,) = root.place("worker").journal.glob("*.jsonl")
     segment.write_bytes(b"junk\n" + segment.read_bytes())
-    worker, total = usage.lines(root.world, ["worker"])
+    worker, total = usage.lines(root.context, ["worker"])
     assert isinstance(worker, UsageLine)
     assert "damaged" in (worker.error or "")
     assert total.turns == 0

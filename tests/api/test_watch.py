@@ -9,7 +9,7 @@ import pytest
 from beam.api.watch import watch
 from beam.base.errors import CorruptError
 from beam.model.events import AnyEvent
-from tests.support.world import Root
+from tests.support.context import Root
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def root(tmp_path: Path) -> Root:
 
 
 def batches(root: Root, *agents: str) -> list[list[AnyEvent]]:
-    return list(watch(root.world, agents=list(agents), follow=False, history=True))
+    return list(watch(root.context, agents=list(agents), follow=False, history=True))
 
 
 def test_history_comes_as_one_batch_in_the_order_of_time(root: Root) -> None:
@@ -43,7 +43,7 @@ def test_only_those_who_are_named(root: Root) -> None:
 def test_a_damaged_journal_is_raised_after_the_others_are_told(root: Root) -> None:
     (segment,) = root.place("box").journal.glob("*.jsonl")
     segment.write_bytes(segment.read_bytes().replace(b'{"type":"message.queued"', b"junk", 1))
-    stream = watch(root.world, agents=[], follow=False, history=True)
+    stream = watch(root.context, agents=[], follow=False, history=True)
     assert {event.agent for event in next(stream)} == {"asker"}
     with pytest.raises(CorruptError, match="box"):
         next(stream)
@@ -52,4 +52,4 @@ def test_a_damaged_journal_is_raised_after_the_others_are_told(root: Root) -> No
 def test_a_root_that_is_not_there_is_an_empty_batch(tmp_path: Path) -> None:
     empty = Root(tmp_path)
     assert batches(empty) == [[]]
-    assert not empty.world.home.root.exists()
+    assert not empty.context.home.root.exists()

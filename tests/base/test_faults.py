@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import beam
-from beam.base.faults import POINTS, reached
+from beam.base.faults import POINTS, crash_point
 
 SOURCE = Path(beam.__file__).parent
 
@@ -24,7 +24,7 @@ def test_every_point_is_reached_somewhere_and_every_reached_one_is_listed() -> N
 
 def test_an_unarmed_point_does_nothing() -> None:
     for point in POINTS:
-        reached(point)
+        crash_point(point)
 
 
 def test_an_armed_point_is_the_end_of_the_process() -> None:

@@ -21,7 +21,7 @@ from beam.store import control
 from beam.store.control import Control
 from beam.turns.asks import Ask, Asks, Decision, Takes
 from beam.turns.stop import Stop
-from tests.support.world import SECOND_NS, Root
+from tests.support.context import SECOND_NS, Root
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def look(root: Root, agent: str = "worker") -> Holder:
 def dead_letter(root: Root) -> str:
     message = root.put("worker")
     holder = root.hold("worker")
-    closing.bury(holder, holder.waiting.look()[0], message, "failed", "why")
+    closing.dead_letter(holder, holder.waiting.look()[0], message, "failed", "why")
     holder.release()
     return message.id
 
@@ -107,7 +107,7 @@ def test_a_request_that_was_answered_before_its_file_was_removed_is_not_carried_
     (entry,) = holder.waiting.look()
     message = holder.waiting.read(entry)
     assert message is not None
-    closing.bury(holder, entry, message, "failed", "again")
+    closing.dead_letter(holder, entry, message, "failed", "again")
     holder.release()
     look(root)
     assert len(answers(root)) == 1
@@ -155,14 +155,14 @@ def test_an_interrupt_ends_exactly_the_turn_that_it_names(root: Root) -> None:
 
 def test_a_message_that_somebody_took_from_a_mailbox_can_be_taken_back(root: Root) -> None:
     message = root.put("box", sender="asker", reply="queue")
-    assert mailbox.recv(root.world, root.place("box"), None) is not None
+    assert mailbox.recv(root.context, root.place("box"), None) is not None
     ask(root, "box", "interrupt", message.id, sender="ann")
     holder = look(root, "box")
     assert holder.state.known[message.id].status is Status.CANCELLED
     assert (holder.state.open_turn, root.boxes("box")) == (None, {})
     assert len(root.boxes("asker")["new"]) == 1
     with pytest.raises(NotFoundError, match="not waiting for an answer"):
-        mailbox.reply(root.world, root.place("box"), message.id, "late", failed=False)
+        mailbox.reply(root.context, root.place("box"), message.id, "late", failed=False)
 
 
 def test_what_is_too_late_unknown_or_in_the_wrong_box_is_refused(root: Root) -> None:

@@ -11,13 +11,13 @@ from beam.api import look
 from beam.base.clock import rfc3339
 from beam.base.errors import NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.broker import mailbox
-from beam.broker.follow import follow, outcome_in, see_that_it_runs
+from beam.broker.follow import ensure_running, follow, outcome_in
 from beam.model import events
 from beam.model.outcome import Class, Status
 from beam.store.journal import read_state
 from beam.store.lock import try_lock
+from tests.support.context import FakeClock, Root
 from tests.support.counted import operations
-from tests.support.world import FakeClock, Root
 
 
 @pytest.fixture
@@ -26,12 +26,12 @@ def root(tmp_path: Path) -> Root:
 
 
 def recv(root: Root, lease: float | None = None) -> str | None:
-    message = mailbox.recv(root.world, root.place("box"), lease)
+    message = mailbox.recv(root.context, root.place("box"), lease)
     return message.id if message is not None else None
 
 
 def reply(root: Root, message_id: str, text: str = "yes", *, failed: bool = False) -> tuple[Status, int]:
-    outcome = mailbox.reply(root.world, root.place("box"), message_id, text, failed=failed)
+    outcome = mailbox.reply(root.context, root.place("box"), message_id, text, failed=failed)
     return outcome.status, outcome.exit_code
 
 
@@ -41,7 +41,7 @@ def test_messages_are_taken_in_order_one_at_a_time_and_answered(root: Root) -> N
     with pytest.raises(UnfinishedError, match=f"{first.id} is out until"):
         recv(root)
     root.clock.sleep(2)
-    outcome = mailbox.reply(root.world, root.place("box"), first.id, "yes", failed=False)
+    outcome = mailbox.reply(root.context, root.place("box"), first.id, "yes", failed=False)
     assert (outcome.status, outcome.reply, outcome.duration_s, outcome.via) == (Status.COMPLETED, "yes", 2.0, "mailbox")
     assert [event.text for event in root.events("box") if isinstance(event, events.Text)] == ["yes"]
     assert len(root.boxes("asker")["new"]) == 1
@@ -58,16 +58,16 @@ def cost(folder: Path, waiting: int, *, is_waited_for: bool) -> list[Counter[str
     root = Root(folder, limits="{waiting: 1000}")
     place = root.place("box")
     messages = [root.message("box", f"text {number}") for number in range(waiting)]
-    root.queue("box").put_all(messages, root.clock, root.world.limits)
+    root.queue("box").put_all(messages, root.clock, root.context.limits)
     last = messages[-1].id
     if is_waited_for:
-        see_that_it_runs(root.world, place, last)
+        ensure_running(root.context, place, last)
     found = [
         operations(lambda: root.put("box", "one more")),
         operations(lambda: recv(root)),
         operations(lambda: reply(root, messages[0].id)),
-        operations(lambda: see_that_it_runs(root.world, place, last)),
-        operations(lambda: next(follow(root.world, place, last, seen=_nobody))),
+        operations(lambda: ensure_running(root.context, place, last)),
+        operations(lambda: next(follow(root.context, place, last, seen=_nobody))),
         operations(lambda: look.shown(place, last)),
     ]
     assert recv(root) == messages[1].id
@@ -94,7 +94,7 @@ def test_of_messages_that_wait_behind_another_only_the_one_that_somebody_waits_f
     deadline = rfc3339(root.clock.now_ns() + 10**9)
     first, second, third = (root.put("box", text, deadline=deadline) for text in "123")
     root.clock.sleep(2)
-    see_that_it_runs(root.world, root.place("box"), second.id)
+    ensure_running(root.context, root.place("box"), second.id)
     assert sorted(root.boxes("box")["new"]) == sorted([first.id, third.id])
     assert outcome_in(root.place("box"), read_state(root.place("box").journal), second.id) is not None
     assert recv(root) is None  # it does not take what is too late
@@ -126,11 +126,11 @@ def test_a_failure_needs_a_reason_and_becomes_a_dead_letter(root: Root) -> None:
 def test_an_unanswered_message_is_offered_again_when_its_lease_is_over(root: Root, lease: float | None) -> None:
     message = root.put("box")
     assert recv(root, lease) == message.id
-    root.clock.sleep((lease or root.world.limits.lease) - 1)
+    root.clock.sleep((lease or root.context.limits.lease) - 1)
     with pytest.raises(UnfinishedError):
         recv(root)
     root.clock.sleep(1)
-    again = mailbox.recv(root.world, root.place("box"), None)
+    again = mailbox.recv(root.context, root.place("box"), None)
     assert again is not None
     assert (again.id, again.attempt) == (message.id, 2)
     assert reply(root, message.id) == (Status.COMPLETED, 0)
@@ -171,14 +171,14 @@ def test_a_message_whose_taker_died_before_it_was_sent_out_is_offered_at_once(ro
     )
     holder.record(started, turn=1, message_id=message.id, sync=True)
     holder.release()
-    again = mailbox.recv(root.world, root.place("box"), None)
+    again = mailbox.recv(root.context, root.place("box"), None)
     assert again is not None
     assert (again.id, again.attempt) == (message.id, 1)
 
 
 def test_only_mailboxes_are_received_from(root: Root) -> None:
     with pytest.raises(UnsupportedError, match="worker is no mailbox"):
-        mailbox.recv(root.world, root.place("worker"), None)
+        mailbox.recv(root.context, root.place("worker"), None)
 
 
 def test_a_mailbox_that_somebody_else_holds_is_waited_for_a_while(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:

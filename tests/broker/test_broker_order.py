@@ -8,15 +8,15 @@ import msgspec
 import pytest
 
 from beam.base.errors import UnsupportedError
+from beam.broker.build_request import order_of
 from beam.broker.hold import Holder
-from beam.broker.order import order_of
 from beam.model import events
 from beam.model.message import Access, Options
 from beam.model.outcome import Total, Usage
 from beam.root import discovery
-from beam.root.paths import Home
-from beam.turns.order import Order, lowest, turn_of
-from tests.support.world import Root
+from beam.root.paths import RootPaths
+from beam.turns.request import TurnRequest, lowest, turn_of
+from tests.support.context import Root
 
 FORKED = events.SessionForked(session_id="s1", of="coder", adapter="codex")
 STARTED = events.TurnStarted(
@@ -91,7 +91,7 @@ def test_a_face_that_makes_no_copies_refuses_the_turn(root: Root) -> None:
 # -- what access is left -----------------------------------------------------------------------------------------------
 
 
-def ordered(root: Root, agent: str, at_most: Access | None, **options: object) -> Order:
+def ordered(root: Root, agent: str, at_most: Access | None, **options: object) -> TurnRequest:
     message = root.message(agent, options=Options(**options))  # type: ignore[arg-type]
     holder = root.hold(agent)
     order = order_of(holder, message)
@@ -144,8 +144,8 @@ def test_a_program_runs_only_where_it_is_said_to_do_no_more_than_is_left(root: R
 
 def test_a_message_in_a_root_where_agents_may_write_has_read_at_the_most(root: Root) -> None:
     assert order_of(root.hold("coder"), root.message("coder")).at_most is None
-    world = root.world
-    inside = msgspec.structs.replace(world, home=Home(root.base / "state", root.base))
+    context = root.context
+    inside = msgspec.structs.replace(context, home=RootPaths(root.base / "state", root.base))
     place = inside.place("coder")
     discovery.create(inside.home, place)
     holder = Holder.take(inside, place)

@@ -10,11 +10,11 @@ import pytest
 
 from beam.base.errors import UsageError
 from beam.broker import registry, worker
-from beam.broker.registry import BrokerFile, give_way
+from beam.broker.registry import BrokerFile, yield_to_broker
 from beam.process import tree
 from beam.root import directories
 from beam.store.lock import try_lock
-from tests.support.world import Root
+from tests.support.context import Root
 
 TOLD = BrokerFile(owner=tree.this_process(), version="1", started_at="2026-01-01T00:00:00.000Z", poll=1.0, cap=4)
 
@@ -25,43 +25,43 @@ def root(tmp_path: Path) -> Root:
 
 
 def serve(root: Root, told: BrokerFile) -> None:
-    directories.create(root.world.home)
-    registry.claim(root.world.home, told).release()
+    directories.create(root.context.home)
+    registry.claim(root.context.home, told).release()
 
 
 def test_a_root_has_one_broker_and_says_which(root: Root) -> None:
-    directories.create(root.world.home)
-    lock = registry.claim(root.world.home, TOLD)
+    directories.create(root.context.home)
+    lock = registry.claim(root.context.home, TOLD)
     with pytest.raises(UsageError, match=f"pid {TOLD.owner.pid}"):
-        registry.claim(root.world.home, TOLD)
-    assert registry.running(root.world.home) == TOLD
-    registry.release(root.world.home, lock)
-    assert registry.running(root.world.home) is None
+        registry.claim(root.context.home, TOLD)
+    assert registry.running(root.context.home) == TOLD
+    registry.release(root.context.home, lock)
+    assert registry.running(root.context.home) is None
 
 
 @pytest.mark.parametrize("what", ["removed", "made anew", "lock removed", "lock made anew"])
 def test_a_broker_sees_that_the_root_is_not_its_own_any_more_and_leaves_the_file_of_the_next_one(
     root: Root, what: str
 ) -> None:
-    directories.create(root.world.home)
-    claimed = registry.claim(root.world.home, TOLD)
+    directories.create(root.context.home)
+    claimed = registry.claim(root.context.home, TOLD)
     assert claimed.why_lost() == ""
-    top = root.world.home.root
+    top = root.context.home.root
     if what.startswith("lock"):
         (top / "broker.lock").unlink()
     else:
         shutil.rmtree(top)
     if what == "made anew":
-        directories.create(root.world.home)
+        directories.create(root.context.home)
     if what.endswith("anew"):
-        registry.claim(root.world.home, TOLD).release()
+        registry.claim(root.context.home, TOLD).release()
     assert str(top) in claimed.why_lost()
-    registry.release(root.world.home, claimed)
-    assert registry.path(root.world.home).exists() == (what != "removed")
+    registry.release(root.context.home, claimed)
+    assert registry.path(root.context.home).exists() == (what != "removed")
 
 
 def test_where_no_broker_serves_nobody_waits_for_one(root: Root) -> None:
-    assert list(give_way(root.world, root.place("worker"))) == []
+    assert list(yield_to_broker(root.context, root.place("worker"))) == []
 
 
 def test_a_broker_that_died_or_is_elsewhere_is_not_waited_for(root: Root) -> None:
@@ -70,7 +70,7 @@ def test_a_broker_that_died_or_is_elsewhere_is_not_waited_for(root: Root) -> Non
     elsewhere = msgspec.structs.replace(TOLD.owner, host="other", boot_id="other")
     for owner in (dead, elsewhere):
         serve(root, msgspec.structs.replace(TOLD, owner=owner))
-        assert list(give_way(root.world, place)) == []
+        assert list(yield_to_broker(root.context, place)) == []
 
 
 def test_an_agent_that_is_held_already_is_not_waited_for(root: Root) -> None:
@@ -79,13 +79,13 @@ def test_an_agent_that_is_held_already_is_not_waited_for(root: Root) -> None:
     lock = try_lock(place.lock)
     assert lock is not None
     with lock:
-        assert list(give_way(root.world, place)) == []
+        assert list(yield_to_broker(root.context, place)) == []
 
 
 def test_who_sends_gives_way_until_the_broker_has_taken_the_agent(root: Root) -> None:
     place = root.place("worker")
     serve(root, TOLD)
-    steps = give_way(root.world, place)
+    steps = yield_to_broker(root.context, place)
     pauses = [next(steps), next(steps)]
     lock = try_lock(place.lock)
     assert lock is not None
@@ -97,20 +97,20 @@ def test_who_sends_gives_way_until_the_broker_has_taken_the_agent(root: Root) ->
 def test_who_sends_waits_half_a_second_at_most_for_a_broker_that_takes_nothing(root: Root) -> None:
     serve(root, TOLD)
     began = root.clock.elapsed
-    for pause in give_way(root.world, root.place("worker")):
+    for pause in yield_to_broker(root.context, root.place("worker")):
         root.clock.sleep(pause)
     assert 0.4 < root.clock.elapsed - began < 0.6
 
 
 def test_a_mailbox_is_nobodys_to_take(root: Root) -> None:
     serve(root, TOLD)
-    assert list(give_way(root.world, root.place("box"))) == []
+    assert list(yield_to_broker(root.context, root.place("box"))) == []
 
 
 def test_a_broker_of_which_nothing_can_be_read_is_not_waited_for(root: Root) -> None:
     serve(root, TOLD)
-    registry.path(root.world.home).write_bytes(b"{torn")
-    assert list(give_way(root.world, root.place("worker"))) == []
+    registry.path(root.context.home).write_bytes(b"{torn")
+    assert list(yield_to_broker(root.context, root.place("worker"))) == []
 
 
 def test_a_broker_starts_no_worker_for_an_agent_that_it_will_take_itself(
@@ -118,13 +118,13 @@ def test_a_broker_starts_no_worker_for_an_agent_that_it_will_take_itself(
 ) -> None:
     started: list[str | None] = []
     monkeypatch.setattr(worker, "launch", lambda _root, place, _environ: started.append(place.lane))
-    monkeypatch.setattr(worker, "served_here", {root.world.home.root})
+    monkeypatch.setattr(worker, "served_here", {root.context.home.root})
     place = root.place("worker")
-    worker.ensure(root.world, place)
-    lane = root.world.place("worker", "once")
-    directories.create(root.world.home, lane)
-    worker.ensure(root.world, lane)
+    worker.ensure(root.context, place)
+    lane = root.context.place("worker", "once")
+    directories.create(root.context.home, lane)
+    worker.ensure(root.context, lane)
     assert started == ["once"], "nobody serves the lanes of an agent but workers"
     worker.served_here.clear()
-    worker.ensure(root.world, place)
+    worker.ensure(root.context, place)
     assert started == ["once", None]

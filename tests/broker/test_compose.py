@@ -10,7 +10,7 @@ from beam.base.errors import LimitError, NotFoundError, UsageError
 from beam.broker.compose import Caller, check_text, compose, replace_surrogates
 from beam.model.limits import Limits
 from beam.model.message import Message, encode
-from tests.support.world import FakeClock
+from tests.support.context import FakeClock
 
 PERSON = Caller()
 AGENT = Caller(name="a", thread="t-1", hops=2, chain=("human-root", "a"))

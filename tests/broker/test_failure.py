@@ -13,7 +13,7 @@ from beam.broker.put import put
 from beam.model import events
 from beam.model.outcome import Status
 from beam.store.thread import Thread
-from tests.support.world import Root
+from tests.support.context import Root
 
 
 @pytest.fixture
@@ -23,8 +23,8 @@ def root(tmp_path: Path) -> Root:
 
 def bounded(root: Root, **policy: object) -> None:
     """That policy from now on."""
-    config = msgspec.structs.replace(root.world.config, policy=msgspec.structs.replace(root.world.policy, **policy))
-    root.world = msgspec.structs.replace(root.world, config=config)
+    config = msgspec.structs.replace(root.context.config, policy=msgspec.structs.replace(root.context.policy, **policy))
+    root.context = msgspec.structs.replace(root.context, config=config)
 
 
 def claim(root: Root, agent: str = "worker") -> list[str]:
@@ -36,13 +36,13 @@ def claim(root: Root, agent: str = "worker") -> list[str]:
 
 
 def counted(root: Root, thread: str = "t") -> int:
-    return Thread(root.world.home.threads, thread).spent().turns
+    return Thread(root.context.home.threads, thread).spent().turns
 
 
 def test_what_a_person_sends_is_not_counted_and_costs_no_file(root: Root) -> None:
     root.put("worker")
     assert len(claim(root)) == 1
-    assert list(root.world.home.threads.iterdir()) == []
+    assert list(root.context.home.threads.iterdir()) == []
 
 
 def test_a_message_that_is_claimed_again_after_its_holder_died_is_one_turn(root: Root) -> None:
@@ -70,7 +70,7 @@ def test_who_counts_one_turn_too_late_does_not_get_it(root: Root, monkeypatch: p
     bounded(root, thread_turns=2)
     message = root.put("worker", hops=1)
     monkeypatch.setattr(failure, "refusal", lambda *_: None)  # another holder claimed between the look and the count
-    Thread(root.world.home.threads, "t").begin("other-1", 1)
+    Thread(root.context.home.threads, "t").begin("other-1", 1)
     assert claim(root) == []
     assert root.boxes("worker") == {"dead": [message.id]}
 
@@ -81,24 +81,24 @@ def test_an_agent_that_sends_into_a_thread_without_budget_is_refused_and_a_perso
     claim(root)
     place = root.place("other")
     with pytest.raises(LimitError, match="budget of thread t is used up: thread_turns is 2, and 2 were used") as caught:
-        put(root.world, place, root.message("other", hops=2))
+        put(root.context, place, root.message("other", hops=2))
     assert caught.value.exit_code == 7
     assert "policy:" in caught.value.hint
     assert root.boxes("other") == {}
-    assert put(root.world, place, root.message("other"))
+    assert put(root.context, place, root.message("other"))
 
 
 def test_what_all_branches_cost_is_one_sum_where_it_is_bounded(root: Root) -> None:
     finished = events.TurnFinished(attempt=1, status=Status.COMPLETED, cost_usd=0.3)
-    failure.count_cost(root.world, root.message("worker"), finished)
-    assert not (root.world.home.threads / "t").exists()
+    failure.count_cost(root.context, root.message("worker"), finished)
+    assert not (root.context.home.threads / "t").exists()
     bounded(root, thread_cost_usd=0.5)
     for agent in ("worker", "other"):
         message = root.message(agent, hops=1)
-        assert failure.budget_used_up(root.world, message) is None
-        failure.count_cost(root.world, message, finished)
-        failure.count_cost(root.world, message, finished)
-    used_up = failure.budget_used_up(root.world, root.message("worker", hops=1))
+        assert failure.budget_used_up(root.context, message) is None
+        failure.count_cost(root.context, message, finished)
+        failure.count_cost(root.context, message, finished)
+    used_up = failure.budget_used_up(root.context, root.message("worker", hops=1))
     assert used_up == "thread_cost_usd is 0.5, and 0.6 were used"
 
 
@@ -107,7 +107,7 @@ def test_a_reply_into_a_thread_without_budget_is_said_to_be_dead_at_once(root: R
 
     bounded(root, thread_turns=2)
     message = root.put("box", hops=1, sender="asker", reply="queue")
-    assert mailbox.recv(root.world, root.place("box"), None) is not None
-    mailbox.reply(root.world, root.place("box"), message.id, "yes", failed=False)
+    assert mailbox.recv(root.context, root.place("box"), None) is not None
+    mailbox.reply(root.context, root.place("box"), message.id, "yes", failed=False)
     (closed,) = [event for event in root.events("box") if isinstance(event, events.TurnClosed)]
     assert (closed.reply, closed.detail) == ("dead", "the budget is used up: thread_turns is 2, and 2 were used")

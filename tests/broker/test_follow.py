@@ -11,11 +11,11 @@ import pytest
 
 from beam.base.errors import UnfinishedError
 from beam.broker import mailbox
-from beam.broker.follow import follow, outcome_in, told_outcome
+from beam.broker.follow import follow, outcome_in, replay_outcome
 from beam.model.events import Event
 from beam.model.message import Message
 from beam.store.journal import read_state
-from tests.support.world import Root
+from tests.support.context import Root
 
 
 @pytest.fixture
@@ -24,12 +24,12 @@ def root(tmp_path: Path) -> Root:
 
 
 def following(root: Root, message: Message, seen: list[Event], **options: Any) -> Generator[float, None, Any]:
-    return follow(root.world, root.place("box"), message.id, seen=seen.append, **options)
+    return follow(root.context, root.place("box"), message.id, seen=seen.append, **options)
 
 
 def answer(root: Root, message: Message) -> None:
-    assert mailbox.recv(root.world, root.place("box"), None) is not None
-    mailbox.reply(root.world, root.place("box"), message.id, "yes", failed=False)
+    assert mailbox.recv(root.context, root.place("box"), None) is not None
+    mailbox.reply(root.context, root.place("box"), message.id, "yes", failed=False)
 
 
 def ended(steps: Generator[float, None, Any]) -> Any:
@@ -83,7 +83,7 @@ def test_a_message_without_outcome_has_none(root: Root) -> None:
     message = root.put("box")
     state = read_state(root.place("box").journal)
     assert outcome_in(root.place("box"), state, message.id) is None
-    assert told_outcome(root.place("box"), state, message.id, lambda event: pytest.fail("nothing to tell")) is None
+    assert replay_outcome(root.place("box"), state, message.id, lambda event: pytest.fail("nothing to tell")) is None
 
 
 def test_workers_that_end_without_a_word_are_started_less_and_less_often_and_given_up_on(
@@ -91,8 +91,8 @@ def test_workers_that_end_without_a_word_are_started_less_and_less_often_and_giv
 ) -> None:
     message = root.put("worker", reply="wait")
     started: list[float] = []
-    monkeypatch.setattr("beam.broker.worker.start", lambda world, place: started.append(root.clock.elapsed))
-    steps = follow(root.world, root.place("worker"), message.id, seen=lambda event: None)
+    monkeypatch.setattr("beam.broker.worker.start", lambda context, place: started.append(root.clock.elapsed))
+    steps = follow(root.context, root.place("worker"), message.id, seen=lambda event: None)
     with pytest.raises(UnfinishedError, match="ended without a word") as given_up:
         for pause in steps:
             root.clock.sleep(max(pause, 0.25))

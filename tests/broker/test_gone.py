@@ -19,8 +19,8 @@ from beam.broker.hold import Holder
 from beam.broker.put import put
 from beam.model import events
 from beam.model.message import Message, Payload
-from beam.root.paths import Place
-from tests.support.world import FakeClock, Root
+from beam.root.paths import AgentPaths
+from tests.support.context import FakeClock, Root
 
 CALLS = ("open", "os.listdir", "os.scandir", "os.rename", "os.remove", "os.mkdir")
 MOMENTS = 40  # as many as there are until all is done again
@@ -69,9 +69,9 @@ def paused(base: Path) -> Root:
     base.mkdir()
     root = Root(base)
     root.clock = QuickClock()
-    root.world = msgspec.structs.replace(root.world, clock=root.clock)
+    root.context = msgspec.structs.replace(root.context, clock=root.clock)
     root.put("worker", "before")
-    holder = Holder.take(root.world, root.place("worker"))
+    holder = Holder.take(root.context, root.place("worker"))
     assert holder is not None
     holder.record(events.QueuePaused(by="a test"), sync=True)
     holder.leave()
@@ -84,27 +84,27 @@ def message() -> Message:
     )
 
 
-def sent(root: Root, place: Place) -> None:
-    asyncio.run(send(root.world, place, message(), lambda event: None))
+def sent(root: Root, place: AgentPaths) -> None:
+    asyncio.run(send(root.context, place, message(), lambda event: None))
 
 
-def waited(root: Root, place: Place) -> None:
-    put(root.world, place, message())
-    for _ in follow(root.world, place, "worker-1", seen=lambda event: None):
+def waited(root: Root, place: AgentPaths) -> None:
+    put(root.context, place, message())
+    for _ in follow(root.context, place, "worker-1", seen=lambda event: None):
         pass
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", [sent, waited])
 def test_who_waits_is_told_at_whatever_moment_the_agents_files_are_removed(
-    tmp_path: Path, what: Callable[[Root, Place], None]
+    tmp_path: Path, what: Callable[[Root, AgentPaths], None]
 ) -> None:
     root = paused(tmp_path / "first")
-    shutil.copytree(root.world.home.root, tmp_path / "kept")
+    shutil.copytree(root.context.home.root, tmp_path / "kept")
     place = root.place("worker")
     for moment in range(MOMENTS):
-        shutil.rmtree(root.world.home.root)
-        shutil.copytree(tmp_path / "kept", root.world.home.root)
+        shutil.rmtree(root.context.home.root)
+        shutil.copytree(tmp_path / "kept", root.context.home.root)
         remover.arm(place.dir, moment)
         with pytest.raises(NotFoundError, match="worker was removed with all its messages"):
             what(root, place)

@@ -17,7 +17,7 @@ from beam.model.outcome import Status
 from beam.store.lock import try_lock
 from beam.store.queue import Entry
 from beam.turns.stop import Stop
-from tests.support.world import Root
+from tests.support.context import Root
 
 
 @pytest.fixture

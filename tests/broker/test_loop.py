@@ -14,22 +14,22 @@ import pytest
 
 from beam.base.clock import SystemClock
 from beam.broker import worker
+from beam.broker.context import RootContext
 from beam.broker.hold import Holder
 from beam.broker.loop import Broker, Served, run
-from beam.broker.world import World
 from beam.model.events import MessageClaimed
 from beam.model.message import Options
 from beam.root.discovery import create
-from beam.root.paths import Place
+from beam.root.paths import AgentPaths
 from beam.store import lanes
 from beam.store.lock import try_lock
-from tests.support.world import SECOND_NS, Root
+from tests.support.context import SECOND_NS, Root
 
 
-def real_time(root: Root) -> World:
+def real_time(root: Root) -> RootContext:
     """The root with a clock that goes, as an event loop needs."""
-    world = root.world
-    return World(home=world.home, config=world.config, clock=SystemClock(), environ=world.environ)
+    context = root.context
+    return RootContext(home=context.home, config=context.config, clock=SystemClock(), environ=context.environ)
 
 
 def serve(root: Root, done: list[str], *, cap: int, poll_only: bool = False) -> list[str]:
@@ -170,10 +170,10 @@ def test_an_agents_lanes_are_listed_again_only_when_their_directory_changed_or_m
 ) -> None:
     root = Root(tmp_path)
     lane = root.place("worker").lane_of("one")
-    create(root.world.home, lane)
+    create(root.context.home, lane)
     lanes.enter(lane)
     served = Served(root.place("worker"))
-    listed: list[Place] = []
+    listed: list[AgentPaths] = []
     entered = lanes.entered
     monkeypatch.setattr(lanes, "entered", lambda place: listed.append(place) or entered(place))
     long_ago = root.clock.now - 100 * SECOND_NS
@@ -226,10 +226,10 @@ def test_a_bug_with_one_agents_files_ends_no_broker_and_no_other_agent(
     root.put("other")
     take = Holder.take.__func__  # type: ignore[attr-defined]
 
-    def taken(cls: type[Holder], world: World, place: Place) -> Holder | None:
+    def taken(cls: type[Holder], context: RootContext, place: AgentPaths) -> Holder | None:
         if place.agent == "worker":
             raise RecursionError("deeper than anybody thought")
-        found: Holder | None = take(cls, world, place)
+        found: Holder | None = take(cls, context, place)
         return found
 
     monkeypatch.setattr(Holder, "take", classmethod(taken))
@@ -274,7 +274,7 @@ def test_a_beam_yaml_that_others_may_write_is_seen_also_where_only_that_changed(
 def test_a_configuration_that_could_not_be_read_is_read_once_nothing_is_wrong_any_more(tmp_path: Path) -> None:
     root = Root(tmp_path)
     root.put("worker")
-    folder = root.world.home.root
+    folder = root.context.home.root
 
     def changed_in_a_folder_that_others_may_write() -> None:
         folder.chmod(0o777)

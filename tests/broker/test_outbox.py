@@ -19,7 +19,7 @@ from beam.model.message import SessionContext
 from beam.store.journal import read_state
 from beam.store.outbox import Answer, Request, answered
 from beam.turns.stop import Stop
-from tests.support.world import FakeClock, Root
+from tests.support.context import FakeClock, Root
 
 
 class QuickClock(FakeClock):
@@ -63,7 +63,7 @@ class Turn:
 def taken(root: Root) -> str:
     """The id of a message that was taken out of the mailbox `box`, and waits for its answer."""
     root.put("box", "well?")
-    message = mailbox.recv(root.world, root.place("box"), None)
+    message = mailbox.recv(root.context, root.place("box"), None)
     assert message is not None
     return message.id
 

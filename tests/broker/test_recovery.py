@@ -14,7 +14,7 @@ from beam.model.outcome import Status
 from beam.model.state import CLOSED, DEAD
 from beam.process import tree
 from beam.store.queue import Entry
-from tests.support.world import Root
+from tests.support.context import Root
 
 ELSEWHERE = Owner(pid=1, start_ticks=1, boot_id="another", pid_namespace="another", host="another.host")
 
@@ -201,7 +201,7 @@ def test_a_blocked_agent_goes_on_once_what_blocked_it_is_gone(root: Root, monkey
 def test_leftovers_of_dead_writers_and_turns_are_swept(root: Root) -> None:
     place = root.place("worker")
     (place.queue / "tmp" / "left").write_text("half")
-    scratch = root.world.home.turns_of(place)
+    scratch = root.context.home.turns_of(place)
     (scratch / "key").mkdir(parents=True)
     root.hold("worker").release()
     assert files.names(place.queue / "tmp") == []

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from beam.broker import standing
+from beam.broker.build_request import order_of
 from beam.broker.hold import Holder
-from beam.broker.order import order_of
 from beam.broker.renewal import Renewal, only_adds
 from beam.trust import ledger
-from tests.support.world import Root
+from tests.support.context import Root
 
 KEYS = ("permissions", "allow")
 
@@ -58,8 +58,8 @@ def root(tmp_path: Path) -> Root:
     made.environ.pop("BEAM_TRUST")
     (made.base / "beam.yaml").write_text("agents: {claude: {access: ask}}\n")
     (made.base / ".claude").mkdir()
-    world = made.reload()
-    ledger.trust(world.base, standing.everything(world), world.environ)
+    context = made.reload()
+    ledger.trust(context.base, standing.everything(context), context.environ)
     return made
 
 
@@ -75,7 +75,7 @@ def renewal(root: Root, holder: Holder) -> Renewal:
 
 
 def is_trusted(root: Root) -> bool:
-    return root.world.stands(root.world.resolve("claude"), "ask").trusted
+    return root.context.stands(root.context.resolve("claude"), "ask").trusted
 
 
 def test_what_a_decision_wrote_is_trusted_with_its_id(root: Root, holder: Holder) -> None:
@@ -104,7 +104,7 @@ def test_nothing_is_renewed_where_something_else_changed_in_that_turn(root: Root
     path = root.base / other
     path.parent.mkdir(exist_ok=True)
     path.write_text("agents: {claude: {access: full}}\n" if other == "beam.yaml" else "{}")
-    holder.world = root.reload()
+    holder.context = root.reload()
     before.settle(["ask-1"])
     assert not is_trusted(root)
 

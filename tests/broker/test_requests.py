@@ -13,7 +13,7 @@ from beam.broker import mailbox
 from beam.broker.requests import request, withdraw
 from beam.model.outcome import Status
 from beam.store.lock import try_lock
-from tests.support.world import Root
+from tests.support.context import Root
 
 
 @pytest.fixture
@@ -30,13 +30,13 @@ def ended(steps: Generator[float, None, Any]) -> Any:
 
 def test_a_request_that_nobody_could_answer_is_answered_by_the_caller(root: Root) -> None:
     message = root.put("box")
-    assert ended(request(root.world, root.place("box"), "drop", message.id, by="me")) == "dropped"
+    assert ended(request(root.context, root.place("box"), "drop", message.id, by="me")) == "dropped"
     assert root.boxes("box") == {}
 
 
 def test_a_refusal_has_its_kind_and_exit_code(root: Root) -> None:
     with pytest.raises(BeamError, match="no message box-none") as refused:
-        ended(request(root.world, root.place("box"), "drop", "box-none", by="me"))
+        ended(request(root.context, root.place("box"), "drop", "box-none", by="me"))
     assert (refused.value.kind, refused.value.exit_code) == ("not_found", ExitCode.NOT_FOUND)
 
 
@@ -45,7 +45,7 @@ def test_a_holder_that_does_not_answer_is_given_up_on_in_time(root: Root) -> Non
     lock = try_lock(place.lock)
     assert lock is not None
     with lock:
-        steps = request(root.world, place, "reset", by="me", timeout=5)
+        steps = request(root.context, place, "reset", by="me", timeout=5)
         next(steps)
         root.clock.sleep(6)
         with pytest.raises(UnfinishedError, match="did not answer"):
@@ -54,13 +54,13 @@ def test_a_holder_that_does_not_answer_is_given_up_on_in_time(root: Root) -> Non
 
 def test_a_waiting_message_is_withdrawn_with_its_outcome(root: Root) -> None:
     message = root.put("box", reply="wait")
-    outcome = ended(withdraw(root.world, root.place("box"), message.id, by="me"))
+    outcome = ended(withdraw(root.context, root.place("box"), message.id, by="me"))
     assert (outcome.status, outcome.turn) == (Status.CANCELLED, None)
     assert root.boxes("box") == {}
 
 
 def test_what_is_over_is_not_withdrawn_but_told(root: Root) -> None:
     message = root.put("box", reply="wait")
-    mailbox.recv(root.world, root.place("box"), None)
-    mailbox.reply(root.world, root.place("box"), message.id, "yes", failed=False)
-    assert ended(withdraw(root.world, root.place("box"), message.id, by="me")).reply == "yes"
+    mailbox.recv(root.context, root.place("box"), None)
+    mailbox.reply(root.context, root.place("box"), message.id, "yes", failed=False)
+    assert ended(withdraw(root.context, root.place("box"), message.id, by="me")).reply == "yes"

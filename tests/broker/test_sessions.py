@@ -12,7 +12,7 @@ from beam.broker.sessions import session_lock
 from beam.model import events
 from beam.model.outcome import Status
 from beam.turns.stop import Stop
-from tests.support.world import Root
+from tests.support.context import Root
 
 
 @pytest.fixture
@@ -21,34 +21,34 @@ def root(tmp_path: Path) -> Root:
 
 
 def take(root: Root, session_id: str) -> None:
-    with session_lock(root.world, "claude", session_id):
+    with session_lock(root.context, "claude", session_id):
         pass
 
 
 def test_a_session_is_had_once_at_a_time(root: Root) -> None:
-    with session_lock(root.world, "claude", "s1"):
+    with session_lock(root.context, "claude", "s1"):
         with pytest.raises(LimitError, match="claude session s1 is in a turn of another root"):
             take(root, "s1")
-        with session_lock(root.world, "claude", "s2"), session_lock(root.world, "codex", "s1"):
+        with session_lock(root.context, "claude", "s2"), session_lock(root.context, "codex", "s1"):
             pass
-    with session_lock(root.world, "claude", "s1"):
+    with session_lock(root.context, "claude", "s1"):
         pass
 
 
 def test_a_turn_without_a_session_needs_no_lock(root: Root) -> None:
-    with session_lock(root.world, "claude", None), session_lock(root.world, "claude", None):
+    with session_lock(root.context, "claude", None), session_lock(root.context, "claude", None):
         pass
     assert not (Path(root.environ["HOME"]) / ".local").exists()
 
 
 @pytest.mark.parametrize("session_id", ["../../etc/passwd", "a b", "x" * 1000, "ä", "\ud800", ""])
 def test_any_text_is_a_sessions_id(root: Root, session_id: str) -> None:
-    with session_lock(root.world, "claude", session_id), pytest.raises(LimitError):
+    with session_lock(root.context, "claude", session_id), pytest.raises(LimitError):
         take(root, session_id)
 
 
 def test_sessions_of_other_programs_may_have_the_same_id(root: Root) -> None:
-    with session_lock(root.world, "command", "1", scope="/a"), session_lock(root.world, "command", "1", scope="/b"):
+    with session_lock(root.context, "command", "1", scope="/a"), session_lock(root.context, "command", "1", scope="/b"):
         pass
 
 
@@ -67,7 +67,7 @@ def test_a_message_whose_session_is_taken_ends_with_the_limit_and_can_be_retried
         outcome = await holder.run(*claimed, Stop())
         return outcome.status, outcome.reason, outcome.turn
 
-    with session_lock(root.world, "command", "s1", scope=str(root.world.base)):
+    with session_lock(root.context, "command", "s1", scope=str(root.context.base)):
         status, reason, turn = asyncio.run(run())
     assert (status, turn) == (Status.LIMIT, None)
     assert "is in a turn of another root" in (reason or "")

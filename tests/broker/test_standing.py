@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from beam.broker import standing
-from beam.broker.standing import Stands
+from beam.broker.standing import FolderStanding
 from beam.model.message import Access
 from beam.root.directories import create
 from beam.trust import ledger
-from tests.support.world import Root
+from tests.support.context import Root
 
 
 @pytest.fixture
@@ -24,21 +24,21 @@ def root(tmp_path: Path) -> Root:
     return made
 
 
-def stands(root: Root, agent: str, access: Access = "read") -> Stands:
-    world = root.reload()
-    return world.stands(world.resolve(agent), access)
+def stands(root: Root, agent: str, access: Access = "read") -> FolderStanding:
+    context = root.reload()
+    return context.stands(context.resolve(agent), access)
 
 
 def give(root: Root) -> None:
-    world = root.reload()
-    ledger.trust(world.base, standing.everything(world), world.environ)
+    context = root.reload()
+    ledger.trust(context.base, standing.everything(context), context.environ)
 
 
 def test_an_agent_that_runs_code_is_refused_until_its_folder_is_trusted(root: Root) -> None:
     assert stands(root, "a").refusal == "beam.yaml has a run 'make'"
-    assert stands(root, "claude") == stands(root, "box") == Stands()
+    assert stands(root, "claude") == stands(root, "box") == FolderStanding()
     give(root)
-    assert stands(root, "a") == Stands(trusted=True)
+    assert stands(root, "a") == FolderStanding(trusted=True)
 
 
 def test_a_cli_that_no_switch_keeps_from_a_file_is_refused(root: Root) -> None:
@@ -46,12 +46,12 @@ def test_a_cli_that_no_switch_keeps_from_a_file_is_refused(root: Root) -> None:
     assert stands(root, "aider").refusal == "aider obeys .env of this folder"
     assert stands(root, "pi").refusal is None
     give(root)
-    assert stands(root, "aider") == Stands(trusted=True)
+    assert stands(root, "aider") == FolderStanding(trusted=True)
 
 
 def test_a_cli_that_a_switch_keeps_from_a_file_runs_without_it(root: Root) -> None:
     (root.base / ".env").write_text("OPENAI_BASE_URL=http://evil\n")
-    assert stands(root, "qwen") == Stands(left_out=(".env",))
+    assert stands(root, "qwen") == FolderStanding(left_out=(".env",))
     assert stands(root, "qwen", "full").refusal == "qwen obeys .env of this folder"
 
 
@@ -82,9 +82,9 @@ def test_what_git_would_run_is_kept_from_it_without_a_word(root: Root) -> None:
         "GIT_CONFIG_KEY_0": "core.fsmonitor",
         "GIT_CONFIG_VALUE_0": "false",
     }
-    assert stands(root, "box") == Stands()
+    assert stands(root, "box") == FolderStanding()
     give(root)
-    assert stands(root, "claude") == Stands(trusted=True)
+    assert stands(root, "claude") == FolderStanding(trusted=True)
 
 
 def test_what_version_1_trusted_is_to_be_confirmed_once_where_there_is_anything(root: Root) -> None:
@@ -119,8 +119,8 @@ def test_more_than_can_be_looked_through_is_refused_also_after_trust(root: Root)
 
 def test_the_variable_trusts_and_is_told(root: Root) -> None:
     root.environ["BEAM_TRUST"] = "1"
-    assert stands(root, "a") == Stands(trusted=True, by_variable=True)
-    assert stands(root, "claude") == Stands(trusted=True)
+    assert stands(root, "a") == FolderStanding(trusted=True, by_variable=True)
+    assert stands(root, "claude") == FolderStanding(trusted=True)
 
 
 def test_a_store_of_trust_that_nobody_can_read_keeps_messages_waiting(root: Root) -> None:
@@ -129,13 +129,13 @@ def test_a_store_of_trust_that_nobody_can_read_keeps_messages_waiting(root: Root
     ledger.store_path(root.environ).write_text("junk")
     queue = root.queue("a")
     (entry,) = queue.entries("new")
-    why = standing.waits_for_trust(root.world, queue, entry)
+    why = standing.waits_for_trust(root.context, queue, entry)
     assert why is not None and "trust.json" in why
 
 
 def test_an_agent_json_that_beam_wrote_runs_until_someone_changes_it(root: Root) -> None:
-    place = root.world.home.agent("b")
-    create(root.world.home, place)
+    place = root.context.home.agent("b")
+    create(root.context.home, place)
     path = place.dir / "agent.json"
     path.write_bytes(b'{"command": ["make"]}')
     assert stands(root, "b").refusal == "agent.json has b run 'make'"

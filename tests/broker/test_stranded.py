@@ -11,11 +11,11 @@ from beam.broker.hold import Holder
 from beam.model import events
 from beam.model.message import Message
 from beam.root import directories
-from beam.root.paths import Place
+from beam.root.paths import AgentPaths
 from beam.store import lanes
 from beam.store.lock import try_lock
 from beam.store.queue import Queue
-from tests.support.world import SECOND_NS, Root
+from tests.support.context import SECOND_NS, Root
 
 
 @pytest.fixture
@@ -31,12 +31,12 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     return found
 
 
-def sent(root: Root, name: str) -> tuple[Place, Message]:
-    place = root.world.place("worker", name)
-    directories.create(root.world.home, place)
+def sent(root: Root, name: str) -> tuple[AgentPaths, Message]:
+    place = root.context.place("worker", name)
+    directories.create(root.context.home, place)
     lanes.enter(place)
     message = root.message("worker", id=f"worker-{name}")
-    Queue(place.queue, place.put_lock).put(message, root.clock, root.world.limits)
+    Queue(place.queue, place.put_lock).put(message, root.clock, root.context.limits)
     return place, message
 
 
@@ -82,7 +82,7 @@ def test_who_leaves_an_agent_starts_a_few_workers_and_none_twice_within_seconds(
 
 def test_no_worker_is_started_for_a_lane_in_which_it_could_do_nothing(root: Root, started: list[str | None]) -> None:
     blocked, damaged = sent(root, "a-blocked")[0], sent(root, "b-damaged")[0]
-    holder = Holder.take(root.world, blocked)
+    holder = Holder.take(root.context, blocked)
     assert holder is not None
     holder.record(events.Notice(code="blocked", text="processes are left"))
     holder.blocked = "processes are left"
@@ -95,7 +95,7 @@ def test_no_worker_is_started_for_a_lane_in_which_it_could_do_nothing(root: Root
 
 def test_a_lane_that_is_left_without_anything_is_not_looked_at_again(root: Root) -> None:
     place, message = sent(root, "mine")
-    holder = Holder.take(root.world, place)
+    holder = Holder.take(root.context, place)
     assert holder is not None
     (entry,) = holder.waiting.look()
     holder.record(events.MessageDead(reason="dropped", detail="why"), message_id=message.id, sync=True)

@@ -20,12 +20,12 @@ from beam.broker.waiting import Waiting
 from beam.model.message import Message
 from beam.model.outcome import Outcome
 from beam.process import tree
-from beam.root.paths import Place
+from beam.root.paths import AgentPaths
 from beam.store.lock import try_lock
 from beam.store.queue import Entry
 from beam.turns.stop import Stop
 from tests.support.cli import eventually
-from tests.support.world import Root
+from tests.support.context import Root
 
 
 @pytest.fixture
@@ -46,12 +46,12 @@ def drain(root: Root, monkeypatch: pytest.MonkeyPatch, run: Run) -> list[str]:
         return None
 
     monkeypatch.setattr(Holder, "run", instead)
-    asyncio.run(worker.drain(root.world, root.place("worker")))
+    asyncio.run(worker.drain(root.context, root.place("worker")))
     return ran
 
 
 def done(holder: Holder, entry: Entry, message: Message, stop: Stop) -> None:
-    closing.bury(holder, entry, message, "dropped", "done")
+    closing.dead_letter(holder, entry, message, "dropped", "done")
 
 
 def test_all_that_waits_is_run_in_order(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def test_a_message_that_comes_while_the_worker_leaves_is_run(root: Root, monkeyp
 
     def released_then_put(holder: Holder) -> None:
         if root.queue("worker").find(late.id) is None and late.id not in holder.state.known:
-            root.queue("worker").put(late, root.clock, root.world.limits)  # its sender sees the lock held
+            root.queue("worker").put(late, root.clock, root.context.limits)  # its sender sees the lock held
             assert try_lock(holder.place.lock) is None
         real(holder)
 
@@ -138,15 +138,15 @@ def test_a_disk_error_ends_the_worker(root: Root, monkeypatch: pytest.MonkeyPatc
 def test_a_worker_is_started_only_where_nobody_holds_the_agent_and_never_for_a_mailbox(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started: list[Place] = []
-    monkeypatch.setattr(worker, "start", lambda world, place: started.append(place))
+    started: list[AgentPaths] = []
+    monkeypatch.setattr(worker, "start", lambda context, place: started.append(place))
     lock = try_lock(root.place("worker").lock)
     assert lock is not None
-    worker.ensure(root.world, root.place("worker"))
-    worker.ensure(root.world, root.place("box"))
+    worker.ensure(root.context, root.place("worker"))
+    worker.ensure(root.context, root.place("box"))
     assert started == []
     lock.release()
-    worker.ensure(root.world, root.place("worker"))
+    worker.ensure(root.context, root.place("worker"))
     assert started == [root.place("worker")]
     assert try_lock(root.place("worker").lock) is not None
 
@@ -155,14 +155,14 @@ def test_a_worker_that_can_not_be_started_is_said(root: Root, monkeypatch: pytes
     monkeypatch.setattr(worker.sys, "executable", str(root.base / "none"))
     before = sorted(Path("/dev/fd").iterdir())
     with pytest.raises(DiskError, match="can't start a worker"):
-        worker.start(root.world, root.place("worker"))
+        worker.start(root.context, root.place("worker"))
     assert sorted(Path("/dev/fd").iterdir()) == before
     assert files.names(root.place("worker").dir).count("worker.log") == 1
 
 
 @pytest.mark.slow
 def test_a_worker_that_ends_first_leaves_nothing_in_the_table_of_processes(root: Root) -> None:
-    worker.start(root.world, root.place("worker"))
+    worker.start(root.context, root.place("worker"))
     (pid,) = tree.spared
     eventually(lambda: not tree.spared)
     with pytest.raises(ProcessLookupError):

@@ -14,7 +14,7 @@ from beam.config.resolve import Config, parse_agent_json
 from beam.model.limits import Limits
 from beam.model.settings import AgentSettings
 from beam.root.directories import create
-from beam.root.paths import Home
+from beam.root.paths import RootPaths
 
 ADAPTERS = ("claude", "command", "scripted", "mailbox")
 
@@ -23,7 +23,7 @@ class Folder:
     """A folder with a user, whose files a test writes in one line."""
 
     def __init__(self, path: Path) -> None:
-        self.root = Home(path / "root", path / "work")
+        self.root = RootPaths(path / "root", path / "work")
         self.root.project.mkdir()
         self.user = path / "user"
 

@@ -10,7 +10,7 @@ import pytest
 from beam.base.errors import CorruptError, DiskError, UsageError
 from beam.root import discovery
 from beam.root.discovery import at, belongs_to, check_folder, create, exposed, find, known, remember, same_folder
-from beam.root.paths import Home
+from beam.root.paths import RootPaths
 from beam.root.user_dirs import state_dir
 
 
@@ -25,7 +25,7 @@ def folder(path: Path) -> Path:
     return path
 
 
-def made(project: Path, environ: dict[str, str]) -> Home:
+def made(project: Path, environ: dict[str, str]) -> RootPaths:
     home = find(None, cwd=folder(project), environ=environ)
     create(home)
     return home

@@ -11,7 +11,7 @@ import pytest
 
 from beam.base.errors import ConfigError, DiskError, UsageError
 from beam.root import directories, ownership, user_dirs
-from beam.root.paths import Home
+from beam.root.paths import RootPaths
 
 MOUNTINFO = r"""22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 30 22 0:25 / /proc rw - proc proc rw
@@ -25,21 +25,21 @@ a torn line
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Home:
-    made = Home(tmp_path / "root", tmp_path / "work")
+def root(tmp_path: Path) -> RootPaths:
+    made = RootPaths(tmp_path / "root", tmp_path / "work")
     made.project.mkdir()
     directories.create(made)
     return made
 
 
-def check(root: Home, **more: object) -> None:
+def check(root: RootPaths, **more: object) -> None:
     ownership.check(root, uid=os.getuid(), mountinfo=MOUNTINFO, **more)  # type: ignore[arg-type]
 
 
 # -- creating
 
 
-def test_creating_makes_private_directories_once(root: Home) -> None:
+def test_creating_makes_private_directories_once(root: RootPaths) -> None:
     place = root.agent("planner")
     for _ in range(2):
         directories.create(root, place)
@@ -61,14 +61,14 @@ def test_creating_makes_private_directories_once(root: Home) -> None:
     assert place.lanes() == [place.lane_of("k1")]
 
 
-def test_a_gitignore_of_the_users_stays(root: Home) -> None:
+def test_a_gitignore_of_the_users_stays(root: RootPaths) -> None:
     (root.root / ".gitignore").write_text("!agents\n")
     directories.create(root)
     assert (root.root / ".gitignore").read_text() == "!agents\n"
 
 
 def test_places_of_an_agent_and_its_lanes(tmp_path: Path) -> None:
-    place = Home(tmp_path / "root", tmp_path).agent("a")
+    place = RootPaths(tmp_path / "root", tmp_path).agent("a")
     assert place.lock == tmp_path / "root/locks/a"
     assert place.lane_of("x").lock == tmp_path / "root/agents/a/once/x/lock"
     assert (place.queue, place.put_lock) == (place.dir / "queue", place.dir / "put.lock")
@@ -77,12 +77,12 @@ def test_places_of_an_agent_and_its_lanes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", "../x", "A", "a/b", "a" * 65, "a\n"])
 def test_a_path_is_never_built_of_what_is_no_name(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError):
-        Home(tmp_path, tmp_path).agent(name)
+        RootPaths(tmp_path, tmp_path).agent(name)
     with pytest.raises(UsageError):
-        Home(tmp_path, tmp_path).agent("a").lane_of(name)
+        RootPaths(tmp_path, tmp_path).agent("a").lane_of(name)
 
 
-def test_junk_among_the_agents_is_not_an_agent(root: Home) -> None:
+def test_junk_among_the_agents_is_not_an_agent(root: RootPaths) -> None:
     (root.root / "agents" / "a file").write_text("")
     (root.root / "agents" / "file").write_text("")
     for name in ("b", "a", "Capital", ".hidden"):
@@ -93,34 +93,34 @@ def test_junk_among_the_agents_is_not_an_agent(root: Home) -> None:
 def test_a_file_where_a_directory_should_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "root").write_text("")
     with pytest.raises(DiskError, match="root is a file"):
-        directories.create(Home(tmp_path / "root", tmp_path))
+        directories.create(RootPaths(tmp_path / "root", tmp_path))
     with pytest.raises(DiskError, match="root is a file"):
-        check(Home(tmp_path / "root", tmp_path))
+        check(RootPaths(tmp_path / "root", tmp_path))
 
 
 def test_a_disk_that_does_not_take_the_root_is_a_disk_error_with_a_next_step() -> None:
     with pytest.raises(DiskError, match=r"can't create /proc/nowhere.*--root DIR"):
-        directories.create(Home(Path("/proc/nowhere/root"), Path("/")))
+        directories.create(RootPaths(Path("/proc/nowhere/root"), Path("/")))
 
 
 # -- checking
 
 
-def test_a_root_of_ones_own_passes(root: Home) -> None:
+def test_a_root_of_ones_own_passes(root: RootPaths) -> None:
     root.config_file.write_text("")
     root.config_file.chmod(0o644)
     check(root)
-    check(Home(root.root.parent / "absent", root.project))
+    check(RootPaths(root.root.parent / "absent", root.project))
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o720, 0o702, 0o777])
-def test_a_root_that_others_may_write_is_refused(root: Home, mode: int) -> None:
+def test_a_root_that_others_may_write_is_refused(root: RootPaths, mode: int) -> None:
     root.root.chmod(mode)
     with pytest.raises(DiskError, match="chmod go-w"):
         check(root)
 
 
-def test_a_beam_yaml_that_others_may_write_is_refused(root: Home) -> None:
+def test_a_beam_yaml_that_others_may_write_is_refused(root: RootPaths) -> None:
     root.config_file.write_text("")
     root.config_file.chmod(0o646)
     with pytest.raises(ConfigError, match="chmod go-w"):
@@ -144,23 +144,23 @@ def test_a_group_counts_as_ones_own_only_where_nobody_else_is_in_it(
     assert ownership.is_private(grp.struct_group(("ann", "x", gid, members)), user) is private
 
 
-def test_roots_and_configurations_of_another_user_are_refused(root: Home) -> None:
+def test_roots_and_configurations_of_another_user_are_refused(root: RootPaths) -> None:
     with pytest.raises(DiskError, match="belongs to another user"):
         ownership.check_owner(root, uid=os.getuid() + 1)
-    bare = Home(root.root.parent / "bare-root", root.root.parent / "bare")
+    bare = RootPaths(root.root.parent / "bare-root", root.root.parent / "bare")
     bare.project.mkdir()
     bare.config_file.write_text("")
     with pytest.raises(ConfigError, match="belongs to another user"):
         ownership.check_owner(bare, uid=os.getuid() + 1)
 
 
-def test_a_linked_root_is_refused_and_its_target_named(root: Home, tmp_path: Path) -> None:
+def test_a_linked_root_is_refused_and_its_target_named(root: RootPaths, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(root.root)
     with pytest.raises(DiskError, match=f"--root {root.root}"):
-        check(Home(tmp_path / "link", tmp_path))
+        check(RootPaths(tmp_path / "link", tmp_path))
 
 
-def test_a_linked_beam_yaml_is_checked_where_it_lies(root: Home, tmp_path: Path) -> None:
+def test_a_linked_beam_yaml_is_checked_where_it_lies(root: RootPaths, tmp_path: Path) -> None:
     target = tmp_path / "shared.yaml"
     target.write_text("")
     target.chmod(0o600)
@@ -193,7 +193,7 @@ def test_the_file_system_is_that_of_the_nearest_topmost_mount(path: str, kind: s
     ("where", "kind"), [("/beam-n/a", "nfs4"), ("/beam-m/two words", "fuse.sshfs"), ("/beam-o", "9p")]
 )
 def test_file_systems_without_dependable_locks_are_refused_unless_allowed(where: str, kind: str) -> None:
-    shared = Home(Path(where) / "root", Path("/"))
+    shared = RootPaths(Path(where) / "root", Path("/"))
     with pytest.raises(DiskError, match=f"allow_fs: .{kind}"):
         ownership.check_filesystem(shared, mountinfo=MOUNTINFO)
     ownership.check_filesystem(shared, mountinfo=MOUNTINFO, allow_fs=[kind])

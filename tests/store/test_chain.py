@@ -18,7 +18,7 @@ from beam.model.limits import DEFAULT, Limits
 from beam.model.outcome import Status
 from beam.store.chain import Chain, Walk
 from beam.store.journal import Journal, Reader, read_state, segments
-from tests.support.world import SMALL, FakeClock
+from tests.support.context import SMALL, FakeClock
 
 DONE = events.TurnFinished(status=Status.COMPLETED, reply="done")
 

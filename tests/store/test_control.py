@@ -75,5 +75,5 @@ def test_a_request_that_no_holder_would_read_is_not_published(directory: Path) -
 
 def test_a_directory_in_the_place_of_a_request_is_put_out_of_the_way(directory: Path) -> None:
     (directory / "new" / "a-1.json").mkdir()
-    control.put_away(directory, "a-1.json")
+    control.archive(directory, "a-1.json")
     assert control.waiting(directory) == []

@@ -24,7 +24,7 @@ from beam.model.state import State, fold_all
 from beam.store import journal as module
 from beam.store import segment as of_segments
 from beam.store.journal import Journal, Reader, read_event, read_state, segments
-from tests.support.world import SMALL, FakeClock
+from tests.support.context import SMALL, FakeClock
 
 
 def begin(directory: Path, limits: Limits = DEFAULT, clock: FakeClock | None = None) -> Journal:

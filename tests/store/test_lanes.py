@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from beam.root import directories
-from beam.root.paths import Place
+from beam.root.paths import AgentPaths
 from beam.store import lanes
-from tests.support.world import SECOND_NS, Root
+from tests.support.context import SECOND_NS, Root
 
 
 @pytest.fixture
@@ -17,13 +17,13 @@ def root(tmp_path: Path) -> Root:
     return Root(tmp_path)
 
 
-def lane(root: Root, name: str) -> Place:
-    place = root.world.place("worker", name)
-    directories.create(root.world.home, place)
+def lane(root: Root, name: str) -> AgentPaths:
+    place = root.context.place("worker", name)
+    directories.create(root.context.home, place)
     return place
 
 
-def left_in(place: Place) -> None:
+def left_in(place: AgentPaths) -> None:
     (place.queue / "new" / "00000000000000000001-worker-x.json").write_bytes(b"{}")
 
 
@@ -53,7 +53,7 @@ def test_what_comes_in_while_a_lane_is_left_is_found(root: Root, monkeypatch: py
     lanes.enter(mine)
     real, looks = lanes.has_left, list[int]()
 
-    def has_left(place: Place) -> bool:
+    def has_left(place: AgentPaths) -> bool:
         looks.append(1)
         if len(looks) == 2:
             left_in(mine)  # its sender entered the lane before the holder took it out

@@ -15,7 +15,7 @@ from beam.base.errors import CorruptError, DiskError, LimitError
 from beam.model.limits import DEFAULT, Limits
 from beam.model.message import Message, Payload
 from beam.store.queue import BOXES, Entry, Queue
-from tests.support.world import NOON_NS, FakeClock
+from tests.support.context import NOON_NS, FakeClock
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from beam.model import events
 from beam.model.outcome import Outcome, Status
 from beam.store.reserve import BYTES, Reserve
 from beam.turns.stop import Stop
+from tests.support.context import Root
 from tests.support.small_disk import SmallDisk
-from tests.support.world import Root
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the small disk looks into /proc")
 
@@ -35,13 +35,13 @@ def reserve(root: Root, agent: str = "box") -> Path:
 
 def taken(root: Root, agent: str = "box") -> str:
     root.put(agent, sender="asker", reply="queue")
-    message = mailbox.recv(root.world, root.place(agent), None)
+    message = mailbox.recv(root.context, root.place(agent), None)
     assert message is not None
     return message.id
 
 
 def answer(root: Root, message_id: str, text: str = "yes") -> Outcome:
-    return mailbox.reply(root.world, root.place("box"), message_id, text, failed=False)
+    return mailbox.reply(root.context, root.place("box"), message_id, text, failed=False)
 
 
 def test_the_reserve_takes_its_room_once(tmp_path: Path) -> None:
@@ -71,10 +71,10 @@ def test_without_room_for_an_outcome_nothing_is_claimed_and_it_goes_on_when_ther
     root.hold("box").release()
     disk.leave(BYTES - 1)
     with pytest.raises(DiskError, match="No space left") as caught:
-        mailbox.recv(root.world, root.place("box"), None)
+        mailbox.recv(root.context, root.place("box"), None)
     assert (caught.value.subject, root.boxes("box")) == (str(reserve(root)), {"new": [message.id]})
     disk.leave(None)
-    again = mailbox.recv(root.world, root.place("box"), None)
+    again = mailbox.recv(root.context, root.place("box"), None)
     assert (again.id if again else None) == message.id
 
 

@@ -15,7 +15,7 @@ from beam.model.limits import DEFAULT
 from beam.model.outcome import Status
 from beam.store import segment as of_segments
 from beam.store.journal import Journal, Reader, read_state, segments
-from tests.support.world import FakeClock
+from tests.support.context import FakeClock
 
 FINISHED = events.TurnFinished(attempt=1, status=Status.COMPLETED)
 CLOSED = events.TurnClosed(attempt=1)

@@ -22,7 +22,7 @@ from typing import Any
 from beam.api import Beam
 from beam.base.errors import BeamError
 from beam.root import discovery
-from beam.root.paths import Home
+from beam.root.paths import RootPaths
 from tests.support.warm import RUNNING, Warm, is_cold
 
 BEAM = (sys.executable, "-m", "beam")
@@ -86,7 +86,7 @@ class Cli:
         return discovery.find(None, cwd=self.project, environ=self.env).root
 
     @property
-    def home(self) -> Home:
+    def home(self) -> RootPaths:
         """The same with its project folder."""
         return discovery.find(None, cwd=self.project, environ=self.env)
 

@@ -37,7 +37,7 @@ from beam.cli.render.stream import Line, Stream
 from beam.config import file
 from beam.config.resolve import load, parse_agent_json
 from beam.model import events
-from beam.model.autoloaded import Found
+from beam.model.autoloaded import Finding
 from beam.model.limits import DEFAULT
 from beam.model.message import Message, Payload
 from beam.model.message import decode as decode_message
@@ -63,11 +63,11 @@ from beam.testing import script as scripts
 from beam.testing.fake_model import script as fake_scripts
 from beam.trust import ledger
 from beam.trust.declarations import Told, wants
-from beam.turns.order import find_executable
+from beam.turns.request import find_executable
 from beam.turns.terminal.reading import _File
+from tests.support.context import FakeClock, Root
 from tests.support.fuzz import Reader
 from tests.support.fuzz_root import Made, folder_in, folders, names, outboxes, whose
-from tests.support.world import FakeClock, Root
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 SEEDS = 10
@@ -157,9 +157,9 @@ def _journals(base: Path) -> list[Reader]:
             except CorruptError:
                 break
         damage(made.place.journal)
-        for status in (look.status_of(made.root.world, made.place),):
+        for status in (look.status_of(made.root.context, made.place),):
             msgspec.json.encode(status)
-        list(look.queue_items(made.root.world, ["box"]))
+        list(look.queue_items(made.root.context, ["box"]))
         return type(read_state(made.place.journal)).__name__
 
     def hold(data: bytes) -> int:
@@ -210,21 +210,21 @@ def _places(base: Path) -> list[Reader]:
     def queued(data: bytes) -> str:
         made.again()
         (new / waiting.name).write_bytes(data)
-        holder = Holder.take(made.root.world, made.place)
+        holder = Holder.take(made.root.context, made.place)
         assert holder is not None
         try:
             holder.waiting.look()
             holder.waiting.expire()
         finally:
             holder.release()
-        items = list(look.queue_items(made.root.world, ["box"]))
+        items = list(look.queue_items(made.root.context, ["box"]))
         msgspec.json.encode(items)
         return " ".join(item.box for item in items)
 
     def asked(data: bytes) -> str:
         made.again()
         (made.place.control / "new" / "box-c1.json").write_bytes(data)
-        holder = Holder.take(made.root.world, made.place)
+        holder = Holder.take(made.root.context, made.place)
         assert holder is not None
         try:
             Requests(holder).look()
@@ -234,7 +234,7 @@ def _places(base: Path) -> list[Reader]:
         return "answered"
 
     def counted(data: bytes) -> int:
-        path = made.root.world.home.threads / "t"
+        path = made.root.context.home.threads / "t"
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(data)
         Thread(path.parent, "t").begin("box-3", 1)
@@ -251,8 +251,8 @@ def _places(base: Path) -> list[Reader]:
     )
 
     def broker(data: bytes) -> str:
-        broker_registry.path(made.root.world.home).write_bytes(data)
-        return type(broker_registry.running(made.root.world.home)).__name__
+        broker_registry.path(made.root.context.home).write_bytes(data)
+        return type(broker_registry.running(made.root.context.home)).__name__
 
     return [
         Reader("queue", [message], queued, OURS),
@@ -289,7 +289,7 @@ allow_fs: [nfs4]
 def _settings(base: Path) -> list[Reader]:
     root = Root(folder_in(base, "settings"))
     adapters = tuple(registry.ADAPTERS)
-    agent_json = root.world.home.agent("mine").dir / "agent.json"
+    agent_json = root.context.home.agent("mine").dir / "agent.json"
     agent_json.parent.mkdir(parents=True)
     tokens = [
         b"  ",
@@ -305,7 +305,7 @@ def _settings(base: Path) -> list[Reader]:
 
     def declared(data: bytes) -> str:
         (root.base / "beam.yaml").write_bytes(data)
-        config = load(root.world.home, environ=root.environ, adapters=adapters)
+        config = load(root.context.home, environ=root.environ, adapters=adapters)
         for name in config.names()[:20]:
             with contextlib.suppress(BeamError):
                 found = config.resolve(name)
@@ -321,7 +321,7 @@ def _settings(base: Path) -> list[Reader]:
     def added(data: bytes) -> str:
         agent_json.write_bytes(data)
         parse_agent_json(data, agent_json)
-        root.world.config.resolve("mine")
+        root.context.config.resolve("mine")
         return "settings"
 
     def claude_settings(data: bytes) -> str:
@@ -379,7 +379,7 @@ def _mounts(data: bytes) -> str:
 def _user_files(base: Path) -> list[Reader]:
     folder = folder_in(base, "user")
     environ = {"HOME": str(folder)}
-    obeyed = Found(name=".env", digest="aa", text="A=1\nB=2\n")
+    obeyed = Finding(name=".env", digest="aa", text="A=1\nB=2\n")
     ledger.trust(folder, [obeyed], environ)
     ledger.remember(folder / "agent.json", "0" * 64, environ)
     stored = user_dirs.state_dir(environ) / "trust.json"

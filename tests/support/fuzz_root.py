@@ -22,7 +22,7 @@ from beam.broker.control import Requests
 from beam.broker.hold import Holder
 from beam.broker.outbox import Outboxes, Sender
 from beam.cli.render.stream import Line, Stream
-from beam.model.autoloaded import Obeyed
+from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Options, SessionContext
 from beam.model.outcome import Outcome, Status
 from beam.root import discovery, paths, user_dirs
@@ -34,8 +34,8 @@ from beam.store.segment import segments
 from beam.teams import hook
 from beam.teams.spool import Spool
 from beam.trust import git_config, ledger, scan
+from tests.support.context import FakeClock, Root
 from tests.support.fuzz import Reader
-from tests.support.world import FakeClock, Root
 
 OURS = (BeamError, FileNotFoundError)
 NAMES = 20  # of one input
@@ -52,17 +52,17 @@ class Made:
         self.root.environ["PATH"] = "/nowhere"
         self.root.reload()
         self.root.put("box", "first", reply="wait")
-        mailbox.recv(self.root.world, self.root.place("box"), None)
+        mailbox.recv(self.root.context, self.root.place("box"), None)
         self.root.put("box", "second, that waits", sender="asker", reply="queue")
-        self.place = self.root.world.place("box")
+        self.place = self.root.context.place("box")
         self._kept = base / f"{name}.kept"
-        shutil.copytree(self.root.world.home.root, self._kept)
+        shutil.copytree(self.root.context.home.root, self._kept)
 
     def again(self) -> None:
         """The root is as it was."""
-        shutil.rmtree(self.root.world.home.root)
-        shutil.copytree(self._kept, self.root.world.home.root)
-        shutil.rmtree(self.root.world.home.turns, ignore_errors=True)
+        shutil.rmtree(self.root.context.home.root)
+        shutil.copytree(self._kept, self.root.context.home.root)
+        shutil.rmtree(self.root.context.home.turns, ignore_errors=True)
 
     @property
     def segment(self) -> Path:
@@ -81,7 +81,7 @@ def folder_in(base: Path, name: str) -> Path:
 def outboxes(base: Path) -> list[Reader]:
     """What an agent asks, as its holder reads it, and what it is answered."""
     made = Made(base, "outbox")
-    world = made.root.world
+    context = made.root.context
     sender = Sender(
         agent="box",
         message=made.root.message("box"),
@@ -101,7 +101,7 @@ def outboxes(base: Path) -> list[Reader]:
 
     def asked(data: bytes) -> str:
         made.again()
-        holder = Holder.take(world, made.place)
+        holder = Holder.take(context, made.place)
         assert holder is not None
         try:
             boxes = Outboxes(holder)
@@ -116,7 +116,7 @@ def outboxes(base: Path) -> list[Reader]:
             boxes.close()
         finally:
             holder.release()
-        list(look.queue_items(world, ["box", "other", "asker"]))
+        list(look.queue_items(context, ["box", "other", "asker"]))
         if answer is None:
             return "no answer"
         return answer.refused.kind if answer.refused is not None else "answered"
@@ -155,7 +155,7 @@ def outboxes(base: Path) -> list[Reader]:
 def names(base: Path) -> list[Reader]:
     """Names of files where others may make some, among them lanes and the words of guards; and recovery."""
     made = Made(base, "names")
-    world, environ = made.root.world, made.root.environ
+    context, environ = made.root.context, made.root.environ
     state = user_dirs.state_dir(environ)
     waiting = next((made.place.queue / "new").iterdir()).name.encode()
     seeds = [
@@ -165,8 +165,8 @@ def names(base: Path) -> list[Reader]:
     places = [
         *(made.place.dir, made.place.dir / "lanes", made.place.dir / "once", made.place.dir.parent),
         *(made.place.queue / box for box in ("new", "cur", "dead", "tmp")),
-        *(made.place.control / "new", made.place.asks, made.place.journal, world.home.threads),
-        *(world.home.turns_of(made.place), world.home.turns_of(made.place) / "t1/outbox"),
+        *(made.place.control / "new", made.place.asks, made.place.journal, context.home.threads),
+        *(context.home.turns_of(made.place), context.home.turns_of(made.place) / "t1/outbox"),
         *(state / "projects", state / "roots", state / "hooks", state / "cursors"),
     ]
 
@@ -177,13 +177,13 @@ def names(base: Path) -> list[Reader]:
             for at, place in enumerate(places):
                 place.mkdir(parents=True, exist_ok=True)
                 _make(place, name.replace(b"/", b"").replace(b"\0", b"")[:255], is_file=(number + at) % 3 > 0)
-        told = [*world.home.agents(), *(line.root for line in root_lines.lines(environ))]
+        told = [*context.home.agents(), *(line.root for line in root_lines.lines(environ))]
         for check in (
             lambda: told.extend(str(lane.dir) for lane in stranded.found(made.place)),
-            lambda: told.append(str(look.status_of(world, made.place))),
-            lambda: told.append(str(list(look.queue_items(world, ["box"])))),
+            lambda: told.append(str(look.status_of(context, made.place))),
+            lambda: told.append(str(list(look.queue_items(context, ["box"])))),
             lambda: told.append(str(damage(made.place.journal))),
-            lambda: told.append(str(gc.collect(world, older_than=0.0, dead=True))),
+            lambda: told.append(str(gc.collect(context, older_than=0.0, dead=True))),
             partial(_held, made),
             partial(_called, state / "hooks"),
         ):
@@ -198,7 +198,7 @@ def names(base: Path) -> list[Reader]:
     def recovered(data: bytes) -> str:
         recovery.again()
         recovery.segment.write_bytes(data)
-        holder = Holder.take(recovery.root.world, recovery.place)
+        holder = Holder.take(recovery.root.context, recovery.place)
         assert holder is not None
         try:
             holder.waiting.look()
@@ -226,7 +226,7 @@ def _make(place: Path, name: bytes, *, is_file: bool) -> None:
 
 
 def _held(made: Made) -> None:
-    holder = Holder.take(made.root.world, made.place)
+    holder = Holder.take(made.root.context, made.place)
     assert holder is not None
     try:
         Requests(holder).look()
@@ -287,15 +287,15 @@ def _adopted(base: Path) -> list[Reader]:
     environ = made.root.environ
     old = made.root.base / discovery.OLD_NAME
     own = paths.Home(discovery.root_of(made.root.base, environ), made.root.base)
-    message = next((made.place.queue / "new").iterdir()).relative_to(made.root.world.home.root)
-    segment = made.segment.relative_to(made.root.world.home.root)
+    message = next((made.place.queue / "new").iterdir()).relative_to(made.root.context.home.root)
+    segment = made.segment.relative_to(made.root.context.home.root)
     agent = Path("agents/box/agent.json")
     (made.place.dir / "agent.json").write_bytes(b'{"adapter": "scripted", "model": "x"}')
 
     def adopted(path: Path, data: bytes) -> str:
         for each in (old, own.root):
             shutil.rmtree(each, ignore_errors=True)
-        shutil.copytree(made.root.world.home.root, old)
+        shutil.copytree(made.root.context.home.root, old)
         (old / path).write_bytes(data)
         found = adopt.candidates(own, made.root.base, environ)
         msgspec.json.encode(escape_surrogates([(each.agents, str(each.root)) for each in found]))
@@ -309,7 +309,7 @@ def _adopted(base: Path) -> list[Reader]:
         "settings": (agent, partial(adopted, agent)),
     }
     return [
-        Reader(f"adopted: {name}", [(made.root.world.home.root / path).read_bytes()], feed, OURS)
+        Reader(f"adopted: {name}", [(made.root.context.home.root / path).read_bytes()], feed, OURS)
         for name, (path, feed) in readers.items()
     ]
 
@@ -336,7 +336,10 @@ def folders(base: Path) -> list[Reader]:
     (project / ".git/hooks/post-index-change").chmod(0o755)
     worktree = folder_in(made, "worktree")
     environ = {"HOME": str(made)}
-    obeyed = (Obeyed(path=".env", says=("KEY",), reach="upward"), Obeyed(path=".cli", ignored=("read",)))
+    obeyed = (
+        AutoloadedFile(path=".env", says=("KEY",), reach="upward"),
+        AutoloadedFile(path=".cli", ignored=("read",)),
+    )
 
     def looked(cwd: Path) -> str:
         found = git_config.look(project, cwd, access="read", home=made)

@@ -95,7 +95,7 @@ def test_a_name_that_is_no_text_is_shown_as_one(tmp_path: Path) -> None:
 def test_a_file_that_is_longer_than_its_size_said_is_read_to_its_end() -> None:
     path = "/proc/version"
     assert Path(path).stat().st_size == 0
-    assert read(disk.Place("task", "/h", "t", "1", path), 5)[0].data == Path(path).read_bytes()
+    assert read(disk.TeamFile("task", "/h", "t", "1", path), 5)[0].data == Path(path).read_bytes()
 
 
 def test_a_file_that_is_too_large_is_told_from_one_that_is_gone(
@@ -103,5 +103,5 @@ def test_a_file_that_is_too_large_is_told_from_one_that_is_gone(
 ) -> None:
     monkeypatch.setattr(disk, "LARGEST", 5)
     (tmp_path / "1.json").write_bytes(b"[1234]")
-    seen, signature = read(disk.Place("task", "/h", "t", "1", str(tmp_path / "1.json")), 5)
+    seen, signature = read(disk.TeamFile("task", "/h", "t", "1", str(tmp_path / "1.json")), 5)
     assert (seen.data, seen.is_large, signature is None) == (None, True, False)

@@ -64,9 +64,9 @@ def test_every_file_of_every_recording_is_understood_or_known_to_be_half_written
 def test_todays_configuration_has_a_lead_without_a_model_and_members_with_panes() -> None:
     roster = model.roster(dumped(TODAY))
     assert roster is not None and roster.lead is not None
-    assert (roster.lead.name, roster.lead.model, roster.lead.is_apart) == ("team-lead", None, False)
+    assert (roster.lead.name, roster.lead.model, roster.lead.has_own_process) == ("team-lead", None, False)
     bob = roster.member("bob")
-    assert bob is not None and (bob.is_apart, bob.pane, bob.active, bob.model) == (True, "%2", True, "haiku")
+    assert bob is not None and (bob.has_own_process, bob.pane, bob.active, bob.model) == (True, "%2", True, "haiku")
 
 
 def test_februarys_configuration_and_inbox_are_read_too() -> None:

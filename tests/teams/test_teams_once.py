@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from beam.teams.once import Once, Owners
+from beam.teams.deduplicate import Deduplicator, Owners
 
 
 def test_a_key_is_new_once() -> None:
-    once = Once()
+    once = Deduplicator()
     assert once.first("a") and not once.first("a") and once.first("b")
 
 
 def test_two_sources_telling_of_one_happening_tell_one() -> None:
-    once = Once()
+    once = Deduplicator()
     assert once.new("done", source="files")
     assert not once.new("done", source="record")
 
 
 def test_a_source_that_tells_again_tells_of_another_happening() -> None:
-    once = Once()
+    once = Deduplicator()
     assert [once.new("done", source="files") for _ in range(3)] == [True] * 3
     assert [once.new("done", source="record") for _ in range(4)] == [False, False, False, True]
 

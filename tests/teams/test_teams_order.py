@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from beam.model.events import Event, Notice
-from beam.teams.order import WINDOW_NS, Order
+from beam.teams.reorder import WINDOW_NS, ReorderBuffer
 
 
 def notice(ts: str) -> Event:
@@ -15,7 +15,7 @@ def stamps(events: list[Event]) -> list[str]:
 
 
 def test_what_was_seen_late_goes_first_if_it_came_within_the_window() -> None:
-    order = Order()
+    order = ReorderBuffer()
     order.push([notice("2")], 0)
     order.push([notice("1")], WINDOW_NS - 1)
     assert stamps(order.due(WINDOW_NS - 1)) == []
@@ -24,7 +24,7 @@ def test_what_was_seen_late_goes_first_if_it_came_within_the_window() -> None:
 
 
 def test_what_has_not_waited_long_enough_is_held_unless_it_was_before_what_goes() -> None:
-    order = Order()
+    order = ReorderBuffer()
     order.push([notice("2")], 0)
     order.push([notice("3"), notice("1")], 5)
     assert stamps(order.due(WINDOW_NS)) == ["1", "2"]
@@ -32,7 +32,7 @@ def test_what_has_not_waited_long_enough_is_held_unless_it_was_before_what_goes(
 
 
 def test_equal_times_keep_the_order_in_which_they_were_seen() -> None:
-    order = Order()
+    order = ReorderBuffer()
     events = [Notice(ts="1", text=str(n)) for n in range(5)]
     order.push(events, 0)
     assert order.due(WINDOW_NS) == events

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from beam.config.resolve import Config
-from beam.model.autoloaded import Found
+from beam.model.autoloaded import Finding
 from beam.trust.declarations import Told, wants
 from tests.config.test_resolve import ADAPTERS, Folder
 
@@ -17,7 +17,7 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
-def found(config: Config, agent: str = "x", *, runs_text: bool = False, vouched: tuple[str, ...] = ()) -> list[Found]:
+def found(config: Config, agent: str = "x", *, runs_text: bool = False, vouched: tuple[str, ...] = ()) -> list[Finding]:
     told = Told(adapters=ADAPTERS, runs_text=runs_text)
     return wants(config, config.resolve(agent), told, vouched=vouched)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from beam.base.errors import CorruptError, DiskError
-from beam.model.autoloaded import Found
+from beam.model.autoloaded import Finding
 from beam.trust import ledger
 from beam.trust import scan as folders
 
-ENV, SETTINGS = Found(name=".env", digest="aa", text="A=1\nB=2\n"), Found(name=".cli/settings.json", digest="bb")
+ENV, SETTINGS = Finding(name=".env", digest="aa", text="A=1\nB=2\n"), Finding(name=".cli/settings.json", digest="bb")
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def store(environ: dict[str, str]) -> Path:
     return Path(environ["HOME"]) / ".local/state/beam/trust.json"
 
 
-def is_trusted(folder: Path, environ: dict[str, str], *found: Found) -> bool:
+def is_trusted(folder: Path, environ: dict[str, str], *found: Finding) -> bool:
     return ledger.stands(folder, found, environ).trusted
 
 
@@ -57,7 +57,7 @@ def test_only_what_was_there_is_trusted(folder: Path, environ: dict[str, str]) -
 
 def test_what_was_changed_is_not_trusted_and_its_new_lines_are_told(folder: Path, environ: dict[str, str]) -> None:
     ledger.trust(folder, [ENV], environ)
-    changed = Found(name=".env", digest="cc", text="B=2\nC=3\n")
+    changed = Finding(name=".env", digest="cc", text="B=2\nC=3\n")
     (change,) = ledger.stands(folder, [changed], environ).changes
     assert ledger.new_lines(change) == (["C=3"], 1)
     assert "A=1" not in store(environ).read_text()
@@ -67,14 +67,14 @@ def test_what_was_changed_is_not_trusted_and_its_new_lines_are_told(folder: Path
 
 
 def test_what_nobody_can_look_through_is_never_trusted(folder: Path, environ: dict[str, str]) -> None:
-    monster = Found(name=".env", digest="")
+    monster = Finding(name=".env", digest="")
     ledger.trust(folder, [monster], environ)
     assert not is_trusted(folder, environ, monster)
 
 
 def test_a_decision_renews_the_trust_in_what_it_changed(folder: Path, environ: dict[str, str]) -> None:
     ledger.trust(folder, [ENV, SETTINGS], environ)
-    changed = Found(name=".cli/settings.json", digest="cc")
+    changed = Finding(name=".cli/settings.json", digest="cc")
     ledger.renew(folder, changed, "ask-1", environ)
     assert is_trusted(folder, environ, ENV, changed)
     assert json.loads(store(environ).read_text())["folders"][0]["held"][".cli/settings.json"]["by"] == "ask-1"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.model.autoloaded import Found, Obeyed
+from beam.model.autoloaded import AutoloadedFile, Finding
 from beam.model.message import Access
 from beam.trust import scan
 from beam.trust.scan import look, look_at
@@ -21,7 +21,9 @@ def base(tmp_path: Path) -> Path:
     return made
 
 
-def found(base: Path, *obeyed: Obeyed, cwd: Path | None = None, access: Access = "read", **more: bool) -> list[Found]:
+def found(
+    base: Path, *obeyed: AutoloadedFile, cwd: Path | None = None, access: Access = "read", **more: bool
+) -> list[Finding]:
     return look(base, cwd or base, obeyed, access=access, by="cli", home=base.parent, **more)
 
 
@@ -31,27 +33,27 @@ def digest(base: Path, path: str) -> str:
 
 
 def test_an_empty_folder_has_nothing_to_trust(base: Path) -> None:
-    assert found(base, Obeyed(path=".env"), Obeyed(path=".dir"), Obeyed(path="a/b/c")) == []
+    assert found(base, AutoloadedFile(path=".env"), AutoloadedFile(path=".dir"), AutoloadedFile(path="a/b/c")) == []
 
 
 def test_a_file_counts_by_its_content(base: Path) -> None:
     (base / ".env").write_text("A=1\n")
-    (before,) = found(base, Obeyed(path=".env"))
+    (before,) = found(base, AutoloadedFile(path=".env"))
     assert (before.name, before.text, before.by, before.ignored) == (".env", "A=1\n", ("cli",), False)
     (base / ".env").write_text("A=2\n")
-    assert found(base, Obeyed(path=".env"))[0].digest != before.digest
+    assert found(base, AutoloadedFile(path=".env"))[0].digest != before.digest
 
 
 def test_a_directory_counts_by_every_file_in_it(base: Path) -> None:
     (base / ".dir/deep").mkdir(parents=True)
     for name in ("a", "deep/b", "deep/.c"):
         (base / ".dir" / name).write_text(name)
-    assert [each.name for each in found(base, Obeyed(path=".dir"))] == [".dir/a", ".dir/deep/.c", ".dir/deep/b"]
+    assert [each.name for each in found(base, AutoloadedFile(path=".dir"))] == [".dir/a", ".dir/deep/.c", ".dir/deep/b"]
 
 
 def test_only_what_counts_with_this_access_is_found_and_some_of_it_can_be_ignored(base: Path) -> None:
     (base / ".env").write_text("")
-    obeyed = Obeyed(path=".env", at=("read", "edit"), ignored=("read",))
+    obeyed = AutoloadedFile(path=".env", at=("read", "edit"), ignored=("read",))
     assert [each.ignored for each in found(base, obeyed)] == [True]
     assert [each.ignored for each in found(base, obeyed, access="edit")] == [False]
     assert [each.ignored for each in found(base, obeyed, ignoring=False)] == [False]
@@ -59,7 +61,7 @@ def test_only_what_counts_with_this_access_is_found_and_some_of_it_can_be_ignore
 
 
 def test_a_file_counts_only_with_a_word_in_it_where_its_adapter_says_so(base: Path) -> None:
-    obeyed = Obeyed(path="c.json", says=("plugin", "\\u"))
+    obeyed = AutoloadedFile(path="c.json", says=("plugin", "\\u"))
     for text, count in (("{}", 0), ('{"plugin": []}', 1), ('{"\\u0070lugin": []}', 1), ("x" * (1 << 20), 1)):
         (base / "c.json").write_text(text)
         assert len(found(base, obeyed)) == count, text[:30]
@@ -71,13 +73,13 @@ def test_a_cli_that_looks_upwards_finds_what_lies_above_but_not_in_the_persons_o
     for place in (inner, base / "sub", base, base.parent, base.parent.parent):
         (place / ".env").write_text("")
     names = {
-        reach: [each.name for each in found(base, Obeyed(path=".env", reach=reach), cwd=inner)]
+        reach: [each.name for each in found(base, AutoloadedFile(path=".env", reach=reach), cwd=inner)]
         for reach in ("here", "worktree", "upward")
     }
     assert names["here"] == names["worktree"] == ["sub/inner/.env"]
     assert names["upward"] == ["sub/inner/.env", "sub/.env", ".env", "../../.env"]
     (base / "sub/.git").mkdir()
-    assert [each.name for each in found(base, Obeyed(path=".env", reach="worktree"), cwd=inner)] == [
+    assert [each.name for each in found(base, AutoloadedFile(path=".env", reach="worktree"), cwd=inner)] == [
         "sub/inner/.env",
         "sub/.env",
     ]
@@ -85,7 +87,7 @@ def test_a_cli_that_looks_upwards_finds_what_lies_above_but_not_in_the_persons_o
 
 def test_nothing_in_the_persons_own_home_is_somebody_elses(base: Path) -> None:
     (base / ".env").write_text("")
-    obeyed = [Obeyed(path=".env", reach=reach) for reach in ("here", "upward")]
+    obeyed = [AutoloadedFile(path=".env", reach=reach) for reach in ("here", "upward")]
     assert look(base, base, obeyed, access="read", by="cli", home=base) == []
 
 
@@ -173,7 +175,7 @@ def test_what_can_not_be_read_is_there(base: Path) -> None:
 def test_a_name_that_is_no_utf8_can_be_told(base: Path) -> None:
     (base / ".dir").mkdir()
     (base / os.fsdecode(b".dir/\xff")).write_text("")
-    assert [each.name for each in found(base, Obeyed(path=".dir"))] == [".dir/\\xff"]
+    assert [each.name for each in found(base, AutoloadedFile(path=".dir"))] == [".dir/\\xff"]
 
 
 def test_the_birth_of_a_folder_tells_it_from_one_that_got_its_inode(base: Path) -> None:

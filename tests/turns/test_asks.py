@@ -13,7 +13,7 @@ from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Denial, Status
 from beam.turns.asks import DEFAULT, Asks, Decision, Takes, judged
-from tests.support.world import FakeClock
+from tests.support.context import FakeClock
 
 ALLOW = Decision(decision="allow", by="ann")
 DENY = Decision(decision="deny", by="ann", message="use the other")

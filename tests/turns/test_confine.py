@@ -59,7 +59,7 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def context(tmp_path: Path) -> World:
     return World(tmp_path.resolve())
 
 
@@ -80,99 +80,103 @@ def test_without_landlock_a_cli_without_a_sandbox_is_only_looked_after() -> None
 @pytest.mark.parametrize("access", ["read", "ask", "edit"])
 @pytest.mark.parametrize("agent", ["claude", "opencode"])
 def test_below_full_access_beams_own_places_are_protected_and_the_turns_scratch_is_not(
-    agent: str, access: Access, world: World
+    agent: str, access: Access, context: World
 ) -> None:
-    found = world.held(agent=agent, access=access)
+    found = context.held(agent=agent, access=access)
     assert found.confinement is not None
-    assert found.confinement.protected == (str(world.state), str(world.home / ".config/beam"), str(world.root))
-    assert found.confinement.allowed == (str(world.scratch), str(world.project))
+    assert found.confinement.protected == (str(context.state), str(context.home / ".config/beam"), str(context.root))
+    assert found.confinement.allowed == (str(context.scratch), str(context.project))
     assert (found.held, found.open, found.notice) == ("Landlock", (), "")
 
 
 @pytest.mark.parametrize(("agent", "access"), [("opencode", "full"), ("codex", "edit"), ("command", "edit")])
 def test_full_access_a_sandbox_of_its_own_and_a_program_without_access_are_left_alone(
-    agent: str, access: Access, world: World
+    agent: str, access: Access, context: World
 ) -> None:
-    (world.project / "link").symlink_to(world.state)
-    found = world.held(agent=agent, access=access, version=0)
+    (context.project / "link").symlink_to(context.state)
+    found = context.held(agent=agent, access=access, version=0)
     assert (found.confinement, found.notice) == (None, "")
 
 
 # -- where beam's files lie --------------------------------------------------------------------------------------------
 
 
-def test_a_root_in_the_project_is_not_protected_and_it_says_so(world: World) -> None:
-    root = world.project / ".beam"
-    found = world.held(root=root)
+def test_a_root_in_the_project_is_not_protected_and_it_says_so(context: World) -> None:
+    root = context.project / ".beam"
+    found = context.held(root=root)
     assert found.confinement is not None
     assert str(root) not in found.confinement.protected
-    assert str(world.state) in found.confinement.protected
+    assert str(context.state) in found.confinement.protected
     assert found.open == (str(root),)
     assert str(root) in found.notice
 
 
-def test_a_home_that_is_the_project_is_not_protected_and_it_says_so(world: World) -> None:
-    found = world.held(cwd=world.home)
+def test_a_home_that_is_the_project_is_not_protected_and_it_says_so(context: World) -> None:
+    found = context.held(cwd=context.home)
     assert found.confinement is None
-    assert found.open == (str(world.state), str(world.home / ".config/beam"), str(world.root))
+    assert found.open == (str(context.state), str(context.home / ".config/beam"), str(context.root))
 
 
-def test_an_agent_that_works_in_beams_own_state_can_not_write_there(world: World) -> None:
-    found = world.held(cwd=world.state / "projects")
+def test_an_agent_that_works_in_beams_own_state_can_not_write_there(context: World) -> None:
+    found = context.held(cwd=context.state / "projects")
     assert found.confinement is not None
-    assert found.confinement.allowed == (str(world.scratch),)
+    assert found.confinement.allowed == (str(context.scratch),)
 
 
-def test_what_a_link_in_the_configuration_leads_to_is_protected_too(world: World) -> None:
-    dotfiles = world.base / "dotfiles"
+def test_what_a_link_in_the_configuration_leads_to_is_protected_too(context: World) -> None:
+    dotfiles = context.base / "dotfiles"
     dotfiles.mkdir()
     (dotfiles / "config.yaml").write_text("")
-    (world.home / ".config/beam").mkdir(parents=True)
-    link = world.home / ".config/beam/config.yaml"
+    (context.home / ".config/beam").mkdir(parents=True)
+    link = context.home / ".config/beam/config.yaml"
     link.symlink_to(dotfiles / "config.yaml")
-    found = world.held()
+    found = context.held()
     assert found.confinement is not None
     assert str(link) in found.confinement.protected
     assert str(dotfiles) in found.confinement.closed()
 
 
-def test_state_that_variables_moved_leaves_the_usual_one_protected_too(world: World) -> None:
-    world.environ = {**world.environ, "XDG_STATE_HOME": str(world.base / "s"), "XDG_CONFIG_HOME": str(world.base / "c")}
-    (world.base / "s/beam").mkdir(parents=True)
-    found = world.held(root=world.base / "s/beam/projects/one")
+def test_state_that_variables_moved_leaves_the_usual_one_protected_too(context: World) -> None:
+    context.environ = {
+        **context.environ,
+        "XDG_STATE_HOME": str(context.base / "s"),
+        "XDG_CONFIG_HOME": str(context.base / "c"),
+    }
+    (context.base / "s/beam").mkdir(parents=True)
+    found = context.held(root=context.base / "s/beam/projects/one")
     assert found.confinement is not None
     assert set(found.confinement.protected) == {
-        *(str(world.base / name) for name in ("s/beam", "c/beam", "s/beam/projects/one")),
-        str(world.state),
+        *(str(context.base / name) for name in ("s/beam", "c/beam", "s/beam/projects/one")),
+        str(context.state),
     }
 
 
-def test_a_second_name_of_a_waiting_message_is_refused_and_the_hint_gives_it_one_name(world: World) -> None:
-    waiting = world.root / "agents/a b/queue/new/x.json"
+def test_a_second_name_of_a_waiting_message_is_refused_and_the_hint_gives_it_one_name(context: World) -> None:
+    waiting = context.root / "agents/a b/queue/new/x.json"
     waiting.parent.mkdir(parents=True)
     waiting.write_text("{}")
-    (world.project / "innocent.json").hardlink_to(waiting)
+    (context.project / "innocent.json").hardlink_to(waiting)
     with pytest.raises(BeamError, match="second name") as caught:
-        world.held()
+        context.held()
     assert caught.value.kind == "second_name"
     assert os.system(caught.value.hint.partition(": ")[2]) == 0
-    assert world.held().confinement is not None
+    assert context.held().confinement is not None
 
 
 # -- without Landlock --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("target", ["home/.local/state/beam", "home/.local/state/beam/new.json", "home", ""])
-def test_without_landlock_a_link_in_the_project_to_beams_files_ends_the_turn(target: str, world: World) -> None:
-    link = world.project / "link"
-    link.symlink_to(world.base / target)
+def test_without_landlock_a_link_in_the_project_to_beams_files_ends_the_turn(target: str, context: World) -> None:
+    link = context.project / "link"
+    link.symlink_to(context.base / target)
     with pytest.raises(BeamError, match="no Landlock") as caught:
-        world.held(version=0)
+        context.held(version=0)
     assert (caught.value.kind, caught.value.subject) == ("link_out", str(link))
 
 
-def test_without_landlock_it_says_that_only_the_cli_itself_keeps_its_limits(world: World) -> None:
-    found = world.held(version=0)
+def test_without_landlock_it_says_that_only_the_cli_itself_keeps_its_limits(context: World) -> None:
+    found = context.held(version=0)
     assert (found.held, found.confinement) == ("links", None)
     assert "only opencode's own limits" in found.notice
     assert "did not look" not in found.notice
@@ -183,67 +187,67 @@ def test_without_landlock_it_says_where_it_did_not_look() -> None:
     assert said.endswith("after 5 entries it did not look into /p/a, /p/b, /p/c and 1 more")
 
 
-def test_it_is_said_once_a_session(world: World) -> None:
-    found = world.held(version=0)
-    said = notice(found, world.turn())
+def test_it_is_said_once_a_session(context: World) -> None:
+    found = context.held(version=0)
+    said = notice(found, context.turn())
     assert said is not None
     assert (said.code, said.text) == (CODE, found.notice)
-    assert notice(found, world.turn(session_id="s")) is None
-    assert notice(world.held(), world.turn()) is None
+    assert notice(found, context.turn(session_id="s")) is None
+    assert notice(context.held(), context.turn()) is None
 
 
 # -- what the CLI needs ------------------------------------------------------------------------------------------------
 
 
-def test_what_a_cli_would_make_in_a_home_that_is_new_is_made_for_it(world: World) -> None:
-    world.held().ready(world.environ)
+def test_what_a_cli_would_make_in_a_home_that_is_new_is_made_for_it(context: World) -> None:
+    context.held().ready(context.environ)
     made = (".cache/opencode", ".config/opencode", ".local/share/opencode", ".local/state/opencode")
-    assert all((world.home / name).is_dir() for name in made)
+    assert all((context.home / name).is_dir() for name in made)
 
 
-def test_a_variable_says_where_a_cli_makes_its_folders(world: World) -> None:
-    (world.home / "data").mkdir()
-    world.held().ready({**world.environ, "XDG_DATA_HOME": str(world.home / ".d"), "XDG_CACHE_HOME": "relative"})
-    assert (world.home / ".d/opencode").is_dir()
-    assert (world.home / ".cache/opencode").is_dir()
-    assert not (world.home / ".local/share").exists()
+def test_a_variable_says_where_a_cli_makes_its_folders(context: World) -> None:
+    (context.home / "data").mkdir()
+    context.held().ready({**context.environ, "XDG_DATA_HOME": str(context.home / ".d"), "XDG_CACHE_HOME": "relative"})
+    assert (context.home / ".d/opencode").is_dir()
+    assert (context.home / ".cache/opencode").is_dir()
+    assert not (context.home / ".local/share").exists()
 
 
-def test_what_a_cli_can_make_itself_is_not_made_for_it(world: World) -> None:
-    elsewhere = world.base / "elsewhere"
+def test_what_a_cli_can_make_itself_is_not_made_for_it(context: World) -> None:
+    elsewhere = context.base / "elsewhere"
     elsewhere.mkdir()
-    world.held(agent="copilot").ready({**world.environ, "HOME": str(elsewhere)})
+    context.held(agent="copilot").ready({**context.environ, "HOME": str(elsewhere)})
     assert list(elsewhere.iterdir()) == []
 
 
-def test_a_file_of_a_cli_is_made_where_there_is_none_and_never_changed(world: World) -> None:
-    mine = world.home / ".claude.json"
-    world.held(agent="claude").ready(world.environ)
+def test_a_file_of_a_cli_is_made_where_there_is_none_and_never_changed(context: World) -> None:
+    mine = context.home / ".claude.json"
+    context.held(agent="claude").ready(context.environ)
     assert mine.read_text() == "{}\n"
     mine.write_text("of a person")
-    world.held(agent="claude").ready(world.environ)
+    context.held(agent="claude").ready(context.environ)
     assert mine.read_text() == "of a person"
-    assert [path.name for path in world.home.iterdir() if path.is_file()] == [".claude.json"]
+    assert [path.name for path in context.home.iterdir() if path.is_file()] == [".claude.json"]
 
 
-def test_a_home_that_can_not_be_written_does_not_end_the_turn(world: World) -> None:
-    (world.home / ".claude").symlink_to("/dev/null/x")
-    world.held(agent="claude").ready(world.environ)
+def test_a_home_that_can_not_be_written_does_not_end_the_turn(context: World) -> None:
+    (context.home / ".claude").symlink_to("/dev/null/x")
+    context.held(agent="claude").ready(context.environ)
 
 
-def test_where_the_temporary_folder_takes_nothing_new_the_turn_gets_one_of_its_own(world: World) -> None:
-    env = world.held(agent="gemini").ready({**world.environ, "TMPDIR": str(world.base)})
-    assert env["TMPDIR"] == str(world.scratch / "tmp")
+def test_where_the_temporary_folder_takes_nothing_new_the_turn_gets_one_of_its_own(context: World) -> None:
+    env = context.held(agent="gemini").ready({**context.environ, "TMPDIR": str(context.base)})
+    assert env["TMPDIR"] == str(context.scratch / "tmp")
     assert Path(env["TMPDIR"]).is_dir()
-    (world.base / "tmp").mkdir()
-    given = {**world.environ, "TMPDIR": str(world.base / "tmp")}
-    assert world.held(agent="gemini").ready(given) == given
+    (context.base / "tmp").mkdir()
+    given = {**context.environ, "TMPDIR": str(context.base / "tmp")}
+    assert context.held(agent="gemini").ready(given) == given
 
 
-def test_an_environment_is_left_alone_where_nothing_is_confined(world: World) -> None:
-    given = {**world.environ, "TMPDIR": str(world.base)}
-    assert world.held(access="full").ready(given) == given
-    assert list(world.home.iterdir()) == [world.home / ".local"]
+def test_an_environment_is_left_alone_where_nothing_is_confined(context: World) -> None:
+    given = {**context.environ, "TMPDIR": str(context.base)}
+    assert context.held(access="full").ready(given) == given
+    assert list(context.home.iterdir()) == [context.home / ".local"]
 
 
 # -- a CLI that a link leads out of its folder -------------------------------------------------------------------------
@@ -251,31 +255,31 @@ def test_an_environment_is_left_alone_where_nothing_is_confined(world: World) ->
 
 @pytest.mark.parametrize("agent", ["kilo", "opencode"])
 def test_a_cli_that_a_link_leads_out_writes_in_its_folder_and_where_it_keeps_its_own_alone(
-    world: World, agent: str
+    context: World, agent: str
 ) -> None:
-    held = world.held(agent=agent)
-    env = held.ready({**world.environ, "TMPDIR": str(world.base / "tmp")})
+    held = context.held(agent=agent)
+    env = held.ready({**context.environ, "TMPDIR": str(context.base / "tmp")})
     confinement = held.within(env)
     assert confinement is not None
     assert confinement.protected == ("/",)
-    places = {world.project, world.scratch, *(world.home / place / agent for place in KEPT), Path("/dev")}
+    places = {context.project, context.scratch, *(context.home / place / agent for place in KEPT), Path("/dev")}
     assert places <= {Path(path) for path in confinement.allowed}
-    assert str(world.home / ".config" / agent) not in confinement.allowed
-    assert Path(env["TMPDIR"]).is_relative_to(world.scratch)
+    assert str(context.home / ".config" / agent) not in confinement.allowed
+    assert Path(env["TMPDIR"]).is_relative_to(context.scratch)
 
 
-def test_a_place_of_such_a_cli_in_which_beams_own_files_lie_stays_closed(world: World) -> None:
-    held = world.held()
-    env = {**world.environ, "XDG_STATE_HOME": str(world.base / "state")}
-    (world.base / "state").mkdir()
-    (world.base / "state/opencode").symlink_to(world.state.parent)
-    (world.home / ".cache/opencode").mkdir(parents=True)
+def test_a_place_of_such_a_cli_in_which_beams_own_files_lie_stays_closed(context: World) -> None:
+    held = context.held()
+    env = {**context.environ, "XDG_STATE_HOME": str(context.base / "state")}
+    (context.base / "state").mkdir()
+    (context.base / "state/opencode").symlink_to(context.state.parent)
+    (context.home / ".cache/opencode").mkdir(parents=True)
     confinement = held.within(held.ready(env))
     assert confinement is not None
-    assert str(world.home / ".cache/opencode") in confinement.allowed
-    assert str(world.state.parent) not in confinement.allowed
+    assert str(context.home / ".cache/opencode") in confinement.allowed
+    assert str(context.state.parent) not in confinement.allowed
 
 
-def test_for_other_clis_only_beams_files_are_closed(world: World) -> None:
-    held = world.held(agent="gemini")
-    assert held.within(world.environ) == held.confinement
+def test_for_other_clis_only_beams_files_are_closed(context: World) -> None:
+    held = context.held(agent="gemini")
+    assert held.within(context.environ) == held.confinement

@@ -23,7 +23,7 @@ from beam.model.outcome import Status
 from beam.model.settings import AgentSettings
 from beam.turns import terminal
 from beam.turns.asks import Asks
-from beam.turns.keeper import Keeper
+from beam.turns.keeper import ProcessKeeper
 from beam.turns.stop import Stop
 from tests.support import tui
 
@@ -49,7 +49,7 @@ class Agent:
         self.path = tmp_path
         self.events: list[Event] = []
         self.number = 0
-        self.keeper = Keeper(tmp_path, self._record, SystemClock(), keeps=True)
+        self.keeper = ProcessKeeper(tmp_path, self._record, SystemClock(), keeps=True)
 
     async def turn(self, text: str, *, face: Face | None = None, keep: float = 60.0, **fields: Any) -> Verdict:
         self.number += 1

@@ -10,8 +10,8 @@ from beam.model import events
 from beam.model.events import Event
 from beam.secrets.redact import redact_event
 from beam.turns.pieces import Piece, Pieces
+from tests.support.context import FakeClock
 from tests.support.secrets import PLANTED
-from tests.support.world import FakeClock
 
 KEY = PLANTED["anthropic-key"][0]
 DONE = events.StatusChanged(state="idle")

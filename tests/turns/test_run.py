@@ -18,18 +18,18 @@ from beam.base.errors import (
     UnsupportedError,
     UntrustedError,
 )
+from beam.broker.build_request import order_of
 from beam.broker.hold import Holder
-from beam.broker.order import order_of
 from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import Options
 from beam.model.outcome import Class, Evidence, Status
 from beam.process import tree
 from beam.turns.asks import Asks
-from beam.turns.order import Order
+from beam.turns.request import TurnRequest
 from beam.turns.run import finished_of, held_to_structured, refusal, run
 from beam.turns.stop import Reason, Stop
-from tests.support.world import Root
+from tests.support.context import Root
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def root(tmp_path: Path) -> Root:
     return Root(tmp_path)
 
 
-def ordered(root: Root, agent: str = "worker", **fields: object) -> tuple[Holder, Order]:
+def ordered(root: Root, agent: str = "worker", **fields: object) -> tuple[Holder, TurnRequest]:
     root.put(agent, **fields)
     holder = root.hold(agent)
     (entry,) = holder.waiting.look()
@@ -50,7 +50,7 @@ async def nothing_more() -> None:
     """A last look that finds nothing."""
 
 
-def play(root: Root, holder: Holder, order: Order) -> TurnFinished:
+def play(root: Root, holder: Holder, order: TurnRequest) -> TurnFinished:
     def record(body: events.Event, *, sync: bool = False) -> events.Event:
         return holder.record(body, turn=order.turn, message_id=order.message.id, sync=sync)
 

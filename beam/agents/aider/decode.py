@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from beam.agents.base import Exit, Turn, Verdict, last_line
 from beam.agents.failures import class_of
-from beam.agents.oneshot import Failure, Heard, verdict
+from beam.agents.oneshot import Failure, OutputSummary, verdict
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Class, Usage
@@ -40,7 +40,7 @@ class Text:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._heard = Heard(name="aider", model=turn.model)
+        self._heard = OutputSummary(name="aider", model=turn.model)
         self._version: str | None = None
         self._speaks = False  # until the blank line behind the announcements
         self._all_announced = False

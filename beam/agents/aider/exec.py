@@ -12,7 +12,7 @@ from beam.agents.aider.decode import Text
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
 from beam.agents.oneshot import argument, check, scrubbed
 from beam.base.errors import UnsupportedError
-from beam.model.autoloaded import Obeyed
+from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 
 RETRIES = 3  # its own end after a minute
@@ -48,7 +48,7 @@ ACCESS: dict[Access, tuple[str, ...]] = {
 }
 # No switch keeps it from any of them: `--config` and `--env-file` only add to what it reads.
 OBEYS = tuple(
-    Obeyed(path=path, reach="worktree")
+    AutoloadedFile(path=path, reach="worktree")
     for path in (".aider.conf.yml", ".env", ".aider.model.settings.yml", ".aider.model.metadata.json")
 )
 FACE = Capabilities(resume=True, model=True, deltas=True, interrupt=True, access=tuple(ACCESS))

@@ -29,7 +29,7 @@ class Frames:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._heard = verdicts.Heard()
+        self._heard = verdicts.OutputSummary()
         self._tools = Tools()
         self._tasks = Tasks()
         self._verdict: Verdict | None = None

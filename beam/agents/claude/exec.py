@@ -11,7 +11,7 @@ import re
 from beam.agents.base import Decoder, Host, Launch, Turn
 from beam.agents.claude.decode import Frames
 from beam.base.errors import UnsupportedError
-from beam.model.autoloaded import Obeyed
+from beam.model.autoloaded import AutoloadedFile
 from beam.model.limits import DEFAULT
 from beam.model.message import Access
 
@@ -48,7 +48,7 @@ ACCESS: dict[Access, tuple[str, ...]] = {
 _WITHOUT_THE_FOLDER = ("--setting-sources", "user")
 _LOADS_THEM: tuple[Access, ...] = ("ask", "edit", "full")
 OBEYS = tuple(
-    Obeyed(path=path, at=_LOADS_THEM, ignored=_LOADS_THEM, reach="worktree")
+    AutoloadedFile(path=path, at=_LOADS_THEM, ignored=_LOADS_THEM, reach="worktree")
     for path in (
         *(".claude/settings.json", ".claude/settings.local.json", ".claude/hooks", ".mcp.json"),
         *(".claude/agents", ".claude/commands", ".claude/skills"),  # each can allow itself tools, and have hooks

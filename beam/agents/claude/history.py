@@ -62,7 +62,7 @@ class Returned(Struct, frozen=True, kw_only=True):
     record: dict[str, Any]
 
 
-class Heard(Struct, frozen=True, kw_only=True):
+class OutputSummary(Struct, frozen=True, kw_only=True):
     """A message of another member as the model got it."""
 
     sender: str
@@ -91,7 +91,7 @@ class Line(Struct, frozen=True, kw_only=True):
     bodies: tuple[Event, ...] = ()
     called: tuple[Called, ...] = ()
     returned: tuple[Returned, ...] = ()
-    heard: tuple[Heard, ...] = ()
+    heard: tuple[OutputSummary, ...] = ()
     error: str = ""
     is_notice: bool = False
     noticed: str = ""
@@ -145,7 +145,7 @@ def read(line: bytes, *, parent: str | None = None) -> Line | None:
     bodies: list[Event] = []
     called: list[Called] = []
     returned: list[Returned] = []
-    heard: list[Heard] = []
+    heard: list[OutputSummary] = []
     message = obj(value, "message")
     if kind == "assistant":
         bodies, called = _said(value, message, parent)
@@ -208,13 +208,13 @@ def _said(value: Object, message: Object, parent: str | None) -> tuple[list[Even
     return bodies, called
 
 
-def _got(value: Object, message: Object, parent: str | None) -> tuple[list[Event], list[Returned], list[Heard]]:
+def _got(value: Object, message: Object, parent: str | None) -> tuple[list[Event], list[Returned], list[OutputSummary]]:
     content = message.get("content")
     if isinstance(content, str):
         return [], [], _letters(content)
     bodies: list[Event] = []
     returned: list[Returned] = []
-    heard: list[Heard] = []
+    heard: list[OutputSummary] = []
     record = obj(value, "toolUseResult")
     for block in objects(message, "content"):
         kind = string(block, "type")
@@ -230,12 +230,12 @@ def _got(value: Object, message: Object, parent: str | None) -> tuple[list[Event
     return bodies, returned, heard
 
 
-def _letters(text: str) -> list[Heard]:
+def _letters(text: str) -> list[OutputSummary]:
     found = []
     for match in _LETTER.finditer(text):
         said = dict(_ATTRIBUTE.findall(match[1]))
         sender, summary = html.unescape(said.get("teammate_id", "")), html.unescape(said.get("summary", ""))
-        found.append(Heard(sender=sender, text=match[2], summary=summary))
+        found.append(OutputSummary(sender=sender, text=match[2], summary=summary))
     return found
 
 

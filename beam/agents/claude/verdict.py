@@ -69,7 +69,7 @@ LOST = "No conversation found with session ID: "
 CUT_OFF = ("max_tokens", "model_context_window_exceeded")
 
 
-class Heard(msgspec.Struct, kw_only=True):
+class OutputSummary(msgspec.Struct, kw_only=True):
     """What a decoder noted: the session and the model of the last lines that named one; whether a session was opened;
     since the last result the API failure's own word, what the agent `said` after its last call, and whether that was
     `cut_off` (claude lets the model go on by itself); who `decided` (call id -> a person's name or `rule`); what
@@ -110,7 +110,7 @@ def lost_id(turn: Turn, text: str) -> str | None:
     return asked if proof else None
 
 
-def of_result(turn: Turn, result: Object, heard: Heard) -> Verdict:
+def of_result(turn: Turn, result: Object, heard: OutputSummary) -> Verdict:
     """The verdict that one result line gives, without what only the end of the process tells."""
     status, class_, reason = _judge(turn, result, heard)
     text = result.get("result")
@@ -135,7 +135,7 @@ def of_result(turn: Turn, result: Object, heard: Heard) -> Verdict:
     )
 
 
-def _judge(turn: Turn, result: Object, heard: Heard) -> tuple[Status, Class | None, str | None]:
+def _judge(turn: Turn, result: Object, heard: OutputSummary) -> tuple[Status, Class | None, str | None]:
     errors = "; ".join(strings(result, "errors"))
     stop, subtype = string(result, "stop_reason"), string(result, "subtype")
     if stop == "refusal":
@@ -173,7 +173,7 @@ def goes_on(result: Object) -> bool:
     return string(obj(result, "origin"), "kind") == "task-notification"
 
 
-def denials_of(result: Object, heard: Heard) -> tuple[Denial, ...]:
+def denials_of(result: Object, heard: OutputSummary) -> tuple[Denial, ...]:
     """The requests of the turn that were denied, each with who did it; `default` where nobody decided."""
     own = tuple(
         Denial(
@@ -188,7 +188,7 @@ def denials_of(result: Object, heard: Heard) -> tuple[Denial, ...]:
     return (*(denial for denial in heard.denied if denial.call_id not in known), *own)
 
 
-def of_exit(turn: Turn, exit: Exit, heard: Heard, before: Verdict | None = None) -> Verdict:
+def of_exit(turn: Turn, exit: Exit, heard: OutputSummary, before: Verdict | None = None) -> Verdict:
     """The verdict on a process whose last turn gave no result line; the figures are those of the results `before`."""
     verdict = _without_result(turn, exit, heard)
     verdict = msgspec.structs.replace(verdict, session_id=heard.session_id, model=heard.model)
@@ -204,7 +204,7 @@ def of_exit(turn: Turn, exit: Exit, heard: Heard, before: Verdict | None = None)
     )
 
 
-def _without_result(turn: Turn, exit: Exit, heard: Heard) -> Verdict:
+def _without_result(turn: Turn, exit: Exit, heard: OutputSummary) -> Verdict:
     note: SessionNote | None = None
     if heard.opened:
         note = "resumed" if turn.session_id and not turn.fork else "new"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from beam.agents.base import Exit, Turn, Verdict
 from beam.agents.fields import Object, integer, number, obj, string
-from beam.agents.oneshot import Heard, read, verdict
+from beam.agents.oneshot import OutputSummary, read, verdict
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Class, Usage
@@ -29,7 +29,7 @@ class Lines:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._heard = Heard(name="cline", model=turn.model, nameless=True)
+        self._heard = OutputSummary(name="cline", model=turn.model, nameless=True)
         self._class: Class | None = None
         self._calls = 0
         self._given: tuple[int | None, int | None] | None = None  # the figures of all these calls

@@ -10,14 +10,14 @@ from __future__ import annotations
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
 from beam.agents.cline.decode import Lines
 from beam.agents.oneshot import argument, check, prompt_argument
-from beam.model.autoloaded import Obeyed
+from beam.model.autoloaded import AutoloadedFile
 
 _ENVS = ("", ".local", *(f".{mode}{end}" for mode in ("development", "production", "test") for end in ("", ".local")))
 OBEYS = (
     # What it is compiled with, Bun, reads these by itself.
-    *(Obeyed(path=path, at=("full",)) for path in (*(f".env{end}" for end in _ENVS), "bunfig.toml")),
+    *(AutoloadedFile(path=path, at=("full",)) for path in (*(f".env{end}" for end in _ENVS), "bunfig.toml")),
     *(
-        Obeyed(path=path, at=("full",), reach="worktree")
+        AutoloadedFile(path=path, at=("full",), reach="worktree")
         for path in (".clinerules/hooks", ".cline/hooks", ".cline/plugins")
     ),
 )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from beam.agents.base import Exit, Turn, Verdict, native
 from beam.agents.failures import class_of
 from beam.agents.fields import string
-from beam.agents.oneshot import Failure, Heard, verdict
+from beam.agents.oneshot import Failure, OutputSummary, verdict
 from beam.model import events
 from beam.model.events import Event
 
@@ -32,7 +32,7 @@ class Text:
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """The verdict: an answer, exit code 0 and no failure on stderr together are the proof."""
-        heard = Heard(name="cn", model=self._turn.model, nameless=True)
+        heard = OutputSummary(name="cn", model=self._turn.model, nameless=True)
         text = "\n".join(self._lines)
         wrapped = native(text.encode()) if text.startswith("{") else None
         if wrapped is not None and string(wrapped.value, "status") == "success" and "response" in wrapped.value:

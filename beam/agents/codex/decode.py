@@ -39,7 +39,7 @@ class Items:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._heard = oneshot.Heard(name="codex")
+        self._heard = oneshot.OutputSummary(name="codex")
         self._items = items.Items(self._heard, prefix=f"{turn.message_id}-{turn.attempt}-")
         self._error = ""
 

@@ -11,7 +11,7 @@ import json
 from beam.agents.base import raw_json
 from beam.agents.codex.wire import Item
 from beam.agents.fields import object_of, objects, objects_of, string, strings_of
-from beam.agents.oneshot import Heard
+from beam.agents.oneshot import OutputSummary
 from beam.model import events
 from beam.model.events import Event, PlanStep
 from beam.model.outcome import Denial
@@ -24,7 +24,7 @@ _NEEDS_APPROVAL = "requires approval"
 class Items:
     """Follows items from their start to their end, and tells `heard` what is said and called."""
 
-    def __init__(self, heard: Heard, *, prefix: str) -> None:
+    def __init__(self, heard: OutputSummary, *, prefix: str) -> None:
         self._heard = heard
         self._prefix = prefix
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from beam.agents.base import Exit, Turn, Verdict, document, raw_json
 from beam.agents.failures import class_of
 from beam.agents.fields import Object, integer, obj, objects, string
-from beam.agents.oneshot import Failure, Heard, read, verdict
+from beam.agents.oneshot import Failure, OutputSummary, read, verdict
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Class, Denial, Usage
@@ -33,7 +33,7 @@ class Lines:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._heard = Heard(name="copilot", model=turn.model)
+        self._heard = OutputSummary(name="copilot", model=turn.model)
         self._tools: dict[str, tuple[str, object]] = {}
         self._trouble: Failure | None = None
         self._attempt = 0

@@ -48,7 +48,7 @@ class Frames:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._heard = oneshot.Heard(name="gemini")
+        self._heard = oneshot.OutputSummary(name="gemini")
         self._calls: dict[str, tuple[str, Object]] = {}
         self._piece = ""
         self._error = ""

@@ -12,7 +12,7 @@ from beam.agents.gemini.decode import Frames
 from beam.agents.gemini.session import own_id
 from beam.agents.oneshot import argument, scrubbed
 from beam.base.errors import UnsupportedError
-from beam.model.autoloaded import Obeyed
+from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 
 RETRIES = 3  # the CLI's own are nine, 218 seconds of silence; it takes another number from its settings only
@@ -55,9 +55,9 @@ ALONE = {"GEMINI_CLI_NO_RELAUNCH": "true"}
 _TRUST = "GEMINI_CLI_TRUST_WORKSPACE"
 OBEYS = (
     # In a folder that it is told not to trust gemini changes nothing, whatever it was allowed.
-    Obeyed(path=".gemini", ignored=("read",)),
-    Obeyed(path=".gemini/.env", ignored=("read",), reach="upward"),
-    Obeyed(path=".env", ignored=("read",), reach="upward"),
+    AutoloadedFile(path=".gemini", ignored=("read",)),
+    AutoloadedFile(path=".gemini/.env", ignored=("read",), reach="upward"),
+    AutoloadedFile(path=".env", ignored=("read",), reach="upward"),
 )
 
 

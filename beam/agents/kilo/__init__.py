@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from beam.agents.base import Card, Exec
 from beam.agents.opencode.run import FACE, Run
-from beam.model.autoloaded import Obeyed
+from beam.model.autoloaded import AutoloadedFile
 
 __all__ = ["card", "exec"]
 
@@ -18,7 +18,7 @@ card = Card(
     executable="kilo",
     install="npm install -g @kilocode/cli",
     versions=("7.7.7",),
-    obeys=tuple(Obeyed(path=path, at=("full",), reach="upward") for path in _READ),
+    obeys=tuple(AutoloadedFile(path=path, at=("full",), reach="upward") for path in _READ),
     faces={"exec": FACE},
     makes=dict.fromkeys(
         (

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from beam.agents.base import Exit, Turn, Verdict, document
 from beam.agents.failures import class_of
 from beam.agents.fields import Object, obj, objects, string
-from beam.agents.oneshot import Failure, Heard, read, verdict
+from beam.agents.oneshot import Failure, OutputSummary, read, verdict
 from beam.model import events
 from beam.model.events import Event
 
@@ -25,7 +25,7 @@ class Lines:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._heard = Heard(name="kimi", model=turn.model)
+        self._heard = OutputSummary(name="kimi", model=turn.model)
         self._version = ""
 
     def line(self, line: bytes) -> Sequence[Event]:

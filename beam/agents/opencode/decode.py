@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from beam.agents.base import Exit, Turn, Verdict, raw_json
 from beam.agents.failures import class_of
 from beam.agents.fields import Object, integer, number, obj, string
-from beam.agents.oneshot import Heard, read, verdict
+from beam.agents.oneshot import OutputSummary, read, verdict
 from beam.agents.opencode.rules import left_out
 from beam.model import events
 from beam.model.events import Event
@@ -34,7 +34,7 @@ class Lines:
 
     def __init__(self, turn: Turn, program: str) -> None:
         self._turn = turn
-        self._heard = Heard(name=program, model=turn.model)
+        self._heard = OutputSummary(name=program, model=turn.model)
         self._attempt = 0
 
     def line(self, line: bytes) -> Sequence[Event]:

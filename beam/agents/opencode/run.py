@@ -16,7 +16,7 @@ from beam.agents.oneshot import argument, check, scrubbed
 from beam.agents.opencode.decode import Lines
 from beam.agents.opencode.rules import RULES
 from beam.base.errors import UnsupportedError
-from beam.model.autoloaded import Obeyed
+from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 
 RETRIES = 3  # its own are five and more, over a minute
@@ -27,15 +27,15 @@ _PLUGINS = ("plugin", "plugins")
 _CONFIGS = ("opencode.json", "opencode.jsonc")
 _BELOW_FULL: tuple[Access, ...] = ("read", "ask", "edit")
 OBEYS = (
-    *(Obeyed(path=f".opencode/{name}", reach="upward") for name in _PLUGINS),
+    *(AutoloadedFile(path=f".opencode/{name}", reach="upward") for name in _PLUGINS),
     *(
         # A key can be written with \u escapes.
-        Obeyed(path=path, at=_BELOW_FULL, reach="upward", says=("plugin", "\\u"))
+        AutoloadedFile(path=path, at=_BELOW_FULL, reach="upward", says=("plugin", "\\u"))
         for name in _CONFIGS
         for path in (name, f".opencode/{name}")
     ),
     *(
-        Obeyed(path=path, at=("full",), reach="upward")
+        AutoloadedFile(path=path, at=("full",), reach="upward")
         for path in (*_CONFIGS, *(f".opencode/{name}" for name in (*_CONFIGS, "tool", "tools", "package.json")))
     ),
 )

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from beam.agents.base import Exit, Turn, Verdict, raw_json
 from beam.agents.fields import Object, integer, number, obj, objects, string
-from beam.agents.oneshot import Heard, read, verdict
+from beam.agents.oneshot import OutputSummary, read, verdict
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Denial, Usage
@@ -41,7 +41,7 @@ class Lines:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._heard = Heard(name="pi", model=turn.model)
+        self._heard = OutputSummary(name="pi", model=turn.model)
         self._stop = ""
         self._error = ""
         self._writes: dict[str, str] = {}

@@ -12,7 +12,7 @@ from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
 from beam.agents.oneshot import argument, check, scrubbed
 from beam.agents.pi.decode import Lines
 from beam.base.errors import UnsupportedError
-from beam.model.autoloaded import Obeyed
+from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 
 RETRIES = 3  # as many as its own
@@ -23,7 +23,7 @@ ACCESS: dict[Access, tuple[str, ...]] = {
 }
 _FULL: tuple[Access, ...] = ("full",)
 # `--no-approve` keeps pi from both; only `sessionDir` of the settings is read all the same, and that runs nothing.
-OBEYS = tuple(Obeyed(path=path, at=_FULL, ignored=_FULL) for path in (".pi/settings.json", ".pi/extensions"))
+OBEYS = tuple(AutoloadedFile(path=path, at=_FULL, ignored=_FULL) for path in (".pi/settings.json", ".pi/extensions"))
 FACE = Capabilities(
     resume=True,
     fork=True,

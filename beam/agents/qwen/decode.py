@@ -17,7 +17,7 @@ import msgspec
 from beam.agents import figures
 from beam.agents.base import Exit, Turn, Verdict, raw_json
 from beam.agents.fields import Object, integer, obj, objects, string
-from beam.agents.oneshot import Heard, read, verdict
+from beam.agents.oneshot import OutputSummary, read, verdict
 from beam.agents.qwen import mentions
 from beam.model import events
 from beam.model.events import Event
@@ -40,7 +40,7 @@ class Lines:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._heard = Heard(name="qwen", model=turn.model)
+        self._heard = OutputSummary(name="qwen", model=turn.model)
         self._counted = 0
         self._attempt = 0
         self._again = 0

@@ -13,7 +13,7 @@ from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
 from beam.agents.oneshot import argument, check, scrubbed
 from beam.agents.qwen.decode import Lines
 from beam.base.errors import UnsupportedError
-from beam.model.autoloaded import Obeyed
+from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 
 RETRIES = 3
@@ -44,9 +44,9 @@ OCCUPIED = (
     "/Library/Application Support/QwenCode/system-defaults.json",
 )
 OBEYS = (
-    Obeyed(path=".qwen", ignored=("read",)),
-    Obeyed(path=".qwen/.env", ignored=("read",), reach="upward"),
-    Obeyed(path=".env", ignored=("read",), reach="upward"),
+    AutoloadedFile(path=".qwen", ignored=("read",)),
+    AutoloadedFile(path=".qwen/.env", ignored=("read",), reach="upward"),
+    AutoloadedFile(path=".env", ignored=("read",), reach="upward"),
 )
 FACE = Capabilities(
     resume=True,

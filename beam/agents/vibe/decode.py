@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from beam.agents.base import Exit, Turn, Verdict, raw_json
 from beam.agents.fields import Object, obj, objects, string
-from beam.agents.oneshot import Heard, read, verdict
+from beam.agents.oneshot import OutputSummary, read, verdict
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Class, Denial
@@ -28,7 +28,7 @@ class Lines:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._heard = Heard(name="vibe")
+        self._heard = OutputSummary(name="vibe")
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Bodies of what this line says."""

@@ -12,7 +12,7 @@ from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
 from beam.agents.oneshot import check, scrubbed
 from beam.agents.vibe.decode import Lines
 from beam.base.errors import UnsupportedError
-from beam.model.autoloaded import Obeyed
+from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 
 RETRY_S = 20  # its own end after five minutes of silence; it counts seconds, not tries
@@ -22,7 +22,7 @@ ACCESS: dict[Access, tuple[str, ...]] = {
     "full": ("--yolo", "--trust"),
 }
 _TRUST = "--trust"
-OBEYS = (Obeyed(path=".vibe", at=("full",), ignored=("full",), reach="worktree"),)
+OBEYS = (AutoloadedFile(path=".vibe", at=("full",), ignored=("full",), reach="worktree"),)
 FACE = Capabilities(resume=True, tools=True, interrupt=True, denials=True, access=tuple(ACCESS))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from beam.cli.render.text import flat, visible
 
 if TYPE_CHECKING:
-    from beam.api.adopt import Candidate, Found, Waiting
+    from beam.api.adopt import Candidate, Finding, Waiting
 
 
 def lines(candidate: Candidate) -> Iterator[str]:
@@ -19,7 +19,7 @@ def lines(candidate: Candidate) -> Iterator[str]:
         yield from _agent(agent)
 
 
-def _agent(found: Found) -> Iterator[str]:
+def _agent(found: Finding) -> Iterator[str]:
     yield f"  {found.agent}" + (": this folder has an agent of that name, so it stays there" if found.taken else "")
     for line in _lines(found.settings or ""):
         yield f"    agent.json: {line}"

@@ -33,7 +33,7 @@ _SESSION = re.compile(r"@session-([0-9a-f]{4})[0-9a-f]*$")
 _MOMENT = re.compile(r"/\d+$")
 
 
-class Said(Struct, frozen=True):
+class RenderedLine(Struct, frozen=True):
     """One line without its head: `result` has its share of it, however long the text, and `time` stays whole."""
 
     mark: str
@@ -119,7 +119,7 @@ class Stream:
         ]
         self._widen(event for event, _ in lines)
         for event, mark in lines:
-            self._print(event, Said(mark, event.text))
+            self._print(event, RenderedLine(mark, event.text))
 
     def find(self, batch: Sequence[Line], event_id: str) -> int:
         """Prints the event with that id whole; the exit code. Raises NotFoundError."""
@@ -141,7 +141,7 @@ class Stream:
             write(self._stream, safe_json(events.encode(event).decode(), self._stream) + "\n")
             return
         for call in self._calls.before(event):
-            self._print(call, Said("⚙", calls.what(call)))
+            self._print(call, RenderedLine("⚙", calls.what(call)))
         said = self._said(event)
         if said is not None:
             self._print(event, said)
@@ -149,12 +149,12 @@ class Stream:
     def tick(self, now: str) -> None:
         """It is that time (RFC 3339): the calls that last are told."""
         for call in self._calls.due(now):
-            self._print(call, Said("⚙", calls.what(call)))
+            self._print(call, RenderedLine("⚙", calls.what(call)))
 
     def end(self) -> None:
         """Nothing comes any more: the calls that did not return are told, and everything is out."""
         for call in self._calls.rest():
-            self._print(call, Said("⚙", calls.what(call)))
+            self._print(call, RenderedLine("⚙", calls.what(call)))
         self.flush()
 
     def flush(self) -> None:
@@ -169,7 +169,7 @@ class Stream:
         call = self._calls.returned(event) if isinstance(event, events.ToolReturned) else None
         said = self._said(event)
         if said is None and isinstance(event, events.ToolCalled):
-            said = Said("⚙", f"{event.name} {bytes(event.input).decode()}")
+            said = RenderedLine("⚙", f"{event.name} {bytes(event.input).decode()}")
         if said is None:
             return
         text = f"{said.text} {said.time}".rstrip()
@@ -182,7 +182,7 @@ class Stream:
         longest = max((cells(flat(_name(event))) for event in batch), default=0)
         self._name_width = min(_LONGEST_NAME, max(self._name_width, longest))
 
-    def _print(self, event: AnyEvent, said: Said) -> None:
+    def _print(self, event: AnyEvent, said: RenderedLine) -> None:
         self._widen((event,))
         fit = ascii_only if self._ascii else str
         mark = said.mark.translate(team.ASCII) if self._ascii else said.mark
@@ -210,7 +210,7 @@ class Stream:
         body = f"{text}\x1b[2m{tail}\x1b[0m" if tail else text
         write(self._stream, f"\x1b[2m{when}\x1b[0m\x1b[{colour}m{name}\x1b[0m {indent}{mark} {body}\n")
 
-    def _said(self, event: AnyEvent) -> Said | None:
+    def _said(self, event: AnyEvent) -> RenderedLine | None:
         match event:
             case events.ToolReturned() if event.call_id not in self._silent or event.is_error:
                 return self._returned(event)
@@ -219,28 +219,30 @@ class Stream:
             case events.MemberIdle():
                 seconds = calls.seconds_between(self._working.pop(event.agent, ""), event.ts)
                 said = team.say(event)
-                return said and Said(*said, durations.show(seconds) if seconds is not None else "")
+                return said and RenderedLine(*said, durations.show(seconds) if seconds is not None else "")
             case events.Text() if (used := self._used.pop((event.agent, event.ts), None)) is not None:
                 self._told_used = used
-                return Said("│", event.text, team.used(used))
+                return RenderedLine("│", event.text, team.used(used))
             case events.MemberUsed() if event is self._told_used:
                 return None
             case events.MailSent(kind="message"):
                 said = team.say(event)
-                return said and Said(said[0] + self._thread(" ".join(sorted((event.sender, event.to)))), said[1])
+                return said and RenderedLine(
+                    said[0] + self._thread(" ".join(sorted((event.sender, event.to)))), said[1]
+                )
         said = self._say(event)
-        return Said(*said) if said is not None else None
+        return RenderedLine(*said) if said is not None else None
 
     def _thread(self, thread: str) -> str:
         """The number of a conversation in this stream."""
         return str(self._threads.setdefault(thread, len(self._threads) + 1))
 
-    def _returned(self, event: events.ToolReturned) -> Said:
+    def _returned(self, event: events.ToolReturned) -> RenderedLine:
         call = self._calls.returned(event)
         about = calls.what(call) if call is not None else "tool"
         result = "the turn ended first" if event.unfinished else event.output
         mark = "✗" if event.is_error or event.unfinished else "✓"
-        return Said(mark, about, calls.took(call, event) if call is not None else "", result)
+        return RenderedLine(mark, about, calls.took(call, event) if call is not None else "", result)
 
     def _say(self, event: AnyEvent) -> tuple[str, str] | None:
         match event:

@@ -19,7 +19,7 @@ from beam.pty_adapter.screen import View
 from beam.pty_adapter.turn_end import State, TurnEnd
 from beam.pty_adapter.typing import Claim, Hands
 from beam.turns.asks import Ask, Asks, Decision, Takes
-from beam.turns.order import Record
+from beam.turns.request import Record
 from beam.turns.stop import Stop
 from beam.turns.terminal.question import Question, agrees, question_of, suggestions
 from beam.turns.terminal.verdict import shown, stalled

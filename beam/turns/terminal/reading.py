@@ -15,7 +15,7 @@ from beam.pty_adapter import answer
 from beam.pty_adapter.screen import Screen, Signal
 from beam.pty_adapter.turn_end import TurnEnd
 from beam.pty_adapter.typing import Segment
-from beam.turns.order import Record
+from beam.turns.request import Record
 
 _LONGEST = 64 << 20  # of a line, as of a headless CLI's; the rest of a longer one is dropped
 _LOOKS = 5  # a directory is listed once in so many reads

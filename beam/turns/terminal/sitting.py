@@ -16,7 +16,7 @@ from beam.agents.base import Launch, Verdict
 from beam.base import files
 from beam.base.clock import Awake, Clock
 from beam.base.errors import DiskError
-from beam.base.faults import reached
+from beam.base.faults import crash_point
 from beam.model import events
 from beam.model.screen_profile import Profile
 from beam.process import spawn
@@ -24,15 +24,15 @@ from beam.process.environment import environment
 from beam.pty_adapter import profile as profiles
 from beam.pty_adapter import typing
 from beam.pty_adapter.turn_end import State, TurnEnd
-from beam.turns.keeper import Keeper, Likeness
-from beam.turns.order import Record, afresh, lost, write_scratch
+from beam.turns.keeper import ProcessKeeper, ReuseKey
+from beam.turns.request import Record, as_new_session, lost, write_scratch
 from beam.turns.stop import Stop
 from beam.turns.terminal.desk import TICK_S, Desk
 from beam.turns.terminal.dialogs import Dialogs
 from beam.turns.terminal.living import Living
 from beam.turns.terminal.play import Play
 from beam.turns.terminal.reading import Reader, reply_on_screen
-from beam.turns.terminal.verdict import Seen, shown, stalled, verdict_of
+from beam.turns.terminal.verdict import TurnEvidence, shown, stalled, verdict_of
 
 LATE_S = 1.0  # the last paint may come after everything says that the turn is over
 AGAIN_S = 1.0  # between two requests to stop
@@ -52,7 +52,7 @@ async def play(
     stop: Stop,
     clock: Clock,
     look: Callable[[], None],
-    keeper: Keeper | None = None,
+    keeper: ProcessKeeper | None = None,
 ) -> Verdict:
     """The verdict on the turn. The agent is gone when it is there, unless the keeper has it then. A session whose file
     is gone is said, and the turn begins afresh. One that ends right after beam said yes to a dialog at its start is
@@ -74,13 +74,13 @@ async def play(
     gone = lost(launch, play.turn)
     if gone is not None:
         record(gone)
-        play = structs.replace(play, turn=afresh(play.turn))
+        play = structs.replace(play, turn=as_new_session(play.turn))
         launch = play.terminal.launch(play.turn, play.host)
     living = await _begin(play, launch)
     verdict = await _Sitting(play, record, stop, clock, look, keeper, living, began=began).run()
     if verdict is None:
         # Another id for a new session: the first one may have taken it.
-        turn = structs.replace(play.turn, fresh_session_id=afresh(play.turn).fresh_session_id)
+        turn = structs.replace(play.turn, fresh_session_id=as_new_session(play.turn).fresh_session_id)
         play = structs.replace(play, turn=turn)
         living = await _begin(play, play.terminal.launch(turn, play.host))
         verdict = await _Sitting(play, record, stop, clock, look, keeper, living, began=began, is_last=True).run()
@@ -104,13 +104,13 @@ async def _begin(play: Play, launch: Launch) -> Living:
         fresh_session_id=turn.fresh_session_id,
         scratch=Path(turn.scratch),
     )
-    reached("agent.spawned")
+    crash_point("agent.spawned")
     return living
 
 
-def _likeness(play: Play, session_id: str | None) -> Likeness:
+def _likeness(play: Play, session_id: str | None) -> ReuseKey:
     turn = play.turn
-    return Likeness(
+    return ReuseKey(
         adapter=turn.settings.adapter,
         executable=play.host.executable,
         session_id=session_id,
@@ -138,7 +138,7 @@ class _Sitting:
         stop: Stop,
         clock: Clock,
         look: Callable[[], None],
-        keeper: Keeper | None,
+        keeper: ProcessKeeper | None,
         living: Living,
         *,
         began: float,
@@ -188,7 +188,7 @@ class _Sitting:
         why = "the turn is over"
         try:
             self.record(living.started(since=living.turn if self.is_kept else None))
-            reached("agent.started")
+            crash_point("agent.started")
             if not self.is_kept:
                 living.go()
             if self.keeper is not None:
@@ -213,7 +213,7 @@ class _Sitting:
             assert ended is not None
             stopped_by = self.not_ready or self.stop.reason or "quit"
             self.record(living.exited(ended, None if self.by_itself else stopped_by))
-            reached("agent.exited")
+            crash_point("agent.exited")
         except BaseException:
             why = "its turn broke off"
             raise
@@ -244,7 +244,7 @@ class _Sitting:
     def _say(self, text: str) -> None:
         self.record(events.Notice(code="terminal", text=text))
 
-    def _film(self, keeper: Keeper) -> None:
+    def _film(self, keeper: ProcessKeeper) -> None:
         """Begins the recording, where one is wanted. One that can't be written is said, and no reason to fail."""
         if not self.play.turn.settings.record:
             return
@@ -316,7 +316,7 @@ class _Sitting:
         with self.living.viewers.held():
             if self.desk.is_over or not await self._type():
                 return
-        reached("prompt.written")
+        crash_point("prompt.written")
         if await self._reach(State.DONE):
             self.reply = self._reply()  # some wipe their screen when they quit
             if not self.reply and not self.end.profile.at_cursor:
@@ -325,10 +325,10 @@ class _Sitting:
 
     async def _type(self) -> bool:
         """Types the message and sends it off; whether the agent took it."""
-        reached("prompt.before")
+        crash_point("prompt.before")
         self.typed = True
         self.record(events.PromptSent(bytes=len(self.play.turn.text.encode("utf-8", "replace"))), sync=True)
-        reached("prompt.sent")
+        crash_point("prompt.sent")
         self.living.mark("typing")
         try:
             self.command = self.play.commands and _is_command(self.profile, self.play.turn.text)
@@ -411,7 +411,7 @@ class _Sitting:
         reader = self.desk.reader
         told = self.desk.told or (reader.verdict() if reader is not None else None)
         return verdict_of(
-            Seen(
+            TurnEvidence(
                 end=self.end,
                 view=self.desk.seen,
                 reply=self.reply,

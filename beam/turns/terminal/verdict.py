@@ -16,7 +16,7 @@ from beam.turns.asks import judged
 _SHOWN_ROWS = 20
 
 
-class Seen(Struct, frozen=True, kw_only=True):
+class TurnEvidence(Struct, frozen=True, kw_only=True):
     """A turn that is over. `told` is what the transcript says of it (null: there is none, or it says nothing), `reply`
     what the screen shows, `failed` why beam gave up, `session_id` what is known of it even so; `ended` how the process
     ended (null: it goes on). A `command` may have no answer."""
@@ -33,7 +33,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     ended: Ended | None = None
 
 
-def verdict_of(seen: Seen) -> Verdict:
+def verdict_of(seen: TurnEvidence) -> Verdict:
     """What is to be said of the turn. Never an answer where nobody knows whether it is one."""
     state = seen.end.state
     if seen.failed is not None and not seen.stopped:
@@ -53,7 +53,7 @@ def verdict_of(seen: Seen) -> Verdict:
     return stalled(seen.end.reason or "nobody knows what it waits for", seen.view)
 
 
-def _answered(seen: Seen) -> Verdict:
+def _answered(seen: TurnEvidence) -> Verdict:
     verdict = seen.told
     if verdict is None or (verdict.status is Status.COMPLETED and not verdict.reply):
         known = verdict or Verdict(status=Status.COMPLETED)

@@ -21,7 +21,7 @@ from beam.pty_adapter.turn_end import TurnEnd
 from beam.turns.asks import Asks, Decision
 from beam.turns.stop import Stop
 from beam.turns.terminal.dialogs import Dialogs
-from tests.support.world import FakeClock
+from tests.support.context import FakeClock
 
 RULE = "─" * 40
 REQUEST = (RULE, " Bash command", "", "   touch zz", "", " Do you want to proceed?")

@@ -11,7 +11,7 @@ from beam.model.outcome import Denial, Evidence, Status
 from beam.model.screen_profile import Profile
 from beam.pty_adapter.screen import View
 from beam.pty_adapter.turn_end import State, TurnEnd
-from beam.turns.terminal.verdict import Seen, evidence, verdict_of
+from beam.turns.terminal.verdict import TurnEvidence, evidence, verdict_of
 
 BY_ANN, BY_NOBODY = Denial(tool="Bash", by="ann"), Denial(tool="Bash")
 
@@ -37,7 +37,7 @@ def ended(via: str, profile: Profile = CLAUDE) -> TurnEnd:
 )
 def test_the_outcome_says_what_decided(via: str, profile: Profile, said: Evidence | None) -> None:
     assert evidence(ended(via, profile)) == said
-    assert verdict_of(Seen(end=ended(via, profile), view=View(()), reply="yes")).evidence == said
+    assert verdict_of(TurnEvidence(end=ended(via, profile), view=View(()), reply="yes")).evidence == said
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_the_outcome_says_what_decided(via: str, profile: Profile, said: Evidenc
 def test_a_denial_is_an_answer_or_the_outcome_and_a_stop_is_a_stop(
     told: Status, denial: Denial, stopped: bool, status: Status
 ) -> None:
-    seen = Seen(
+    seen = TurnEvidence(
         end=ended("history"),
         view=View(()),
         told=Verdict(status=told, reply="so far"),

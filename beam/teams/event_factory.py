@@ -13,7 +13,7 @@ from beam.model.events import Event
 E = TypeVar("E", bound=Event)
 
 
-class Tell(Struct, frozen=True):
+class EventFactory(Struct, frozen=True):
     """Makes the events of one team."""
 
     team: str

@@ -31,7 +31,7 @@ class Owners:
         return True
 
 
-class Once:
+class Deduplicator:
     """What was told already."""
 
     def __init__(self) -> None:

@@ -16,16 +16,16 @@ from beam.model.limits import Limits
 from beam.model.message import Access, Message
 from beam.model.policy import Policy
 from beam.root import discovery
-from beam.root.paths import Home, Place
+from beam.root.paths import AgentPaths, RootPaths
 
 if TYPE_CHECKING:
-    from beam.broker.standing import Stands
+    from beam.broker.standing import FolderStanding
 
 
-class World(Struct, frozen=True, kw_only=True):
+class RootContext(Struct, frozen=True, kw_only=True):
     """One root as one process sees it."""
 
-    home: Home
+    home: RootPaths
     config: Config
     clock: Clock
     environ: Mapping[str, str]
@@ -53,17 +53,17 @@ class World(Struct, frozen=True, kw_only=True):
         except BeamError:
             return False
 
-    def stands(self, resolved: Resolved, access: Access | None = None) -> Stands:
+    def stands(self, resolved: Resolved, access: Access | None = None) -> FolderStanding:
         """How the agent stands in its folder, with this access or else the one that its settings give."""
         from beam.broker import standing
 
         return standing.stands(self, resolved, access or resolved.settings.access or "read")
 
-    def stands_for(self, resolved: Resolved, message: Message) -> Stands:
+    def stands_for(self, resolved: Resolved, message: Message) -> FolderStanding:
         """The same for the turn of a message."""
         return self.stands(resolved, self.access_for(resolved, message))
 
-    def why_it_waits(self, place: Place) -> str | None:
+    def waiting_reason(self, place: AgentPaths) -> str | None:
         """Why what waits there does so until a person trusts the folder; None where it need not, or nothing waits."""
         from beam.broker import standing
         from beam.store.queue import Queue
@@ -76,7 +76,7 @@ class World(Struct, frozen=True, kw_only=True):
 
     def access_for(self, resolved: Resolved, message: Message) -> Access:
         """The access that the agent's settings and this message come to."""
-        from beam.turns.order import granted_access
+        from beam.turns.request import granted_access
 
         return granted_access(
             resolved.settings.access,
@@ -85,7 +85,7 @@ class World(Struct, frozen=True, kw_only=True):
             at_most="read" if self.is_exposed else message.at_most,
         )
 
-    def check_trusted(self, resolved: Resolved, access: Access | None = None) -> Stands:
+    def check_trusted(self, resolved: Resolved, access: Access | None = None) -> FolderStanding:
         """The same. Raises UntrustedError where the agent may not run before `beam trust`."""
         stands = self.stands(resolved, access)
         if stands.refusal is not None:
@@ -101,7 +101,7 @@ class World(Struct, frozen=True, kw_only=True):
     def base(self) -> Path:
         return self.home.project
 
-    def place(self, agent: str, lane: str | None = None) -> Place:
+    def place(self, agent: str, lane: str | None = None) -> AgentPaths:
         """Where the agent's files are."""
         place = self.home.agent(agent)
         return place if lane is None else place.lane_of(lane)

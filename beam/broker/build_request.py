@@ -11,8 +11,8 @@ from beam.agents import registry
 from beam.base.digest import sha256
 from beam.base.errors import BeamError
 from beam.base.surrogates import escape_surrogates
+from beam.broker.context import RootContext
 from beam.broker.outbox import Sender
-from beam.broker.world import World
 from beam.model import events
 from beam.model.message import Message, SessionContext
 from beam.model.outcome import Total
@@ -20,59 +20,59 @@ from beam.model.state import Fork
 from beam.process import tree
 from beam.store.journal import read_state
 from beam.turns.confine import Own
-from beam.turns.order import Order, lowest, most_of
+from beam.turns.request import TurnRequest, lowest, most_of
 
 if TYPE_CHECKING:
     from beam.broker.hold import Holder
 
 
-def order_of(holder: Holder, message: Message) -> Order:
+def order_of(holder: Holder, message: Message) -> TurnRequest:
     """The order for this message's turn. Puts the session aside first where the message asks for a new one."""
-    world, place = holder.world, holder.place
-    resolved = world.resolve(message.to)
+    context, place = holder.context, holder.place
+    resolved = context.resolve(message.to)
     settings = resolved.settings
-    stands = world.stands_for(resolved, message)
-    turn_key = world.clock.random(16).hex()
+    stands = context.stands_for(resolved, message)
+    turn_key = context.clock.random(16).hex()
     session_id = _session(holder, message, settings.adapter)
     session = holder.state.session if session_id is not None else None
     fork = holder.state.fork if session_id is not None else None
     place_key = escape_surrogates(str(place.dir))
-    return Order(
+    return TurnRequest(
         message=message,
         turn=holder.state.turn + 1,
         turn_key=turn_key,
         session_id=session_id,
         fork=fork is not None,
-        carried=_carried_by(world, fork) if fork is not None else session.carried if session is not None else None,
+        carried=_carried_by(context, fork) if fork is not None else session.carried if session is not None else None,
         fresh_session_id=_session_id(f"{place_key} {message.id} {message.attempt}"),
         adapter=registry.adapter(settings.adapter),
         adapter_name=settings.adapter,
         settings=settings,
-        limits=world.limits,
-        environ=world.environ,
+        limits=context.limits,
+        environ=context.environ,
         child_env={
-            "BEAM_ROOT": str(world.home.root),
-            "BEAM_PROJECT": str(world.base),
+            "BEAM_ROOT": str(context.home.root),
+            "BEAM_PROJECT": str(context.base),
             "BEAM_AGENT": message.to,
             "BEAM_LANE": place.lane or "",
-            "BEAM_OUTBOX": str(world.home.turns_of(place) / turn_key / "outbox"),
+            "BEAM_OUTBOX": str(context.home.turns_of(place) / turn_key / "outbox"),
             "BEAM_BIN": program(),
             "BEAM_MESSAGE_ID": message.id,
             "BEAM_THREAD": message.thread,
             "BEAM_HOPS": str(message.hops),
             "BEAM_CHAIN": ",".join((*message.chain, message.to)),
         },
-        base=world.base,
-        scratch=world.home.turns_of(place) / turn_key,
+        base=context.base,
+        scratch=context.home.turns_of(place) / turn_key,
         owner=tree.this_process(),
-        own=Own.of(world.home.root, world.environ),
+        own=Own.of(context.home.root, context.environ),
         unstarted=place.unstarted(turn_key),
         untrusted=stands.refusal,
         folder_trusted=stands.trusted,
         left_out=stands.left_out,
         folder_env=stands.env,
         from_agent=message.hops > 0,
-        at_most=lowest("read" if world.is_exposed else None, message.at_most),
+        at_most=lowest("read" if context.is_exposed else None, message.at_most),
     )
 
 
@@ -88,7 +88,7 @@ def program() -> str:
     return str(path) if path.is_file() else ""
 
 
-def sender_of(holder: Holder, order: Order) -> Sender:
+def sender_of(holder: Holder, order: TurnRequest) -> Sender:
     """Who speaks through the outbox of this turn, and what it may do."""
     session = holder.state.session
     return Sender(
@@ -116,10 +116,10 @@ def _session(holder: Holder, message: Message, adapter: str) -> str | None:
     return session.session_id
 
 
-def _carried_by(world: World, fork: Fork) -> Total | None:
+def _carried_by(context: RootContext, fork: Fork) -> Total | None:
     """What the CLI counted over the session that is copied, so far; null where that goes on now, or nobody knows."""
     try:
-        state = read_state(world.place(fork.of).journal)
+        state = read_state(context.place(fork.of).journal)
     except BeamError:
         return None
     session = state.session

@@ -9,7 +9,7 @@ from beam.model.events import Event
 WINDOW_NS = 12_000_000
 
 
-class Order:
+class ReorderBuffer:
     """Holds each event for a moment, so that one that happened before it and was seen after it goes first."""
 
     def __init__(self, window_ns: int = WINDOW_NS) -> None:

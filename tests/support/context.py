@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from beam.agents import registry
+from beam.broker.context import RootContext
 from beam.broker.hold import Holder
-from beam.broker.world import World
 from beam.config.resolve import load
 from beam.model.limits import Limits
 from beam.model.message import Message, Options, Payload, new_id
 from beam.root import discovery
-from beam.root.paths import Home, Place
+from beam.root.paths import AgentPaths, RootPaths
 from beam.store.journal import Reader
 from beam.store.queue import Queue
 
@@ -56,19 +56,19 @@ class Root:
             f"limits: {limits}\n"
         )
         self.environ = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "BEAM_TRUST": "1"}
-        self.world = self.reload()
+        self.context = self.reload()
 
-    def reload(self) -> World:
-        """The world with what beam.yaml says now."""
-        root = Home(self.base.parent / "root", self.base)
+    def reload(self) -> RootContext:
+        """The context with what beam.yaml says now."""
+        root = RootPaths(self.base.parent / "root", self.base)
         config = load(root, environ=self.environ, adapters=tuple(registry.ADAPTERS))
-        self.world = World(home=root, config=config, clock=self.clock, environ=self.environ)
-        return self.world
+        self.context = RootContext(home=root, config=config, clock=self.clock, environ=self.environ)
+        return self.context
 
-    def place(self, agent: str) -> Place:
+    def place(self, agent: str) -> AgentPaths:
         """The agent's place, with its directories."""
-        place = self.world.place(agent)
-        discovery.create(self.world.home, place)
+        place = self.context.place(agent)
+        discovery.create(self.context.home, place)
         return place
 
     def queue(self, agent: str) -> Queue:
@@ -91,18 +91,18 @@ class Root:
     def put(self, to: str, text: str = "hi", **fields: object) -> Message:
         """Such a message, in its queue."""
         message = self.message(to, text, **fields)
-        assert self.queue(to).put(message, self.clock, self.world.limits)
+        assert self.queue(to).put(message, self.clock, self.context.limits)
         return message
 
     def hold(self, agent: str) -> Holder:
         """The agent's holder; nobody else holds it."""
-        holder = Holder.take(self.world, self.place(agent))
+        holder = Holder.take(self.context, self.place(agent))
         assert holder is not None
         return holder
 
     def events(self, agent: str) -> list[object]:
         """Every event of the agent's journal."""
-        return list(Reader(self.world.place(agent).journal).poll())
+        return list(Reader(self.context.place(agent).journal).poll())
 
     def boxes(self, agent: str) -> dict[str, list[str]]:
         """The ids in each box of the agent's queue that is not empty."""

@@ -34,7 +34,7 @@ class Record(Protocol):
     def __call__(self, body: Event, *, sync: bool = False) -> Event: ...
 
 
-class Order(Struct, frozen=True, kw_only=True):
+class TurnRequest(Struct, frozen=True, kw_only=True):
     """Everything that one turn needs. `environ` is the environment of the process that runs the turn; `child_env` what
     beam itself tells the child (BEAM_*); `base` the project folder; `scratch` where a private directory for the turn
     may be made; `own` are beam's places, which the agent may not write below full access, and `landlock` the version
@@ -81,7 +81,7 @@ class Order(Struct, frozen=True, kw_only=True):
         return self.settings.idle_timeout or self.limits.idle_timeout
 
 
-def lasting(child_env: Mapping[str, str]) -> dict[str, str]:
+def env_for_kept_process(child_env: Mapping[str, str]) -> dict[str, str]:
     """What beam tells a process that lives longer than its turn: nothing of one message."""
     of_the_agent = {name: child_env[name] for name in child_env if name in _OF_THE_AGENT}
     return {**dict.fromkeys(child_env, ""), **of_the_agent}
@@ -133,7 +133,7 @@ def granted_access(
     return lowest(granted, at_most) or granted
 
 
-def access_of(order: Order, capabilities: Capabilities) -> Access:
+def access_of(order: TurnRequest, capabilities: Capabilities) -> Access:
     """The access that the turn runs with. Raises UnsupportedError for one that the agent can't enforce.
 
     A message from an agent may lower what the settings give, never raise it; nothing is over `at_most`.
@@ -166,7 +166,7 @@ def access_of(order: Order, capabilities: Capabilities) -> Access:
     return granted
 
 
-def most_of(order: Order) -> Access | None:
+def most_of(order: TurnRequest) -> Access | None:
     """The access that a message of this turn may be run with: the turn's own. For a program it is what its settings
     say; null where they say nothing."""
     try:
@@ -176,7 +176,7 @@ def most_of(order: Order) -> Access | None:
         return "read"
 
 
-def turn_of(order: Order, face: Face, scratch: str) -> Turn:
+def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
     """The adapter's view of the message. Raises UnsupportedError for an option that this face can't apply."""
     capabilities = order.adapter.card.faces[face]
     options, settings, name = order.message.options, order.settings, order.adapter_name
@@ -239,7 +239,7 @@ def turn_of(order: Order, face: Face, scratch: str) -> Turn:
     )
 
 
-def host_of(order: Order) -> Host:
+def host_of(order: TurnRequest) -> Host:
     """What this machine has for the adapter. Raises NotFoundError (kind not_installed) if its CLI is missing."""
     import sys
 
@@ -280,7 +280,7 @@ def write_scratch(scratch: Path, contents: Mapping[str, bytes]) -> None:
         files.write_new(path, data)
 
 
-def afresh(turn: Turn) -> Turn:
+def as_new_session(turn: Turn) -> Turn:
     """The same turn in a new session, whose id is always the same for this turn."""
     fresh = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{turn.fresh_session_id} afresh"))
     return msgspec.structs.replace(turn, session_id=None, fresh_session_id=fresh, fork=False, carried=None)
