@@ -130,7 +130,7 @@ def test_trust_is_the_folders_not_its_names(cloned: Cli) -> None:
 
 def test_an_agent_json_that_beam_did_not_write_needs_trust_too(beam: Cli) -> None:
     folder = beam.root / "agents" / "planted"
-    scan.mkdir(parents=True, mode=0o700)
+    folder.mkdir(parents=True, mode=0o700)
     beam.root.chmod(0o700)
     (folder / "agent.json").write_text(json.dumps({"adapter": "command", "command": ["touch", "ran-code"]}))
     assert beam("send", "planted", "hi").code == 2

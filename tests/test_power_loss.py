@@ -84,7 +84,7 @@ class Scene:
         """From now on everything is recorded."""
         self.disk.record(patch)
         for module in ("beam.turns.exec", "beam.broker.mailbox"):
-            patch.setattr(f"{module}.reached", self._reached)
+            patch.setattr(f"{module}.crash_point", self._reached)
         real = Journal._sync
 
         def sync(journal: Journal) -> None:

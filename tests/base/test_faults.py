@@ -15,7 +15,7 @@ SOURCE = Path(beam.__file__).parent
 
 def _reached() -> set[str]:
     text = "".join(path.read_text() for path in SOURCE.rglob("*.py"))
-    return set(re.findall(r'reached\("([a-z.]+)"\)', text))
+    return set(re.findall(r'crash_point\("([a-z.]+)"\)', text))
 
 
 def test_every_point_is_reached_somewhere_and_every_reached_one_is_listed() -> None:
@@ -28,7 +28,7 @@ def test_an_unarmed_point_does_nothing() -> None:
 
 
 def test_an_armed_point_is_the_end_of_the_process() -> None:
-    code = "from beam.base.faults import reached; reached('put.written'); reached('claim.before'); print('alive')"
+    code = "from beam.base.faults import crash_point as at; at('put.written'); at('claim.before'); print('alive')"
     done = subprocess.run(
         [sys.executable, "-c", code], env={"BEAM_CRASH_AT": "claim.before"}, capture_output=True, check=False
     )

@@ -8,7 +8,7 @@ import pytest
 from beam.agents.base import Exit
 from beam.base.errors import UsageError
 from beam.cli import schemas
-from beam.config import fields
+from beam.config import fields, file
 from beam.model import events
 from beam.model.events import Event
 from beam.testing.replay import replay
@@ -60,7 +60,7 @@ def test_durations_of_beam_yaml_may_be_text_and_nothing_else_of_that_kind():
     schema = schemas.schema("beam.yaml")["$defs"]
     agent = schema["AgentSettings"]["properties"]
 
-    assert schema["BeamYaml"]["properties"].keys() == set(fields._KEYS)
+    assert schema["BeamYaml"]["properties"].keys() == set(file._KEYS)
     assert {"type": "string"} in schema["Policy"]["properties"]["backoff"]["anyOf"]
     assert schemas.DURATIONS == fields._DURATIONS
     assert agent["timeout"]["anyOf"] == [{"type": "number"}, {"type": "null"}, {"type": "string"}]

@@ -182,7 +182,7 @@ def test_yaml_is_imported_only_where_there_is_a_file(folder: Folder) -> None:
     code = (
         "import sys; from pathlib import Path; from beam.config import resolve; from beam.root import paths\n"
         "from beam.secrets import redact; from beam.trust import ledger\n"
-        f"where = paths.Home(Path({str(folder.root.root)!r}), Path({str(folder.root.project)!r}))\n"
+        f"where = paths.RootPaths(Path({str(folder.root.root)!r}), Path({str(folder.root.project)!r}))\n"
         "resolve.load(where, environ={'HOME': '/nowhere'}, adapters=[])\n"
         "print(sorted({'yaml', 'asyncio', 'subprocess', 'socket'}.intersection(sys.modules)))"
     )

@@ -157,7 +157,7 @@ def test_after_a_full_disk_the_next_append_goes_on_and_nothing_is_lost(
 ) -> None:
     journal = begin(tmp_path / "j")
     journal.append(events.Text(text="one"))
-    monkeypatch.setattr("beam.files.os.write", Failing(os.write, [*([fits] if fits else []), 0]))
+    monkeypatch.setattr("beam.base.files.os.write", Failing(os.write, [*([fits] if fits else []), 0]))
     with pytest.raises(DiskError, match="No space left") as caught:
         journal.append(events.Text(text="lost"))
     monkeypatch.undo()
@@ -174,7 +174,7 @@ def test_a_disk_that_stays_full_during_the_repair_is_gone_on_with_later(
 ) -> None:
     journal = begin(tmp_path / "j")
     journal.append(events.Text(text="one"))
-    monkeypatch.setattr("beam.files.os.write", Failing(os.write, [5, 0, 1, 0, None, 7, 0, 0]))
+    monkeypatch.setattr("beam.base.files.os.write", Failing(os.write, [5, 0, 1, 0, None, 7, 0, 0]))
     for _ in range(4):
         with pytest.raises(DiskError):
             journal.append(events.Text(text="lost"))
@@ -198,7 +198,7 @@ def test_an_event_that_lacks_only_its_newline_and_failed_is_no_event(
             )
         )
     )
-    monkeypatch.setattr("beam.files.os.write", Failing(os.write, [length, 0]))
+    monkeypatch.setattr("beam.base.files.os.write", Failing(os.write, [length, 0]))
     with pytest.raises(DiskError):
         journal.append(events.Text(text="lost"))
     monkeypatch.undo()
@@ -403,9 +403,9 @@ def test_a_segment_that_can_not_be_begun_disturbs_nobody(
     if call == "rename":
         monkeypatch.setattr(Path, "rename", refuse)
     elif call == "sync":
-        monkeypatch.setattr("beam.files.sync_directory", lambda path: refuse_disk(path))
+        monkeypatch.setattr("beam.base.files.sync_directory", lambda path: refuse_disk(path))
     else:
-        monkeypatch.setattr(f"beam.files.os.{call}", refuse)
+        monkeypatch.setattr(f"beam.base.files.os.{call}", refuse)
     journal.rotate_if_due()
     monkeypatch.undo()
     assert (segments(tmp_path / "j") == before) is (call != "sync")

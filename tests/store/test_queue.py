@@ -206,7 +206,7 @@ def test_a_message_that_could_neither_be_synced_nor_taken_back_is_said_to_be_the
         with files.disk("sync", path):
             refuse()
 
-    monkeypatch.setattr("beam.files.sync_directory", fail)
+    monkeypatch.setattr("beam.base.files.sync_directory", fail)
     with pytest.raises(DiskError, match="can't sync") as gone:
         queue.put(message("1"), FakeClock(), DEFAULT)
     assert (ids(queue), "taken back" in gone.value.message) == ([], False)

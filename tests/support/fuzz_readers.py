@@ -62,7 +62,7 @@ from beam.teams.tails import Tail
 from beam.testing import script as scripts
 from beam.testing.fake_model import script as fake_scripts
 from beam.trust import ledger
-from beam.trust.declarations import Told, wants
+from beam.trust.declarations import VariablesGiven, wants
 from beam.turns.request import find_executable
 from beam.turns.terminal.reading import _File
 from tests.support.context import FakeClock, Root
@@ -309,7 +309,7 @@ def _settings(base: Path) -> list[Reader]:
         for name in config.names()[:20]:
             with contextlib.suppress(BeamError):
                 found = config.resolve(name)
-                wants(config, found, Told(adapters=adapters, runs_text=True))
+                wants(config, found, VariablesGiven(adapters=adapters, runs_text=True))
                 find_executable(registry.adapter(found.settings.adapter), found.settings, root.environ, root.base)
         return "settings"
 
@@ -383,7 +383,7 @@ def _user_files(base: Path) -> list[Reader]:
     ledger.trust(folder, [obeyed], environ)
     ledger.remember(folder / "agent.json", "0" * 64, environ)
     stored = user_dirs.state_dir(environ) / "trust.json"
-    discovery.remember(paths.Home(folder_in(folder, "named"), folder), environ)
+    discovery.remember(paths.RootPaths(folder_in(folder, "named"), folder), environ)
     known = next((user_dirs.state_dir(environ) / "roots").iterdir())
     place = folder / "c.json"
     said = events.Text(text="hi")

@@ -257,14 +257,14 @@ def whose(base: Path) -> list[Reader]:
     project = folder_in(folder, "project")
     environ = {"HOME": str(folder)}
     own = discovery.root_of(project, environ)
-    discovery.create(paths.Home(own, project))
+    discovery.create(paths.RootPaths(own, project))
     project_json = own / discovery.PROJECT_JSON
     odd = folder / os.fsdecode(b"odd\xff")
     odd.mkdir()
     seeds = [project_json.read_bytes(), msgspec.json.encode(discovery.project_of(odd))]
     elsewhere = folder_in(folder, "elsewhere")
-    discovery.create(paths.Home(elsewhere, project))
-    discovery.remember(paths.Home(elsewhere, project), environ)
+    discovery.create(paths.RootPaths(elsewhere, project))
+    discovery.remember(paths.RootPaths(elsewhere, project), environ)
 
     def belongs(data: bytes) -> str:
         project_json.write_bytes(data)
@@ -272,7 +272,9 @@ def whose(base: Path) -> list[Reader]:
         here = discovery.find(None, cwd=project, environ=environ)
         told: list[str] = [line.project for line in root_lines.lines(environ)]
         told += root_lines.check(here, environ)
-        told += [str(other.project) for other in discovery.same_folder(paths.Home(folder / "new", project), environ)]
+        told += [
+            str(other.project) for other in discovery.same_folder(paths.RootPaths(folder / "new", project), environ)
+        ]
         msgspec.json.encode(escape_surrogates(told))
         named = discovery.find(str(elsewhere), cwd=project, environ=environ)
         discovery.exposed(named, environ)
@@ -286,7 +288,7 @@ def _adopted(base: Path) -> list[Reader]:
     made = Made(base, "adopt")
     environ = made.root.environ
     old = made.root.base / discovery.OLD_NAME
-    own = paths.Home(discovery.root_of(made.root.base, environ), made.root.base)
+    own = paths.RootPaths(discovery.root_of(made.root.base, environ), made.root.base)
     message = next((made.place.queue / "new").iterdir()).relative_to(made.root.context.home.root)
     segment = made.segment.relative_to(made.root.context.home.root)
     agent = Path("agents/box/agent.json")
