@@ -96,16 +96,18 @@ class Broker:
         self._see_what_changed()
         now = self.world.clock.monotonic()
         ready = []
+        looked: set[Served] = set()
         for served in self._all():
             if served.needs_look(now):
                 served.next = self._prepared(served)
+                looked.add(served)
             self._tend(served)
             if served.next is not None and not served.is_busy:
                 ready.append((served.started, served.next, served))
         room = self.cap - sum(served.is_busy for served in self._all())
         # Whose last turn is longest ago comes first, so that a long queue keeps no other agent waiting.
         for _, _, served in sorted(ready, key=lambda each: each[:2])[: max(0, room)]:
-            self._start(served)
+            self._start(served, seen=served.next if served in looked else None)
 
     def _all(self) -> list[Served]:
         return [*self.served.values(), *self.lanes.values()]
@@ -283,18 +285,19 @@ class Broker:
             if self._wake is not None:
                 self._wake.now()
 
-    def _start(self, served: Served) -> None:
+    def _start(self, served: Served, *, seen: int | None) -> None:
+        """`seen` is the position of its next message where this very look saw that it may be claimed."""
         served.stop = Stop()
         served.started = self.world.clock.monotonic()
         if served.place.lane is not None:
             self._lane_began[served.place.agent] = served.started
         served.next = None
-        served.task = asyncio.get_running_loop().create_task(self._turn(served, served.stop))
+        served.task = asyncio.get_running_loop().create_task(self._turn(served, served.stop, seen))
 
-    async def _turn(self, served: Served, stop: Stop) -> None:
+    async def _turn(self, served: Served, stop: Stop, seen: int | None) -> None:
         assert served.holder is not None
         try:
-            await served.holder.run_next(stop)
+            await served.holder.run_next(stop, seen=seen)
         except (BeamError, OSError) as error:
             self._trouble(served, error)
         except Exception as error:  # noqa: BLE001 - a bug in one turn must not stop the other agents; it is logged whole

@@ -28,9 +28,9 @@ class Renewal:
         self._holder = holder
         self._order = order
         world = holder.world
-        self._cwd = Path(world.base, order.settings.cwd or "").resolve()
         is_trusted = order.folder_trusted and world.environ.get(trust.VARIABLE) != "1"
         remembers = order.adapter.card.remembers if is_trusted else ()
+        self._cwd = Path(world.base, order.settings.cwd or "").resolve() if remembers else world.base
         self._before = {one: _content(self._cwd, one) for one in remembers}
 
     def settle(self, decisions: Sequence[str]) -> None:

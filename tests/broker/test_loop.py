@@ -7,12 +7,15 @@ import gc
 import os
 import signal
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from beam.broker import worker
+from beam import roots
+from beam.broker import standing, worker
 from beam.broker.hold import Holder
 from beam.broker.loop import Broker, Served, run
 from beam.broker.world import World
@@ -285,3 +288,54 @@ def test_a_configuration_that_could_not_be_read_is_read_once_nothing_is_wrong_an
         (changed_in_a_folder_that_others_may_write, "the old configuration stays"),
         (lambda: folder.chmod(0o700), "read the configuration again"),
     )
+
+
+def test_whether_a_message_may_run_is_looked_at_twice_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    is_exposed, stands = roots.exposed, standing.stands
+
+    def where(*args: Any) -> Path | None:
+        looked.append("the root's place")
+        return is_exposed(*args)
+
+    def how(*args: Any) -> standing.Stands:
+        looked.append("the folder")
+        return stands(*args)
+
+    monkeypatch.setattr(roots, "exposed", where)
+    monkeypatch.setattr(standing, "stands", how)
+    root = Root(tmp_path)
+    root.put("worker")
+    serve(root, ["worker"], cap=1)
+    # Once before it is claimed, so that it can go on waiting, and once for the order, so that the turn is refused.
+    assert Counter(looked) == {"the root's place": 2, "the folder": 2}
+
+
+def test_a_message_that_waits_for_another_agents_turn_stays_waiting_when_trust_lapses_meanwhile(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    until_go = "while [ ! -e go ]; do sleep 0.05; done"
+    (root.base / "beam.yaml").write_text(
+        f"agents: {{first: {{command: [sh, -c, '{until_go}']}}, second: {{command: [cat]}}}}\n"
+    )
+    root.reload()
+    root.put("first")
+    waiting = root.put("second")
+
+    async def story() -> None:
+        broker = Broker(real_time(root), cap=1, poll=0.05, say=lambda _: None)
+        serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
+        async with asyncio.timeout(30):
+            while not (served := broker.served.get("second")) or served.next is None or served.stamps is None:
+                await asyncio.sleep(0.01)
+            root.environ.pop("BEAM_TRUST")  # by now nothing else would have the second looked at again
+            (root.base / "go").touch()
+            while root.boxes("first"):
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.3)
+        broker.ask_to_stop()
+        await serving
+
+    asyncio.run(story())
+    assert root.boxes("second") == {"new": [waiting.id]}
