@@ -133,11 +133,12 @@ class Broker:
             for lane in self.lanes.values():
                 lane.is_dirty = True
         self._reload(again=is_time)
+        now_ns = self.world.clock.now_ns()
         for served in self.served.values():
             if changed is None or (is_time and not self._wake.notifies) or not changed.isdisjoint(served.directories):
                 served.is_dirty = True
             elif is_time:
-                served.compare_stamps(self.world.clock.now_ns())
+                served.compare_stamps(now_ns)
 
     def _adopt(self) -> None:
         """Every agent with files is served; what came is watched, what went is let go."""
@@ -150,6 +151,7 @@ class Broker:
                 self.served[name] = Served(place)
                 with contextlib.suppress(BeamError):  # the agent's own look says it
                     lanes.make(place)
+                self._wake.watch(self.served[name].lanes_folder)
             self._watch(self.served[name])
         for name in set(self.served).difference(names):
             served = self.served[name]
@@ -162,11 +164,12 @@ class Broker:
 
     def _adopt_lanes(self) -> None:
         """Every lane with something left is served once its own worker had its time; what is over is let go."""
+        assert self._wake is not None
         found: set[Place] = set()
         now_ns = self.world.clock.now_ns()
         for served in self.served.values():
             with contextlib.suppress(BeamError):  # the agent's own look says it
-                found.update(served.entered_lanes(now_ns))
+                found.update(served.entered_lanes(now_ns, self._wake.watch))
         for place in sorted(found.difference(self.lanes), key=lambda lane: lane.lane or ""):
             self.lanes[place] = lane = Served(place)
             lane.started = self._lane_began.get(place.agent, 0.0)
@@ -186,7 +189,7 @@ class Broker:
 
     def _watch(self, served: Served) -> None:
         assert self._wake is not None
-        for directory in (*served.directories, served.lanes_folder):
+        for directory in served.directories:
             self._wake.watch(directory)
 
     def _taken(self, served: Served) -> Holder | None:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import signal
+import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from beam.message import Options
 from beam.roots import create
 from beam.store import lanes
 from beam.store.lock import try_lock
+from tests.support.counted import operations
 from tests.support.world import SECOND_NS, Root
 
 
@@ -182,12 +184,63 @@ def test_an_agents_lanes_are_listed_again_only_when_their_directory_changed_or_m
     long_ago = root.clock.now - 100 * SECOND_NS
     for directory in (lanes.folder(lane), lane.dir.parent):
         os.utime(directory, ns=(long_ago, long_ago))
-    assert [served.entered_lanes(root.clock.now) for _ in range(3)] == [[lane]] * 3
+    watched: list[Path] = []
+    assert [served.entered_lanes(root.clock.now, watched.append) for _ in range(3)] == [[lane]] * 3
     assert len(listed) == 1
+    assert watched == [lanes.folder(lane)]
     (lanes.folder(lane) / "one").unlink()
     os.utime(lanes.folder(lane), ns=(root.clock.now, root.clock.now))
-    assert [served.entered_lanes(root.clock.now + 1) for _ in range(2)] == [[]] * 2
+    assert [served.entered_lanes(root.clock.now + 1, watched.append) for _ in range(2)] == [[]] * 2
     assert len(listed) == 3, "the next change may bear the same time"
+
+
+def test_an_agent_without_lanes_costs_one_look_until_it_has_one(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    place = root.place("worker")
+    served = Served(place)
+    long_ago = root.clock.now - 100 * SECOND_NS
+    os.utime(place.dir, ns=(long_ago, long_ago))
+    found: list[list[Place]] = []
+
+    def look() -> None:
+        found.append(served.entered_lanes(root.clock.now, lambda path: None))
+
+    look()
+    assert operations(look) == {"stat": 1}
+    lane = place.lane_of("one")
+    create(root.world.home, lane)
+    lanes.enter(lane)
+    look()
+    assert found == [[], [], [lane]]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of changes")
+def test_a_broker_that_has_nothing_to_do_asks_to_be_told_of_each_directory_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from inotify_simple import INotify
+
+    root = Root(tmp_path)
+    root.place("worker")
+    asked: list[Path] = []
+    add = INotify.add_watch
+
+    def counted(self: INotify, path: Path, mask: int) -> int:
+        asked.append(path)
+        return int(add(self, path, mask))
+
+    monkeypatch.setattr(INotify, "add_watch", counted)
+
+    async def story() -> None:
+        broker = Broker(real_time(root), cap=1, poll=0.02, say=lambda line: None)
+        serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
+        await asyncio.sleep(0.5)
+        broker.ask_to_stop()
+        await serving
+
+    asyncio.run(story())
+    assert root.world.home.root / "agents" in asked
+    assert max(Counter(asked).values()) == 1
 
 
 class Circle:
