@@ -46,7 +46,7 @@ def waiting(bench: Bench) -> list[Figure]:
             Series("2,000 wait", looked),
             "ms",
             Series("10 wait", looked_few),
-            at_most=3,  # the names of the directory are listed twice
+            at_most=1.5,
         ),
     ]
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def order_of(holder: Holder, message: Message) -> TurnRequest:
     """The order for this message's turn. Puts the session aside first where the message asks for a new one."""
-    context, place = holder.context, holder.place
+    context, place = holder.context.at_once(), holder.place
     resolved = context.resolve(message.to)
     settings = resolved.settings
     stands = context.stands_for(resolved, message)
@@ -37,6 +37,8 @@ def order_of(holder: Holder, message: Message) -> TurnRequest:
     session = holder.state.session if session_id is not None else None
     fork = holder.state.fork if session_id is not None else None
     place_key = escape_surrogates(str(place.dir))
+    adapter = registry.adapter(settings.adapter)
+    is_held = any(can.access for can in adapter.card.faces.values())  # a program has all the rights of its user
     return TurnRequest(
         message=message,
         turn=holder.state.turn + 1,
@@ -45,7 +47,7 @@ def order_of(holder: Holder, message: Message) -> TurnRequest:
         fork=fork is not None,
         carried=_carried_by(context, fork) if fork is not None else session.carried if session is not None else None,
         fresh_session_id=_session_id(f"{place_key} {message.id} {message.attempt}"),
-        adapter=registry.adapter(settings.adapter),
+        adapter=adapter,
         adapter_name=settings.adapter,
         settings=settings,
         limits=context.limits,
@@ -65,7 +67,7 @@ def order_of(holder: Holder, message: Message) -> TurnRequest:
         base=context.base,
         scratch=context.home.turns_of(place) / turn_key,
         owner=tree.this_process(),
-        own=Own.of(context.home.root, context.environ),
+        own=Own.of(context.home.root, context.environ) if is_held else None,
         unstarted=place.unstarted(turn_key),
         untrusted=stands.refusal,
         folder_trusted=stands.trusted,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from beam.agents import registry
 from beam.base.clock import Clock
@@ -23,12 +23,18 @@ if TYPE_CHECKING:
 
 
 class RootContext(Struct, frozen=True, kw_only=True):
-    """One root as one process sees it."""
+    """One root as one process sees it. `exposed` is what `is_exposed` said for the decision that this one is made for
+    (`at_once`); null: it looks."""
 
     home: RootPaths
     config: Config
     clock: Clock
     environ: Mapping[str, str]
+    exposed: bool | None = None
+
+    def at_once(self) -> RootContext:
+        """Returns the same for one decision, which asks several times where the root lies: it looks once, now."""
+        return structs.replace(self, exposed=self.is_exposed)
 
     @property
     def limits(self) -> Limits:
@@ -61,7 +67,8 @@ class RootContext(Struct, frozen=True, kw_only=True):
 
     def stands_for(self, resolved: Resolved, message: Message) -> FolderStanding:
         """The same for the turn of a message."""
-        return self.stands(resolved, self.access_for(resolved, message))
+        once = self.at_once()
+        return once.stands(resolved, once.access_for(resolved, message))
 
     def waiting_reason(self, place: AgentPaths) -> str | None:
         """Why what waits there does so until a person trusts the folder; None where it need not, or nothing waits."""
@@ -95,7 +102,7 @@ class RootContext(Struct, frozen=True, kw_only=True):
     @property
     def is_exposed(self) -> bool:
         """Whether the root lies where agents may write: what it holds may be anybody's."""
-        return discovery.exposed(self.home, self.environ) is not None
+        return discovery.exposed(self.home, self.environ) is not None if self.exposed is None else self.exposed
 
     @property
     def base(self) -> Path:

@@ -123,7 +123,7 @@ def _follow(
             )
         if now - looked >= pause and not looks_only:
             looked = now
-            _check_is_there(place, message_id)
+            _check_is_there(place, message_id, state.places.get(message_id))
             if ensure_running(context, place, message_id):
                 pause, starts = min(2 * pause, _LONGEST_PAUSE_S), starts + 1
             if starts > _MOST_STARTS:
@@ -145,9 +145,9 @@ def _follow(
             yield _POLL_S
 
 
-def _check_is_there(place: AgentPaths, message_id: str) -> None:
+def _check_is_there(place: AgentPaths, message_id: str, position: int | None = None) -> None:
     """Raises NotFoundError where neither the queue nor the journal has the message any more."""
-    if Queue(place.queue, place.put_lock).find(message_id) is None:
+    if Queue(place.queue, place.put_lock).find(message_id, position) is None:
         if message_id in read_state(place.journal).known:
             return
         raise NotFoundError(

@@ -358,12 +358,13 @@ class Holder:
         crash_point("finish.recorded")
         return written
 
-    async def run_next(self, stop: Stop) -> bool:
-        """Runs the first message that waits; False if none does, or none may be claimed now."""
-        if self.is_held_back() or self.is_mailbox():
+    async def run_next(self, stop: Stop, *, seen: int | None = None) -> bool:
+        """Runs the first message that waits; False if none does, or none may be claimed now. `seen` is the position of
+        the one that its caller has just seen may be claimed; whether the folder is trusted its order looks again."""
+        if seen is None and (self.is_held_back() or self.is_mailbox()):
             return False
         for entry in self.waiting.look():
-            if self.waits_for_trust(entry) is not None:
+            if entry.position != seen and self.waits_for_trust(entry) is not None:
                 return False
             claimed = self.waiting.claim(entry)
             if claimed is not None:

@@ -98,16 +98,18 @@ class Broker:
         self._see_what_changed()
         now = self.context.clock.monotonic()
         ready = []
+        looked: set[Served] = set()
         for served in self._all():
             if served.needs_look(now):
                 served.next = self._prepared(served)
+                looked.add(served)
             self._tend(served)
             if served.next is not None and not served.is_busy:
                 ready.append((served.started, served.next, served))
         room = self.cap - sum(served.is_busy for served in self._all())
         # Whose last turn is longest ago comes first, so that a long queue keeps no other agent waiting.
         for _, _, served in sorted(ready, key=lambda each: each[:2])[: max(0, room)]:
-            self._start(served)
+            self._start(served, seen=served.next if served in looked else None)
 
     def _all(self) -> list[Served]:
         return [*self.served.values(), *self.lanes.values()]
@@ -133,11 +135,12 @@ class Broker:
             for lane in self.lanes.values():
                 lane.is_dirty = True
         self._reload(again=is_time)
+        now_ns = self.context.clock.now_ns()
         for served in self.served.values():
             if changed is None or (is_time and not self._wake.notifies) or not changed.isdisjoint(served.directories):
                 served.is_dirty = True
             elif is_time:
-                served.compare_stamps(self.context.clock.now_ns())
+                served.compare_stamps(now_ns)
 
     def _adopt(self) -> None:
         """Every agent with files is served; what came is watched, what went is let go."""
@@ -150,6 +153,7 @@ class Broker:
                 self.served[name] = Served(place)
                 with contextlib.suppress(BeamError):  # the agent's own look says it
                     lanes.make(place)
+                self._wake.watch(self.served[name].lanes_folder)
             self._watch(self.served[name])
         for name in set(self.served).difference(names):
             served = self.served[name]
@@ -162,11 +166,12 @@ class Broker:
 
     def _adopt_lanes(self) -> None:
         """Every lane with something left is served once its own worker had its time; what is over is let go."""
+        assert self._wake is not None
         found: set[AgentPaths] = set()
         now_ns = self.context.clock.now_ns()
         for served in self.served.values():
             with contextlib.suppress(BeamError):  # the agent's own look says it
-                found.update(served.entered_lanes(now_ns))
+                found.update(served.entered_lanes(now_ns, self._wake.watch))
         for place in sorted(found.difference(self.lanes), key=lambda lane: lane.lane or ""):
             self.lanes[place] = lane = Served(place)
             lane.started = self._lane_began.get(place.agent, 0.0)
@@ -186,7 +191,7 @@ class Broker:
 
     def _watch(self, served: Served) -> None:
         assert self._wake is not None
-        for directory in (*served.directories, served.lanes_folder):
+        for directory in served.directories:
             self._wake.watch(directory)
 
     def _taken(self, served: Served) -> Holder | None:
@@ -285,18 +290,19 @@ class Broker:
             if self._wake is not None:
                 self._wake.now()
 
-    def _start(self, served: Served) -> None:
+    def _start(self, served: Served, *, seen: int | None) -> None:
+        """`seen` is the position of its next message where this very look saw that it may be claimed."""
         served.stop = Stop()
         served.started = self.context.clock.monotonic()
         if served.place.lane is not None:
             self._lane_began[served.place.agent] = served.started
         served.next = None
-        served.task = asyncio.get_running_loop().create_task(self._turn(served, served.stop))
+        served.task = asyncio.get_running_loop().create_task(self._turn(served, served.stop, seen))
 
-    async def _turn(self, served: Served, stop: Stop) -> None:
+    async def _turn(self, served: Served, stop: Stop, seen: int | None) -> None:
         assert served.holder is not None
         try:
-            await served.holder.run_next(stop)
+            await served.holder.run_next(stop, seen=seen)
         except (BeamError, OSError) as error:
             self._trouble(served, error)
         except Exception as error:  # noqa: BLE001 - a bug in one turn must not stop the other agents; it is logged whole

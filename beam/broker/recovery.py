@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from beam.broker.hold import Holder
 
 _OLD_NS = 3600 * 1_000_000_000
+_FEW = 20  # messages that are looked for one by one, by their names
 
 
 def recover(holder: Holder) -> None:
@@ -107,6 +108,10 @@ def _account(holder: Holder) -> None:
     still_open = [key for key, known in holder.state.known.items() if known.phase not in (CLOSED, DEAD)]
     if not still_open:
         return
+    if len(still_open) <= _FEW:  # however many wait that nobody has looked at yet
+        still_open = [key for key in still_open if not _is_in_its_place(holder, key)]
+        if not still_open:
+            return
     here = holder.queue.ids("new") | holder.queue.ids("cur") | holder.queue.ids("dead")
     why = "its file was taken out of the queue by hand"
     for message_id in still_open:
@@ -120,6 +125,11 @@ def _account(holder: Holder) -> None:
         status = Status.UNKNOWN if known.phase == SENT else Status.FAILED
         dead = events.MessageDead(attempt=known.attempt, reason="gone", detail=why, status=status)
         holder.record(dead, message_id=message_id, sync=True)
+
+
+def _is_in_its_place(holder: Holder, message_id: str) -> bool:
+    position = holder.state.places.get(message_id)
+    return position is not None and holder.queue.named(message_id, position) is not None
 
 
 def _clean(holder: Holder, turn_key: str, owner: events.Owner, processes: list[events.Owner]) -> bool:

@@ -29,9 +29,9 @@ class Renewal:
         self._holder = holder
         self._order = order
         context = holder.context
-        self._cwd = Path(context.base, order.settings.cwd or "").resolve()
         is_trusted = order.folder_trusted and context.environ.get(ledger.VARIABLE) != "1"
         remembers = order.adapter.card.remembers if is_trusted else ()
+        self._cwd = Path(context.base, order.settings.cwd or "").resolve() if remembers else context.base
         self._before = {one: _content(self._cwd, one) for one in remembers}
 
     def settle(self, decisions: Sequence[str]) -> None:

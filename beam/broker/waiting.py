@@ -111,7 +111,7 @@ class Waiting:
 
     def look_at(self, message_id: str) -> None:
         """Looks at this message alone: for who holds the agent for a moment, and waits for nothing else."""
-        entry = self.holder.queue.find(message_id)
+        entry = self.holder.queue.find(message_id, self.holder.state.places.get(message_id))
         if entry is not None and entry.box == "new" and self._has_looked_at(entry):
             self._expire(entry, self._deadline(entry))
 

@@ -147,7 +147,8 @@ class Last(Struct, kw_only=True):
 class State(Struct, kw_only=True):
     """Everything the next holder and every reader need, without reading more than one segment. `archived`: the last
     50 session ids that were put aside; `failures`: when the last ones were, none since the last answer; `answered`:
-    the last 50 requests to the holder that were carried out or refused.
+    the last 50 requests to the holder that were carried out or refused; `places`: the position in the queue of each
+    message that is not over, as it was queued, so that its file is found by its name.
     """
 
     v: int = 1
@@ -168,6 +169,7 @@ class State(Struct, kw_only=True):
     totals: Totals = field(default_factory=Totals)
     last: Last | None = None
     answered: list[str] = []
+    places: dict[str, int] = {}
 
     @property
     def word(self) -> str:
@@ -228,6 +230,8 @@ def _queued(state: State, event: events.MessageQueued) -> None:
     known = _known(state, event)
     if known is not None:
         known.digest, known.revision = event.digest, event.revision
+        if event.message_id is not None and event.position:
+            state.places[event.message_id] = event.position
 
 
 def _claimed(state: State, event: events.MessageClaimed) -> None:
@@ -267,6 +271,7 @@ def _dead(state: State, event: events.MessageDead) -> None:
             at=event.ts,
         )
     known.phase, known.attempt = DEAD, event.attempt
+    state.places.pop(event.message_id or "", None)
     if state.open_turn is not None and state.open_turn.message_id == event.message_id:
         state.open_turn = None
 
@@ -420,6 +425,7 @@ def _turn_closed(state: State, event: events.TurnClosed) -> None:
     known = _known(state, event)
     if known is not None and known.phase != DEAD:
         known.phase, known.attempt = CLOSED, event.attempt
+        state.places.pop(event.message_id or "", None)
     if state.open_turn is not None and state.open_turn.message_id == event.message_id:
         state.open_turn = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -82,6 +83,46 @@ def test_a_mailbox_costs_the_same_however_many_messages_wait_in_it(tmp_path: Pat
     many = cost(tmp_path / "many", 400, is_waited_for=is_waited_for)
     assert all(step["open"] and step["listdir"] for step in few)
     assert few == many
+
+
+@pytest.mark.slow
+def test_who_waits_for_one_message_does_not_list_those_that_wait_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Root(tmp_path)
+    place = root.place("box")
+    messages = [root.message("box", f"text {number}") for number in range(50)]
+    root.queue("box").put_all(messages, root.clock, root.context.limits)
+    last = messages[-1].id
+    ensure_running(root.context, place, last)  # the first look notes its place in the journal
+    listed: list[str] = []
+    names = os.listdir
+
+    def counted(path: Path) -> list[str]:
+        found = names(path)
+        listed.extend(name for name in found if name.endswith(".json") and path == place.queue / "new")
+        return found
+
+    monkeypatch.setattr(os, "listdir", counted)
+    ensure_running(root.context, place, last)
+    next(follow(root.context, place, last, seen=_nobody))
+    assert listed == []
+    assert recv(root) == messages[0].id  # the recovery that comes first looks for what is open by its name
+    assert len(listed) == 50
+
+
+def test_a_message_whose_file_has_another_position_by_hand_is_not_gone(root: Root) -> None:
+    message = root.put("box")
+    place = root.place("box")
+    ensure_running(root.context, place, message.id)
+    (file,) = (place.queue / "new").iterdir()
+    position, _, rest = file.name.partition("-")
+    file.rename(file.with_name(f"{int(position) + 1:020d}-{rest}"))
+    ensure_running(root.context, place, message.id)
+    assert root.boxes("box") == {"new": [message.id]}
+    next((place.queue / "new").iterdir()).unlink()
+    ensure_running(root.context, place, message.id)
+    assert outcome_in(place, read_state(place.journal), message.id) is not None
 
 
 def _nobody(event: object) -> None:

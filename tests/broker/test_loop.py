@@ -6,24 +6,30 @@ import asyncio
 import gc
 import os
 import signal
+import sys
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from beam.base.clock import SystemClock
-from beam.broker import worker
+from beam.broker import standing, worker
 from beam.broker.context import RootContext
 from beam.broker.hold import Holder
 from beam.broker.loop import Broker, Served, run
 from beam.model.events import MessageClaimed
 from beam.model.message import Options
+from beam.process.inotify import Inotify
+from beam.root import discovery
 from beam.root.discovery import create
 from beam.root.paths import AgentPaths
 from beam.store import lanes
 from beam.store.lock import try_lock
 from tests.support.context import SECOND_NS, Root
+from tests.support.counted import operations
 
 
 def real_time(root: Root) -> RootContext:
@@ -179,12 +185,61 @@ def test_an_agents_lanes_are_listed_again_only_when_their_directory_changed_or_m
     long_ago = root.clock.now - 100 * SECOND_NS
     for directory in (lanes.folder(lane), lane.dir.parent):
         os.utime(directory, ns=(long_ago, long_ago))
-    assert [served.entered_lanes(root.clock.now) for _ in range(3)] == [[lane]] * 3
+    watched: list[Path] = []
+    assert [served.entered_lanes(root.clock.now, watched.append) for _ in range(3)] == [[lane]] * 3
     assert len(listed) == 1
+    assert watched == [lanes.folder(lane)]
     (lanes.folder(lane) / "one").unlink()
     os.utime(lanes.folder(lane), ns=(root.clock.now, root.clock.now))
-    assert [served.entered_lanes(root.clock.now + 1) for _ in range(2)] == [[]] * 2
+    assert [served.entered_lanes(root.clock.now + 1, watched.append) for _ in range(2)] == [[]] * 2
     assert len(listed) == 3, "the next change may bear the same time"
+
+
+def test_an_agent_without_lanes_costs_one_look_until_it_has_one(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    place = root.place("worker")
+    served = Served(place)
+    long_ago = root.clock.now - 100 * SECOND_NS
+    os.utime(place.dir, ns=(long_ago, long_ago))
+    found: list[list[AgentPaths]] = []
+
+    def look() -> None:
+        found.append(served.entered_lanes(root.clock.now, lambda path: None))
+
+    look()
+    assert operations(look) == {"stat": 1}
+    lane = place.lane_of("one")
+    create(root.context.home, lane)
+    lanes.enter(lane)
+    look()
+    assert found == [[], [], [lane]]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of changes")
+def test_a_broker_that_has_nothing_to_do_asks_to_be_told_of_each_directory_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Root(tmp_path)
+    root.place("worker")
+    asked: list[Path] = []
+    add = Inotify.add
+
+    def counted(self: Inotify, path: Path, mask: int) -> int:
+        asked.append(path)
+        return add(self, path, mask)
+
+    monkeypatch.setattr(Inotify, "add", counted)
+
+    async def story() -> None:
+        broker = Broker(real_time(root), cap=1, poll=0.02, say=lambda line: None)
+        serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
+        await asyncio.sleep(0.5)
+        broker.ask_to_stop()
+        await serving
+
+    asyncio.run(story())
+    assert root.context.home.root / "agents" in asked
+    assert max(Counter(asked).values()) == 1
 
 
 class Circle:
@@ -285,3 +340,54 @@ def test_a_configuration_that_could_not_be_read_is_read_once_nothing_is_wrong_an
         (changed_in_a_folder_that_others_may_write, "the old configuration stays"),
         (lambda: folder.chmod(0o700), "read the configuration again"),
     )
+
+
+def test_whether_a_message_may_run_is_looked_at_twice_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    is_exposed, stands = discovery.exposed, standing.stands
+
+    def where(*args: Any) -> Path | None:
+        looked.append("the root's place")
+        return is_exposed(*args)
+
+    def how(*args: Any) -> standing.Stands:
+        looked.append("the folder")
+        return stands(*args)
+
+    monkeypatch.setattr(discovery, "exposed", where)
+    monkeypatch.setattr(standing, "stands", how)
+    root = Root(tmp_path)
+    root.put("worker")
+    serve(root, ["worker"], cap=1)
+    # Once before it is claimed, so that it can go on waiting, and once for the order, so that the turn is refused.
+    assert Counter(looked) == {"the root's place": 2, "the folder": 2}
+
+
+def test_a_message_that_waits_for_another_agents_turn_stays_waiting_when_trust_lapses_meanwhile(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    until_go = "while [ ! -e go ]; do sleep 0.05; done"
+    (root.base / "beam.yaml").write_text(
+        f"agents: {{first: {{command: [sh, -c, '{until_go}']}}, second: {{command: [cat]}}}}\n"
+    )
+    root.reload()
+    root.put("first")
+    waiting = root.put("second")
+
+    async def story() -> None:
+        broker = Broker(real_time(root), cap=1, poll=0.05, say=lambda _: None)
+        serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
+        async with asyncio.timeout(30):
+            while not (served := broker.served.get("second")) or served.next is None or served.stamps is None:
+                await asyncio.sleep(0.01)
+            root.environ.pop("BEAM_TRUST")  # by now nothing else would have the second looked at again
+            (root.base / "go").touch()
+            while root.boxes("first"):
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.3)
+        broker.ask_to_stop()
+        await serving
+
+    asyncio.run(story())
+    assert root.boxes("second") == {"new": [waiting.id]}

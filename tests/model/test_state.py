@@ -145,6 +145,15 @@ def test_a_message_goes_through_its_phases() -> None:
     assert (closed.known["a-1"].phase, closed.open_turn, closed.word) == (CLOSED, None, "idle")
 
 
+def test_the_place_of_a_message_in_its_queue_is_known_until_it_is_over() -> None:
+    queued = events.MessageQueued(sender="human", digest="d", position=7)
+    way = [queued, events.MessageClaimed(), STARTED, events.TurnFinished(status=Status.COMPLETED)]
+    assert state_after(*way).places == {"a-1": 7}
+    assert state_after(*way, events.TurnClosed()).places == {}
+    assert state_after(queued, events.MessageDead(reason="expired")).places == {}
+    assert state_after(QUEUED_EVENT).places == {}, "an older beam did not say"
+
+
 def test_a_dead_letter_after_its_turn_keeps_the_outcome_of_the_turn() -> None:
     finished = events.TurnFinished(status=Status.FAILED, reason="why")
     state = state_after(STARTED, finished, events.TurnClosed(), events.MessageDead(reason="failed"))
