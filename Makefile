@@ -8,8 +8,9 @@ SEED ?= 0
 # More than the two cores of a small machine: much of the time tests wait for other processes.
 WORKERS ?= 4
 # Two processes, each with its own half: workers of one would collect all tests each.
-UNIT := $(PYTEST) -q --unit -p no:cacheprovider
-UNIT_HALF := $(addprefix tests/,agents/ cli/ conformance/ pty_adapter/ teams/ testing/)
+# Their files are in memory, where there is such a place: a disk takes longer for each fsync than a test for the rest.
+UNIT := $(if $(wildcard /dev/shm),TMPDIR=/dev/shm) $(PYTEST) -q --unit -p no:cacheprovider -o tmp_path_retention_policy=failed
+UNIT_HALF := $(addprefix tests/,agents/ api/ cli/ conformance/ process/ pty_adapter/ teams/ testing/)
 
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -37,7 +38,7 @@ test: $(VENV)/.ready ## all tests, with the real agent CLIs where npm is
 
 unit: $(VENV)/.ready ## the quick tests, in some seconds
 	@$(UNIT) $(UNIT_HALF) & \
-	$(UNIT) $(filter-out $(UNIT_HALF),$(wildcard tests/test_*.py tests/*/)); second=$$?; wait $$! && exit $$second
+	$(UNIT) tests $(addprefix --ignore=,$(UNIT_HALF)); second=$$?; wait $$! && exit $$second
 
 conformance: $(VENV)/.ready ## every agent CLI and every case, written into beam/agents/conformance.json
 	@$(BIN)/python -m tests.real.install
