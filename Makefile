@@ -5,8 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 SEED ?= 0
-# More than the two cores of a small machine: much of the time tests wait for other processes.
-WORKERS ?= 4
+# Many more than the two cores of a small machine: most of the time tests wait for other processes, and for time to pass.
+WORKERS ?= 8
 # Two processes, each with its own half: workers of one would collect all tests each.
 # Their files are in memory, where there is such a place: a disk takes longer for each fsync than a test for the rest.
 UNIT := $(if $(wildcard /dev/shm),TMPDIR=/dev/shm) $(PYTEST) -q --unit -p no:cacheprovider -o tmp_path_retention_policy=failed
