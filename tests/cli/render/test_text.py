@@ -58,6 +58,7 @@ def test_a_wide_character_is_never_cut_in_two() -> None:
     assert cells("a日") == 3
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_ascii_only_says_everything_in_ascii(text: str) -> None:
     assert ascii_only(text).isascii()
