@@ -33,6 +33,7 @@ def page(name: str) -> str:
     return (TOP / "docs" / name).read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", PAGES, ids=lambda file: file.name)
 def test_the_generated_parts_are_what_the_code_says(file: Path) -> None:
     text = file.read_text()

@@ -78,6 +78,7 @@ def test_adding_twice_and_removing_twice_are_refused(root: Root) -> None:
         manage.remove(root.context, "mine", purge=False)
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_held_is_not_removed(root: Root) -> None:
     manage.add(root.context, "mine", AgentSettings(adapter="scripted"))
     holder = root.hold("mine")
@@ -171,6 +172,7 @@ def test_a_fork_takes_no_name_that_is_used_and_launders_no_untrusted_setting(roo
     assert root.context.home.agents() == ["coder"]
 
 
+@pytest.mark.slow
 def test_an_agent_is_removed_though_somebody_looks_for_a_moment_whether_it_is_free(root: Root) -> None:
     manage.add(root.context, "doomed", AgentSettings(adapter="scripted"))
     place = root.context.place("doomed")

@@ -235,6 +235,7 @@ def _tick(clock: FakeClock) -> float:
     return clock.elapsed
 
 
+@pytest.mark.slow
 def test_a_journal_of_a_busy_mailbox_begins_new_segments(tmp_path: Path) -> None:
     root = Root(tmp_path, limits="{segment_bytes: 1}")
     for _ in range(8):

@@ -155,6 +155,7 @@ def test_a_reply_of_too_many_hops_is_dead_for_both(root: Root) -> None:
     assert (closed.reply, closed.detail) == ("dead", "21 hops in thread t: over the limit of 20")
 
 
+@pytest.mark.slow
 def test_a_full_queue_takes_replies_all_the_same(root: Root) -> None:
     for number in range(root.context.limits.waiting):
         root.put("asker", str(number))

@@ -89,6 +89,7 @@ def encoded(state: State) -> bytes:
     return msgspec.json.encode(state)
 
 
+@pytest.mark.slow
 @given(journals())
 @settings(max_examples=30, deadline=None)
 def test_folding_twice_gives_the_same_bytes(journal: list[AnyEvent]) -> None:
@@ -116,6 +117,7 @@ def test_a_snapshot_and_its_tail_equal_the_whole_fold(journal: list[AnyEvent], c
     assert encoded(fold_all(restored, journal[cut:])) == encoded(fold_all(State(agent="a"), journal))
 
 
+@pytest.mark.slow
 @given(journals())
 @settings(max_examples=30, deadline=None)
 def test_events_read_back_from_json_fold_to_the_same_state(journal: list[AnyEvent]) -> None:

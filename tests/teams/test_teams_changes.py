@@ -37,6 +37,7 @@ def test_a_file_that_was_told_meanwhile_and_one_that_is_gone_are_no_trouble(tmp_
     assert len(changes.take()[0]) == SLICE - 1
 
 
+@pytest.mark.slow
 def test_a_watcher_of_a_directory_that_appears_later_is_woken_by_it_and_ends_at_once(tmp_path: Path) -> None:
     wake = threading.Event()
     changes = Changes((), others=[str(tmp_path / "agents")], wake=wake)
