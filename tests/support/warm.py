@@ -217,7 +217,7 @@ def _become(order: dict[str, Any], streams: list[int]) -> None:
         os.environ.clear()
         os.environ.update(order["env"])
         time.tzset()
-        from beam import faults
+        from beam.base import faults
         from beam.cli.main import main
 
         faults._armed = os.environ.get("BEAM_CRASH_AT", "")  # as if it was imported now
