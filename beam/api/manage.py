@@ -65,6 +65,7 @@ def fork(context: RootContext, name: str, new: str, *, by: str) -> str:
     The session's id. Raises NotFoundError where the agent has no session, UnsupportedError where it can't copy one,
     UntrustedError where its own settings may not count yet, UsageError where `new` is there already.
     """
+    from beam.broker import standing
     from beam.model import events
     from beam.store.journal import Journal, read_state
     from beam.turns.request import face_of
@@ -72,7 +73,7 @@ def fork(context: RootContext, name: str, new: str, *, by: str) -> str:
     place = context.place(check_name(new))
     settings = msgspec.structs.replace(context.config, variables={}).resolve(name).settings
     resolved = context.resolve(name)
-    context.check_trusted(resolved)
+    standing.check_trusted(context, resolved)
     card = registry.adapter(settings.adapter).card
     if not any(can.fork for can in card.faces.values()):
         raise UnsupportedError(

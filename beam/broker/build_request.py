@@ -11,8 +11,9 @@ from beam.agents import registry
 from beam.base.digest import sha256
 from beam.base.errors import BeamError
 from beam.base.surrogates import escape_surrogates
+from beam.broker import standing
 from beam.broker.context import RootContext
-from beam.broker.outbox import Sender
+from beam.broker.sender import Sender
 from beam.model import events
 from beam.model.message import Message, SessionContext
 from beam.model.outcome import Total
@@ -31,7 +32,7 @@ def order_of(holder: Holder, message: Message) -> TurnRequest:
     context, place = holder.context, holder.place
     resolved = context.resolve(message.to)
     settings = resolved.settings
-    stands = context.stands_for(resolved, message)
+    stands = standing.stands_for(context, resolved, message)
     turn_key = context.clock.random(16).hex()
     session_id = _session(holder, message, settings.adapter)
     session = holder.state.session if session_id is not None else None

@@ -99,12 +99,12 @@ class Holder:
 
         With `start_worker` a worker is started for that, and for lanes of the agent whose own died.
         """
-        from beam.broker import stranded, worker
+        from beam.broker import launch, stranded
 
         self.release()
         waits = self.blocked is None and self.waits()
         if waits and start_worker:
-            worker.start(self.context, self.place)
+            launch.start(self.context, self.place)
         if start_worker:
             stranded.rescue(self.context, self.place)
         return waits

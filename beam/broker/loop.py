@@ -21,7 +21,7 @@ from beam.agents import registry as adapters
 from beam.base import files
 from beam.base.clock import rfc3339
 from beam.base.errors import BeamError, DiskError
-from beam.broker import stranded, worker
+from beam.broker import launch, stranded
 from beam.broker.context import RootContext
 from beam.broker.control import Requests
 from beam.broker.hold import Holder
@@ -70,15 +70,15 @@ class Broker:
     async def serve(self, *, grace: float) -> None:
         """Serves until `ask_to_stop`; then running turns get `grace` seconds, and what is left is interrupted."""
         self._wake = Wake(poll_only=self.poll_only)
-        worker.served_here.add(self.context.home.root)
+        launch.served_here.add(self.context.home.root)
         try:
             while not self.stopping:
                 self._look()
                 await self._wake.wait(self._pause_s())
-            worker.served_here.discard(self.context.home.root)
+            launch.served_here.discard(self.context.home.root)
             await self._finish(grace)
         finally:
-            worker.served_here.discard(self.context.home.root)
+            launch.served_here.discard(self.context.home.root)
             self._leave()
             self._wake.close()
 
@@ -391,7 +391,7 @@ class Broker:
             self._let_go(served)
         for name, served in self.served.items():
             if self._last_waiting(served) > before.get(name, 0):
-                worker.ensure(self.context, served.place)
+                launch.ensure(self.context, served.place)
         left = sum(1 for served in self._all() for _ in self._waiting(served))
         if left:
             self.say(f"{left} messages wait; beam broker start, or beam wait ID, goes on with them")

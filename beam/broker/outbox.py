@@ -19,8 +19,9 @@ from msgspec import Struct
 from beam.base.errors import BeamError, CorruptError, LimitError, NotFoundError, RefusedFileError, UsageError
 from beam.base.faults import crash_point
 from beam.base.steps import Steps
+from beam.broker.sender import Sender
 from beam.model import events
-from beam.model.message import Access, Message, SessionContext, agent_of, sent_id
+from beam.model.message import Message, agent_of, sent_id
 from beam.store.outbox import Answer, Folder, OpenTurn, Request, left_in, refusal_of
 
 if TYPE_CHECKING:
@@ -33,23 +34,6 @@ _MOST_NOTICES = 20
 _LAST_LOOKS, _LAST_LOOK_S = 50, 0.01
 _MORE_BYTES = 64 * 1024  # of a request, beside its text
 _ESCAPED = 6  # bytes that JSON may need for one
-
-
-class Sender(Struct, frozen=True, kw_only=True):
-    """Who speaks through the outbox: the agent in its turn, as the holder knows it. `at_most`: what a message of it may
-    be run with; null: what the receiver's settings say. `folder`: files below it may be attached."""
-
-    agent: str
-    message: Message
-    turn_key: str
-    at_most: Access | None
-    context: SessionContext
-    folder: Path
-
-    @property
-    def chain(self) -> tuple[str, ...]:
-        """The agents whose turns wait for what this one does."""
-        return (*self.message.chain, self.agent)
 
 
 class _Asked(Struct):
@@ -183,7 +167,7 @@ class Outboxes:
         return verbs[request.verb]()
 
     def _send(self, request: Request, name: str, key: str, sender: Sender) -> Steps[Answer]:
-        from beam.broker import worker
+        from beam.broker import launch
         from beam.broker.follow import follow
         from beam.broker.put import check_receiver, put
 
@@ -194,7 +178,7 @@ class Outboxes:
         place = context.place(message.to, lane)
         put(context, place, message, once=True)
         crash_point("outbox.put")
-        worker.ensure(context, place)
+        launch.ensure(context, place)
         if not request.wait:
             return Answer(accepted=message.id)
         folder = self._folders[key]

@@ -17,7 +17,7 @@ from beam.base import files
 from beam.base.errors import CorruptError
 from beam.base.faults import crash_point
 from beam.broker import closing
-from beam.broker.outbox import Sender
+from beam.broker.sender import Sender
 from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import Message, SessionContext, access_word

@@ -5,11 +5,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,79 +15,15 @@ from beam.base.errors import BeamError
 from beam.broker.context import RootContext
 from beam.root import discovery
 from beam.root.ownership import check_filesystem, check_owner
-from beam.root.paths import AgentPaths, RootPaths
-from beam.store.lock import is_free
+from beam.root.paths import AgentPaths
 
 if TYPE_CHECKING:
     from beam.broker.hold import Holder
     from beam.turns.stop import Stop
 
-_LOG_BYTES = 256 * 1024
 _MOST_BUGS = 4  # one more than a message may have before it is given up
 _LOOK_S = 0.2
 _MORE_LOOKS, _MOMENT_S = 3, 0.02
-_SERVE_NS = 600 * 1_000_000_000
-
-served_here: set[Path] = set()  # the roots whose agents a broker in this process takes, new ones as well
-
-
-def ensure(context: RootContext, place: AgentPaths) -> None:
-    """Somebody will look at the queue: whoever holds the agent looks again after letting go, and if nobody does, a
-    worker is started. A broker in this process takes the agent itself. A mailbox needs none: its messages are asked
-    for. A lane always gets a worker: at its lock people look, too."""
-    if context.is_mailbox(place.agent):
-        return
-    if place.lane is not None or (is_free(place.lock) and context.home.root not in served_here):
-        start(context, place)
-
-
-def start(context: RootContext, place: AgentPaths) -> None:
-    """Starts a worker, detached from this process and its terminal."""
-    launch(context.home, place, context.environ)
-
-
-def launch(home: RootPaths, place: AgentPaths, environ: Mapping[str, str]) -> None:
-    """Starts the worker's process. What it says goes to the place's worker.log.
-
-    Raises DiskError where the system starts no more processes.
-    """
-    import subprocess
-
-    from beam.process import tree
-
-    mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    with files.disk("open", place.log):
-        if place.log.exists() and place.log.stat().st_size > _LOG_BYTES:
-            mode |= os.O_TRUNC
-        log = files.open_stream(place.log, mode)
-    argv = [sys.executable, "-m", "beam.broker.worker", str(home.root), place.agent]
-    if place.lane is not None:
-        argv.append(place.lane)
-    try:
-        with files.disk("start a worker in", home.project):
-            started = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-                cwd=home.project,
-                env=dict(environ),
-                start_new_session=True,
-            )
-    finally:
-        os.close(log)
-    tree.spared.add(started.pid)
-    started.returncode = 0  # it may outlive this process on purpose
-    threading.Thread(target=_see_off, args=(started.pid,), daemon=True).start()
-
-
-def _see_off(pid: int) -> None:
-    """A worker that ends before the process that started it leaves no entry in the table of processes."""
-    from beam.process import tree
-
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, 0)
-    tree.spared.discard(pid)
 
 
 def main(argv: list[str]) -> int:

@@ -158,7 +158,7 @@ def test_a_message_that_comes_while_its_lane_is_removed_is_kept(root: Root, monk
         real(source, target)
 
     monkeypatch.setattr(gc.files, "move", move)
-    monkeypatch.setattr(gc.worker, "ensure", lambda context, of: started.append(of))
+    monkeypatch.setattr(gc.launch, "ensure", lambda context, of: started.append(of))
     started: list[AgentPaths] = []
     assert collect(root.context).removed == ()
     assert [path.name for path in (place.queue / "new").iterdir()] == [f"{1:020d}-box-x.json"]

@@ -17,6 +17,7 @@ from beam.base.errors import (
     UntrustedError,
     UsageError,
 )
+from beam.broker import standing
 from beam.model import events
 from beam.model.settings import AgentSettings
 from beam.store.journal import read_state
@@ -35,9 +36,9 @@ def test_an_added_agent_resolves_and_needs_no_trust(root: Root) -> None:
     assert path == root.context.home.root / "agents/mine/agent.json"
     resolved = root.reload().resolve("mine")
     assert resolved.settings.command == ("cat", "-n")
-    assert root.context.stands(resolved).refusal is None
+    assert standing.stands(root.context, resolved).refusal is None
     path.write_text(path.read_text().replace("-n", "-e"))
-    assert root.context.stands(root.reload().resolve("mine")).refusal is not None
+    assert standing.stands(root.context, root.reload().resolve("mine")).refusal is not None
 
 
 def test_an_agent_that_would_not_resolve_is_not_kept(root: Root) -> None:

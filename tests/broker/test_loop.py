@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from beam.base.clock import SystemClock
-from beam.broker import worker
+from beam.broker import launch
 from beam.broker.context import RootContext
 from beam.broker.hold import Holder
 from beam.broker.loop import Broker, Served, run
@@ -72,7 +72,7 @@ def test_what_came_too_late_for_a_broker_gets_a_worker_when_it_stops(
     root = Root(tmp_path)
     held = try_lock(root.place("worker").lock)
     started: list[str] = []
-    monkeypatch.setattr(worker, "launch", lambda _root, place, _environ: started.append(place.agent))
+    monkeypatch.setattr(launch, "start_process", lambda _root, place, _environ: started.append(place.agent))
 
     async def story() -> None:
         broker = Broker(real_time(root), cap=1, poll=0.05, say=lambda _: None)
@@ -89,7 +89,7 @@ def test_what_came_too_late_for_a_broker_gets_a_worker_when_it_stops(
 
     asyncio.run(story())
     assert sorted(started) == ["other", "worker"]
-    assert worker.served_here == set()
+    assert launch.served_here == set()
 
 
 def test_an_agent_that_somebody_had_for_a_moment_is_taken_right_after_it(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ import pytest
 from beam.broker import mailbox
 from beam.broker.follow import outcome_in
 from beam.broker.hold import Holder
-from beam.broker.outbox import Outboxes, Sender
+from beam.broker.outbox import Outboxes
+from beam.broker.sender import Sender
 from beam.model import events
 from beam.model.message import SessionContext
 from beam.store.journal import read_state

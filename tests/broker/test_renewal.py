@@ -75,7 +75,7 @@ def renewal(root: Root, holder: Holder) -> Renewal:
 
 
 def is_trusted(root: Root) -> bool:
-    return root.context.stands(root.context.resolve("claude"), "ask").trusted
+    return standing.stands(root.context, root.context.resolve("claude"), "ask").trusted
 
 
 def test_what_a_decision_wrote_is_trusted_with_its_id(root: Root, holder: Holder) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.broker import stranded, worker
+from beam.broker import launch, stranded
 from beam.broker.hold import Holder
 from beam.model import events
 from beam.model.message import Message
@@ -27,7 +27,7 @@ def root(tmp_path: Path) -> Root:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """The lanes for which a worker was started."""
     found: list[str | None] = []
-    monkeypatch.setattr(worker, "start", lambda _, place: found.append(place.lane))
+    monkeypatch.setattr(launch, "start", lambda _, place: found.append(place.lane))
     return found
 
 

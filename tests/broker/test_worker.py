@@ -14,7 +14,7 @@ import pytest
 
 from beam.base import files
 from beam.base.errors import DiskError
-from beam.broker import closing, worker
+from beam.broker import closing, launch, worker
 from beam.broker.hold import Holder
 from beam.broker.waiting import Waiting
 from beam.model.message import Message
@@ -139,30 +139,30 @@ def test_a_worker_is_started_only_where_nobody_holds_the_agent_and_never_for_a_m
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[AgentPaths] = []
-    monkeypatch.setattr(worker, "start", lambda context, place: started.append(place))
+    monkeypatch.setattr(launch, "start", lambda context, place: started.append(place))
     lock = try_lock(root.place("worker").lock)
     assert lock is not None
-    worker.ensure(root.context, root.place("worker"))
-    worker.ensure(root.context, root.place("box"))
+    launch.ensure(root.context, root.place("worker"))
+    launch.ensure(root.context, root.place("box"))
     assert started == []
     lock.release()
-    worker.ensure(root.context, root.place("worker"))
+    launch.ensure(root.context, root.place("worker"))
     assert started == [root.place("worker")]
     assert try_lock(root.place("worker").lock) is not None
 
 
 def test_a_worker_that_can_not_be_started_is_said(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker.sys, "executable", str(root.base / "none"))
+    monkeypatch.setattr(launch.sys, "executable", str(root.base / "none"))
     before = sorted(Path("/dev/fd").iterdir())
     with pytest.raises(DiskError, match="can't start a worker"):
-        worker.start(root.context, root.place("worker"))
+        launch.start(root.context, root.place("worker"))
     assert sorted(Path("/dev/fd").iterdir()) == before
     assert files.names(root.place("worker").dir).count("worker.log") == 1
 
 
 @pytest.mark.slow
 def test_a_worker_that_ends_first_leaves_nothing_in_the_table_of_processes(root: Root) -> None:
-    worker.start(root.context, root.place("worker"))
+    launch.start(root.context, root.place("worker"))
     (pid,) = tree.spared
     eventually(lambda: not tree.spared)
     with pytest.raises(ProcessLookupError):

@@ -20,7 +20,8 @@ from beam.base.surrogates import escape_surrogates
 from beam.broker import mailbox, stranded
 from beam.broker.control import Requests
 from beam.broker.hold import Holder
-from beam.broker.outbox import Outboxes, Sender
+from beam.broker.outbox import Outboxes
+from beam.broker.sender import Sender
 from beam.cli.render.stream import Line, Stream
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Options, SessionContext
