@@ -15,6 +15,7 @@ from beam.api.inside import TurnAround, turn_around
 from beam.base.clock import Clock, SystemClock
 from beam.base.errors import DiskError, NotFoundError, UsageError
 from beam.base.steps import Steps, finished
+from beam.broker.agent_requests import carry_out
 from beam.broker.compose import HUMAN, Caller, compose
 from beam.broker.context import RootContext
 from beam.config.resolve import load, settled
@@ -84,7 +85,7 @@ class Beam:
         ownership.check_owner(self.home, uid=os.geteuid())
         config = load(self.home, environ=self.environ, adapters=tuple(registry.ADAPTERS))
         ownership.check_filesystem(self.home, allow_fs=config.allow_fs)
-        return RootContext(home=self.home, config=config, clock=self._clock, environ=self.environ)
+        return RootContext(home=self.home, config=config, clock=self._clock, environ=self.environ, carry_out=carry_out)
 
     # -- talk ------------------------------------------------------------------------------------------------------
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -17,14 +18,23 @@ from beam.model.policy import Policy
 from beam.root import discovery
 from beam.root.paths import AgentPaths, RootPaths
 
+if TYPE_CHECKING:
+    from beam.base.steps import Steps
+    from beam.broker.sender import Sender
+    from beam.store.outbox import Answer, Request
+
+    # context, request, its name, who asks, and what takes an answer that comes before the last one
+    CarryOut = Callable[["RootContext", Request, str, Sender, Callable[[Answer], None]], Steps[Answer]]
+
 
 class RootContext(Struct, frozen=True, kw_only=True):
-    """One root as one process sees it."""
+    """One root as one process sees it. `carry_out`: what is done with requests of agents in their turns."""
 
     home: RootPaths
     config: Config
     clock: Clock
     environ: Mapping[str, str]
+    carry_out: CarryOut
 
     @property
     def limits(self) -> Limits:

@@ -21,10 +21,9 @@ from beam.agents import registry as adapters
 from beam.base import files
 from beam.base.clock import rfc3339
 from beam.base.errors import BeamError, DiskError
-from beam.broker import launch, stranded
+from beam.broker import duty, launch, stranded
 from beam.broker.context import RootContext
-from beam.broker.control import Requests
-from beam.broker.hold import Holder
+from beam.broker.lease import AgentLease
 from beam.broker.served import Served, stamp_of
 from beam.broker.wake import Wake
 from beam.config.resolve import load
@@ -154,8 +153,8 @@ class Broker:
         for name in set(self.served).difference(names):
             served = self.served[name]
             if not served.is_busy:
-                if served.holder is not None:
-                    served.holder.release()
+                if served.lease is not None:
+                    served.lease.close()
                 for directory in (*served.directories, served.lanes_folder):
                     self._wake.forget(directory)
                 del self.served[name]
@@ -177,9 +176,9 @@ class Broker:
 
     def _let_go(self, served: Served) -> None:
         """Somebody else may have it now. What waited for one lane less to be held is looked at."""
-        if served.holder is not None:
-            served.holder.release()
-            served.holder = None
+        if served.lease is not None:
+            served.lease.close()
+            served.lease = None
         for lane in self.lanes.values():
             lane.is_dirty |= lane.is_put_off
             lane.is_put_off = False
@@ -189,57 +188,49 @@ class Broker:
         for directory in (*served.directories, served.lanes_folder):
             self._wake.watch(directory)
 
-    def _taken(self, served: Served) -> Holder | None:
+    def _acquired(self, served: Served) -> AgentLease | None:
         """Its holder, if nobody else is. No more lanes are held at once than turns may run: each costs open files."""
-        if served.holder is not None:
-            return served.holder
+        if served.lease is not None:
+            return served.lease
         assert self._wake is not None
         is_lane = served.place.lane is not None
-        if is_lane and sum(lane.holder is not None for lane in self.lanes.values()) >= self.cap:
+        if is_lane and sum(lane.lease is not None for lane in self.lanes.values()) >= self.cap:
             served.is_dirty, served.is_put_off = False, True
             return None
         if not is_lane:
             discovery.create(self.context.home, served.place)
             self._watch(served)
-        served.holder = Holder.take(self.context, served.place)
-        if served.holder is None:
+        served.lease = AgentLease.acquire(self.context, served.place)
+        if served.lease is None:
             served.missed += 1
             again = _TRY_SOON_S if served.missed <= _MOST_SOON else min(_TRY_AGAIN_S, self.poll)
             served.not_before = self.context.clock.monotonic() + again
             return None
         served.missed = 0
-        served.holder.keeper.keeps = not (self.stopping or is_lane)
-        served.holder.keeper.on_exit = self._wake.now
-        return served.holder
+        served.lease.keeper.keeps = not (self.stopping or is_lane)
+        served.lease.keeper.on_exit = self._wake.now
+        return served.lease
 
     def _prepare(self, served: Served) -> int | None:
         """Takes the agent if it is free, answers requests; the position of the message that comes next, if one does."""
         served.look_at = math.inf
-        holder = self._taken(served)
-        if holder is None:
+        lease = self._acquired(served)
+        if lease is None:
             return None
         served.is_dirty = False
-        holder.context = self.context
-        Requests(holder).look()
-        if holder.blocked is not None:
-            raise BeamError(f"blocked: {holder.blocked}")
-        if holder.is_mailbox():
+        lease.log.context = self.context
+        due = duty.step(lease)
+        if due.blocked is not None:
+            raise BeamError(f"blocked: {due.blocked}")
+        if lease.log.is_mailbox():
             self._let_go(served)
             return None
-        waiting = holder.waiting.look()
-        if holder.is_held_back():
-            holder.waiting.expire()
         served.trouble = ""
-        if waiting and holder.waits_for_trust(waiting[0]) is not None:
-            served.look_at = self.context.clock.monotonic() + _TRUST_S
-            if served.place.lane is not None:
-                self._let_go(served)
-            return None
-        pause = holder.pause_s(waiting[0]) if waiting else None
-        if pause == 0:
-            return waiting[0].position
-        if pause is not None:
-            served.look_at = self.context.clock.monotonic() + pause
+        if due.entries:
+            return due.entries[0].position
+        wait_s = _TRUST_S if due.untrusted is not None else due.pause_s
+        if wait_s is not None:
+            served.look_at = self.context.clock.monotonic() + wait_s
         if served.place.lane is not None:
             self._let_go(served)
         return None
@@ -266,16 +257,16 @@ class Broker:
 
     def _tend(self, served: Served) -> None:
         """Ends a kept terminal whose time is over."""
-        if served.holder is None or served.is_busy:
+        if served.lease is None or served.is_busy:
             return
-        why = served.holder.why_terminal_ends()
+        why = served.lease.why_kept_ends()
         if why:
-            served.task = asyncio.get_running_loop().create_task(self._end_terminal(served, why))
+            served.task = asyncio.get_running_loop().create_task(self._end_kept(served, why))
 
-    async def _end_terminal(self, served: Served, why: str) -> None:
-        assert served.holder is not None
+    async def _end_kept(self, served: Served, why: str) -> None:
+        assert served.lease is not None
         try:
-            await served.holder.end_terminal(why, hard=lambda: self.forced)
+            await served.lease.end_kept(why, hard=lambda: self.forced)
         except (BeamError, OSError) as error:
             self._trouble(served, error)
         except Exception as error:  # noqa: BLE001 - see `_turn`
@@ -294,9 +285,9 @@ class Broker:
         served.task = asyncio.get_running_loop().create_task(self._turn(served, served.stop))
 
     async def _turn(self, served: Served, stop: Stop) -> None:
-        assert served.holder is not None
+        assert served.lease is not None
         try:
-            await served.holder.run_next(stop)
+            await duty.run_next(served.lease, stop)
         except (BeamError, OSError) as error:
             self._trouble(served, error)
         except Exception as error:  # noqa: BLE001 - a bug in one turn must not stop the other agents; it is logged whole
@@ -346,12 +337,10 @@ class Broker:
 
     async def _finish(self, grace: float) -> None:
         for served in self._all():
-            if served.holder is not None:
-                served.holder.keeper.keeps = False
+            if served.lease is not None:
+                served.lease.keeper.keeps = False
         await self._finish_turns(grace)
-        await asyncio.gather(
-            *(self._end_terminal(served, "the broker stops") for served in self._all() if served.holder)
-        )
+        await asyncio.gather(*(self._end_kept(served, "the broker stops") for served in self._all() if served.lease))
 
     async def _finish_turns(self, grace: float) -> None:
         busy = [served.task for served in self._all() if served.task is not None and not served.task.done()]
@@ -380,10 +369,10 @@ class Broker:
         In a root that is not this broker's any more nothing is looked at."""
         if self.lost:
             for served in self.served.values():
-                if served.holder is not None:
-                    served.holder.release()
+                if served.lease is not None:
+                    served.lease.close()
             return
-        held = [served for served in self.served.values() if served.holder is not None]
+        held = [served for served in self.served.values() if served.lease is not None]
         before = {served.place.agent: self._last_waiting(served) for served in held}
         for name in set(self.context.home.agents()).difference(self.served):
             self.served[name] = Served(self.context.place(name))

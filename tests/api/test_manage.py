@@ -81,10 +81,10 @@ def test_adding_twice_and_removing_twice_are_refused(root: Root) -> None:
 
 def test_an_agent_that_is_held_is_not_removed(root: Root) -> None:
     manage.add(root.context, "mine", AgentSettings(adapter="scripted"))
-    holder = root.hold("mine")
+    lease = root.hold("mine")
     with pytest.raises(UnfinishedError, match="in a turn"):
         manage.remove(root.context, "mine", purge=True)
-    holder.release()
+    lease.close()
     assert "gone" in manage.remove(root.context, "mine", purge=True)
     assert not root.context.place("mine").dir.exists()
 
@@ -113,10 +113,10 @@ def test_a_setting_that_is_wrong_is_named(key: str, text: str) -> None:
 def in_session(root: Root, name: str, adapter: str = "codex") -> None:
     """The agent has a session `s1`."""
     owner = events.Owner(pid=1, start_ticks=1)
-    holder = root.hold(name)
-    holder.record(events.TurnStarted(owner=owner, turn_key="k", adapter=adapter, via="exec"), turn=1)
-    holder.record(events.SessionStarted(session_id="s1"), turn=1)
-    holder.release()
+    lease = root.hold(name)
+    lease.log.record(events.TurnStarted(owner=owner, turn_key="k", adapter=adapter, via="exec"), turn=1)
+    lease.log.record(events.SessionStarted(session_id="s1"), turn=1)
+    lease.close()
 
 
 def declare(root: Root, settings: str) -> None:

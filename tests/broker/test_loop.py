@@ -10,12 +10,13 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from beam.base.clock import SystemClock
 from beam.broker import launch
 from beam.broker.context import RootContext
-from beam.broker.hold import Holder
+from beam.broker.lease import AgentLease
 from beam.broker.loop import Broker, Served, run
 from beam.model.events import MessageClaimed
 from beam.model.message import Options
@@ -29,7 +30,7 @@ from tests.support.context import SECOND_NS, Root
 def real_time(root: Root) -> RootContext:
     """The root with a clock that goes, as an event loop needs."""
     context = root.context
-    return RootContext(home=context.home, config=context.config, clock=SystemClock(), environ=context.environ)
+    return msgspec.structs.replace(context, clock=SystemClock())
 
 
 def serve(root: Root, done: list[str], *, cap: int, poll_only: bool = False) -> list[str]:
@@ -106,7 +107,7 @@ def test_an_agent_that_somebody_had_for_a_moment_is_taken_right_after_it(tmp_pat
             assert held is not None
             held.release()
             missed.append(broker.served["worker"].missed)
-            while broker.served["worker"].holder is None:
+            while broker.served["worker"].lease is None:
                 await asyncio.sleep(0.001)
         broker.ask_to_stop()
         await serving
@@ -224,15 +225,15 @@ def test_a_bug_with_one_agents_files_ends_no_broker_and_no_other_agent(
     root = Root(tmp_path)
     root.put("worker")
     root.put("other")
-    take = Holder.take.__func__  # type: ignore[attr-defined]
+    take = AgentLease.acquire.__func__  # type: ignore[attr-defined]
 
-    def taken(cls: type[Holder], context: RootContext, place: AgentPaths) -> Holder | None:
+    def taken(cls: type[AgentLease], context: RootContext, place: AgentPaths) -> AgentLease | None:
         if place.agent == "worker":
             raise RecursionError("deeper than anybody thought")
-        found: Holder | None = take(cls, context, place)
+        found: AgentLease | None = take(cls, context, place)
         return found
 
-    monkeypatch.setattr(Holder, "take", classmethod(taken))
+    monkeypatch.setattr(AgentLease, "acquire", classmethod(taken))
     said = serve(root, ["other"], cap=2)
     assert any("deeper than anybody thought" in line for line in said)
     assert root.boxes("worker")["new"]
