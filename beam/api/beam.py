@@ -15,6 +15,7 @@ from beam.api.inside import TurnAround, turn_around
 from beam.base.clock import Clock, SystemClock
 from beam.base.errors import DiskError, NotFoundError, UsageError
 from beam.base.steps import Steps, finished
+from beam.broker.agent_requests import carry_out
 from beam.broker.compose import HUMAN, Caller, compose
 from beam.broker.context import RootContext
 from beam.config.resolve import load, settled
@@ -84,7 +85,7 @@ class Beam:
         ownership.check_owner(self.home, uid=os.geteuid())
         config = load(self.home, environ=self.environ, adapters=tuple(registry.ADAPTERS))
         ownership.check_filesystem(self.home, allow_fs=config.allow_fs)
-        return RootContext(home=self.home, config=config, clock=self._clock, environ=self.environ)
+        return RootContext(home=self.home, config=config, clock=self._clock, environ=self.environ, carry_out=carry_out)
 
     # -- talk ------------------------------------------------------------------------------------------------------
 
@@ -182,8 +183,8 @@ class Beam:
     def put(self, message: Message) -> Steps[str]:
         """Puts the message into its queue and sees that somebody runs it; its id. It returns as soon as that is sure:
         at once where the agent is held or no broker serves, else after half a second at most."""
+        from beam.broker import launch
         from beam.broker import registry as brokers
-        from beam.broker import worker
         from beam.broker.put import put
 
         if self.turn is not None:
@@ -193,7 +194,7 @@ class Beam:
         if not self._is_mailbox(message.to):
             if place.lane is None:
                 yield from brokers.yield_to_broker(self.context, place)
-            worker.ensure(self.context, place)
+            launch.ensure(self.context, place)
         return message.id
 
     def _is_mailbox(self, agent: str) -> bool:
@@ -207,11 +208,12 @@ class Beam:
             return None
         if self._is_mailbox(message.to):
             return f"{message.to} is a mailbox; it answers when somebody does: beam recv {message.to}"
+        from beam.broker import standing
         from beam.store.journal import read_state
 
         if read_state(self._place(message).journal).paused:
             return f"the queue of {message.to} is paused; beam queue resume {message.to}"
-        why = self.context.waiting_reason(self._place(message))
+        why = standing.waiting_reason(self.context, self._place(message))
         return None if why is None else f"what waits for {message.to} does so until you trust the folder: {why}"
 
     def progress(self, message: Message | str) -> Callable[[], Progress | None] | None:

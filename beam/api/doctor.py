@@ -15,6 +15,7 @@ from beam.api.look import agent_names, places
 from beam.api.root import check
 from beam.api.verify import damage
 from beam.base.errors import BeamError
+from beam.broker import standing
 from beam.broker.context import RootContext
 from beam.root import ownership
 from beam.turns.confine import held_by
@@ -88,7 +89,7 @@ def _agent(context: RootContext, name: str) -> tuple[int, Check]:
         detail = "; ".join(filter(None, (error.message, error.hint)))
         result: Literal["note", "bad"] = "note" if missing or not declared else "bad"
         return _MISSING if missing else rank, Check(what=what, result=result, detail=detail)
-    why = context.stands(resolved).refusal
+    why = standing.stands(context, resolved).refusal
     if why is not None:
         return rank, Check(what=what, result="note", detail=f"not trusted: {why}; beam trust")
     if not executable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from beam.api.look import places
 from beam.base.clock import rfc3339
@@ -77,9 +77,7 @@ def _watch(
         for home in homes():
             if teams is not None:
                 teams.also(home.root / "agents")
-            for place in places(
-                RootContext(home=home, config=context.config, clock=context.clock, environ={}), agents or None
-            ):
+            for place in places(structs.replace(context, home=home, environ={}), agents or None):
                 name = str(place.dir)
                 if name in damaged:
                     continue

@@ -1,6 +1,6 @@
 """One agent, or one of its lanes, as the broker sees it: whether it needs a look, who holds it, what runs.
 
-Must not know: what is done about it.
+Does not depend on: what is done about it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from beam.root.paths import AgentPaths
 from beam.store import lanes
 
 if TYPE_CHECKING:
-    from beam.broker.hold import Holder
+    from beam.broker.lease import AgentLease
     from beam.turns.stop import Stop
 
 _SETTLED_NS = 1_000_000_000  # file systems tell times no finer than some milliseconds
@@ -44,7 +44,7 @@ class Served:
         self.look_at = math.inf
         self.started = 0.0
         self.stamps: tuple[int, ...] | None = None
-        self.holder: Holder | None = None
+        self.lease: AgentLease | None = None
         self.task: asyncio.Task[None] | None = None
         self.stop: Stop | None = None
         self.not_before = 0.0
@@ -61,7 +61,7 @@ class Served:
         """When time alone makes another look worth it (monotonic seconds)."""
         if self.is_dirty:
             return self.not_before
-        kept = self.holder.keeper.due() if self.holder is not None else None
+        kept = self.lease.keeper.due() if self.lease is not None else None
         return self.look_at if kept is None else min(self.look_at, kept)
 
     def needs_look(self, now: float) -> bool:

@@ -8,9 +8,10 @@ import msgspec
 import typer
 
 from beam.base.errors import UsageError
-from beam.cli.context import context, is_terminal
+from beam.cli.context import context
 from beam.cli.group import App
 from beam.cli.render.text import write_json
+from beam.cli.streams import is_terminal
 
 app = App("List, show, add, fork, change, reset and remove agents.")
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from beam.cli.context import context, is_terminal
+from beam.cli.context import context
 from beam.cli.group import App
+from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
     from beam.api.attach import Attached

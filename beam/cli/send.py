@@ -9,8 +9,9 @@ from typing import NoReturn, TypeVar
 import typer
 
 from beam.base.errors import DiskError, SignalledError, UntrustedError, UsageError
-from beam.cli.context import Context, context, is_interactive
+from beam.cli.context import Context, context
 from beam.cli.group import App
+from beam.cli.streams import is_interactive
 from beam.model.message import Message, Options
 from beam.model.outcome import Outcome
 
@@ -130,7 +131,7 @@ def send(
         except OSError as error:
             _say_sent(sent, error)
         return 0
-    from beam.cli.render.outcome import Printer
+    from beam.cli.printer import Printer
 
     waits = beam.waiting_reason(message)
     if waits is not None:

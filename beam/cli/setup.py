@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import typer
 
 from beam.base.errors import ExitCode, UsageError
-from beam.cli.context import Context, context, is_terminal
+from beam.cli.context import Context, context
 from beam.cli.group import App
 from beam.cli.render.text import write_json
+from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
     from pathlib import Path

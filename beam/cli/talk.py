@@ -28,7 +28,7 @@ def wait(
     --timeout bounds only the waiting; nothing is stopped. The exit code is the outcome's.
     """
     from beam.base.durations import parse
-    from beam.cli.render.outcome import Printer
+    from beam.cli.printer import Printer
 
     call = context(ctx)
     if as_json and as_events:
@@ -56,7 +56,7 @@ def show(
     A finished one as `wait` would; one that is not finished exits 12 with where it is.
     """
     from beam.cli.errors import complain
-    from beam.cli.render.outcome import Printer
+    from beam.cli.printer import Printer
     from beam.cli.render.text import write_json
     from beam.model.outcome import Outcome
 

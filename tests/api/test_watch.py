@@ -18,9 +18,9 @@ def root(tmp_path: Path) -> Root:
     for agent in ("box", "asker", "box"):
         found.clock.sleep(1)
         found.put(agent, f"to {agent}")
-        holder = found.hold(agent)
-        holder.waiting.look()
-        holder.release()
+        lease = found.hold(agent)
+        lease.waiting.scan()
+        lease.close()
     return found
 
 

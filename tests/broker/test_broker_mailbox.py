@@ -12,7 +12,8 @@ from beam.api import look
 from beam.base.clock import rfc3339
 from beam.base.errors import NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.broker import mailbox
-from beam.broker.follow import ensure_running, follow, outcome_in
+from beam.broker.duty import ensure_running
+from beam.broker.follow import follow, outcome_in
 from beam.model import events
 from beam.model.outcome import Class, Status
 from beam.store.journal import read_state
@@ -189,10 +190,10 @@ def test_an_answer_after_the_lease_is_refused_and_the_message_waits_again(root: 
 def test_an_answer_that_was_recorded_is_routed_by_the_next_holder_though_the_lease_goes_on(root: Root) -> None:
     message = root.put("box", sender="asker", reply="queue")
     recv(root)
-    holder = root.hold("box")
+    lease = root.hold("box")
     finished = events.TurnFinished(status=Status.COMPLETED, reply="yes")
-    holder.record(finished, turn=1, message_id=message.id, sync=True)
-    holder.release()
+    lease.log.record(finished, turn=1, message_id=message.id, sync=True)
+    lease.close()
     assert recv(root) is None
     assert root.boxes("box") == {}
     assert len(root.boxes("asker")["new"]) == 1
@@ -200,9 +201,9 @@ def test_an_answer_that_was_recorded_is_routed_by_the_next_holder_though_the_lea
 
 def test_a_message_whose_taker_died_before_it_was_sent_out_is_offered_at_once(root: Root) -> None:
     message = root.put("box")
-    holder = root.hold("box")
-    (entry,) = holder.waiting.look()
-    assert holder.waiting.claim(entry) is not None
+    lease = root.hold("box")
+    (entry,) = lease.waiting.scan()
+    assert lease.waiting.claim(entry) is not None
     started = events.TurnStarted(
         owner=events.Owner(pid=1, start_ticks=1, host="another.host"),
         turn_key="k",
@@ -210,8 +211,8 @@ def test_a_message_whose_taker_died_before_it_was_sent_out_is_offered_at_once(ro
         via="mailbox",
         lease_until="2999-01-01T00:00:00Z",
     )
-    holder.record(started, turn=1, message_id=message.id, sync=True)
-    holder.release()
+    lease.log.record(started, turn=1, message_id=message.id, sync=True)
+    lease.close()
     again = mailbox.recv(root.context, root.place("box"), None)
     assert again is not None
     assert (again.id, again.attempt) == (message.id, 1)
@@ -247,8 +248,8 @@ def test_a_journal_of_a_busy_mailbox_begins_new_segments(tmp_path: Path) -> None
 
 def test_a_paused_mailbox_gives_nothing_out(root: Root) -> None:
     message = root.put("box")
-    holder = root.hold("box")
-    holder.record(events.QueuePaused(by="ann"), sync=True)
-    holder.release()
+    lease = root.hold("box")
+    lease.log.record(events.QueuePaused(by="ann"), sync=True)
+    lease.close()
     assert recv(root) is None
     assert root.boxes("box") == {"new": [message.id]}

@@ -13,12 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from beam.base.clock import SystemClock
-from beam.broker import standing, worker
+from beam.broker import launch, standing
 from beam.broker.context import RootContext
-from beam.broker.hold import Holder
+from beam.broker.lease import AgentLease
 from beam.broker.loop import Broker, Served, run
 from beam.model.events import MessageClaimed
 from beam.model.message import Options
@@ -35,7 +36,7 @@ from tests.support.counted import operations
 def real_time(root: Root) -> RootContext:
     """The root with a clock that goes, as an event loop needs."""
     context = root.context
-    return RootContext(home=context.home, config=context.config, clock=SystemClock(), environ=context.environ)
+    return msgspec.structs.replace(context, clock=SystemClock())
 
 
 def serve(root: Root, done: list[str], *, cap: int, poll_only: bool = False) -> list[str]:
@@ -78,7 +79,7 @@ def test_what_came_too_late_for_a_broker_gets_a_worker_when_it_stops(
     root = Root(tmp_path)
     held = try_lock(root.place("worker").lock)
     started: list[str] = []
-    monkeypatch.setattr(worker, "launch", lambda _root, place, _environ: started.append(place.agent))
+    monkeypatch.setattr(launch, "start_process", lambda _root, place, _environ: started.append(place.agent))
 
     async def story() -> None:
         broker = Broker(real_time(root), cap=1, poll=0.05, say=lambda _: None)
@@ -95,7 +96,7 @@ def test_what_came_too_late_for_a_broker_gets_a_worker_when_it_stops(
 
     asyncio.run(story())
     assert sorted(started) == ["other", "worker"]
-    assert worker.served_here == set()
+    assert launch.served_here == set()
 
 
 def test_an_agent_that_somebody_had_for_a_moment_is_taken_right_after_it(tmp_path: Path) -> None:
@@ -112,7 +113,7 @@ def test_an_agent_that_somebody_had_for_a_moment_is_taken_right_after_it(tmp_pat
             assert held is not None
             held.release()
             missed.append(broker.served["worker"].missed)
-            while broker.served["worker"].holder is None:
+            while broker.served["worker"].lease is None:
                 await asyncio.sleep(0.001)
         broker.ask_to_stop()
         await serving
@@ -280,15 +281,15 @@ def test_a_bug_with_one_agents_files_ends_no_broker_and_no_other_agent(
     root = Root(tmp_path)
     root.put("worker")
     root.put("other")
-    take = Holder.take.__func__  # type: ignore[attr-defined]
+    take = AgentLease.acquire.__func__  # type: ignore[attr-defined]
 
-    def taken(cls: type[Holder], context: RootContext, place: AgentPaths) -> Holder | None:
+    def taken(cls: type[AgentLease], context: RootContext, place: AgentPaths) -> AgentLease | None:
         if place.agent == "worker":
             raise RecursionError("deeper than anybody thought")
-        found: Holder | None = take(cls, context, place)
+        found: AgentLease | None = take(cls, context, place)
         return found
 
-    monkeypatch.setattr(Holder, "take", classmethod(taken))
+    monkeypatch.setattr(AgentLease, "acquire", classmethod(taken))
     said = serve(root, ["other"], cap=2)
     assert any("deeper than anybody thought" in line for line in said)
     assert root.boxes("worker")["new"]

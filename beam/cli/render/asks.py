@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from beam.base import durations
 from beam.base.clock import recorded_ns
-from beam.cli.context import is_terminal
 from beam.cli.render.tables import ago, columns
 from beam.cli.render.text import flat, one_line
+from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
     from beam.api.asks import AskLine

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beam.base.clock import parse_rfc3339, recorded_ns
-from beam.cli.context import is_terminal
 from beam.cli.render.asks import short_id, time_left
 from beam.cli.render.tables import ago, columns
 from beam.cli.render.text import write
+from beam.cli.streams import is_terminal
 from beam.model.outcome import Status
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from beam.base import durations
 from beam.base.errors import NotFoundError
-from beam.cli.context import is_colourful, is_terminal
 from beam.cli.render import asks, calls, team
 from beam.cli.render.calls import Calls, undone
 from beam.cli.render.text import ascii_only, cells, cut, flat, safe_json, visible, write
+from beam.cli.streams import is_colourful, is_terminal
 from beam.model import events
 from beam.model.events import AnyEvent
 

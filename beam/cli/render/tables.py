@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from beam.cli.context import is_colourful
 from beam.cli.render.text import one_line, visible, write
+from beam.cli.streams import is_colourful
 
 
 def columns(head: Sequence[str], rows: Sequence[Sequence[str]], *, wide: bool) -> None:

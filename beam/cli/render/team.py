@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from beam.base import durations
-from beam.cli.context import is_terminal
 from beam.cli.render.calls import brief
 from beam.cli.render.tables import ago, columns
 from beam.cli.render.text import flat, one_line, safe, write
+from beam.cli.streams import is_terminal
 from beam.model import events
 from beam.model.events import AnyEvent
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from beam.base.errors import DiskError
 from beam.cli import streams
-from beam.cli.context import Context, is_colourful, is_interactive
+from beam.cli.context import Context
 from beam.cli.errors import complain
 from beam.cli.render.text import one_line, safe, safe_json, visible, write, write_json, write_line
+from beam.cli.streams import is_colourful, is_interactive
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import ANSWERS, BY_DEFAULT, Outcome, Status, shown
