@@ -208,6 +208,7 @@ class Holder:
         from beam.broker.control import Requests
         from beam.broker.renewal import Renewal
         from beam.turns.asks import Asks
+        from beam.turns.handle import TurnHandle, TurnServices
         from beam.turns.run import run
 
         with contextlib.ExitStack() as held:
@@ -241,7 +242,10 @@ class Holder:
             renewal = Renewal(self, order)
             self.asks = asks = Asks(self.place.agent, record, self.context.clock, self.context.limits.ask_timeout)
             try:
-                finished = await run(order, record, stop, self.context.clock, look, last_look, asks, self.keeper)
+                services = TurnServices(
+                    record=record, clock=self.context.clock, poll=look, poll_last=last_look, keeper=self.keeper
+                )
+                finished = await run(order, services, TurnHandle(stop=stop, asks=asks))
                 self._renew(renewal, asks.always)
                 await self._drive(order.adapter_name, scope, held, driven)
                 return finished
