@@ -208,6 +208,7 @@ class Holder:
         from beam.broker.control import Requests
         from beam.broker.renewal import Renewal
         from beam.turns.asks import Asks
+        from beam.turns.calls import AgentCalls
         from beam.turns.handle import TurnHandle, TurnServices
         from beam.turns.run import run
 
@@ -245,7 +246,9 @@ class Holder:
                 services = TurnServices(
                     record=record, clock=self.context.clock, poll=look, poll_last=last_look, keeper=self.keeper
                 )
-                finished = await run(order, services, TurnHandle(stop=stop, asks=asks))
+                finished = await run(
+                    order, services, TurnHandle(stop=stop, asks=asks, calls=AgentCalls(services.clock))
+                )
                 self._renew(renewal, asks.always)
                 await self._drive(order.adapter_name, scope, held, driven)
                 return finished

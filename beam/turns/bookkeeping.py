@@ -43,11 +43,11 @@ class Bookkeeping:
         """Returns the seconds until `flush` should be called; None while nothing waits."""
         return self._deltas.due_in(self._clock.monotonic())
 
-    def flush(self) -> None:
-        """Writes the deltas that are due."""
+    def flush(self, *, all: bool = False) -> None:
+        """Writes the deltas that are due, or all."""
         now = self._clock.monotonic()
         due = self._deltas.due_in(now)
-        if due is not None and due <= 0:
+        if due is not None and (all or due <= 0):
             self._write(self._deltas.take(now))
 
     def end(self, *, close_tools: bool) -> None:

@@ -83,6 +83,7 @@ class Engine:
         self.input = input
         self.stop = handle.stop
         self.asks = handle.asks
+        self.calls = handle.calls
         self.keeper = services.keeper
         self.book = self._new_book(services)
         self._services = services
@@ -124,9 +125,9 @@ class Engine:
             crash_point("agent.started")
             await driver.begin()
             ended = await self._accompany(driver, process)
-            if self._broken is not None:
-                raise self._broken
+            self._check()
             verdict = driver.finish(ended)
+            self._check()
             self.book.end(close_tools=driver.tells_tools)
             if ended is None and verdict is not None and self.keeper is not None:
                 self.record(events.AgentKept(pid=process.child.pid), sync=True)
@@ -141,6 +142,10 @@ class Engine:
         finally:
             if not is_kept:
                 await process.close(why)
+
+    def _check(self) -> None:
+        if self._broken is not None:
+            raise self._broken
 
     async def run_to_end(self, driver: Driver) -> Verdict:
         """Does the same with a driver that always comes to a verdict."""
@@ -223,6 +228,10 @@ class Engine:
             self._broken = self._broken or error
             self.stop.ask("broken")
 
+    def flush(self) -> None:
+        """Writes the text that came so far, before something that is no event of the process."""
+        self.book.flush(all=True)
+
     def send_prompt(self, size: int) -> None:
         """Writes `prompt.sent`, to disk: from here on the agent may act on the message of so many bytes."""
         crash_point("prompt.before")
@@ -242,6 +251,7 @@ class Engine:
     def _duty(self, driver: Driver) -> None:
         now = self.clock.monotonic()
         self.guarded(self.book.flush)
+        self.guarded(self.calls.expire)
         polled = asyncio.get_running_loop().time()
         if polled - self._polled_at >= _POLL_S:
             self._polled_at = polled

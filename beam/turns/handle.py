@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from beam.base.clock import Clock
 from beam.turns.asks import Asks
+from beam.turns.calls import AgentCalls
 from beam.turns.keeper import ProcessKeeper
 from beam.turns.request import Record
 from beam.turns.stop import Stop
@@ -34,7 +35,8 @@ class TurnServices(Struct, frozen=True, kw_only=True):
 
 
 class TurnHandle(Struct, frozen=True, kw_only=True):
-    """A running turn for whoever may stop it or decide what its agent asks for."""
+    """A running turn for whoever may stop it, decide what its agent asks for, or have a request for its process."""
 
     stop: Stop
     asks: Asks
+    calls: AgentCalls

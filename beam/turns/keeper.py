@@ -115,10 +115,11 @@ class ProcessKeeper:
     async def take(self, key: ReuseKey) -> AgentProcess | None:
         """Returns the process, for a turn with this key; None where there is none. One with another key is ended."""
         process, is_same = self.living, self.key == key
-        if process is not None and is_same and not process.gone and not self.unwanted:
+        why = self.unwanted or (process.unfit if process is not None else "")
+        if process is not None and is_same and not process.gone and not why:
             self.living = None
             return process
-        await self.end(self.unwanted or ("" if is_same else "the next turn wants another session or other settings"))
+        await self.end(why or ("" if is_same else "the next turn wants another session or other settings"))
         return None
 
     def over(self, session_id: str | None) -> str:
@@ -128,8 +129,8 @@ class ProcessKeeper:
             return ""
         if process.gone:
             return "it exited"
-        if self.unwanted:
-            return self.unwanted
+        if self.unwanted or process.unfit:
+            return self.unwanted or process.unfit
         if self.key is not None and self.key.session_id != session_id:
             return "its session was put aside"
         if process.is_watched:

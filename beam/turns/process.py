@@ -57,6 +57,11 @@ class AgentProcess:
         """Whether somebody looks at it now, so that it may stay without a turn."""
         return False
 
+    @property
+    def unfit(self) -> str:
+        """Why it can take no other turn though it goes on; "" where it can."""
+        return ""
+
     def started(self, turn: int) -> events.AgentStarted:
         """Returns what the journal says of it in this turn."""
         argv = enumerate(self.launch.argv)

@@ -97,6 +97,7 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
     try:
         verdict = await _verdict(order, face, msgspec.structs.replace(services, record=record, poll=poll), handle)
         handle.asks.close("the turn is over")
+        handle.calls.close("the turn is over")
         await services.poll_last()
     finally:
         if keeper is None or not keeper.needs(order.scratch):
@@ -125,6 +126,13 @@ async def _verdict(order: TurnRequest, face: Face, services: TurnServices, handl
             history = order.adapter.transcripts if isinstance(order.adapter, HasHistory) else None
             input = _input_of(order, turn, host, confined, services.keeper)
             return await terminal_face.run_turn(order.adapter.terminal, history, input, services, handle)
+        if face == "dialogue":
+            from beam.agents.link import HasDialogue
+            from beam.turns import dialogue as dialogue_face
+
+            if isinstance(order.adapter, HasDialogue):
+                input = _input_of(order, turn, host, confined, services.keeper)
+                return await dialogue_face.run_turn(order.adapter.dialogue, input, services, handle)
         if services.keeper is not None:
             await services.keeper.end(f"the next turn runs on the {face} face")
         if order.adapter.exec is None or face != "exec":

@@ -11,6 +11,7 @@ from beam.base.clock import Clock, SystemClock
 from beam.model.events import E, Event
 from beam.model.limits import DEFAULT
 from beam.turns.asks import Asks
+from beam.turns.calls import AgentCalls
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
 from beam.turns.request import Record
@@ -58,4 +59,5 @@ def services(record: Record, clock: Clock | None = None, **fields: Any) -> TurnS
 
 def handle(record: Record, stop: Stop | None = None, *, clock: Clock | None = None, limit: float = 60.0) -> TurnHandle:
     """The handle of a turn of agent x."""
-    return TurnHandle(stop=stop or Stop(), asks=Asks("x", record, clock or SystemClock(), limit))
+    clock = clock or SystemClock()
+    return TurnHandle(stop=stop or Stop(), asks=Asks("x", record, clock, limit), calls=AgentCalls(clock))
