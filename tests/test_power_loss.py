@@ -84,7 +84,7 @@ class Scene:
     def record(self, patch: pytest.MonkeyPatch) -> None:
         """From now on everything is recorded."""
         self.disk.record(patch)
-        for module in ("beam.turns.exec", "beam.broker.mailbox"):
+        for module in ("beam.turns.engine", "beam.broker.mailbox"):
             patch.setattr(f"{module}.crash_point", self._reached)
         real = Journal._sync
 

@@ -26,16 +26,22 @@ from beam.turns.keeper import ProcessKeeper
 
 if TYPE_CHECKING:
     from beam.turns.asks import Asks
+    from beam.turns.handle import TurnHandle
     from beam.turns.stop import Stop
 
 
 class RunningTurn:
-    """The turn that runs under a lease. `asks` is None until its agent may ask."""
+    """The turn that runs under a lease. `handle` is None until its agent is started."""
 
     def __init__(self, message_id: str, stop: Stop) -> None:
         self.message_id = message_id
         self.stop = stop
-        self.asks: Asks | None = None
+        self.handle: TurnHandle | None = None
+
+    @property
+    def asks(self) -> Asks | None:
+        """Return what the agent asks for; None until it may ask."""
+        return self.handle.asks if self.handle is not None else None
 
 
 class AgentLease:

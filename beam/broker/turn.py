@@ -77,6 +77,8 @@ class _Turn:
         from beam.broker.control import answer_requests
         from beam.broker.renewal import Renewal
         from beam.turns.asks import Asks
+        from beam.turns.calls import AgentCalls
+        from beam.turns.handle import TurnHandle, TurnServices
         from beam.turns.run import run
 
         lease, log, message = self.lease, self.log, self.message
@@ -110,9 +112,13 @@ class _Turn:
                     await asyncio.sleep(pause)
 
             renewal = Renewal(log, order)
-            self.turn.asks = asks = Asks(log.place.agent, record, context.clock, context.limits.ask_timeout)
+            asks = Asks(log.place.agent, record, context.clock, context.limits.ask_timeout)
+            services = TurnServices(
+                record=record, clock=context.clock, poll=poll, poll_last=poll_last, keeper=lease.keeper
+            )
+            self.turn.handle = TurnHandle(stop=self.turn.stop, asks=asks, calls=AgentCalls(context.clock))
             try:
-                finished = await run(order, record, self.turn.stop, context.clock, poll, poll_last, asks, lease.keeper)
+                finished = await run(order, services, self.turn.handle)
                 self._renew(renewal, asks.always)
                 await self._keep_session(order.adapter_name, scope, held, driven)
                 return finished
@@ -125,7 +131,7 @@ class _Turn:
                     return finished
                 return self._cut_short(order, error)
             finally:
-                self.turn.asks = None
+                self.turn.handle = None
                 outboxes.forget_gone()
 
     def _is_retried(self, error: BeamError) -> bool:

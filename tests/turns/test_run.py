@@ -25,11 +25,11 @@ from beam.model.events import TurnFinished
 from beam.model.message import Options
 from beam.model.outcome import Class, Evidence, Status
 from beam.process import tree
-from beam.turns.asks import Asks
 from beam.turns.request import TurnRequest
 from beam.turns.run import finished_of, held_to_structured, refusal, run
 from beam.turns.stop import Reason, Stop
 from tests.support.context import Root
+from tests.support.turns import handle, services
 
 
 @pytest.fixture
@@ -46,17 +46,12 @@ def ordered(root: Root, agent: str = "worker", **fields: object) -> tuple[AgentL
     return lease, order_of(lease.log, claimed[1])
 
 
-async def nothing_more() -> None:
-    """A last look that finds nothing."""
-
-
 def play(root: Root, lease: AgentLease, order: TurnRequest) -> TurnFinished:
     def record(body: events.Event, *, sync: bool = False) -> events.Event:
         return lease.log.record(body, turn=order.turn, message_id=order.message.id, sync=sync)
 
     async def turn() -> TurnFinished:
-        asks = Asks(lease.log.place.agent, record, root.clock, 600.0)
-        return await run(order, record, Stop(), root.clock, lambda: None, nothing_more, asks)
+        return await run(order, services(record, root.clock), handle(record, clock=root.clock))
 
     return asyncio.run(turn())
 
@@ -92,15 +87,7 @@ def test_a_journal_that_can_not_be_written_ends_the_turn_and_its_processes(
         return lease.log.record(event, turn=order.turn, message_id=order.message.id, sync=sync)
 
     async def turn() -> None:
-        await run(
-            order,
-            record,
-            Stop(),
-            root.clock,
-            lambda: None,
-            nothing_more,
-            Asks(lease.log.place.agent, record, root.clock, 600.0),
-        )
+        await run(order, services(record, root.clock), handle(record, clock=root.clock))
 
     with pytest.raises(DiskError):
         asyncio.run(turn())
