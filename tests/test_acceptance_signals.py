@@ -133,7 +133,7 @@ def test_an_interrupt_of_a_second_sender_of_a_key_leaves_the_turn_alone(tester: 
     second.send_signal(signal.SIGINT)
     done = end(second)
     assert done.code == 130, done
-    assert "continues; beam wait" in done.err
+    assert "goes on; beam wait" in done.err
     assert first.poll() is None
     first.send_signal(signal.SIGINT)
     assert end(first).code == 130
