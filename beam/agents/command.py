@@ -125,7 +125,9 @@ def _check_prompt(turn: Turn, used: frozenset[str]) -> None:
 
 
 def _session(turn: Turn) -> str | None:
-    """Return the value of {session}: the program's own id or, for a program that prints none, an id that beam gives it."""
+    """Return the value of {session}: the program's own id or, for a program that prints none, an id that beam
+    gives it.
+    """
     return turn.session_id if turn.settings.session_path else turn.session_id or turn.fresh_session_id
 
 

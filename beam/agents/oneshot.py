@@ -88,7 +88,9 @@ def scrubbed(text: str) -> str:
 
 
 def read(line: bytes, decode: Callable[[Object], list[Event]]) -> Sequence[Event]:
-    """Return the events of a line that should be a JSON object; the first one carries the line, unless it is a delta."""
+    """Return the events of a line that should be a JSON object; the first one carries the line, unless it is
+    a delta.
+    """
     value = json_object(line)
     return no_json(line) if value is None else with_line(decode(value), line)
 

@@ -54,7 +54,9 @@ def shown(name: str) -> str:
 
 
 def is_own_list(home: str, name: str) -> bool:
-    """Return whether a task list belongs to a session alone: to no team, nor to a headless one with members or inboxes."""
+    """Return whether a task list belongs to a session alone: to no team, nor to a headless one with members
+    or inboxes.
+    """
     return _UUID.fullmatch(name) is not None and not os.path.isdir(f"{home}/teams/{name}")  # noqa: PTH112
 
 

@@ -61,7 +61,9 @@ class Counted(Struct):
         return structs.replace(seen, output_tokens=self.said)
 
     def result(self, result: Object) -> Total | None:
-        """Count one more result; return the total to subtract from the next turn's figures, None if that is not needed."""
+        """Count one more result; return the total to subtract from the next turn's figures, None if that is
+        not needed.
+        """
         self.used = self.used.plus(usage_in(obj(result, "usage")))
         if isinstance(result.get(_SINCE), dict):
             self.models = figures.summed((*(self.models or ()), *_models(result, _SINCE)))

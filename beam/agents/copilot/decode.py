@@ -144,7 +144,9 @@ class Lines:
         return bodies
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """Return the verdict; the CLI's own sentence on stderr proves that the session of the asked id does not exist."""
+        """Return the verdict; the CLI's own sentence on stderr proves that the session of the asked id does
+        not exist.
+        """
         heard = self._heard
         gone = _NO_SESSION.format(self._turn.session_id)
         if self._turn.session_id and heard.session_id is None and gone in exit.stderr_tail:

@@ -150,7 +150,9 @@ class Frames:
         return [] if text == self._error else bodies
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """Return the calls that never returned, and the verdict: without a `result` line the turn was stopped, or died."""
+        """Return the calls that never returned, and the verdict: without a `result` line the turn was
+        stopped, or died.
+        """
         bodies = self._spoken()
         if self._heard.session_id is None and exit.stopped_by is None:
             bodies += self._complaint(exit)
