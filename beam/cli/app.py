@@ -84,7 +84,7 @@ def beam(
     verbose: bool = typer.Option(False, "-v", "--verbose", help="Print more notes on stderr."),
     version: bool = typer.Option(False, "--version", is_eager=True, callback=_version, help="Print the version."),
 ) -> None:
-    """One command for every coding agent.
+    """Use every coding agent through one command.
 
     Send an agent a message; it takes a turn; you get its answer, an exit code that tells the truth, and a journal of
     everything that happened. The answer goes to stdout; everything else (progress, notes, errors) goes to stderr.
