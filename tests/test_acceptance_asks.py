@@ -41,7 +41,7 @@ def test_an_ask_is_shown_everywhere_and_approved_from_another_process(beam: Cli)
     assert err.count("\n") == 1
     assert kinds(beam) == ["asked", "decided"]
     assert list((beam.root / "agents" / "tui" / "asks").iterdir()) == []
-    assert beam("asks").err == "beam: no agent asks anything\n"
+    assert beam("asks").err == "beam: no agent waits for a decision\n"
 
 
 def test_a_denial_by_a_person_is_an_ordinary_answer_and_listed(beam: Cli) -> None:
@@ -206,7 +206,7 @@ def test_a_person_who_waits_at_a_terminal_is_asked_right_there(beam: Cli, typed:
     place(beam)
     terminal = Terminal(beam, *SEND, "zz")
     terminal.until("tui asks for Bash command: touch zz", 40)
-    terminal.until("Allow it? [y)es, n)o, a)lways, s)top] ")
+    terminal.until("Allow it? [yes / no / always / stop] ")
     terminal.type(typed)
     terminal.until(answer, 40)
     assert terminal.end() == 0

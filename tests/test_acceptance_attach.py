@@ -52,7 +52,7 @@ def test_it_shows_the_screen_types_and_detaches_and_the_agent_goes_on(
     eventually(lambda: mine._read(0.05) and "got hello" in shown(mine))
     mine.type(DETACH)
     code = mine.end()
-    assert (code, mine.seen.rstrip().endswith("beam: detached; bash goes on")) == (0, True)
+    assert (code, mine.seen.rstrip().endswith("beam: detached; bash continues")) == (0, True)
     assert sending.poll() is None
     (beam.project / "go").touch()
     assert sending.wait(60) == 0

@@ -49,7 +49,7 @@ def test_log_json_and_raw_exclude_each_other(two_turns: Cli) -> None:
 def test_log_verify_says_that_all_is_whole(two_turns: Cli) -> None:
     done = two_turns("log", "scripted", "--verify")
     assert (done.code, done.out) == (0, "")
-    said_once(done, "whole")
+    said_once(done, "undamaged")
 
 
 def test_log_verify_names_the_line_in_which_a_word_was_changed(two_turns: Cli) -> None:

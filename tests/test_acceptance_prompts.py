@@ -35,7 +35,7 @@ def test_words_stdin_and_files_are_parted_by_blank_lines(beam: Cli) -> None:
 def test_a_pipe_beside_words_is_not_read_and_that_is_said(beam: Cli) -> None:
     done = beam("send", "scripted", "words", stdin="left alone\n")
     assert (done.code, done.out) == (0, "You said: words\n")
-    said_once(done, "stdin was not read", "`-`")
+    said_once(done, "stdin was ignored", "`-`")
 
 
 @pytest.mark.parametrize("stdin", ["", "  \n\t\n"])

@@ -24,7 +24,7 @@ def put(beam: Cli, text: str) -> str:
 def test_an_empty_queue_is_a_note(beam: Cli) -> None:
     done = beam("queue", "list")
     assert (done.code, done.out) == (0, "")
-    said_once(done, "nothing waits")
+    said_once(done, "the queues are empty")
     assert beam("queue", "list", "--json").out == ""
 
 

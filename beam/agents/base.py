@@ -1,7 +1,7 @@
-"""What an adapter is: pure things that know everything about one agent CLI and nothing about beam's files.
+"""The contract of an adapter: pure functions and values that know one agent CLI, and nothing about beam's files.
 
-An adapter spawns nothing, reads no files and knows no clock. It turns a `Turn` into a `Launch`, and the bytes that come
-back into events and one `Verdict`. A module satisfies `Adapter` by its names; there is no class to inherit from.
+An adapter starts no processes, reads no files and has no clock. It turns a `Turn` into a `Launch`, and the CLI's output
+into events and one `Verdict`. A module satisfies `Adapter` by defining its names; there is no class to inherit from.
 """
 
 import json
@@ -22,16 +22,17 @@ Face = Literal["dialogue", "exec", "terminal", "mailbox"]
 
 
 class Turn(Struct, frozen=True, kw_only=True):
-    """One message for an adapter, every option settled.
+    """One message for an adapter, with every option resolved.
 
-    `session_id` is the resume id to go on with, null for a new session; `fresh_session_id` is a UUID that a CLI
-    which takes one may use for a new session (the same for each launch of one attempt); `fork`: go on in a copy of
-    it. `scratch` is an empty private directory that is removed after the turn; `outbox` is where the agent may write
-    requests to beam, "" where it may not. `schema` is a JSON Schema as text.
-    `once`: nobody will resume this session. `folder_trusted`: a person said that this folder's own files, as they are
-    now, may run code. `leave_out`: there are files of `Card.obeys` that nobody trusted; the CLI must be kept from them.
-    `carried` is what the CLI had counted over the whole session before this turn, for one whose figures go on
-    growing; null where beam does not know.
+    `session_id` is the resume id of the session to continue, None for a new session; `fresh_session_id` is a UUID that
+    a CLI may use for a new session, if it takes one (the same for each launch of one attempt); `fork`: continue in a
+    copy of the session. `scratch` is an empty private directory that is removed after the turn; `outbox` is the
+    directory for the agent's requests to beam, "" if it may send none. `schema` is a JSON Schema as text.
+
+    `once`: nobody will resume this session. `folder_trusted`: a person allowed this folder's own files, as they are
+    now, to run code. `leave_out`: some files of `Card.obeys` are not trusted; the CLI must not read them. `carried` is
+    what the CLI had counted over the whole session before this turn, for a CLI whose figures keep growing; None if
+    unknown.
     """
 
     text: str
@@ -59,7 +60,7 @@ class Turn(Struct, frozen=True, kw_only=True):
 
 
 class Host(Struct, frozen=True, kw_only=True):
-    """What beam found out about this machine for an adapter. `executable` is absolute, or "" where none was found."""
+    """What beam found on this machine for an adapter. `executable` is absolute, or "" if none was found."""
 
     executable: str = ""
     version: str | None = None
@@ -68,13 +69,16 @@ class Host(Struct, frozen=True, kw_only=True):
 
 
 class Launch(Struct, frozen=True, kw_only=True):
-    """How to run the CLI for one turn. `stdin` is everything it reads there (null: nothing, /dev/null). `env` is added
-    to the child's environment. `files` (relative name -> bytes) are written into `scratch` first. `prompt_in_argv`:
-    which arguments hold the prompt (their indexes), blanked in the journal. `interrupt`: the signal that asks it to end
-    the turn and keep the session. `drops_output`: it does not wait when its stdout is full, so it gets a file there.
-    `retries`: after how many retries that it says beam ends the turn (null: the CLI itself was told). `session_file`:
-    the file that is the asked session, for a CLI that would begin it anew in silence; without it the session is lost,
-    and this is not run."""
+    """How to run the CLI for one turn.
+
+    `stdin` is everything that the CLI reads there (None: /dev/null). `env` is added to the child's environment. `files`
+    (relative name -> bytes) are written into `scratch` first. `prompt_in_argv`: the indexes of arguments that hold the
+    prompt, which the journal leaves blank. `interrupt`: the signal that asks the CLI to end the turn and keep the
+    session. `drops_output`: the CLI drops output if its stdout is full, so its stdout is a file. `retries`: after how
+    many reported retries beam ends the turn (None: the CLI itself has the limit). `session_file`: the file of the asked
+    session, for a CLI that would silently begin a new one; if it is missing, the session is lost and the CLI is not
+    started.
+    """
 
     argv: tuple[str, ...]
     stdin: bytes | None = None
@@ -88,8 +92,11 @@ class Launch(Struct, frozen=True, kw_only=True):
 
 
 class Exit(Struct, frozen=True, kw_only=True):
-    """How the agent's process ended. `code` or `signal` (a name), neither where the guard was killed. `stopped_by` is
-    beam's own reason to end it: timeout, idle, cancelled, interrupted, retries; null where it ended by itself."""
+    """How the agent's process ended.
+
+    Has `code` or `signal` (a name), or neither if the guard was killed. `stopped_by` is beam's own reason to end it:
+    timeout, idle, cancelled, interrupted, retries; None if the process ended on its own.
+    """
 
     code: int | None = None
     signal: str | None = None
@@ -98,7 +105,7 @@ class Exit(Struct, frozen=True, kw_only=True):
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """What the adapter says of the turn, from the CLI's own words; the turn adds what beam knows (times, stops)."""
+    """The adapter's judgement of the turn, from the CLI's own output; beam adds what it knows itself (times, stops)."""
 
     status: Status
     class_: Class | None = None
@@ -118,93 +125,105 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 
 class Decoder(Protocol):
-    """The CLI's output of one process, turned into events. Fed whole lines without their newline, in order."""
+    """Turns the output of one process of the CLI into events. Takes complete lines without their newline, in order."""
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """Bodies of what this line says; a line that nobody understands becomes `events.Unknown`. Never raises."""
+        """Return the events of this line; a line that nobody understands becomes `events.Unknown`. Never raises."""
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """Called once, after the last line: bodies that only the end tells, and the verdict."""
+        """Return the events that only the end tells, and the verdict. Called once, after the last line."""
 
 
 @runtime_checkable
 class ErrorReader(Protocol):
-    """A decoder that reads stderr as well, because its CLI says there what its output leaves out."""
+    """A decoder that also reads stderr, where its CLI reports what its output leaves out."""
 
     def error_line(self, line: bytes) -> Sequence[Event]:
-        """Bodies of what this line of stderr says; most say nothing. Never raises."""
+        """Return the events of this line of stderr; most lines have none. Never raises."""
 
 
 class Exec(Protocol):
-    """The headless face: one process a turn. A module may be one."""
+    """The headless mode: one process per turn. A module may be one."""
 
     def launch(self, turn: Turn, host: Host) -> Launch:
-        """How to run this turn. Raises UnsupportedError for what this CLI can't do."""
+        """Return how to run this turn. Raises UnsupportedError for what this CLI can't do."""
 
     def decoder(self, turn: Turn) -> Decoder:
-        """A new decoder for one process of this turn."""
+        """Return a new decoder for one process of this turn."""
 
 
 class Terminal(Protocol):
-    """The terminal face: the CLI's own screen, driven by beam. A module may be one."""
+    """The terminal mode: the CLI's own screen, driven by beam. A module may be one."""
 
     profile: Profile
 
     def launch(self, turn: Turn, host: Host) -> Launch:
-        """How to start it for this turn; the prompt is typed. Raises UnsupportedError for what this CLI can't do."""
+        """Return how to start the CLI for this turn; the prompt is typed later.
+
+        Raises UnsupportedError for what this CLI can't do.
+        """
 
 
 class Transcript(Protocol):
-    """One conversation's file as the CLI writes it, read line by line from where a turn begins. `word` is what it says
-    of the turn so far: "" (nothing), working, waiting (for work of its own in the background), done; `error` why it
-    failed, null if it did not."""
+    """One conversation's file as the CLI writes it, read line by line from where a turn begins.
+
+    `word` is the state of the turn so far: "" (unknown), working, waiting (for background work of its own), done;
+    `error` is why it failed, None if it did not.
+    """
 
     word: str
     error: str | None
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """Bodies of what this line says. Never raises."""
+        """Return the events of this line. Never raises."""
 
     def verdict(self) -> Verdict:
-        """What the lines so far say of the turn."""
+        """Return what the lines so far say about the turn."""
 
 
 class History(Protocol):
-    """The history face: the CLI's own transcripts. A module may be one. `tells_end`: a transcript says when a turn is
-    over, so it is waited for."""
+    """The CLI's own transcripts.
+
+    A module may be one. `tells_end`: beam waits for the transcript to say that a turn is over.
+    """
 
     @property
     def tells_end(self) -> bool: ...
 
     def where(self, turn: Turn, host: Host) -> str:
-        """The absolute path of the conversation's file; it need not exist yet. Where the CLI chooses its name: a
-        pattern of it with `*` in it (`glob`'s; what is no wildcard is escaped). Of the files that fit, that one counts
-        whose transcript first says anything of the turn."""
+        """Return the absolute path of the conversation's file, which need not exist yet.
+
+        If the CLI chooses the name, return a pattern with `*` in it (`glob`'s; other wildcards are escaped). Of the
+        files that match, the first whose transcript mentions the turn is taken.
+        """
 
     def transcript(self, turn: Turn) -> Transcript:
-        """A new reader for one turn."""
+        """Return a new reader for one turn."""
 
 
 @runtime_checkable
 class HasTerminal(Protocol):
-    """An adapter with a terminal face."""
+    """An adapter with a terminal mode."""
 
     terminal: Terminal
 
 
 @runtime_checkable
 class HasHistory(Protocol):
-    """An adapter with a history face."""
+    """An adapter that can read the CLI's transcripts."""
 
     transcripts: History
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """What a face really does; each has a test. `access` lists the words that it can enforce; empty: it has no access
-    of its own, and trusting the folder covers it. `attach`: how files go along (null: not at all). `rewrites`: it
-    changes the blanks of some prompts, and a notice says where. `calls`: its outcome says of how many calls of a model
-    its tokens are; `models`: of which models. `denials`: its CLI tells of each call that was denied. `outbox`: with
-    which access its file tool can write into the outbox of the turn."""
+    """What a mode can do; each entry has a test.
+
+    `access` lists the values that the mode can enforce; empty: it can enforce none, and trusting the folder covers it.
+    `attach`: how attached files are passed on (None: not at all). `rewrites`: it changes blanks in some prompts, and a
+    notice says where. `calls`: its outcome tells how many model calls its tokens are for; `models`: of which models.
+    `denials`: its CLI reports each call that was denied. `outbox`: the access that lets its file tool write into the
+    turn's outbox.
+    """
 
     resume: bool = False
     fork: bool = False
@@ -229,8 +248,10 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
 
 class Remembers(Struct, frozen=True, kw_only=True):
-    """A JSON file of the folder into which a CLI writes what a person allowed for ever. `keys` lead to the list that it
-    adds to, and `most` is how many entries one decision may add."""
+    """A JSON file of the folder in which a CLI stores permanent permissions.
+
+    `keys` lead to the list that it adds to, and `most` is how many entries one decision may add.
+    """
 
     path: str
     keys: tuple[str, ...]
@@ -238,19 +259,20 @@ class Remembers(Struct, frozen=True, kw_only=True):
 
 
 class Card(Struct, frozen=True, kw_only=True):
-    """What people see of an adapter. `executable` is the program's name on PATH ("" for none of its own). `versions`
-    are those that its tests ran. `runs_code`: it is a program of the person's own, whose settings say what it runs.
-    `runs_text`: what it is sent is run as code. An agent of either in a folder's beam.yaml counts only after `beam
-    trust`. `own_sandbox`: below full access the system holds it by its own doing, and Landlock would break that.
-    `makes`: the folders (null) and files (their first content) that it makes when it is first used, which it can't
-    under Landlock; a path begins with HOME or with an XDG variable. `writes`: the folders (as in `makes`) that it needs
-    to write besides its own, below full access; all others are closed to a CLI that a link leads out of its folder.
-    Null: only beam's files are. `obeys` are the files of a folder that the CLI
-    obeys. `occupied` are files (or `$NAME`: variables) of the machine's owner in whose place its switches against them
-    would come; where one is there they are not used. `remembers` are the files into which it writes what a person
-    allowed it `--always`.
-    `unverified` says why nobody has seen it run, and how to use it all the same: then it has no face, and is only
-    listed."""
+    """What users see of an adapter.
+
+    `executable` is the program's name on PATH ("" if it has none of its own). `versions` are those that its tests ran
+    with. `runs_code`: it is a program of the person's own, and its settings say what it runs. `runs_text`: it runs the
+    message as code. An agent of either kind in a folder's beam.yaml takes effect only after `beam trust`.
+    `own_sandbox`: below full access the CLI confines itself, and Landlock would break that. `makes`: the folders (None)
+    and files (their first content) that it creates on first use, which it can't do under Landlock; a path begins with
+    HOME or with an XDG variable. `writes`: the folders (as in `makes`) that it needs to write besides its own, below
+    full access; all others are closed to a CLI that could leave its folder through a link. None: only beam's files are
+    closed. `obeys` are the files of a folder that the CLI obeys. `occupied` are files (or `$NAME`: variables) of the
+    machine's owner that its switches against those files would replace; if one exists, the switches are not used.
+    `remembers` are the files in which it stores what a person allowed with `--always`. `unverified` says why nobody has
+    tested it, and how to use it anyway: it then has no mode and is only listed.
+    """
 
     name: str
     summary: str
@@ -271,14 +293,14 @@ class Card(Struct, frozen=True, kw_only=True):
 
 
 class Adapter(Protocol):
-    """A module of the registry. `exec` is None where the CLI has no headless mode."""
+    """A module of the registry. `exec` is None if the CLI has no headless mode."""
 
     card: Card
     exec: Exec | None
 
 
 class Native(Struct, frozen=True):
-    """One parsed line of a CLI: `value` is the JSON object, `text` the line itself as it goes into `raw`."""
+    """One parsed line of a CLI: `value` is the JSON object, `text` the line itself as `raw` keeps it."""
 
     value: dict[str, Any]
     text: str
@@ -288,15 +310,13 @@ _decode = msgspec.json.Decoder().decode  # made once: a line is decoded in half 
 
 
 def native(line: bytes) -> Native | None:
-    """The JSON object of a line, tolerantly: invalid UTF-8 and lone surrogates become U+FFFD. None
-    for anything else."""
+    """Return the JSON object of a line, None for any other line. Invalid UTF-8 and lone surrogates become U+FFFD."""
     value = json_object(line)
     return None if value is None else Native(value, line.decode("utf-8", "replace"))
 
 
 def json_object(line: bytes) -> dict[str, Any] | None:
-    """The JSON object that the line is, as tolerantly as `native`, which also gives its text. None
-    for anything else."""
+    """Return the JSON object of a line, None for any other line, as tolerantly as `native`."""
     try:
         value = _decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -308,7 +328,7 @@ def json_object(line: bytes) -> dict[str, Any] | None:
 
 
 def document(data: bytes) -> Any:
-    """The JSON value that the bytes are, as tolerantly as `native`. Raises ValueError."""
+    """Return the JSON value in the bytes, as tolerantly as `native`. Raises ValueError."""
     try:
         return _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -329,7 +349,7 @@ def _scrubbed(value: Any) -> Any:
 
 
 def raw_json(value: object) -> Raw:
-    """A JSON value as an event keeps it, whole numbers of any size included."""
+    """Return a JSON value as an event keeps it, including whole numbers of any size."""
     try:
         return Raw(msgspec.json.encode(value))
     except OverflowError:
@@ -337,7 +357,7 @@ def raw_json(value: object) -> Raw:
 
 
 def died(exit: Exit, name: str) -> Verdict:
-    """The verdict on a process that ended without saying how the turn went."""
+    """Return the verdict on a process that ended without a statement about the turn."""
     tail = last_line(exit.stderr_tail)
     how = (
         f"was ended by {exit.signal}"
@@ -354,11 +374,11 @@ def died(exit: Exit, name: str) -> Verdict:
 
 
 def last_line(text: str) -> str:
-    """The last line of a text that is not blank, cut at 500 characters."""
+    """Return the last line of a text that is not blank, cut at 500 characters."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:500] if lines else ""
 
 
 def absent(value: object) -> bool:
-    """Whether an optional field of a wire value was not there."""
+    """Return whether an optional field of a wire value was missing."""
     return value is UNSET

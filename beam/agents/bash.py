@@ -27,7 +27,7 @@ profile = Profile(name="bash", rows=50, prompt=r"^[$#] ?(.*)$", more=r"^> ?$", a
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """The shell, without the person's own start-up files, in the turn's folder."""
+    """Return how to start the shell in the turn's folder, without the person's own start-up files."""
     argv = (host.executable or "bash", "--noprofile", "--rcfile", f"{turn.scratch}/rc", "-i")
     return Launch(argv=argv, files={"rc": _RC.encode()})
 

@@ -1,6 +1,6 @@
-"""`command`: any program is an agent. stdin is the prompt, stdout the reply: text, one JSON document, or JSON Lines.
+"""`command`: any program as an agent. stdin is the prompt, stdout the reply: text, one JSON document, or JSON Lines.
 
-Owns the placeholders of its argv and the dotted paths into its output. Must not know what the program is.
+Owns the placeholders of its argv and the dotted paths into its output. Does not depend on what the program is.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ terminal = generic_screen
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """The program with its placeholders filled in.
+    """Return the program with its placeholders filled in.
 
     An argument whose placeholder has no value is left out; a nested list of arguments is left out as a whole. Raises
     UnsupportedError for what this command line has no place for, LimitError for a prompt too long for argv, UsageError
-    where there is no command.
+    if there is no command.
     """
     settings = turn.settings
     if not settings.command:
@@ -98,7 +98,7 @@ def _placeholders(settings: AgentSettings) -> frozenset[str]:
 
 
 def _lacking(turn: Turn, used: frozenset[str]) -> str:
-    """What was asked and this command line has no place for, in words; "" where nothing lacks."""
+    """Return what the message asks for and this command line has no place for, as text; "" if nothing."""
     if turn.model is not None and "model" not in used:
         return "its command has no {model}"
     asked = {
@@ -125,12 +125,14 @@ def _check_prompt(turn: Turn, used: frozenset[str]) -> None:
 
 
 def _session(turn: Turn) -> str | None:
-    """The value of {session}: the program's own id, or, for one that prints none, an id that beam gives it."""
+    """Return the value of {session}: the program's own id or, for a program that prints none, an id that beam
+    gives it.
+    """
     return turn.session_id if turn.settings.session_path else turn.session_id or turn.fresh_session_id
 
 
 def decoder(turn: Turn) -> Decoder:
-    """A decoder for the agent's `format`."""
+    """Return a decoder for the agent's `format`."""
     return {"text": TextOutput, "json": JsonOutput, "jsonl": JsonLinesOutput}[turn.settings.format](turn)
 
 
@@ -151,7 +153,7 @@ class _Output:
         raise NotImplementedError
 
     def finish(self) -> tuple[list[Event], str]:
-        """Bodies that only the end tells, and why there is no reply ("" where there is one)."""
+        """Return the events that only the end tells, and why there is no reply ("" if there is one)."""
         raise NotImplementedError
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
@@ -197,7 +199,7 @@ class _Output:
         return cls(session_id=session_id, model=self._turn.model, cwd=self._turn.cwd or None)
 
     def _figures(self, value: object) -> list[Event]:
-        """Session and cost where the settings' paths lead to them."""
+        """Return events with session and cost if the settings' paths lead to them."""
         settings, bodies = self._turn.settings, list[Event]()
         session_id = _at(value, settings.session_path) if settings.session_path else None
         if session_id not in (None, "") and not (self._said_session and session_id == self._session_id):
@@ -210,7 +212,7 @@ class _Output:
 
 
 class TextOutput(_Output):
-    """The whole of stdout is the reply, one newline at its end taken off; each line is a delta as it comes."""
+    """The whole stdout is the reply, without one newline at its end; each line is a delta when it arrives."""
 
     def __init__(self, turn: Turn) -> None:
         super().__init__(turn)
@@ -228,7 +230,7 @@ class TextOutput(_Output):
 
 
 class JsonOutput(_Output):
-    """The whole of stdout is one JSON document that holds the reply at `reply_path`."""
+    """The whole stdout is one JSON document that holds the reply at `reply_path`."""
 
     def __init__(self, turn: Turn) -> None:
         super().__init__(turn)
@@ -259,9 +261,9 @@ class JsonOutput(_Output):
 
 
 class JsonLinesOutput(_Output):
-    """Each line is a JSON record; the reply is what the last one with something at `reply_path` has there.
+    """Each line is a JSON record; the reply is what the last record with something at `reply_path` has there.
 
-    A record whose `type` is one of beam's own names for what an agent says and does is that event.
+    A record whose `type` is one of beam's own names for what an agent says and does becomes that event.
     """
 
     def line(self, line: bytes) -> Sequence[Event]:
@@ -312,7 +314,7 @@ def _own(value: object) -> Event | None:
 
 
 def _at(value: Any, path: str) -> Any:
-    """What lies at a dotted path (`result.text`, `items.0.text`, `items.-1.text`); None where nothing does."""
+    """Return what lies at a dotted path (`result.text`, `items.0.text`, `items.-1.text`); None if nothing does."""
     for part in path.split("."):
         if isinstance(value, dict):
             value = value.get(part)

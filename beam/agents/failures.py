@@ -1,6 +1,6 @@
-"""What class a failing model API is, from the HTTP status or the words that a CLI passed on; the same for every CLI.
+"""The class of a model API's failure, from the HTTP status or the text that a CLI passed on; the same for every CLI.
 
-Must not know: how a CLI prints them.
+Does not depend on how a CLI prints them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _STATUS = re.compile(r"(?<![\w.-])([45]\d\d)(?![\w.-])")  # no part of an id or 
 
 @functools.lru_cache(maxsize=32)  # a CLI that tries again says the same failure again
 def class_of(http_status: int | None, text: str) -> Class:
-    """The class of a failure: by the API's status, else by a status that stands in the text, else by its words."""
+    """Return the class of a failure: by the API's status, else by a status in the text, else by words in it."""
     lowered, words = text.lower(), _words()
     if words[0][0].search(lowered):
         return Class.CONTEXT_OVERFLOW
@@ -55,5 +55,5 @@ def class_of(http_status: int | None, text: str) -> Class:
 
 @functools.cache
 def _words() -> tuple[tuple[re.Pattern[str], Class], ...]:
-    """The patterns, compiled when the first failure is looked at."""
+    """Return the patterns, compiled when the first failure is classified."""
     return tuple((re.compile(pattern), class_) for pattern, class_ in _BY_WORDS)

@@ -9,49 +9,49 @@ LEAST, MOST = -(2**63) + 1, 2**63 - 1
 
 
 def string(value: Object, key: str) -> str:
-    """The field if it is a string, else ""."""
+    """Return the field if it is a string, else ""."""
     found = value.get(key)
     return found if isinstance(found, str) else ""
 
 
 def obj(value: Object, key: str) -> Object:
-    """The field if it is an object, else an empty one."""
+    """Return the field if it is an object, else an empty one."""
     return object_of(value.get(key))
 
 
 def object_of(value: object) -> Object:
-    """The value if it is an object, else an empty one."""
+    """Return the value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def objects(value: Object, key: str) -> list[Object]:
-    """The objects of a list field."""
+    """Return the objects in a list field."""
     return objects_of(value.get(key))
 
 
 def objects_of(value: object) -> list[Object]:
-    """The objects of a value that should be a list."""
+    """Return the objects in a value that should be a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def strings(value: Object, key: str) -> tuple[str, ...]:
-    """The strings of a list field."""
+    """Return the strings in a list field."""
     return strings_of(value.get(key))
 
 
 def strings_of(value: object) -> tuple[str, ...]:
-    """The strings of a value that should be a list."""
+    """Return the strings in a value that should be a list."""
     return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
 
 
 def integer(value: Object, key: str) -> int | None:
-    """The field if it is a whole number that JSON readers everywhere can hold, else None."""
+    """Return the field if it is a whole number that JSON readers everywhere can hold, else None."""
     found = value.get(key)
     return found if type(found) is int and LEAST <= found <= MOST else None
 
 
 def number(value: Object, key: str) -> float | None:
-    """The field if it is a finite number, else None."""
+    """Return the field if it is a finite number, else None."""
     found = value.get(key)
     if type(found) is int and LEAST <= found <= MOST:
         return float(found)

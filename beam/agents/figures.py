@@ -1,6 +1,6 @@
-"""The figures of one turn, for a CLI that says what it has counted so far: over a process, or over a whole session.
+"""The figures of one turn, for a CLI that reports running totals: of a process, or of a whole session.
 
-Must not know any CLI.
+Does not depend on any CLI.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ _DIGITS = 9  # of a cost: what is left of 0.1 + 0.2 - 0.3 is no money
 
 
 def since(before: Usage | None, total: Usage) -> Usage:
-    """What was used since `before`; null figures where that is not known, or where the CLI began to count anew."""
+    """Return what was used since `before`.
+
+    The figures are None if that is unknown, or if the CLI began to count anew.
+    """
     if before is None:
         return Usage()
     found = {name: _less(getattr(total, name), getattr(before, name)) for name in FIGURES}
@@ -22,11 +25,11 @@ def since(before: Usage | None, total: Usage) -> Usage:
 
 
 def of_turn(total: Total, before: Total | None, seen: Usage) -> Total | None:
-    """What the turn used, for a CLI whose total of a resumed session goes on from `before` or begins anew.
+    """Return what the turn used, for a CLI whose total of a resumed session continues from `before` or begins anew.
 
-    `seen` is what the turn used at least. Where the difference is less, the CLI began anew and all of the total is the
-    turn's. Where `before` is not known, the total is the turn's only if nothing was counted besides `seen`. Null where
-    nobody knows.
+    `seen` is what the turn used at least. If the difference is less, the CLI began anew and the whole total belongs to
+    the turn. If `before` is unknown, the total belongs to the turn only if nothing was counted besides `seen`. None if
+    it can't be known.
     """
     more = None if before is None else _difference(before, total)
     if more is not None and covers(more, seen):
@@ -36,28 +39,28 @@ def of_turn(total: Total, before: Total | None, seen: Usage) -> Total | None:
 
 
 def covers(whole: Usage, part: Usage) -> bool:
-    """Whether no figure of the part is more than the whole's; the number of calls does not count."""
+    """Return whether no figure of `part` exceeds that of `whole`; the number of calls does not count."""
     names = [name for name in FIGURES if name not in ("calls", "reasoning_tokens")]
     return all((getattr(part, name) or 0) <= (getattr(whole, name) or 0) for name in names)
 
 
 def is_nothing(usage: Usage) -> bool:
-    """Whether no token was counted."""
+    """Return whether no token was counted."""
     return not any(getattr(usage, name) for name in FIGURES)
 
 
 def total(usage: Usage, *, cost_usd: float | None, models: tuple[ModelUsage, ...] | None) -> Total:
-    """The figures with their cost, and with what each model had of them."""
+    """Return the figures with their cost, and each model's share of them."""
     return Total(**{name: getattr(usage, name) for name in FIGURES}, cost_usd=cost_usd, models=models)
 
 
 def usage_of(whole: Usage, *, calls: int | None = None) -> Usage:
-    """The tokens alone, and the number of calls that they are of."""
+    """Return the tokens alone, and the number of calls that they are for."""
     return Usage(**{name: getattr(whole, name) for name in FIGURES if name != "calls"}, calls=calls)
 
 
 def summed(shares: Iterable[ModelUsage]) -> tuple[ModelUsage, ...]:
-    """One share a model, in the order in which they came first."""
+    """Return one share per model, in the order of their first occurrence."""
     found: dict[str, ModelUsage] = {}
     for share in shares:
         one = found.get(share.model, ModelUsage(model=share.model))
@@ -68,7 +71,7 @@ def summed(shares: Iterable[ModelUsage]) -> tuple[ModelUsage, ...]:
 
 
 def added(calls: Iterable[ModelUsage]) -> tuple[Usage, tuple[ModelUsage, ...] | None]:
-    """The sum of single calls, and of those of each model; null where the model of one is not known."""
+    """Return the sum of single calls, and the sums per model; None for the latter if the model of a call is unknown."""
     usage, models = Usage(), summed(calls)
     for share in models:
         usage = usage.plus(share.usage)
@@ -76,7 +79,7 @@ def added(calls: Iterable[ModelUsage]) -> tuple[Usage, tuple[ModelUsage, ...] | 
 
 
 def _difference(before: Total, total: Total) -> Total | None:
-    """The total without `before`; None where a figure would be below 0."""
+    """Return the total without `before`; None if a figure would be negative."""
     more = since(before, total)
     if more == Usage() and usage_of(total) != Usage():
         return None
@@ -106,7 +109,7 @@ def _models_since(before: tuple[ModelUsage, ...], total: tuple[ModelUsage, ...])
 
 
 def cost(parts: Iterable[float]) -> float:
-    """The sum in US dollars, without what adding leaves over."""
+    """Return the sum in US dollars, rounded so that adding leaves no residue."""
     return round(sum(parts), _DIGITS)
 
 

@@ -1,7 +1,7 @@
-"""The terminal face of `command` agents: any program with a screen, driven without knowing it.
+"""The terminal mode of `command` agents: any program with a screen, driven without knowledge of it.
 
-What is learned is the prompt that stands before the cursor. Where that does not tell when the program is idle again,
-the turn ends as stalled, with its screen: never with a guess.
+beam learns the prompt that stands before the cursor. If that does not show when the program is idle again, the turn
+ends as stalled, with its screen: beam never guesses.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ profile = GENERIC
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """The configured command as it stands. Raises UnsupportedError for one with groups or placeholders."""
+    """Return the configured command unchanged. Raises UnsupportedError for one with groups or placeholders."""
     words = [word for word in turn.settings.command if isinstance(word, str)]
     if len(words) != len(turn.settings.command):
         raise UnsupportedError(

@@ -1,6 +1,6 @@
 """`mailbox`: an agent that is no program. `beam recv` claims a message, `beam reply` answers it.
 
-Must not know: queues and leases; the holder's verbs do all of it.
+Does not depend on queues and leases, which the broker handles.
 """
 
 from __future__ import annotations

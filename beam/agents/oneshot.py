@@ -1,6 +1,6 @@
-"""What headless CLIs have in common: what a turn may ask, how lines are read, and the verdict on what was heard.
+"""What headless CLIs have in common: what a turn may ask, how lines are read, and the verdict on the output.
 
-A decoder fills a `OutputSummary` and hands it to `verdict`. Must not know any CLI.
+A decoder fills an `OutputSummary` and hands it to `verdict`. Does not depend on any CLI.
 """
 
 import re
@@ -28,7 +28,7 @@ _STOPPED = {"timeout": Status.TIMEOUT, "idle": Status.TIMEOUT}
 
 
 def check(turn: Turn, name: str, face: Capabilities, *, system: bool = False) -> None:
-    """Raises UnsupportedError for whatever the turn asks and this face hasn't: nothing is left out in silence."""
+    """Raise UnsupportedError if the turn asks for anything that this mode can't do: nothing is ignored silently."""
     lacking = {
         "continue a session": turn.session_id is not None and not face.resume,
         "copy a session": turn.fork and not face.fork,
@@ -53,7 +53,7 @@ def check(turn: Turn, name: str, face: Capabilities, *, system: bool = False) ->
 
 
 def argument(name: str, what: str, value: str) -> str:
-    """The value as one argument that can't be taken for a flag. Raises UnsupportedError."""
+    """Return the value as one argument that is no flag. Raises UnsupportedError."""
     if value.startswith("-") or "\0" in value or not value:
         raise UnsupportedError(
             f"{name} can't be given the {what} {value[:80]!r}",
@@ -64,7 +64,10 @@ def argument(name: str, what: str, value: str) -> str:
 
 
 def prompt_argument(name: str, text: str) -> str:
-    """The prompt for a CLI that takes it as an argument only. Raises UnsupportedError for one that none can be."""
+    """Return the prompt for a CLI that takes it as an argument only.
+
+    Raises UnsupportedError for a prompt that can't be one.
+    """
     if "\0" in text:
         raise UnsupportedError(f"{name} takes its prompt as an argument, and no argument can hold a NUL", subject=name)
     if len(text.encode("utf-8", "replace")) > DEFAULT.argv_text_bytes:
@@ -77,7 +80,7 @@ def prompt_argument(name: str, text: str) -> str:
 
 
 def scrubbed(text: str) -> str:
-    """The text with lone surrogates as U+FFFD, so that it can be encoded."""
+    """Return the text with lone surrogates replaced by U+FFFD, so that it can be encoded."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -85,18 +88,20 @@ def scrubbed(text: str) -> str:
 
 
 def read(line: bytes, decode: Callable[[Object], list[Event]]) -> Sequence[Event]:
-    """The bodies of a line that should be a JSON object; the first one keeps the line, unless it is a delta."""
+    """Return the events of a line that should be a JSON object; the first one carries the line, unless it is
+    a delta.
+    """
     value = json_object(line)
     return no_json(line) if value is None else with_line(decode(value), line)
 
 
 def no_json(line: bytes) -> Sequence[Event]:
-    """The bodies of a line that is no JSON object."""
+    """Return the events of a line that is no JSON object."""
     return () if not line.strip() else (events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace")),)
 
 
 def with_line(bodies: list[Event], line: bytes) -> list[Event]:
-    """The bodies, made for this line just now; the first one keeps it, unless it is a delta."""
+    """Return the events of this line; the first one carries the line, unless it is a delta."""
     if not bodies or type(bodies[0]) is events.TextDelta:
         return bodies
     try:
@@ -108,7 +113,7 @@ def with_line(bodies: list[Event], line: bytes) -> list[Event]:
 
 
 class Failure(Struct, frozen=True):
-    """What the CLI said went wrong."""
+    """What went wrong according to the CLI."""
 
     class_: Class
     reason: str
@@ -116,11 +121,13 @@ class Failure(Struct, frozen=True):
 
 
 class OutputSummary(Struct, kw_only=True):
-    """What one process said so far. `ended` is the CLI's own proof that the turn is over: `stop`, `length` (cut off) or
-    `refused`; "" until then. `said` is what the agent said since its last call. `lost` is the CLI's proof that it has
-    no session of the asked id. `nameless`: it tells no session's id, so each turn is a new session. `retry` is why it
-    tried its model again last. `calls` are the open ones: name and input by id. Figures that it does not give stay
-    null."""
+    """What one process reported so far.
+
+    `ended` is the CLI's own proof that the turn is over: `stop`, `length` (cut off) or `refused`; "" until then. `said`
+    is what the agent said since its last call. `lost` is the CLI's proof that it has no session of the asked id.
+    `nameless`: it reports no session id, so each turn is a new session. `retry` is the reason of its last retry.
+    `calls` are the open ones: name and input by id. Figures that it does not report stay None.
+    """
 
     name: str
     session_id: str | None = None
@@ -141,7 +148,10 @@ class OutputSummary(Struct, kw_only=True):
     def opened(
         self, turn: Turn, session_id: str, *, model: str | None = None, version: str | None = None
     ) -> list[Event]:
-        """The session's event, once. Another session than the asked one is said: the turn ran there, never again."""
+        """Return the session's event, once.
+
+        Reports a session that is not the asked one: the turn ran there, and must not run again.
+        """
         self.model = model or self.model
         if self.session_id == session_id or not session_id:
             return []
@@ -157,25 +167,25 @@ class OutputSummary(Struct, kw_only=True):
         return [started, events.Notice(text=self.lost, code="session_lost")]
 
     def text(self, text: str) -> list[Event]:
-        """A finished piece of what the agent says."""
+        """Return the events of a finished piece of the agent's text."""
         if not text:
             return []
         self.said.append(text)
         return [events.Text(text=text)]
 
     def called(self, call_id: str, name: str, given: object) -> list[Event]:
-        """The agent calls a tool; what it said before was no answer."""
+        """Return the events of a tool call; the text before it was no answer."""
         self.said = []
         self.calls[call_id] = (name, given)
         return [events.ToolCalled(call_id=call_id, name=name, input=raw_json(given))]
 
     def returned(self, call_id: str, output: str, *, is_error: bool = False) -> list[Event]:
-        """A tool ended."""
+        """Return the events of a tool's end."""
         self.calls.pop(call_id, None)
         return [events.ToolReturned(call_id=call_id, output=output, is_error=is_error)]
 
     def failed(self, text: str, http_status: int | None = None, class_: Class | None = None) -> list[Event]:
-        """The CLI says that the turn failed."""
+        """Record that the CLI reports the turn as failed."""
         self.failure = Failure(class_ or class_of(http_status, text), text)
         return [events.Notice(text=text, code="api_error")]
 
@@ -188,7 +198,7 @@ class OutputSummary(Struct, kw_only=True):
         http_status: int | None = None,
         class_: Class | None = None,
     ) -> list[Event]:
-        """The CLI says that it tries its model again, and why."""
+        """Return the event of a retry that the CLI reports, with its reason."""
         self.retry = Failure(class_ or class_of(http_status, text), text, http_status)
         found = self.retry.class_
         return [
@@ -198,7 +208,7 @@ class OutputSummary(Struct, kw_only=True):
         ]
 
     def counted(self, usage: Usage, cost_usd: float | None, model: str = "") -> list[Event]:
-        """Figures of one more call of a model, by its name where the CLI says it."""
+        """Return the figures of one more model call, with the model's name if the CLI tells it."""
         is_first = self.usage == Usage() and self.cost_usd is None
         if model and (is_first or self.models is not None):
             self.models = summed((*(self.models or ()), ModelUsage(model=model, usage=usage, cost_usd=cost_usd)))
@@ -214,7 +224,7 @@ class OutputSummary(Struct, kw_only=True):
 
 
 def verdict(turn: Turn, exit: Exit, heard: OutputSummary) -> tuple[list[Event], Verdict]:
-    """Bodies that only the end tells, and the verdict: completed only with the CLI's own proof."""
+    """Return the events that only the end tells, and the verdict: completed only with the CLI's own proof."""
     bodies: list[Event] = [events.ToolReturned(call_id=call_id, unfinished=True) for call_id in heard.calls]
     if heard.lost and heard.session_id is None:
         bodies.insert(0, events.SessionLost(session_id=turn.session_id or "", reason=heard.lost))
@@ -242,7 +252,7 @@ def verdict(turn: Turn, exit: Exit, heard: OutputSummary) -> tuple[list[Event], 
 
 
 def _unfinished(heard: OutputSummary) -> tuple[Unfinished, ...]:
-    """The calls that go on though the CLI says that the turn is over."""
+    """Return the calls that continue although the CLI says that the turn is over."""
     return tuple(
         Unfinished(tool=name, call_id=call_id, input=raw_json(given)) for call_id, (name, given) in heard.calls.items()
     )
@@ -277,7 +287,7 @@ def _judge(exit: Exit, heard: OutputSummary) -> tuple[Status, Class | None, str 
 
 
 def _complaint(tail: str) -> str:
-    """The line of stderr that says what is wrong, else the last one; up to 500 characters."""
+    """Return the line of stderr that names the problem, else the last one; up to 500 characters."""
     lines = (_COLOURS.sub("", line).strip() for line in tail.splitlines())
     return next((line[:500] for line in lines if line.lower().startswith("error:")), last_line(tail))
 

@@ -1,7 +1,7 @@
-"""Agent CLIs that nobody here has seen run: listed as unverified, with no face and no capability claimed.
+"""Agent CLIs that were never tested: listed as unverified, with no mode and no capability claimed.
 
-Each is an `Adapter` by its names, found in the registry as `beam.agents.presets:NAME`. What is known of them is from
-their own help only; `command` is how to use one all the same.
+Each is an `Adapter` by its names, in the registry as `beam.agents.presets:NAME`. Everything known about them is from
+their own help; they can be used through a `command` agent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Preset(Struct, frozen=True, kw_only=True):
 
 
 def _preset(name: str, summary: str, command: str, why: str) -> Preset:
-    """`command` is a headless call as a `command` agent's YAML; `why` says what kept the CLI from running here."""
+    """Return a preset. `command` is a headless call as a `command` agent's YAML; `why` says what prevented a test."""
     use = f"as a `command` agent it may do: `command: {command}` (docs/command.md)"
     return Preset(card=Card(name=name, summary=summary, version_argv=(), faces={}, unverified=f"{why}; {use}"))
 

@@ -1,6 +1,6 @@
-"""`python3 -i`, an agent with a screen and nothing else: the smallest one that beam drives by its terminal.
+"""`python3 -i`, an agent with a screen and nothing else: the smallest one that beam drives in terminal mode.
 
-Its prompt is marked with OSC 133, the mark that shells give terminals, so that nothing it prints is taken for the
+Its prompt is marked with OSC 133, the mark that shells send to terminals, so that nothing it prints is taken for the
 prompt.
 """
 
@@ -38,7 +38,7 @@ profile = Profile(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """The interpreter, quiet, in the turn's folder."""
+    """Return how to start the interpreter, quiet, in the turn's folder."""
     env = {"PYTHONSTARTUP": f"{turn.scratch}/startup.py", "PYTHON_BASIC_REPL": "1", "PYTHON_COLORS": "0"}
     return Launch(argv=(host.executable or "python3", "-q", "-i"), env=env, files={"startup.py": _STARTUP.encode()})
 

@@ -1,6 +1,6 @@
 """The adapters that beam knows: name -> module (or module:name in it), imported on first use.
 
-One more agent is one line here.
+A new agent is one line here.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ADAPTERS = {
 
 
 def adapter(name: str) -> Adapter:
-    """The adapter's module. Raises NotFoundError with the nearest name."""
+    """Return the adapter's module. Raises NotFoundError with the nearest name."""
     if name not in ADAPTERS:
         import difflib
 

@@ -1,6 +1,7 @@
-"""`scripted`: an agent whose replies, delays, tool calls, failures and crashes a YAML file says (docs/scripted.md).
+"""`scripted`: an agent whose replies, delays, tool calls, failures and crashes come from a YAML file
+(docs/scripted.md).
 
-Owns the frames that the program `beam.testing.scripted` writes. Must not know how a script looks.
+Owns the frames that the program `beam.testing.scripted` writes. Does not depend on the form of a script.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ card = Card(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """The program with its script; the prompt goes in on stdin. Raises UnsupportedError for what no script can do.
+    """Return the program with its script; the prompt goes to stdin. Raises UnsupportedError for what no script can do.
 
-    `-P` keeps the agent's cwd out of the import path: nothing that lies there is run.
+    `-P` keeps the agent's cwd out of the import path, so that no file there is imported.
     """
     asked = {
         "a schema": turn.schema,
@@ -64,7 +65,7 @@ class Frame(Struct, frozen=True, kw_only=True, tag_field="frame"):
 
 
 class Init(Frame, frozen=True, kw_only=True, tag="init"):
-    """Always first. `turn` counts the prompts of this session from 1."""
+    """Always the first frame. `turn` counts the prompts of this session from 1."""
 
     session_id: str
     resumed: bool = False
@@ -133,7 +134,7 @@ class UsageFrame(Frame, frozen=True, kw_only=True, tag="usage"):
 
 
 class Result(Frame, frozen=True, kw_only=True, tag="result"):
-    """Always last, unless the script crashes or hangs."""
+    """Always the last frame, unless the script crashes or hangs."""
 
     status: Status
     class_: Class | None = field(name="class", default=None)
@@ -161,12 +162,12 @@ _frame: msgspec.json.Decoder[_AnyFrame] = msgspec.json.Decoder(_AnyFrame)
 
 
 def decoder(turn: Turn) -> Decoder:
-    """A decoder of the program's frames."""
+    """Return a decoder of the program's frames."""
     return Frames(turn)
 
 
 class Frames:
-    """Frames into events, and the verdict of the last one."""
+    """Turns frames into events, and the last one into the verdict."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn

@@ -1,6 +1,6 @@
 """Lines of JSON read straight into a struct, which takes half the time of reading them into a dict.
 
-A line of another shape than its CLI writes is read field by field, as far as it fits. Must not know: any CLI.
+A line of an unexpected shape is read field by field, as far as it fits. Does not depend on any CLI.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ T = TypeVar("T", bound=Struct)
 
 
 def reader(kind: type[T]) -> Callable[[bytes], T | None]:
-    """A function that reads a line as a `kind`, whose fields all have defaults, and gives None for what is no JSON
-    object. It never raises."""
+    """Return a function that reads a line as a `kind`, and returns None for a line that is no JSON object.
+
+    All fields of the kind have defaults. The function never raises.
+    """
     decode = msgspec.json.Decoder(kind).decode
 
     def read(line: bytes) -> T | None:
@@ -35,7 +37,7 @@ def reader(kind: type[T]) -> Callable[[bytes], T | None]:
 
 
 def as_far_as_fits(kind: type[T], value: Object) -> T:
-    """The object as a struct. A field that does not fit its type is at its default, as if it were not there."""
+    """Return the object as a struct. A field of the wrong type is at its default, as if it was missing."""
     found: Object = {}
     for field in msgspec.structs.fields(kind):
         given = value.get(field.encode_name, field)

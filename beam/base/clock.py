@@ -1,4 +1,4 @@
-"""Time and randomness, as one value that logic is given; and the one way that times are written."""
+"""Time and randomness, as one value that is passed to logic; and the one format in which times are written."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _FIRST_NS, _LAST_NS = -62_135_596_800_000_000_000, 253_402_300_799_999_999_999  
 
 
 class Clock(Protocol):
-    """Where a process gets time and randomness from."""
+    """The source of time and randomness of a process."""
 
     def now_ns(self) -> int:
-        """Nanoseconds since the epoch; may jump, backwards too."""
+        """Return nanoseconds since the epoch; may jump, also backwards."""
 
     def monotonic(self) -> float:
-        """Seconds of a clock that never goes backwards."""
+        """Return seconds of a clock that never goes backwards."""
 
     def random(self, count: int) -> bytes:
-        """That many random bytes."""
+        """Return that many random bytes."""
 
 
 class SystemClock:
-    """The machine's own."""
+    """The machine's own clock."""
 
     def now_ns(self) -> int:
         return time.time_ns()
@@ -42,9 +42,10 @@ class SystemClock:
 
 
 class Awake:
-    """A clock that stands still while this process was stopped or asleep. For one who asks it several times a second.
+    """A clock that stands still while this process is stopped or the machine sleeps. It must be asked several times a
+    second.
 
-    What was written meanwhile has not been read yet when the process goes on: silence is no proof then.
+    Output from that time has not been read yet when the process continues, so silence proves nothing then.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -67,8 +68,10 @@ class Awake:
 
 
 def rfc3339(now_ns: int) -> str:
-    """The time as beam writes it: UTC, microseconds, `Z`. Such texts sort as the times do; what is before the year 1 or
-    after 9999 is the first or the last of them."""
+    """Return the time as beam writes it: UTC, microseconds, `Z`.
+
+    Such texts sort as the times do; a time before year 1 or after 9999 becomes the first or last of them.
+    """
     seconds, rest = divmod(min(max(now_ns, _FIRST_NS), _LAST_NS), 1_000_000_000)
     at = time.gmtime(seconds)
     day = f"{at.tm_year:04d}-{at.tm_mon:02d}-{at.tm_mday:02d}"
@@ -76,7 +79,7 @@ def rfc3339(now_ns: int) -> str:
 
 
 def parse_rfc3339(text: str) -> int:
-    """Nanoseconds since the epoch of any RFC 3339 time; one without an offset is UTC. Raises ValueError."""
+    """Return any RFC 3339 time in nanoseconds since the epoch; one without an offset is UTC. Raises ValueError."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
@@ -84,7 +87,10 @@ def parse_rfc3339(text: str) -> int:
 
 
 def recorded_ns(text: str) -> int:
-    """The same of a time that beam wrote into a file. Raises CorruptError for what is none."""
+    """Return a time that beam wrote into a file in nanoseconds since the epoch.
+
+    Raises CorruptError for anything else.
+    """
     try:
         return parse_rfc3339(text)
     except ValueError as error:

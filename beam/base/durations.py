@@ -1,4 +1,4 @@
-"""Durations as people write them: `90s`, `1h30m`, `500ms`, `2.5h`, `45`. Must not know: clocks."""
+"""Durations as people write them: `90s`, `1h30m`, `500ms`, `2.5h`, `45`. Does not depend on clocks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _HINT = "write it like 90s, 5m, 1h30m or 500ms; a number alone is seconds"
 
 
 def parse(text: str) -> float:
-    """Seconds; a number without a unit is seconds. Raises UsageError for anything else, and for more than a year."""
+    """Return seconds; a number without a unit is seconds.
+
+    Raises UsageError for anything else, and for more than a year.
+    """
     plain = text.strip().lower()
     match = (_ALONE.fullmatch(plain) or _DURATION.fullmatch(plain)) if plain.isascii() else None
     if not match or not any(match.groups()):
@@ -28,7 +31,7 @@ def parse(text: str) -> float:
 
 
 def show(seconds: float) -> str:
-    """The duration for people, in its two largest units: `850ms`, `9.5s`, `2m05s`, `1h30m`, `3d04h`."""
+    """Return the duration for people, in its two largest units: `850ms`, `9.5s`, `2m05s`, `1h30m`, `3d04h`."""
     if seconds < 0:
         return f"-{show(-seconds)}"
     if seconds < 0.9995:

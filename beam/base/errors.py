@@ -1,8 +1,7 @@
-"""What beam raises when beam itself can't go on.
+"""What beam raises when beam itself can't continue.
 
-A turn that failed is data (`outcome.Outcome`), never an exception. Each class stands for who must act:
-the caller, the person who wrote the configuration, or the person who owns the disk. `cli.errors` prints them;
-nothing below it does.
+A turn that failed is data (`outcome.Outcome`), never an exception. The classes differ by who must act: the caller, the
+author of the configuration, or the owner of the disk. `cli.errors` prints them; nothing below it does.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ class ExitCode(IntEnum):
 class BeamError(Exception):
     """Base of all errors that a person sees: what happened to which thing, and what to do next.
 
-    `message` names the thing; `hint` is the next step, or "" where there is none; `subject` is the thing's name alone
-    (an agent, a message id, a path), for programs; `kind` is a stable word for programs.
+    `message` names the thing; `hint` is the next step, or "" if there is none; `subject` is the thing's name alone (an
+    agent, a message id, a path), for programs; `kind` is a stable identifier for programs.
     """
 
     exit_code = ExitCode.USAGE
@@ -78,17 +77,17 @@ class BeamError(Exception):
 
 
 class UsageError(BeamError):
-    """The caller asked for something that can't be asked."""
+    """The caller asked for something invalid."""
 
 
 class ConfigError(BeamError):
-    """beam.yaml, agent.json or an environment variable says something that beam does not understand."""
+    """beam.yaml, agent.json or an environment variable contains something that beam does not understand."""
 
     kind = "config"
 
 
 class UntrustedError(BeamError):
-    """The folder wants to run code and nobody said yet that it may."""
+    """The folder wants to run code and nobody allowed that yet."""
 
     kind = "untrusted"
 
@@ -122,9 +121,9 @@ class UnfinishedError(BeamError):
 
 
 class SignalledError(BeamError):
-    """A signal came while a verb was at work; it has cleaned up. The command line raises the signal again.
+    """A signal came during a command; it has cleaned up. The command line raises the signal again.
 
-    `outcome` is what became of the message that was sent, where there is one.
+    `outcome` is the outcome of the message that was sent, if there is one.
     """
 
     kind = "signalled"
@@ -143,24 +142,24 @@ class DiskError(BeamError):
 
 
 class ShortageError(BeamError):
-    """The system has no process, memory or descriptor to spare just now: nothing was started, and later it may be."""
+    """The system has no process, memory or descriptor to spare now: nothing was started, and it may work later."""
 
     exit_code = ExitCode.FAILED
     kind = "shortage"
 
 
 class CorruptError(DiskError):
-    """A file of the root holds what beam never wrote there."""
+    """A file of the root contains what beam never wrote there."""
 
     kind = "corrupt"
 
 
 class RefusedFileError(CorruptError):
-    """Something has the name of a file that beam would read, and is no plain file, a link, too large, or another's."""
+    """A path that beam would read is no plain file, a link, too large, or another user's."""
 
 
 def exit_code_of(kind: str) -> ExitCode | None:
-    """The exit code of errors of that kind; None for a kind that no class has."""
+    """Return the exit code of errors of that kind; None for a kind that no class has."""
     classes: list[type[BeamError]] = [BeamError, *_descendants(BeamError)]
     return next((cls.exit_code for cls in classes if cls.kind == kind), None)
 

@@ -1,7 +1,7 @@
 """Named points at which a test may end the process, as a power cut would.
 
-Each stands before or after one durable step of DESIGN's crash rules (docs/files.md lists them in order). Without
-`BEAM_CRASH_AT` in the environment a point costs one comparison.
+Each is before or after one durable step of the crash rules (docs/files.md lists them in order). Without `BEAM_CRASH_AT`
+in the environment a point costs one comparison.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How beam opens files, and the only durable moves: publish, claim, replace, append, remove.
+"""How beam opens files, and the only durable operations: publish, claim, replace, append, remove.
 
-Everything else that beam writes can be lost. No open waits for anybody: what is no plain file, or is larger than its
-reader said, is refused. An OSError leaves here as a DiskError that names the path and the next step. Must not know:
-what is in a file.
+Everything else that beam writes can be lost. No open blocks: what is no plain file, or is larger than its reader's
+limit, is refused. An OSError becomes a DiskError that names the path and the next step. Does not depend on what is in a
+file.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NO_WAITING = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # a FIFO or a device w
 
 @contextlib.contextmanager
 def disk(action: str, path: Path) -> Iterator[None]:
-    """Turns an OSError inside into a DiskError: "can't <action> <path>: <why>"."""
+    """Turn an OSError inside into a DiskError: "can't <action> <path>: <why>"."""
     try:
         yield
     except OSError as error:
@@ -51,19 +51,19 @@ def disk(action: str, path: Path) -> Iterator[None]:
 
 
 def disk_error(action: str, path: Path | str, error: OSError) -> DiskError:
-    """The DiskError for an OSError."""
+    """Return the DiskError for an OSError."""
     hint = _HINTS.get(error.errno or 0, "")
     return DiskError(f"can't {action} {path}: {error.strerror or error}", hint, subject=str(path))
 
 
 def is_full(error: DiskError) -> bool:
-    """Whether there was no room on the disk, or none for this user."""
+    """Return whether there was no room on the disk, or none for this user."""
     cause = error.__cause__
     return isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def check_descriptors(count: int) -> None:
-    """So many more files can be open at once. Raises DiskError: better than in the middle of something."""
+    """Raise DiskError unless that many more files can be opened: better now than in the middle of something."""
     null = Path(os.devnull)
     with contextlib.ExitStack() as opened_here, disk(f"open {count} more files, such as", null):
         for _ in range(count):
@@ -71,7 +71,7 @@ def check_descriptors(count: int) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """The directory exists, private, and so do its parents."""
+    """Create the directory, private, and its parents, unless they exist."""
     with disk("make", path):
         if path.is_dir():
             return
@@ -81,7 +81,7 @@ def make_directory(path: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """The names in the directory are on disk."""
+    """Sync the names in the directory to disk."""
     with disk("sync", path):
         handle = open_directory(path)
         try:
@@ -91,7 +91,7 @@ def sync_directory(path: Path) -> None:
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """A new file with this content, its content on disk (its name is not, until its directory is synced)."""
+    """Create a file with this content, its content on disk (its name is not, until its directory is synced)."""
     with disk("write", path):
         handle = open_to_write(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
@@ -106,8 +106,10 @@ def write_new(path: Path, data: bytes) -> None:
 
 
 def allocate(path: Path, size: int) -> None:
-    """The file has this size, and takes the room of it on disk. Its content is nothing; after a
-    DiskError it is gone."""
+    """Create a file of this size that takes its room on disk.
+
+    Its content is undefined; after a DiskError it is gone.
+    """
     with disk("write", path):
         handle = open_to_write(path, os.O_WRONLY | os.O_CREAT)
         try:
@@ -125,9 +127,9 @@ def allocate(path: Path, size: int) -> None:
 
 
 def write_many(contents: Mapping[Path, bytes]) -> None:
-    """Several new files, each as by `write_new`; many at once: syncs that overlap share a flush of the disk.
+    """Create several files, each as by `write_new`, in parallel: syncs that overlap share a flush of the disk.
 
-    After a DiskError any of them may be there.
+    After a DiskError any of them may exist.
     """
     if len(contents) < _MANY:
         for path, data in contents.items():
@@ -141,18 +143,18 @@ def write_many(contents: Mapping[Path, bytes]) -> None:
 
 
 def publish(temporary: Path, final: Path, data: bytes) -> None:
-    """The file appears under its final name, whole and on disk, or not at all. Both paths lie in one file system."""
+    """Create the file under its final name, complete and on disk, or not at all. Both paths are in one file system."""
     write_new(temporary, data)
     move(temporary, final)
 
 
 def replace(path: Path, data: bytes) -> None:
-    """The file has this content, on disk; readers see the old or the new one."""
+    """Replace the file's content, durably; readers see the old or the new one."""
     publish(path.with_name(f".{path.name}.{os.getpid()}.tmp"), path, data)
 
 
 def move(source: Path, target: Path) -> None:
-    """The file has its new name, on disk. Raises FileNotFoundError if it is gone: somebody else was quicker."""
+    """Rename the file, durably. Raises FileNotFoundError if it is gone: another process was faster."""
     try:
         source.rename(target)
     except FileNotFoundError:
@@ -169,16 +171,16 @@ def move(source: Path, target: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """The file is gone, on disk; it may have been gone before."""
+    """Remove the file, durably; it may be gone already."""
     with disk("remove", path):
         path.unlink(missing_ok=True)
     sync_directory(path.parent)
 
 
 def open_to_write(path: Path, flags: int) -> int:
-    """A descriptor of the plain file, to write to it as these flags say; with O_CREAT it is made, private.
+    """Return a descriptor of the plain file for writing with these flags; O_CREAT creates it, private.
 
-    Raises OSError, and RefusedFileError for anything else that has the name.
+    Raises OSError, and RefusedFileError for anything but a plain file.
     """
     try:
         handle = os.open(path, flags | _NO_WAITING | os.O_NOFOLLOW, _FILE_MODE)
@@ -189,20 +191,19 @@ def open_to_write(path: Path, flags: int) -> int:
 
 
 def open_stream(path: Path, flags: int) -> int:
-    """The same for a child's stdout or stderr, which every program takes for one that blocks."""
+    """Return such a descriptor for a child's stdout or stderr, in the blocking mode that every program expects."""
     handle = open_to_write(path, flags)
     os.set_blocking(handle, True)
     return handle
 
 
 def open_directory(path: Path, *, follow: bool = True) -> int:
-    """A descriptor of the directory; of none that a symbolic link leads to, unless `follow`. Raises OSError."""
+    """Return a descriptor of the directory; a symbolic link to one is refused, unless `follow`. Raises OSError."""
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
 
 
 def write_at(directory_fd: int, name: str, data: bytes) -> None:
-    """A new file in an open directory that others may write: what has the name already is never written to. Raises
-    OSError."""
+    """Create a file in an open directory that others may write to; never write to an existing one. Raises OSError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | _NO_WAITING
     handle = os.open(name, flags, _FILE_MODE, dir_fd=directory_fd)
     try:
@@ -212,7 +213,7 @@ def write_at(directory_fd: int, name: str, data: bytes) -> None:
 
 
 def write_all(handle: int, data: bytes) -> None:
-    """All bytes are written; raises OSError, possibly after some of them."""
+    """Write all bytes. Raises OSError, possibly after some of them."""
     view = memoryview(data)
     while view:
         view = view[os.write(handle, view) :]
@@ -226,7 +227,7 @@ _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EINTR, er
 
 
 def open_to_read(path: Path | str, *, follow: bool = False, quietly: bool = False) -> int:
-    """A descriptor of the plain file; raises as `opened`. `quietly`: the time of access of one's own file stays."""
+    """Return a descriptor of the plain file; raises as `opened`. `quietly` keeps the access time of one's own file."""
     if quietly:
         with contextlib.suppress(PermissionError):
             return _open(path, follow=follow, flags=_READ | _NO_ATIME)[0]
@@ -234,16 +235,20 @@ def open_to_read(path: Path | str, *, follow: bool = False, quietly: bool = Fals
 
 
 def opened(path: Path | str, *, follow: bool = False) -> BinaryIO:
-    """The plain file, for reading; raises OSError, and RefusedFileError for anything else that has the name.
+    """Return the plain file, opened for reading.
 
-    A symbolic link is such a thing, unless `follow`: then it may lead to a plain file of this user, or of root.
+    Raises OSError, and RefusedFileError for anything but a plain file. A symbolic link is refused, unless `follow`:
+    then it may lead to a plain file of this user, or of root.
     """
     return os.fdopen(open_to_read(path, follow=follow), "rb")
 
 
 def read(path: Path, limit: int, *, follow: bool = False) -> bytes:
-    """The content of a plain file of at most `limit` bytes. Raises FileNotFoundError, RefusedFileError for what is no
-    such file (a link, unless `follow`, is none: see `opened`), DiskError for anything else."""
+    """Return the content of a plain file of at most `limit` bytes.
+
+    Raises FileNotFoundError, RefusedFileError for anything but such a file (including a link, unless `follow`: see
+    `opened`), DiskError for any other failure.
+    """
     try:
         handle, size = _open(path, follow=follow)
         try:
@@ -264,10 +269,10 @@ def read(path: Path, limit: int, *, follow: bool = False) -> bytes:
 
 
 def read_at(directory_fd: int, name: str, limit: int, *, owner: int) -> bytes:
-    """The content of a plain file in an open directory that others may write: it has one name, at most `limit` bytes,
-    and this owner (a uid).
+    """Return the content of a plain file in an open directory that others may write to.
 
-    Raises RefusedFileError for anything else, also for what is gone; DiskError where the system has a passing shortage.
+    The file has one name, at most `limit` bytes, and this owner (a uid). Raises RefusedFileError for anything else,
+    also for a missing file; DiskError if the system has a temporary shortage.
     """
     if not name or "/" in name or "\0" in name or name in (".", ".."):
         raise RefusedFileError(f"{name[:80]!r} is no name of a file", subject=name[:80])
@@ -291,7 +296,7 @@ def read_at(directory_fd: int, name: str, limit: int, *, owner: int) -> bytes:
 
 
 def pieces(path: Path | str, start: int = 0, *, follow: bool = False) -> Generator[bytes, None, None]:
-    """What a plain file holds from that byte on, to where it ends when it is read: never more than PIECE_BYTES at once.
+    """Yield what a plain file contains from that byte on, to where it ends at that time, at most PIECE_BYTES at once.
 
     For files that are appended to, and may be of any size. Raises what `read` raises.
     """
@@ -318,7 +323,7 @@ def _what_is_wrong(found: os.stat_result, owner: int) -> str:
 
 
 def _open(path: Path | str, *, follow: bool, flags: int = _READ) -> tuple[int, int]:
-    """A descriptor of the plain file, and its size. Raises OSError, RefusedFileError."""
+    """Return a descriptor of the plain file, and its size. Raises OSError, RefusedFileError."""
     try:
         handle = os.open(path, flags | os.O_NOFOLLOW)
     except OSError as error:
@@ -345,7 +350,7 @@ def _open_link(path: Path | str, flags: int) -> tuple[int, int]:
 
 
 def _checked(path: Path | str, handle: int) -> os.stat_result:
-    """What the descriptor is of: a plain file, or it is closed and refused."""
+    """Return the status of the descriptor's plain file; close and refuse anything else."""
     found = os.fstat(handle)
     if stat.S_ISREG(found.st_mode):
         return found
@@ -356,7 +361,7 @@ def _checked(path: Path | str, handle: int) -> os.stat_result:
 
 
 def _refusal(path: Path | str, error: OSError) -> OSError | RefusedFileError:
-    """What an open that failed says of the file: a link, or a socket, or the error itself."""
+    """Return what a failed open means: a link or a socket was refused, or the error itself."""
     if error.errno == errno.ELOOP:
         return RefusedFileError(
             f"{path} is a symbolic link; beam reads the file itself only",
@@ -398,7 +403,7 @@ def _kind(mode: int) -> str:
 
 
 def content(handle: int, size: int, limit: int) -> bytes | None:
-    """All that the descriptor's file holds; None where that is more than `limit` bytes."""
+    """Return everything in the descriptor's file; None if that is more than `limit` bytes."""
     if size > limit:
         return None
     data = os.read(handle, size + 1)
@@ -416,12 +421,12 @@ def _in_mib(limit: int) -> str:
 
 
 def names(path: Path) -> list[str]:
-    """The names in a directory, sorted; none if there is no such directory."""
+    """Return the names in a directory, sorted; none if there is no such directory."""
     return sorted(listed(path))
 
 
 def listed(path: Path) -> list[str]:
-    """The same in the order of the file system, for who needs one of many names: sorting costs as much as listing."""
+    """Return the same in the order of the file system, for who needs one of many: sorting costs as much as listing."""
     try:
         return os.listdir(path)  # noqa: PTH208 - names, not paths: this is asked ten times a second
     except FileNotFoundError:

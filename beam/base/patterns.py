@@ -1,7 +1,7 @@
-"""Whether a person's pattern can be used: that it compiles, and that no screen can keep it busy for long.
+"""Checks of a person's regular expressions: that they compile, and that no screen can keep them busy for long.
 
 Python's regular expressions have no time limit. So a pattern is tried on rows that are made to be hard for it, longer
-and longer ones, until it has proven itself or taken too long.
+and longer ones, until it passes or takes too long.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ _GROWTH = 4
 
 
 def problem(text: str, *, whole_screen: bool) -> str:
-    """What is wrong with the pattern; "" if nothing is. `whole_screen`: it is searched in many rows at once."""
+    """Return what is wrong with the pattern; "" if nothing is.
+
+    `whole_screen`: it is searched in many rows at a time.
+    """
     if len(text) > LONGEST:
         return f"longer than {LONGEST} characters"
     try:
@@ -38,12 +41,12 @@ def problem(text: str, *, whole_screen: bool) -> str:
 
 
 def groups(text: str) -> int:
-    """How many groups a pattern has that compiles."""
+    """Return the number of groups of a pattern that compiles."""
     return re.compile(text).groups
 
 
 def _seeds(text: str) -> list[str]:
-    """What a text is repeated from that this pattern may find hard: its own characters, and common ones."""
+    """Return the texts to repeat in rows that this pattern may find hard: its own characters, and common ones."""
     plain = re.sub(r"\(\?(?:[:=!]|<[=!]|P?<\w+>)|\\.|\[[^\]]*\]|[(){}|^$.*+?\\]", "", text)
     literals = list(dict.fromkeys(plain))[:_LITERALS]
     return [seed for seed in dict.fromkeys((" ", "a", "1", "─", plain, plain[:-1], *literals)) if seed]

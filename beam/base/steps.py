@@ -1,6 +1,6 @@
-"""The type of what waits: a generator that yields how long to sleep (seconds) and returns the result.
+"""The type of a computation that waits: a generator that yields how long to sleep (seconds) and returns the result.
 
-Whoever drives it decides whether to sleep in a thread, in an event loop, or to come back later.
+Its driver decides whether to sleep in a thread, in an event loop, or to come back later.
 """
 
 import time
@@ -12,7 +12,7 @@ Steps = Generator[float, None, R]
 
 
 def finished(steps: Steps[R]) -> R:
-    """Runs such a generator to its end and returns its result; sleeps without an event loop."""
+    """Run such a generator to its end and return its result; sleep without an event loop."""
     while True:
         try:
             time.sleep(next(steps))
@@ -22,7 +22,7 @@ def finished(steps: Steps[R]) -> R:
 
 
 async def sleeping(steps: Steps[R]) -> R:
-    """Runs such a generator to its end in an event loop and returns its result."""
+    """Run such a generator to its end in an event loop and return its result."""
     import asyncio
 
     while True:

@@ -1,4 +1,4 @@
-"""Escapes the bytes that are no UTF-8 in values whose text came from names of files, so that JSON can hold them."""
+"""Escapes bytes that are not UTF-8 in values whose text came from file names, so that JSON can hold them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from msgspec import Struct, structs
 
 
 def escape_surrogates(value: Any) -> Any:
-    """The value with `\\udcff` written out for each lone surrogate, Python's word for a byte that is no UTF-8."""
+    """Return the value with `\\udcff` written out for each lone surrogate, Python's form of a byte that is
+    not UTF-8.
+    """
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, Struct):

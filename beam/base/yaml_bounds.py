@@ -1,6 +1,6 @@
-"""YAML that somebody else may have written, looked at before it is read whole: its readers are quadratic in the depth.
+"""Bounds on YAML that somebody else may have written, checked before it is parsed: parsers are quadratic in the depth.
 
-Must not know: what the YAML is for.
+Does not depend on what the YAML is for.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ _FAST = 1 << 16, 1000  # characters, brackets: up to so many, whatever they say 
 
 
 def check(text: str) -> None:
-    """Raises ValueError for what is nested deeper, or has more nodes, than anything that a person writes; and
-    yaml.YAMLError."""
+    """Raise ValueError for more depth or nodes than anything that a person writes; raise yaml.YAMLError for
+    bad YAML.
+    """
     if len(text) <= _FAST[0] and text.count("[") + text.count("{") <= _FAST[1]:
         return
     import yaml

@@ -19,13 +19,13 @@ app = App("List, show, add, fork, change, reset and remove agents.")
 @app.verb("list")
 def list_(
     ctx: typer.Context,
-    every: bool = typer.Option(False, "--all", help="Every adapter too, used or not."),
-    matrix: bool = typer.Option(False, "--matrix", help="What each agent CLI was seen to do, in place of the agents."),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object an agent, or a cell."),
+    every: bool = typer.Option(False, "--all", help="Also list all adapters, used or not."),
+    matrix: bool = typer.Option(False, "--matrix", help="Show instead what each agent CLI could do in tests."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON Lines, one object per agent or cell."),
 ) -> None:
     """List the agents of this root.
 
-    Where there are none, what could be one here.
+    If the project has none, list the agents that it could use.
     """
     from beam.cli.render.tables import columns
 
@@ -63,8 +63,10 @@ def list_(
     )
     sys.stdout.flush()
     if not declared:
-        call.note(f"none is declared here; what could be one. Not installed: {', '.join(missing) or 'none'}")
-        call.note(f"never seen to run, so beam agent list --all has them: {', '.join(unverified)}")
+        call.note(
+            f"this project has no agents; you can send to any of these. Not installed: {', '.join(missing) or 'none'}"
+        )
+        call.note(f"untested, so listed only by beam agent list --all: {', '.join(unverified)}")
 
 
 def _matrix(as_json: bool) -> None:
@@ -85,10 +87,10 @@ def _matrix(as_json: bool) -> None:
 def show(
     ctx: typer.Context,
     agent: str = typer.Argument(..., metavar="AGENT"),
-    origin: bool = typer.Option(False, "--origin", help="Say for each setting who set it."),
+    origin: bool = typer.Option(False, "--origin", help="Show where each setting comes from."),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
 ) -> None:
-    """Show an agent's settings, what it can do, and where it stands."""
+    """Show an agent's settings, capabilities and current state."""
     from beam.cli.render.tables import pairs
 
     call = context(ctx)
@@ -121,7 +123,7 @@ def show(
     if status.session_id:
         rows.append(("session", status.session_id))
     elif shown.fork:
-        rows.append(("session", f"none yet; its first turn goes on in a copy of {shown.fork}"))
+        rows.append(("session", f"none yet; its first turn continues in a copy of {shown.fork}"))
     pairs(rows)
 
 
@@ -136,10 +138,10 @@ def add(
     model: str | None = typer.Option(None, "--model", metavar="NAME", help="Its model."),
     access: str | None = typer.Option(None, "--access", metavar="WORD", help="read, edit, full or ask."),
     command: str | None = typer.Option(
-        None, "--command", metavar="PROGRAM", help="It is the agent: prompt on stdin, reply on stdout."
+        None, "--command", metavar="PROGRAM", help="Use this program as the agent: prompt on stdin, reply on stdout."
     ),
 ) -> None:
-    """Declare an agent, for this root only (agent.json)."""
+    """Declare an agent for this root only (in agent.json)."""
     from beam.api.manage import parsed
     from beam.model.settings import AgentSettings
 
@@ -153,9 +155,9 @@ def add(
 def set_(
     ctx: typer.Context,
     agent: str = typer.Argument(..., metavar="AGENT"),
-    setting: list[str] = typer.Argument(..., metavar="KEY=VALUE...", help="`KEY=` takes a setting back."),
+    setting: list[str] = typer.Argument(..., metavar="KEY=VALUE...", help="`KEY=` removes a setting."),
 ) -> None:
-    """Change settings of an agent, for this root only (agent.json)."""
+    """Change an agent's settings for this root only (in agent.json)."""
     call = context(ctx)
     call.note(f"wrote {call.beam.set_agent(agent, {key: value or None for key, value in _pairs(setting)})}")
 
@@ -170,42 +172,43 @@ def _pairs(given: list[str]) -> list[tuple[str, str]]:
 @app.verb()
 def fork(
     ctx: typer.Context,
-    agent: str = typer.Argument(..., metavar="AGENT", help="One that has a session."),
+    agent: str = typer.Argument(..., metavar="AGENT", help="The agent whose session is copied."),
     new: str = typer.Argument(..., metavar="NEW", help="A new name."),
 ) -> None:
-    """Declare an agent that goes on in a copy of another's session, for this root only.
+    """Declare an agent that continues in a copy of another agent's session.
 
-    It has the other's settings. Its first turn makes the copy, of the session as it is then; the other's own session
-    stays as it is. Exits 10 where the agent's CLI can't copy a session.
+    The new agent exists in this root only and takes over the other's settings. Its first turn makes the copy, of the
+    session as it is at that moment; the original session stays unchanged. Exits 10 if the agent's CLI can't copy a
+    session.
     """
     call = context(ctx)
     session_id = call.beam.fork_agent(agent, new)
-    call.note(f"{new} goes on in a copy of session {session_id} of {agent}, at its first turn: beam send {new} …")
+    call.note(f"the first turn of {new} copies session {session_id} of {agent} and continues there: beam send {new} …")
 
 
 @app.verb()
 def rm(
     ctx: typer.Context,
     agent: str = typer.Argument(..., metavar="AGENT"),
-    purge: bool = typer.Option(False, "--purge", help="Its queue and journal too; they are gone for good."),
+    purge: bool = typer.Option(False, "--purge", help="Also delete its queue and journal, permanently."),
 ) -> None:
-    """Take an agent's declaration away."""
+    """Remove an agent's declaration."""
     call = context(ctx)
     call.note(call.beam.remove_agent(agent, purge=purge))
 
 
 @app.verb()
 def reset(ctx: typer.Context, agent: str = typer.Argument(..., metavar="AGENT")) -> None:
-    """Put the agent's session aside; the next message starts another."""
+    """Forget the agent's current session; the next message starts a new one."""
     call = context(ctx)
-    call.note(f"put aside: {call.beam.reset(agent)}")
+    call.note(f"{agent}: {call.beam.reset(agent)}")
 
 
 @app.verb()
 def unblock(ctx: typer.Context, agent: str = typer.Argument(..., metavar="AGENT")) -> None:
-    """Say that no process of a blocked agent's last turn is left.
+    """Confirm that no process of a blocked agent's last turn is still running.
 
-    An agent is blocked when its last turn ran where beam can't see: on another host, or in a container that is gone.
+    An agent is blocked when its last turn ran where beam can't look: on another host, or in a container that is gone.
     """
     call = context(ctx)
     call.note(call.beam.unblock(agent))

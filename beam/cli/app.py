@@ -1,4 +1,4 @@
-"""The command table and the global options. A command's module is imported only when the command is called."""
+"""The command table and the global options. A command's module is imported only when that command is called."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SECTIONS = ("Talk", "See", "Decide", "Set up")
 
 
 class Commands(Group):
-    """The top of the command line; imports what it is asked for."""
+    """The top-level command group, which imports a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -76,24 +76,24 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def beam(
     ctx: typer.Context,
-    directory: str | None = typer.Option(None, "-C", metavar="DIR", help="Run as if started in DIR."),
+    directory: str | None = typer.Option(None, "-C", metavar="DIR", help="Run as if beam was started in DIR."),
     root: str | None = typer.Option(
-        None, "--root", metavar="DIR", help="The root to use, instead of the project folder's own."
+        None, "--root", metavar="DIR", help="Use this root instead of the project folder's own."
     ),
-    quiet: bool = typer.Option(False, "-q", "--quiet", help="No notes on stderr; errors still come."),
-    verbose: bool = typer.Option(False, "-v", "--verbose", help="More notes on stderr."),
+    quiet: bool = typer.Option(False, "-q", "--quiet", help="Print no notes on stderr, only errors."),
+    verbose: bool = typer.Option(False, "-v", "--verbose", help="Print more notes on stderr."),
     version: bool = typer.Option(False, "--version", is_eager=True, callback=_version, help="Print the version."),
 ) -> None:
-    """One command for every coding agent.
+    """Use every coding agent through one command.
 
     Send an agent a message; it takes a turn; you get its answer, an exit code that tells the truth, and a journal of
-    everything that happened. stdout is the result, stderr is talk.
+    everything that happened. The answer goes to stdout; everything else (progress, notes, errors) goes to stderr.
     """
     ctx.obj = Context(directory=directory, root=root, quiet=quiet, verbose=verbose)
 
 
 def run(argv: list[str]) -> int:
-    """Runs one command line; its exit code. Raises what stopped it."""
+    """Run one command line and return its exit code. Raises whatever stopped it."""
     command = get_command(app)
     with command.make_context("beam", list(argv)) as ctx:
         result: object = command.invoke(ctx)

@@ -1,7 +1,7 @@
-"""Asking right there: a person who waits for a turn at a terminal is asked what its agent asks.
+"""Ask the person who waits for a turn at a terminal whatever the turn's agent asks.
 
-The answer goes to the holder as `beam approve` and `beam deny` would send it, whoever runs the turn. Must not know: how
-an event is printed.
+The answer goes to the process that holds the agent, exactly as `beam approve` and `beam deny` would send it. Does not
+depend on how an event is printed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _YES, _NO = ("y", "yes"), ("n", "no")
 
 
 def may_read() -> bool:
-    """Whether this process is the one that its terminal's keys go to."""
+    """Return whether this process is in the foreground of its terminal and so receives its keys."""
     try:
         return os.tcgetpgrp(0) == os.getpgrp()
     except OSError:
@@ -32,7 +32,7 @@ def may_read() -> bool:
 
 
 class Asking:
-    """Asks one question after the other, beside the turn. `say` writes to the person."""
+    """Asks one question after another while the turn runs. `say` writes to the person."""
 
     def __init__(self, beam: Beam, say: Callable[[str], None]) -> None:
         self._beam = beam
@@ -41,7 +41,7 @@ class Asking:
         self._turn = threading.Lock()
 
     def event(self, event: Event) -> None:
-        """An ask that came, or one that is over."""
+        """Ask about a new request, or stop asking about one that is over."""
         from beam.model import events
 
         match event:
@@ -68,7 +68,7 @@ class Asking:
         if over is None:
             return
         offers = len(bytes(asked.suggestions)) > len(b"[]")
-        choices = "y)es, n)o, " + ("a)lways, " if offers else "") + "s)top"
+        choices = "yes / no / " + ("always / " if offers else "") + "stop"
         with self._turn:
             if over.is_set():
                 return
@@ -79,14 +79,16 @@ class Asking:
                 answer = _line(over)
                 if answer is None:
                     self._say(
-                        "\n" if over.is_set() else f"\nbeam: {asked.ask_id} stays open; beam approve or deny it\n"
+                        "\n"
+                        if over.is_set()
+                        else f"\nbeam: {asked.ask_id} stays open; answer it with beam approve or beam deny\n"
                     )
                     return
                 if self._decide(asked.ask_id, answer.strip().lower(), offers=offers):
                     return
 
     def _decide(self, ask_id: str, answer: str, *, offers: bool) -> bool:
-        """Whether that was an answer, and is on its way."""
+        """Send the decision that this answer means; return False if it is no answer to the question."""
         try:
             if answer in _YES or (answer in ("a", "always") and offers):
                 self._beam.approve(ask_id, always=answer in ("a", "always"))
@@ -100,7 +102,7 @@ class Asking:
 
 
 def _line(over: threading.Event) -> str | None:
-    """The next line from stdin; None at its end, or once it is over."""
+    """Return the next line from stdin; None at its end, or as soon as `over` is set."""
     while not over.is_set():
         if select.select([0], [], [], _TICK_S)[0]:
             data = os.read(0, 4096)

@@ -1,4 +1,4 @@
-"""`beam attach`: your terminal on an agent's."""
+"""`beam attach`: connect your terminal to an agent's terminal."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ app = App()
 @app.verb()
 def attach(
     ctx: typer.Context,
-    agent: str = typer.Argument(..., metavar="AGENT", help="Whose terminal."),
-    as_text: bool = typer.Option(False, "--print", help="Print the screen as it is now, as text, and end."),
+    agent: str = typer.Argument(..., metavar="AGENT", help="The agent whose terminal is shown."),
+    as_text: bool = typer.Option(False, "--print", help="Print the current screen as text, and exit."),
     svg: str | None = typer.Option(
-        None, "--svg", metavar="FILE", help="Write a picture of it as SVG (- is stdout), and end."
+        None, "--svg", metavar="FILE", help="Write the current screen as SVG (- is stdout), and exit."
     ),
 ) -> int:
-    """Put your terminal on an agent's: look, and type.
+    """Connect your terminal to an agent's: watch it, and type into it.
 
-    An agent has one while a turn of it runs with --via terminal, and as long as a broker keeps it.
-    Ctrl-\\ twice detaches; the agent goes on. Ctrl-\\ and an arrow key moves the view, where yours is smaller.
-    While beam types a message, your keys wait. That you typed is noted in the journal; what you typed is not.
+    An agent has a terminal while one of its turns runs with --via terminal, and as long as a broker keeps it. Ctrl-\\
+    twice detaches; the agent continues. Ctrl-\\ and an arrow key scroll the view if your terminal is smaller. While
+    beam types a message, your keys are held back. The journal notes that you typed, but not what you typed.
     """
     from beam.base.errors import UsageError
 
@@ -44,10 +44,13 @@ def attach(
         )
         return 0
     if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
-        raise UsageError("attach needs a terminal", f"beam attach {agent} --print prints the screen as it is now")
+        raise UsageError(
+            "beam attach needs a terminal as stdin and stdout",
+            f"to print the current screen: beam attach {agent} --print",
+        )
     call.beam.check_person("types into an agent's terminal")
     why = _look(call.beam.attach(agent))
-    call.note(f"detached; {agent} goes on" if why is None else f"the terminal of {agent} is gone: {why}")
+    call.note(f"detached; {agent} continues" if why is None else f"the terminal of {agent} is gone: {why}")
     return 0
 
 
@@ -67,7 +70,7 @@ def _picture(attached: Attached, path: str | None, *, as_svg: bool) -> None:
 
 
 def _look(attached: Attached) -> str | None:
-    """Shows it until one detaches (None) or it is gone (why)."""
+    """Show the agent's terminal until the user detaches (None) or it is gone (the reason)."""
     from beam.cli.looking import Looking
 
     colours = os.environ.get("COLORTERM", "") in ("truecolor", "24bit")

@@ -1,4 +1,4 @@
-"""`beam broker`: a holder of all agents of a root, in the foreground or detached."""
+"""`beam broker`: one process that serves all agents of a root, in the foreground or detached."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from beam.cli.render.text import safe, write, write_json
 
 
 class Serving(Group):
-    """The one group that does something without a command: it serves."""
+    """A command group that serves when it is called without a command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return TyperGroup.parse_args(self, ctx, args)
@@ -27,16 +27,21 @@ app = App(help="Serve all agents of this root: in the foreground, or detached wi
 @app.callback(invoke_without_command=True)
 def broker(
     ctx: typer.Context,
-    poll: str = typer.Option("1s", "--poll", metavar="D", help="Look at everything this often, notified or not."),
-    poll_only: bool = typer.Option(False, "--poll-only", help="Never wait for notification (network file systems)."),
-    cap: int | None = typer.Option(
-        None, "--cap", metavar="N", min=1, help="Turns at once; default: 2 a core, at least 4."
+    poll: str = typer.Option(
+        "1s", "--poll", metavar="D", help="How often to check all agents even without a file notification."
     ),
-    grace: str = typer.Option("30s", "--grace", metavar="D", help="When stopped, what running turns get."),
+    poll_only: bool = typer.Option(
+        False, "--poll-only", help="Only poll; use no file notifications (for network file systems)."
+    ),
+    cap: int | None = typer.Option(
+        None, "--cap", metavar="N", min=1, help="How many turns may run at a time; default: 2 per core, at least 4."
+    ),
+    grace: str = typer.Option("30s", "--grace", metavar="D", help="How long running turns may continue after a stop."),
 ) -> None:
     """Serve all agents of this root until ^C.
 
-    ^C or TERM: no new turns, running ones get --grace and are then interrupted; again: at once.
+    ^C or SIGTERM starts no new turns and gives running ones --grace before it interrupts them. A second ^C interrupts
+    them immediately.
     """
     from beam.base.durations import parse
 
@@ -53,13 +58,17 @@ def _log(text: str) -> None:
 @app.verb()
 def start(
     ctx: typer.Context,
-    poll: str = typer.Option("1s", "--poll", metavar="D", help="Look at everything this often, notified or not."),
-    poll_only: bool = typer.Option(False, "--poll-only", help="Never wait for notification (network file systems)."),
+    poll: str = typer.Option(
+        "1s", "--poll", metavar="D", help="How often to check all agents even without a file notification."
+    ),
+    poll_only: bool = typer.Option(
+        False, "--poll-only", help="Only poll; use no file notifications (for network file systems)."
+    ),
     cap: int | None = typer.Option(
-        None, "--cap", metavar="N", min=1, help="Turns at once; default: 2 a core, at least 4."
+        None, "--cap", metavar="N", min=1, help="How many turns may run at a time; default: 2 per core, at least 4."
     ),
 ) -> None:
-    """Start a detached broker; print its pid."""
+    """Start a detached broker and print its pid."""
     from beam.base.durations import parse
 
     call = context(ctx)
@@ -69,25 +78,27 @@ def start(
 @app.verb()
 def stop(
     ctx: typer.Context,
-    grace: str = typer.Option("30s", "--grace", metavar="D", help="Running turns get this long; then at once."),
+    grace: str = typer.Option(
+        "30s", "--grace", metavar="D", help="How long running turns may continue; then they are interrupted."
+    ),
 ) -> None:
-    """Stop the broker; return when it is gone."""
+    """Stop the broker and wait until it is gone."""
     from beam.base.durations import parse
 
     call = context(ctx)
-    call.note(f"the broker (pid {call.beam.stop_broker(grace=parse(grace))}) stopped")
+    call.note(f"stopped the broker (pid {call.beam.stop_broker(grace=parse(grace))})")
 
 
 @app.verb()
 def status(ctx: typer.Context, as_json: bool = typer.Option(False, "--json", help="Print one JSON object.")) -> int:
-    """Say whether a broker serves this root; exit 4 if none does."""
+    """Show whether a broker serves this root; exit 4 if none does."""
     from beam.base.errors import NotFoundError
     from beam.cli.render.tables import ago, pairs
 
     call = context(ctx)
     found = call.beam.broker()
     if found is None:
-        raise NotFoundError(f"no broker serves {call.beam.home.root}", "beam broker start", subject="broker")
+        raise NotFoundError(f"no broker serves {call.beam.home.root}", "start one: beam broker start", subject="broker")
     if as_json:
         write_json(found)
         return int(ExitCode.COMPLETED)
@@ -96,7 +107,7 @@ def status(ctx: typer.Context, as_json: bool = typer.Option(False, "--json", hel
             ("pid", f"{found.pid} on {found.host}"),
             ("since", f"{found.started_at} ({ago(found.started_at)})"),
             ("version", found.version + (" - not this one; stop and start it" if found.skew else "")),
-            ("turns", f"up to {found.cap} at once"),
+            ("turns", f"up to {found.cap} at a time"),
             ("poll", f"{found.poll:g} s"),
             ("memory", f"{found.rss_mb} MB" if found.rss_mb is not None else "?"),
             ("log", found.log),

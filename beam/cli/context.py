@@ -1,4 +1,4 @@
-"""What every command gets: the global options, the `Beam` they name, and the notes it may say."""
+"""What every command gets: the global options, the `Beam` they select, and a way to print notes."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ class Context:
 
     @cached_property
     def cwd(self) -> Path:
-        """The directory that paths on the command line are relative to."""
+        """Return the directory that relative paths on the command line start from."""
         if self._directory is None:
             try:
                 return Path.cwd()
             except FileNotFoundError as error:
-                raise UsageError("the current directory is gone", "cd somewhere that exists") from error
+                raise UsageError("the current directory no longer exists", "cd to one that does") from error
         path = Path(self._directory).absolute()
         if not path.is_dir():
-            raise UsageError(f"-C {self._directory}: no such directory", "name one that is", subject=self._directory)
+            raise UsageError(f"-C {self._directory}: no such directory", "check the path", subject=self._directory)
         return path
 
     @cached_property
     def environ(self) -> dict[str, str]:
-        """The environment, with what the user's own configuration says of where beam's state lies."""
+        """Return the environment, plus the state directory that the user's own configuration names."""
         from beam.api import settled
 
         return settled(os.environ)
 
     @cached_property
     def beam(self) -> Beam:
-        """The root that this call is about."""
+        """Return the root that this call works on."""
         from beam.api import Beam
 
         found = Beam(self._root, cwd=self.cwd)
@@ -58,24 +58,24 @@ class Context:
         return found
 
     def path(self, given: str) -> Path:
-        """A path of the command line."""
+        """Return a path of the command line as an absolute path."""
         return self.cwd / given
 
     def note(self, text: str) -> None:
-        """Talk: a line on stderr, unless -q."""
+        """Print a note on stderr, unless -q was given."""
         if not self.quiet:
             from beam.cli.errors import complain
 
             complain(text)
 
     def detail(self, text: str) -> None:
-        """Talk for -v only."""
+        """Print a note on stderr if -v was given."""
         if self.verbose:
             self.note(text)
 
 
 def context(ctx: typer.Context) -> Context:
-    """The options of this call."""
+    """Return the global options of this call."""
     found = ctx.find_object(Context)
     assert found is not None
     return found

@@ -9,18 +9,18 @@ from beam.cli.context import context
 from beam.cli.group import App
 
 app = App()
-_ID = typer.Argument(..., metavar="ID", help="An ask's id, or the end of it (four characters or more).")
+_ID = typer.Argument(..., metavar="ID", help="The request's id, or the last four or more characters of it.")
 
 
 @app.verb()
 def asks(
     ctx: typer.Context,
-    agent: list[str] | None = typer.Argument(None, metavar="[AGENT]...", help="Only these agents."),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object a line."),
+    agent: list[str] | None = typer.Argument(None, metavar="[AGENT]...", help="Limit the output to these agents."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON Lines, one object per line."),
 ) -> int:
-    """Show what agents ask and nobody decided yet.
+    """List the permission requests that wait for a decision.
 
-    An ask that nobody decides in time is denied; then its turn ends with exit code 5.
+    A request that nobody decides in time is denied; its turn then ends with exit code 5.
     """
     from beam.cli.render import asks as render
     from beam.cli.render.text import write_json
@@ -33,7 +33,7 @@ def asks(
     elif found:
         render.table(found)
     else:
-        call.note("no agent asks anything")
+        call.note("no agent waits for a decision")
     return 0
 
 
@@ -41,11 +41,13 @@ def asks(
 def approve(
     ctx: typer.Context,
     ask: str = _ID,
-    always: bool = typer.Option(False, "--always", help="And the like from now on, where the agent offers that."),
+    always: bool = typer.Option(
+        False, "--always", help="Also allow similar requests from now on, if the agent offers that."
+    ),
 ) -> int:
     """Allow what an agent asks for.
 
-    An ask that is over is refused, never applied to another.
+    Fails if the request is no longer open; the decision is never applied to another one.
     """
     call = context(ctx)
     call.note(f"{ask}: {call.beam.approve(ask, always=always)}")
@@ -56,12 +58,14 @@ def approve(
 def deny(
     ctx: typer.Context,
     ask: str = _ID,
-    message: str | None = typer.Option(None, "--message", metavar="TEXT", help="What the agent is told about it."),
-    stop: bool = typer.Option(False, "--stop", help="End the turn, too."),
+    message: str | None = typer.Option(
+        None, "--message", metavar="TEXT", help="A reason, which is passed on to the agent."
+    ),
+    stop: bool = typer.Option(False, "--stop", help="Stop the turn as well."),
 ) -> int:
-    """Deny what an agent asks for; its turn goes on without.
+    """Deny what an agent asks for; its turn continues without it.
 
-    An ask that is over is refused, never applied to another.
+    Fails if the request is no longer open; the decision is never applied to another one.
     """
     call = context(ctx)
     call.note(f"{ask}: {call.beam.deny(ask, message=message, stop=stop)}")
@@ -73,9 +77,10 @@ def interrupt(
     ctx: typer.Context,
     target: str = typer.Argument(..., metavar="AGENT|ID", help="An agent (all its turns) or a message's id."),
 ) -> int:
-    """End the turn of a message, or withdraw it.
+    """Stop the turn of a message, or withdraw a message that waits.
 
-    Of an agent all that runs is ended, `--once` turns too. What is over is refused, never applied to another turn.
+    For an agent, stop everything it runs, including `--once` turns. Fails if the turn is already over; the interrupt is
+    never applied to another one.
     """
     call = context(ctx)
     messages = call.beam.running(target) if target in call.beam.home.agents() else [target]

@@ -1,4 +1,4 @@
-"""`beam dev`: what authors of adapters and tests use: a scripted model, the decoder of recordings, the schemas."""
+"""`beam dev`: tools for authors of adapters and tests: a scripted model, a decoder of recordings, the schemas."""
 
 from __future__ import annotations
 
@@ -30,22 +30,24 @@ def fake_model(
         typer.Option(metavar="FILE", help="YAML or JSON of scripted answers (default: echoes and directives)."),
     ] = None,
     port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port on 127.0.0.1; 0 chooses a free one.")
     ] = 0,
     log: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Append each request to this file, one JSON object a line.")
+        Path | None, typer.Option(metavar="FILE", help="Append each request to this file as JSON Lines.")
     ] = None,
     env: Annotated[
         str | None,
-        typer.Option(metavar="ADAPTER", help="Print (or set for COMMAND) what points this CLI at the model."),
+        typer.Option(
+            metavar="ADAPTER", help="Print (or set for COMMAND) the variables that point this CLI at the model."
+        ),
     ] = None,
 ) -> None:
     """Serve a scripted model for real agent CLIs.
 
-    They need no account and no tokens: it listens on loopback and answers what a script says.
-    Alone it prints its URL and serves until ^C. With --env it prints `export` lines in place of the URL.
-    With --env and a command (after --) it serves as long as the command runs.
-    A CLI that needs a configuration file gets a scratch HOME with it, which is gone afterwards.
+    They need no account and use no tokens: the server listens on loopback and answers as a script says. Alone, it
+    prints its URL and serves until ^C. With --env it prints `export` lines instead of the URL. With --env and a command
+    (after --) it serves for as long as the command runs. A CLI that needs a configuration file gets a temporary HOME
+    with it, which is removed afterwards.
     """
     import os
     import tempfile
@@ -78,7 +80,7 @@ def _serve(url: str, variables: Mapping[str, str]) -> None:
 
 
 def _run(command: list[str], environ: Mapping[str, str]) -> int:
-    """The command's exit code, 128 + n where signal n ended it; SIGTERM and SIGHUP are passed on to it."""
+    """Run the command and return its exit code, or 128 + n if signal n ended it. Passes SIGTERM and SIGHUP on to it."""
     import signal
 
     children: list[subprocess.Popen[bytes]] = []
@@ -136,24 +138,24 @@ def decode(
     ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Keep the CLI's own lines on the events.")] = False,
     profile: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of `terminal`: the adapter whose screen it is.")
+        str | None, typer.Option(metavar="NAME", help="For `terminal`: the adapter whose screen it is.")
     ] = None,
     size: Annotated[
-        str, typer.Option(metavar="CxR", help="Of `terminal`: columns and rows, where FILE does not say them.")
+        str, typer.Option(metavar="CxR", help="For `terminal`: columns and rows, if FILE does not contain them.")
     ] = "100x40",
     explain: Annotated[
-        bool, typer.Option("--explain", help="Of `terminal`: with the rows that decided, and screens that are unknown.")
+        bool, typer.Option("--explain", help="For `terminal`: also print the rows that decided, and unknown screens.")
     ] = False,
     enter: Annotated[
         list[float] | None,
-        typer.Option(metavar="S", help="Of `terminal`: Enter was pressed after S seconds, where FILE does not say it."),
+        typer.Option(metavar="S", help="For `terminal`: Enter was pressed after S seconds, if FILE does not tell."),
     ] = None,
 ) -> None:
     """Print a recorded output's events as JSON Lines.
 
-    The last one is `turn.finished`.
-    With `terminal` as ADAPTER, FILE is an asciicast (or raw bytes, with FILE's .timeline.jsonl beside it), and what is
-    printed is what the machine sees in it that finds the end of a turn on a screen: states, dialogs, signals.
+    The last event is `turn.finished`. With `terminal` as ADAPTER, FILE is an asciicast (or raw bytes, with FILE's
+    .timeline.jsonl beside it); the output is then what the detector of a turn's end sees on that screen: states,
+    dialogs, signals.
     """
     if adapter == "terminal":
         _decode_terminal(file, profile, size, enter or [], explain=explain)
@@ -208,10 +210,10 @@ def _decode_terminal(file: Path | None, profile: str | None, size: str, enters: 
 @app.verb()
 def schema(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Which one; without it the names are listed.")
+        str | None, typer.Argument(metavar="[NAME]", help="The schema's name; without one, list the names.")
     ] = None,
 ) -> None:
-    """Print a JSON Schema of what beam reads and writes."""
+    """Print the JSON Schema of a file or value that beam reads or writes."""
     import json
 
     from beam.cli import schemas

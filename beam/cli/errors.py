@@ -1,4 +1,4 @@
-"""The one handler of errors: one line on stderr, with `--json` one object on stdout too, and the right exit code."""
+"""The one handler of errors: one line on stderr, with `--json` also one object on stdout, and the exit code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SIGPIPE = 13
 
 
 class ErrorBody(Struct, frozen=True, kw_only=True):
-    """What went wrong. `kind` is a stable word; `subject` the name of the thing; `hint` the next step."""
+    """What went wrong. `kind` is a stable identifier; `subject` names the thing; `hint` is the next step."""
 
     exit_code: int
     kind: str
@@ -29,14 +29,14 @@ class ErrorBody(Struct, frozen=True, kw_only=True):
 
 
 class ErrorObject(Struct, frozen=True, kw_only=True):
-    """The one object on stdout with `--json`, when there is no outcome."""
+    """The one object on stdout with `--json` if there is no outcome."""
 
     v: int = 1
     error: ErrorBody
 
 
 def handle(error: BaseException, argv: list[str]) -> int:
-    """Says the error where it belongs; the exit code. A signal's own error is raised again as that signal."""
+    """Report the error and return the exit code. Raises the error of a signal again, as that signal."""
     match error:
         case SystemExit():
             return error.code if isinstance(error.code, int) else 1
@@ -59,7 +59,7 @@ def handle(error: BaseException, argv: list[str]) -> int:
 
 
 def body_of(error: BaseException) -> ErrorBody | None:
-    """What is said of the error; None for one that beam should never have raised."""
+    """Return the error as it is reported; None for one that beam should never have raised."""
     match error:
         case BeamError():
             return _of_beam(error, int(error.exit_code))
@@ -79,7 +79,7 @@ def _of_beam(error: BeamError, code: int) -> ErrorBody:
 
 
 def report(body: ErrorBody, argv: list[str]) -> int:
-    """Prints the error; its exit code. What can't be printed does not make it another error."""
+    """Print the error and return its exit code. A failure to print does not replace the error."""
     body = msgspec.structs.replace(
         body,
         message=_escaped(body.message),
@@ -95,14 +95,14 @@ def report(body: ErrorBody, argv: list[str]) -> int:
 
 
 def complain(text: str) -> None:
-    """The one diagnostic of a command that fails: one line on stderr."""
+    """Print the one diagnostic of a command that fails: one line on stderr."""
     with contextlib.suppress(OSError, ValueError):
         write(sys.stderr, safe(f"beam: {text}", sys.stderr).replace("\n", " ") + "\n")
         sys.stderr.flush()
 
 
 def wants_json(argv: list[str]) -> bool:
-    """Whether the command line asks for JSON, as far as it can be told of one that may be wrong."""
+    """Return whether the command line asks for JSON, as far as an invalid one shows it."""
     options = argv[: argv.index("--")] if "--" in argv else argv
     return "--json" in options or "--events" in options
 
@@ -117,12 +117,12 @@ def _usage(error: exceptions.ClickException) -> ErrorBody:
     if isinstance(error, exceptions.UsageError) and error.ctx is not None:
         hint = f"{error.ctx.command_path} --help"
     if isinstance(error, exceptions.NoSuchOption):
-        hint = f"a text that begins with a dash comes after `--`; {hint}"
+        hint = f"to send text that begins with a dash, put `--` before it; options: {hint}"
     return ErrorBody(exit_code=int(ExitCode.USAGE), kind="usage", message=message[:1].lower() + message[1:], hint=hint)
 
 
 def die_of(number: int) -> int:
-    """Ends the process as that signal does, with what was said so far out."""
+    """Flush the output, then end the process the way that signal does."""
     import signal
 
     for stream, drop in ((sys.stdout, streams.drop_stdout), (sys.stderr, None)):

@@ -1,4 +1,4 @@
-"""How beam's commands look: plain help, `-h` everywhere, and a group without a command prints its help."""
+"""The look of beam's commands: plain help, `-h` everywhere, and help for a group called without a command."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class Command(TyperCommand):
-    """One command; its usage line names arguments without braces."""
+    """One command, whose usage line names arguments without braces."""
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
 
 class Group(TyperGroup):
-    """Commands under one name. Without a command it prints its help; an unknown one is told the nearest."""
+    """Commands under one name. Without a command it prints its help; for an unknown one it suggests the nearest."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, args or ["--help"])
@@ -54,7 +54,10 @@ class App(typer.Typer):
         )
 
     def verb(self, name: str | None = None, *, interspersed: bool = True) -> Callable[[Callable[P, R]], Callable[P, R]]:
-        """Makes a command of a function. Without `interspersed` what follows the first argument is no option of it."""
+        """Return a decorator that makes a command of a function.
+
+        Without `interspersed`, everything after the first argument is an argument, not an option.
+        """
         settings = {**SETTINGS, "allow_interspersed_args": interspersed}
         plain: Any = self.command(name, cls=Command, context_settings=settings)
 

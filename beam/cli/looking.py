@@ -1,6 +1,6 @@
-"""One's own terminal, lent to an agent's screen: raw while it lasts, and as it was after every way to leave.
+"""The user's own terminal while it shows an agent's screen: raw meanwhile, and restored on every way out.
 
-Must not know where the pictures come from, or how one is drawn.
+Does not depend on where the pictures come from, or how one is drawn.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 class Keys:
-    """What was typed, told apart: keys for the agent, the wish to detach, and moves of the view."""
+    """A parser of typed bytes: keys for the agent, the command to detach, and moves of the view."""
 
     def __init__(self) -> None:
         self.detached = False
@@ -35,7 +35,7 @@ class Keys:
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """The keys that are for the agent. After a `^\\` the next key decides what that one means."""
+        """Return the bytes that are for the agent. After a `^\\`, the next key decides what the `^\\` means."""
         data, self._held = self._held + data, b""
         out = b""
         while data:
@@ -60,7 +60,7 @@ class Keys:
 
 
 class Looking:
-    """The terminal that stdin and stdout are. Use it as a context."""
+    """The terminal behind stdin and stdout, in raw mode. Use it as a context manager."""
 
     def __init__(self, attached: Attached, *, true_colour: bool) -> None:
         self._attached = attached
@@ -97,7 +97,10 @@ class Looking:
         self._attached.close()
 
     def run(self) -> str | None:
-        """Shows and types until one detaches (None) or the agent's terminal is gone (why). Raises SignalledError."""
+        """Show the screen and pass on keys until the user detaches (None) or the agent's terminal is gone (the reason).
+
+        Raises SignalledError.
+        """
         drawn: tuple[object, object] = (None, None)
         while True:
             size = os.get_terminal_size(self._output)

@@ -1,6 +1,6 @@
-"""The process: its three streams, the one answer that needs no parser of command lines, and its exit.
+"""The process: its three streams, the one answer that needs no command line parser, and its exit.
 
-Everything that goes wrong below comes up here and nowhere else.
+Every error below this module ends up here and nowhere else.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _GC_THRESHOLD = 100_000  # objects; at 700 the collector takes a tenth of a shor
 
 
 def run(argv: list[str]) -> int:
-    """Runs one command line; its exit code."""
+    """Run one command line and return its exit code."""
     if argv == ["--version"]:
         from beam import __version__
 
@@ -35,7 +35,7 @@ def run(argv: list[str]) -> int:
 
 
 def _command_line() -> Callable[[list[str]], int]:
-    """What runs a command line, imported. ^C meanwhile ends the process at once: nothing was begun."""
+    """Import and return the function that runs a command line. ^C meanwhile ends the process: nothing has begun yet."""
     import signal
 
     quietly = signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -50,7 +50,7 @@ def _command_line() -> Callable[[list[str]], int]:
 
 
 def main() -> NoReturn:
-    """The console script. The interpreter is not taken down: that is 15 ms of CPU for memory which goes anyway."""
+    """Run as the console script. Skips the interpreter's shutdown, which takes 15 ms of CPU to free memory."""
     code = answer()
     try:  # noqa: SIM105 - contextlib would be imported for it
         sys.stderr.flush()
@@ -60,7 +60,7 @@ def main() -> NoReturn:
 
 
 def answer() -> int:
-    """Runs this process's command line, its stdout flushed; the exit code."""
+    """Run this process's command line, flush stdout and return the exit code."""
     from beam.cli import streams
 
     gc.set_threshold(_GC_THRESHOLD, 20, 100)

@@ -28,17 +28,17 @@ _HINTS = {
     "auth": "log in with the agent's own CLI, or set its key",
     "rate_limit": "try again later",
     "overloaded": "try again later",
-    "unknown": "look at what it did (beam log {agent}), then: beam queue retry {id}",
-    "timeout": "beam queue retry {id}, or send it with a longer --timeout",
-    "deadline": "beam queue retry {id}, or send it with a longer --deadline",
-    "truncated": "send `go on`, or ask for less",
+    "unknown": "check what it did (beam log {agent}), then run it again: beam queue retry {id}",
+    "timeout": "run it again (beam queue retry {id}), or send it with a longer --timeout",
+    "deadline": "run it again (beam queue retry {id}), or send it with a longer --deadline",
+    "truncated": "send `continue`, or ask for a shorter answer",
 }
 
 
 class Printer:
     """Prints one message's events as they come, then its outcome.
 
-    A stdout that can't be written does not disturb the turn: it is said in the end.
+    If stdout can't be written, the turn still runs to its end; the error is reported afterwards.
     """
 
     def __init__(self, *, as_json: bool, as_events: bool, call: Context) -> None:
@@ -57,8 +57,10 @@ class Printer:
 
     @contextlib.contextmanager
     def waiting(self, message_id: str, look: Callable[[], Progress | None] | None) -> Iterator[None]:
-        """Meanwhile it is told which turn the message is behind, and, after a while, on a terminal what goes on; `look`
-        says which turn runs, null where nobody is to be told."""
+        """Show meanwhile which turn the message is behind and, on a terminal, the progress.
+
+        `look` returns which turn runs; it is None if nobody wants to see that.
+        """
         if self._call.quiet or look is None:
             yield
             return
@@ -74,7 +76,7 @@ class Printer:
             self._live = None
 
     def event(self, event: Event) -> None:
-        """Shows one event."""
+        """Show one event."""
         if isinstance(event, events.TurnStarted) and self._live is not None:
             self._live.has_begun = True
         with self._printing():
@@ -82,7 +84,7 @@ class Printer:
 
     @contextlib.contextmanager
     def _printing(self) -> Iterator[None]:
-        """While something is printed: the line of what goes on is not in its way, nor comes into an open line."""
+        """Keep the status line out of the way while something is printed, and out of a line that is not complete."""
         if self._live is None:
             yield
             return
@@ -104,7 +106,7 @@ class Printer:
             self._trouble = error
 
     def _asked(self, event: Event) -> None:
-        """What the agent asks is asked here, else said with the way to answer."""
+        """Ask the person here what the agent asks; else print how to answer it."""
         match event:
             case events.PermissionAsked() if self._asking is not None:
                 self._open_asks.add(event.ask_id)
@@ -120,7 +122,7 @@ class Printer:
             self._call.note(line(event))
 
     def _warned(self, event: Event) -> None:
-        """What nobody may miss is said whatever is printed."""
+        """Print what nobody may miss, whatever the output format is."""
         if isinstance(event, events.Notice) and event.code in _LOUD:
             self._tell(f"beam: {event.agent}: {one_line(event.text, 1000)}\n")
 
@@ -156,7 +158,7 @@ class Printer:
                 delay = f" in {event.delay_s:.1f} s" if event.delay_s is not None else ""
                 self._aside(f"· retrying {event.attempt} of {event.of}{delay} ({event.class_ or event.detail})")
             case events.SessionLost():
-                self._aside("· its session is gone; starting another")
+                self._aside("· its session no longer exists; starting a new one")
             case events.Notice() if event.code not in _LOUD:
                 self._aside(f"· {one_line(event.text, 160)}")
 
@@ -181,7 +183,7 @@ class Printer:
         sys.stderr.flush()
 
     def outcome(self, outcome: Outcome) -> int:
-        """Prints the outcome; its exit code. Raises DiskError if stdout can't be written."""
+        """Print the outcome and return its exit code. Raises DiskError if stdout can't be written."""
         try:
             self._say(outcome)
             sys.stdout.flush()
@@ -227,13 +229,13 @@ class Printer:
             self._call.note(diagnosis(outcome))
         self._denied_by_a_person(outcome)
         if outcome.session == "lost":
-            self._call.note(f"{outcome.agent}'s session was gone; this was a new one")
+            self._call.note(f"{outcome.agent}'s session no longer existed; this turn ran in a new one")
         if outcome.redacted:
-            self._call.note(f"{outcome.redacted} secret(s) were blanked in the journal and in this answer")
+            self._call.note(f"{outcome.redacted} secret(s) were removed from this answer and the journal")
         self._call.detail(summary(outcome))
 
     def _denied_by_a_person(self, outcome: Outcome) -> None:
-        """A denial by a person or a rule is an answer, and may be all that came of the turn."""
+        """Print a turn's denials by a person or a rule: they are an answer, and may be the only result."""
         said = [f"{shown(one)} was denied by {one.by}" for one in outcome.denials or () if one.by != BY_DEFAULT]
         if said:
             rest = "the answer may be incomplete" if outcome.reply else "it gave no answer"
@@ -241,7 +243,7 @@ class Printer:
 
 
 def _asking(call: Context, say: Callable[[str], None]) -> Asking | None:
-    """Who asks a person right here; None where nobody can be."""
+    """Return what asks the person at this terminal; None if there is none."""
     if call.beam.is_agent or not is_interactive(sys.stdin, sys.stderr):
         return None
     from beam.cli.asking import Asking, may_read
@@ -250,7 +252,7 @@ def _asking(call: Context, say: Callable[[str], None]) -> Asking | None:
 
 
 def diagnosis(outcome: Outcome) -> str:
-    """Why it did not complete, in one line, with the next step."""
+    """Return why the turn did not complete, on one line, with the next step."""
     what = f"{outcome.status} ({outcome.class_})" if outcome.class_ else str(outcome.status)
     line = f"{outcome.agent}: {what}"
     if outcome.reason:
@@ -267,7 +269,7 @@ def diagnosis(outcome: Outcome) -> str:
 
 
 def summary(outcome: Outcome) -> str:
-    """The figures of a turn, in one line; what is unknown is left out."""
+    """Return a turn's figures on one line, without those that are unknown."""
     usage = outcome.usage
     figures = [
         f"{outcome.agent} turn {outcome.turn}",

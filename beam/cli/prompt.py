@@ -18,11 +18,16 @@ _MOST_BYTES = 64 * 1024 * 1024  # far over any limit on prompts; a stream that g
 
 
 def read(words: list[str], paths: list[str], call: Context) -> str:
-    """The prompt. With any word or file and no `-`, stdin is not touched. Invalid UTF-8 becomes U+FFFD, with a note."""
+    """Return the prompt.
+
+    Leaves stdin alone if there is any argument or file but no `-`. Invalid UTF-8 becomes U+FFFD, with a note on stderr.
+    """
     parts: list[str] = []
     if not words and not paths:
         if is_terminal(sys.stdin):
-            raise UsageError("there is no prompt", 'give a text: beam send AGENT "…", or -f FILE, or pipe one in')
+            raise UsageError(
+                "there is no prompt", 'give one as an argument (beam send AGENT "…"), as -f FILE, or on stdin'
+            )
         return _text(_stdin(), "stdin", call)
     spoken: list[str] = []
     for word in words:
@@ -37,7 +42,7 @@ def read(words: list[str], paths: list[str], call: Context) -> str:
         parts.append(" ".join(spoken))
     parts += [_file(path, call) for path in paths]
     if "-" not in words and _stdin_holds_data():
-        call.note("stdin was not read; a `-` among the words stands for it")
+        call.note("warning: stdin was ignored because a prompt was given; add `-` to the arguments to include it")
     return "\n\n".join(parts)
 
 
@@ -48,7 +53,7 @@ def _stdin() -> bytes:
 
 
 def bounded(stream: BinaryIO, name: str) -> bytes:
-    """All of it, unless it is so long that it may have no end."""
+    """Return the whole stream. Raises UsageError if it is so long that it may be endless."""
     data = stream.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
         raise LimitError(
@@ -61,7 +66,7 @@ def _text(data: bytes, where: str, call: Context) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        call.note(f"{where} is not all UTF-8; what is not was replaced by U+FFFD")
+        call.note(f"warning: {where} is not valid UTF-8; invalid bytes were replaced by U+FFFD")
         return data.decode("utf-8", "replace")
 
 
@@ -70,13 +75,13 @@ def _file(path: str, call: Context) -> str:
         with call.path(path).open("rb") as file:
             return _text(bounded(file, path), path, call).rstrip("\n")
     except FileNotFoundError as error:
-        raise NotFoundError(f"there is no file {path}", "give the path of a file here", subject=path) from error
+        raise NotFoundError(f"there is no file {path}", "check the path", subject=path) from error
     except OSError as error:
         raise UsageError(f"can't read {path}: {error.strerror}", "", subject=path) from error
 
 
 def _stdin_holds_data() -> bool:
-    """A pipe with bytes in it, or a file that nobody has begun to read (a shell's `while read` has)."""
+    """Return whether stdin is a pipe with bytes in it, or a file that nobody began to read (as `while read` does)."""
     try:
         found = os.fstat(0)
         if stat.S_ISFIFO(found.st_mode):
@@ -92,32 +97,32 @@ def _stdin_holds_data() -> bool:
 
 
 def access(word: str | None) -> Access | None:
-    """The access that a flag asks for."""
+    """Return the access that an option's value means, None without one."""
     if word is None or word in get_args(Access):
         return cast("Access | None", word)
-    raise UsageError(f"--access {word}: there is no such access", f"one of {', '.join(get_args(Access))}", subject=word)
+    raise UsageError(f"--access {word}: unknown access", f"use one of {', '.join(get_args(Access))}", subject=word)
 
 
 def require(word: str | None) -> Literal["structured"] | UnsetType:
-    """The evidence that a flag asks for."""
+    """Return the evidence that an option's value demands."""
     if word is None:
         return UNSET
     if word == "structured":
         return "structured"
-    raise UsageError(f"--require {word}: there is no such evidence", "--require structured", subject=word)
+    raise UsageError(f"--require {word}: unknown evidence", "use --require structured", subject=word)
 
 
 def tolerate(word: str | None) -> Literal["denied"] | UnsetType:
-    """The status that a flag takes for a success."""
+    """Return the status that an option's value counts as success."""
     if word is None:
         return UNSET
     if word == "denied":
         return "denied"
-    raise UsageError(f"--tolerate {word}: that can't be tolerated", "--tolerate denied", subject=word)
+    raise UsageError(f"--tolerate {word}: unknown status", "use --tolerate denied", subject=word)
 
 
 def schema(path: str | None, call: Context) -> str | None:
-    """The JSON Schema of a file, checked to be a JSON object."""
+    """Return the JSON Schema in a file, checked to be a JSON object."""
     if path is None:
         return None
     import msgspec
@@ -128,7 +133,7 @@ def schema(path: str | None, call: Context) -> str | None:
         if not isinstance(msgspec.json.decode(data), dict):
             raise UsageError(f"{path} is not a JSON object", "a JSON Schema is one", subject=path)
     except FileNotFoundError as error:
-        raise NotFoundError(f"there is no file {path}", "give the path of a file here", subject=path) from error
+        raise NotFoundError(f"there is no file {path}", "check the path", subject=path) from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not JSON: {error}", "", subject=path) from error
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`beam queue`: what waits, runs, and was given up on."""
+"""`beam queue`: messages that wait, that run, and dead letters."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ app = App("List, retry, drop and edit messages; pause and resume agents.")
 @app.verb("list")
 def list_(
     ctx: typer.Context,
-    agent: list[str] | None = typer.Argument(None, metavar="[AGENT]...", help="Only these agents."),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object a message, its whole text in it."),
+    agent: list[str] | None = typer.Argument(None, metavar="[AGENT]...", help="Limit the output to these agents."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON Lines, one object per message with its full text."),
 ) -> None:
-    """List messages that run, wait, or were given up on."""
+    """List messages that run, wait, or are dead letters."""
     from beam.cli.render.tables import ago, columns
     from beam.cli.render.text import one_line
 
@@ -32,7 +32,7 @@ def list_(
             write_json(item)
         return
     if not found:
-        call.note("nothing waits, nothing was given up on")
+        call.note("the queues are empty, and there are no dead letters")
         return
     rows = [
         (
@@ -49,23 +49,23 @@ def list_(
 
 @app.verb()
 def retry(ctx: typer.Context, message: str = typer.Argument(..., metavar="ID")) -> None:
-    """Run a message that was given up on again."""
+    """Run a dead letter again."""
     call = context(ctx)
     call.note(f"{call.beam.retry(message)}; beam wait {message}")
 
 
 @app.verb()
 def drop(ctx: typer.Context, message: str = typer.Argument(..., metavar="ID")) -> None:
-    """Take a message out of its queue."""
+    """Remove a message from its queue."""
     call = context(ctx)
     call.note(call.beam.drop(message))
 
 
 @app.verb()
 def pause(ctx: typer.Context, agent: str = typer.Argument(..., metavar="AGENT")) -> None:
-    """Claim nothing more from an agent's queue.
+    """Stop claiming messages from an agent's queue.
 
-    It still takes messages in.
+    The queue still accepts messages; they wait.
     """
     call = context(ctx)
     call.note(f"{agent}: {call.beam.pause(agent)}")
@@ -82,9 +82,9 @@ def resume(ctx: typer.Context, agent: str = typer.Argument(..., metavar="AGENT")
 def edit(
     ctx: typer.Context,
     message: str = typer.Argument(..., metavar="ID"),
-    text: list[str] | None = typer.Argument(None, metavar="[TEXT]...", help="The new text; left out: your editor."),
+    text: list[str] | None = typer.Argument(None, metavar="[TEXT]...", help="The new text; default: open your editor."),
 ) -> None:
-    """Give a waiting message another text."""
+    """Replace the text of a waiting message."""
     from beam.cli import prompt
 
     call = context(ctx)
@@ -103,7 +103,7 @@ def edit(
 
 
 def _in_editor(text: str) -> str | None:
-    """The text as the user's editor left it; None if it was not saved."""
+    """Return the text as the user's editor left it; None if it was not saved."""
     import os
     import shlex
     import subprocess

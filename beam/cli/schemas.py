@@ -1,5 +1,4 @@
-"""The JSON Schemas of what beam reads and writes, made from the types: events, outcome, error, ask, message,
-beam.yaml."""
+"""The JSON Schemas of what beam reads and writes, made from its types."""
 
 from __future__ import annotations
 
@@ -40,12 +39,12 @@ class BeamYaml(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def names() -> list[str]:
-    """What there is a schema for: the values first, then each type of event."""
+    """Return the names of all schemas: the values first, then each type of event."""
     return [*_VALUES, *events.types()]
 
 
 def schema(name: str) -> dict[str, Any]:
-    """The JSON Schema of that name. Raises UsageError with the nearest name."""
+    """Return the JSON Schema of that name. Raises UsageError with the nearest name."""
     if name in _VALUES:
         return {"$schema": _DIALECT, **_VALUES[name]()}
     if name in events.types():
@@ -89,7 +88,7 @@ def _made(type_: object) -> dict[str, Any]:
 
 
 def _plain(type_: Any) -> Any:
-    """The type with plain JSON values in place of `Raw`, whose defaults msgspec can't write into a schema."""
+    """Return the type with plain JSON values in place of `Raw`, whose defaults msgspec can't write into a schema."""
     if type_ is Raw:
         return Any
     if isinstance(type_, type) and issubclass(type_, Struct):

@@ -30,24 +30,28 @@ _EVER = "1970-01-01T00:00:00Z"
 @app.verb()
 def watch(
     ctx: typer.Context,
-    agent: list[str] | None = typer.Argument(None, metavar="[AGENT]...", help="Only these agents."),
-    now: bool = typer.Option(False, "--now", help="Print what is there and end."),
-    since: str | None = typer.Option(None, "--since", metavar="D", help="Begin with what happened in the last D."),
-    team: list[str] | None = typer.Option(None, "--team", metavar="T", help="Only teams with this in their name."),
-    member: list[str] | None = typer.Option(None, "--agent", metavar="A", help="Only this agent, or member of a team."),
-    types: list[str] | None = typer.Option(None, "--type", metavar="P", help="Only events like this: 'task.*'."),
-    stuck: str | None = typer.Option(None, "--stuck", metavar="D", help="Print who waits longer than D, and end."),
+    agent: list[str] | None = typer.Argument(None, metavar="[AGENT]...", help="Limit the output to these agents."),
+    now: bool = typer.Option(False, "--now", help="Print what has happened so far, and exit."),
+    since: str | None = typer.Option(None, "--since", metavar="D", help="Start with the events of the last D."),
+    team: list[str] | None = typer.Option(None, "--team", metavar="T", help="Only teams whose name contains T."),
+    member: list[str] | None = typer.Option(None, "--agent", metavar="A", help="Only this agent or team member."),
+    types: list[str] | None = typer.Option(
+        None, "--type", metavar="P", help="Only events whose type matches, like 'task.*'."
+    ),
+    stuck: str | None = typer.Option(
+        None, "--stuck", metavar="D", help="Print who has waited longer than D, and exit."
+    ),
     claude_home: list[str] | None = typer.Option(None, "--claude-home", metavar="DIR", help="Claude Code's directory."),
-    every: bool = typer.Option(False, "--all", help="All agents of every root that you have."),
-    event: str | None = typer.Option(None, "--event", metavar="ID", help="Print this event whole, and end."),
-    after: str | None = typer.Option(None, "--after", metavar="CURSOR", help="Go on where this cursor stopped."),
+    every: bool = typer.Option(False, "--all", help="All agents of all your roots."),
+    event: str | None = typer.Option(None, "--event", metavar="ID", help="Print this event in full, and exit."),
+    after: str | None = typer.Option(None, "--after", metavar="CURSOR", help="Continue where this cursor stopped."),
     plain: bool = typer.Option(False, "--plain", help="No colour, ASCII only."),
     as_json: bool = typer.Option(False, "--json", help="Print events as JSON Lines."),
 ) -> int:
     """Print what all agents of this root and your Claude teams do, as it happens.
 
-    A line that was cut ends with its event's id: `beam watch --event ID` prints it whole.
-    --after names a cursor, which beam keeps: started again with it, watch goes on without gap or repeat.
+    A line that was cut ends with its event's id: `beam watch --event ID` prints it in full. --after names a cursor,
+    which beam stores: started again with the same cursor, watch continues without gaps or repeats.
     """
     from beam.api.cursor import open_cursor
     from beam.api.teams import teams
@@ -61,7 +65,7 @@ def watch(
         call.note(wrong)
     if stuck is not None:
         if not _stuck(call, parse(stuck), team or (), claude_home or (), as_json=as_json):
-            call.note(f"nobody in a team of yours waits for longer than {stuck}")
+            call.note(f"no member of your teams has waited for longer than {stuck}")
         return 0
     if every and agent:
         raise UsageError("--all and names of agents don't go together", "--agent NAME picks one of all")
@@ -106,7 +110,7 @@ def watch(
 
 
 def _standing(stream: Stream, live: Teams, wanted: Wanted) -> None:
-    """How the teams stand now, those that have to be told of: without it nobody would know who is stuck."""
+    """Print the state of those teams that have to be mentioned: someone in them is stuck."""
     import time
 
     from beam.api.teams import standing
@@ -137,7 +141,7 @@ def _batches(
 
 
 def _unfit(patterns: Sequence[str]) -> Iterator[str]:
-    """What is wrong with patterns that no event fits: nothing would ever be printed for them."""
+    """Yield what is wrong with patterns that can't match any event."""
     from fnmatch import fnmatchcase
 
     from beam.model.events import types
@@ -149,7 +153,7 @@ def _unfit(patterns: Sequence[str]) -> Iterator[str]:
 
 
 def _stuck(call: Context, seconds: float, names: Sequence[str], claude_homes: Sequence[str], *, as_json: bool) -> int:
-    """Prints who waits for longer than that; how many there are."""
+    """Print who waits for longer than that and return how many there are."""
     from beam.api.teams import TeamsHere
     from beam.cli.render import team as render
 
@@ -165,13 +169,13 @@ def _stuck(call: Context, seconds: float, names: Sequence[str], claude_homes: Se
 @app.verb()
 def log(
     ctx: typer.Context,
-    agent: str = typer.Argument(..., metavar="AGENT", help="Whose journal."),
+    agent: str = typer.Argument(..., metavar="AGENT", help="The agent whose journal is printed."),
     as_json: bool = typer.Option(False, "--json", help="Print every event as JSON Lines."),
-    raw: bool = typer.Option(False, "--raw", help="Print the CLI's own lines that the events came from."),
+    raw: bool = typer.Option(False, "--raw", help="Print the CLI's own output lines behind the events."),
     turn: int | None = typer.Option(None, "--turn", metavar="N", help="Only this turn."),
     after: int = typer.Option(0, "--after", metavar="SEQ", min=0, help="Only events after this seq."),
     verify: bool = typer.Option(False, "--verify", help="Check every line of every segment; exit 13 on damage."),
-    once: bool = typer.Option(False, "--once", help="With the journals of its throw-away sessions (send --once)."),
+    once: bool = typer.Option(False, "--once", help="Include the journals of its temporary sessions (send --once)."),
 ) -> int:
     """Print an agent's journal."""
     from beam.cli.errors import complain
@@ -184,7 +188,7 @@ def log(
         for place in damage:
             write_line(safe(place, sys.stdout))
         if not damage:
-            call.note(f"the journal of {agent} is whole")
+            call.note(f"the journal of {agent} is undamaged")
             return 0
         complain(f"the journal of {agent} is damaged in {len(damage)} place(s); restore those files from a backup")
         return int(ExitCode.CHECK_FAILED)
@@ -206,14 +210,16 @@ def log(
     stream.end()
     lanes = call.beam.home.agent(agent).lanes()
     if lanes and not once:
-        call.note(f"{len(lanes)} throw-away sessions have journals of their own: beam log {agent} --once")
+        call.note(f"{len(lanes)} temporary sessions have their own journals; to include them: beam log {agent} --once")
     if turn is not None and not found:
-        raise NotFoundError(f"{agent} has no turn {turn}", f"beam status {agent} says how many", subject=str(turn))
+        raise NotFoundError(
+            f"{agent} has no turn {turn}", f"beam status {agent} shows how many turns it has", subject=str(turn)
+        )
     return 0
 
 
 def _logged(beam: Beam, agent: str) -> Iterator[Line]:
-    """The journal of the agent and those of its throw-away sessions, in the order of time."""
+    """Return the journals of the agent and of its `--once` sessions, merged in the order of time."""
     beam.events(agent)
     for batch in _batches(beam, [agent], None, follow=False, history=True, every=False):
         yield from batch
@@ -222,16 +228,16 @@ def _logged(beam: Beam, agent: str) -> Iterator[Line]:
 @app.verb()
 def status(
     ctx: typer.Context,
-    agent: list[str] | None = typer.Argument(None, metavar="[AGENT]...", help="Only these agents."),
-    usage: bool = typer.Option(False, "--usage", help="Turns, tokens and cost by agent and model, and their sum."),
-    metrics: bool = typer.Option(False, "--metrics", help="All figures in Prometheus' text format."),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object a line."),
+    agent: list[str] | None = typer.Argument(None, metavar="[AGENT]...", help="Limit the output to these agents."),
+    usage: bool = typer.Option(False, "--usage", help="Print turns, tokens and cost by agent and model, with a total."),
+    metrics: bool = typer.Option(False, "--metrics", help="Print all figures in Prometheus' text format."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON Lines, one object per line."),
 ) -> None:
-    """Show where each agent stands."""
+    """Show the current state of each agent."""
     from beam.cli.render import status as render
 
     if metrics and (as_json or usage):
-        raise UsageError("--metrics goes with neither --json nor --usage", "it has all figures")
+        raise UsageError("--metrics goes with neither --json nor --usage", "use it alone: it has all figures")
     call = context(ctx)
     if metrics:
         import time

@@ -1,4 +1,4 @@
-"""`beam send`: the words of the command line become one message; its outcome stdout, stderr and an exit code."""
+"""`beam send`: the arguments become one message; its outcome becomes stdout, stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -24,52 +24,57 @@ app = App()
 def send(
     ctx: typer.Context,
     agent: str = typer.Argument(
-        ..., metavar="AGENT", help="Who gets the message: a declared agent, or an adapter's name."
+        ..., metavar="AGENT", help="The receiver: a declared agent, or the name of an adapter."
     ),
     text: list[str] | None = typer.Argument(None, metavar="[TEXT]...", help="The prompt; `-` stands for stdin."),
-    file: list[str] = typer.Option([], "-f", "--file", metavar="FILE", help="A file whose text follows the prompt."),
-    attach: list[str] = typer.Option([], "--attach", metavar="PATH", help="A file that goes along."),
+    file: list[str] = typer.Option([], "-f", "--file", metavar="FILE", help="Append this file's text to the prompt."),
+    attach: list[str] = typer.Option([], "--attach", metavar="PATH", help="Attach this file."),
     model: str | None = typer.Option(None, "--model", metavar="NAME", help="The model for this turn."),
     access: str | None = typer.Option(None, "--access", metavar="WORD", help="read, edit, full or ask."),
-    schema: str | None = typer.Option(None, "--schema", metavar="FILE", help="A JSON Schema that the answer must fit."),
+    schema: str | None = typer.Option(
+        None, "--schema", metavar="FILE", help="A JSON Schema that the answer must follow."
+    ),
     via: str | None = typer.Option(
-        None, "--via", metavar="FACE", help="exec, dialogue or terminal; default: the best."
+        None,
+        "--via",
+        metavar="MODE",
+        help="How to run the agent: exec (headless) or terminal (its TUI); default: auto.",
     ),
     require: str | None = typer.Option(
-        None, "--require", metavar="WORD", help="`structured`: fail where only a screen says that the turn is over."
+        None, "--require", metavar="WORD", help="`structured`: fail if the turn's end is only visible on a screen."
     ),
     tolerate: str | None = typer.Option(
-        None, "--tolerate", metavar="WORD", help="`denied`: exit with 0 though something was denied."
+        None, "--tolerate", metavar="WORD", help="`denied`: exit with 0 even if a request was denied."
     ),
-    new: bool = typer.Option(False, "--new", help="Put the session aside and start another."),
-    once: bool = typer.Option(False, "--once", help="A throw-away session, beside everything else."),
+    new: bool = typer.Option(False, "--new", help="Start a new session; the agent's current one is archived."),
+    once: bool = typer.Option(False, "--once", help="Run in a temporary session, in parallel to the agent's queue."),
     key: str | None = typer.Option(
-        None, "--key", metavar="K", help="Same key and text again: the first outcome, no second turn."
+        None, "--key", metavar="K", help="Idempotency key: sending again with the same key returns the first outcome."
     ),
     sender: str | None = typer.Option(
-        None, "--from", metavar="NAME", help="Send as another; the journal says who did."
+        None, "--from", metavar="NAME", help="Send in the name of another agent; the journal records who did."
     ),
     no_wait: bool = typer.Option(False, "--no-wait", help="Print the message's id and return."),
     replies: int | None = typer.Option(
-        None, "--replies", metavar="N", min=0, help="Answers to route between the two agents, in turn; default 1."
+        None, "--replies", metavar="N", min=0, help="How many answers to pass between the two agents; default 1."
     ),
     timeout: str | None = typer.Option(
         None, "--timeout", metavar="D", help="Stop the turn after this long (90s, 30m)."
     ),
     deadline: str | None = typer.Option(
-        None, "--deadline", metavar="D", help="Give up if its turn has not begun by then."
+        None, "--deadline", metavar="D", help="Give up if the turn has not begun within this time."
     ),
     max_turns: int | None = typer.Option(
-        None, "--max-turns", metavar="N", min=1, help="Model calls that the agent may make."
+        None, "--max-turns", metavar="N", min=1, help="Limit the agent's model calls."
     ),
-    budget: float | None = typer.Option(None, "--budget", metavar="USD", min=0, help="What the turn may cost."),
+    budget: float | None = typer.Option(None, "--budget", metavar="USD", min=0, help="Limit the turn's cost."),
     as_json: bool = typer.Option(False, "--json", help="Print the outcome as one JSON object."),
     as_events: bool = typer.Option(False, "--events", help="Print events as JSON Lines, ending with turn.finished."),
 ) -> int:
     """Send a message to an agent and print its answer.
 
-    The prompt is TEXT, then each -f FILE, parted by blank lines; with neither, stdin. The exit code is the outcome's:
-    docs/exit-codes.md.
+    The prompt is TEXT, then each -f FILE, separated by blank lines; without either, it is read from stdin. The exit
+    code is that of the outcome: docs/exit-codes.md.
     """
     from beam.base.durations import parse
     from beam.cli import prompt
@@ -77,7 +82,7 @@ def send(
 
     call = context(ctx)
     if as_json and as_events:
-        raise UsageError("--json and --events don't go together", "--events ends with the same outcome")
+        raise UsageError("--json and --events don't go together", "use --events alone: its last line is the outcome")
     if no_wait and as_events:
         raise UsageError("--no-wait and --events don't go together", "beam wait ID --events")
     prompt_text = prompt.read(text or [], file, call)
@@ -116,7 +121,7 @@ def send(
     if call.verbose and not beam.is_agent:
         call.detail(f"{agent} works in {beam.folder(agent)}")
     if beam.trusted_by_variable:
-        call.note("BEAM_TRUST=1: this folder's files count, though nobody trusted them as they are")
+        call.note("BEAM_TRUST=1: this folder's files take effect although nobody trusted them as they are")
     skew = beam.broker_skew()
     if skew is not None:
         call.note(skew)
@@ -148,7 +153,7 @@ def send(
 
 
 def _say_sent(message_id: str, error: OSError) -> NoReturn:
-    """The message is on its way, and the caller must not send it again for want of its id."""
+    """Report an error that came after the message was sent, with its id, so that nobody sends it again."""
     from beam.cli import streams
     from beam.cli.errors import complain
 
@@ -161,7 +166,7 @@ def _say_sent(message_id: str, error: OSError) -> NoReturn:
 
 
 def trusting(call: Context, act: Callable[[], T]) -> T:
-    """Does it; where the folder must be trusted first, asks on a terminal, once."""
+    """Call `act`; if the folder must be trusted first and a terminal is there, ask once and call it again."""
     try:
         return act()
     except UntrustedError as error:

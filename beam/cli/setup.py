@@ -24,16 +24,14 @@ app = App()
 def trust(
     ctx: typer.Context,
     folder: str | None = typer.Argument(None, metavar="[DIR]", help="The folder; default: the project folder."),
-    diff: bool = typer.Option(
-        False, "--diff", help="Say what is new or changed since the folder was trusted, and trust nothing."
-    ),
-    no: bool = typer.Option(False, "--no", help="Take the trust back."),
+    diff: bool = typer.Option(False, "--diff", help="Only show what is new or changed since the folder was trusted."),
+    no: bool = typer.Option(False, "--no", help="Revoke the trust."),
 ) -> None:
     """Let this folder's files run code, as they are now.
 
-    What could run code or raise rights counts only after this: commands, environment, scripts and access in beam.yaml,
-    and files that an agent CLI obeys (.env, .claude/settings.json, .qwen/, .aider.conf.yml …). It says all of it. When
-    one of them changes you are asked again.
+    Everything that could run code or raise rights takes effect only after this: commands, environment, scripts and
+    access in beam.yaml, and files that an agent CLI obeys (.env, .claude/settings.json, .qwen/, .aider.conf.yml …). The
+    command shows all of it first. If one of them changes, you are asked again.
     """
     call = context(ctx)
     beam = call.beam
@@ -44,7 +42,7 @@ def trust(
     if no and diff:
         raise UsageError("--diff and --no don't go together", "beam trust --diff")
     if no:
-        call.note(f"not trusted any more: {beam.untrust()}")
+        call.note(f"no longer trusted: {beam.untrust()}")
         return
     from beam.api import trusting
 
@@ -66,17 +64,19 @@ def trust(
 @app.verb()
 def root(
     ctx: typer.Context,
-    what: str | None = typer.Argument(None, metavar="[list]", help="`list`: all roots that you have."),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object a root."),
+    what: str | None = typer.Argument(None, metavar="[list]", help="`list` shows all your roots."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON Lines, one object per root."),
 ) -> None:
-    """Print where this folder's state lies: queues, journals, settings by command.
+    """Print the directory of this folder's state: queues, journals, settings made by commands.
 
-    The first command that writes makes it; `ls $(beam root)` works from then on. `beam root list` shows every root of
-    yours, its folder, and which folders are gone; `beam doctor --remove-root ROOT` removes one.
+    The first command that writes creates it; `ls $(beam root)` works from then on. `beam root list` shows all your
+    roots, their folders, and which folders are gone; `beam doctor --remove-root ROOT` removes one.
     """
     call = context(ctx)
     if what not in (None, "list"):
-        raise UsageError(f"{what[:80]!r} is not known here", "beam root, or beam root list", subject=what[:80])
+        raise UsageError(
+            f"beam root: unknown argument {what[:80]!r}", "use beam root, or beam root list", subject=what[:80]
+        )
     if what is None:
         home = call.beam.home
         if as_json:
@@ -109,38 +109,44 @@ def doctor(
     smoke: bool = typer.Option(
         False, "--smoke", help="Run a real turn of each installed CLI against a scripted model, instead of checking."
     ),
-    every: bool = typer.Option(False, "--all", help="Every CLI that beam knows of, those never seen to run too."),
-    gc: bool = typer.Option(False, "--gc", help="Remove what is over instead of checking."),
-    older_than: str | None = typer.Option(None, metavar="DURATION", help="With --gc: what is older. Default: 30d."),
-    keep_bytes: str | None = typer.Option(
-        None, metavar="SIZE", help="With --gc: more of it, the oldest first, until the root is no larger (500M, 2G)."
+    every: bool = typer.Option(
+        False, "--all", help="All CLIs that beam knows, including those that were never tested."
     ),
-    dead: bool = typer.Option(False, "--dead", help="With --gc: dead letters, too."),
-    dry_run: bool = typer.Option(False, "--dry-run", help="With --gc: say what would be removed."),
+    gc: bool = typer.Option(False, "--gc", help="Remove what is no longer needed, instead of checking."),
+    older_than: str | None = typer.Option(
+        None, metavar="DURATION", help="With --gc: remove what is older than this. Default: 30d."
+    ),
+    keep_bytes: str | None = typer.Option(
+        None, metavar="SIZE", help="With --gc: also remove newer data, oldest first, until the root fits (500M, 2G)."
+    ),
+    dead: bool = typer.Option(False, "--dead", help="With --gc: also remove dead letters."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="With --gc: only show what would be removed."),
     adopt: bool = typer.Option(
         False,
         "--adopt",
-        help="Show other roots of this folder (of an earlier version, of a moved folder); go on with them.",
+        help="Adopt other roots of this folder (of an earlier version, of a moved folder); asks first.",
     ),
-    remove_root: str | None = typer.Option(None, metavar="ROOT", help="Remove a root with all that it holds."),
-    yes: bool = typer.Option(False, "--yes", help="With --adopt and --remove-root: do it without asking."),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object a check, or a removed thing."),
+    remove_root: str | None = typer.Option(None, metavar="ROOT", help="Remove a root and everything in it."),
+    yes: bool = typer.Option(False, "--yes", help="With --adopt and --remove-root: don't ask."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON Lines, one object per check or removed thing."),
 ) -> int:
     """Check the root, its journals and the agents' CLIs.
 
-    Exits 13 if a check failed. With --smoke each CLI runs in a scratch HOME with a dummy key: no account is used, and
-    nothing stays. With --gc: removes finished --once lanes, old journal segments, logs and what crashes
-    left behind; nothing that waits, runs or was given up on, and nothing of an agent that is held.
+    Exits 13 if a check failed. With --smoke, each CLI runs in a temporary HOME with a dummy key: it uses no account and
+    leaves nothing behind. With --gc, it removes finished --once lanes, old journal segments, logs and what crashes left
+    behind. It never removes messages that wait, run or are dead letters, and nothing of an agent that is in use.
     """
     call = context(ctx)
     if clis is not None and not smoke:
-        raise UsageError(f"{clis[:80]!r} belongs to --smoke", f"beam doctor --smoke {clis[:80]}", subject=clis[:80])
+        raise UsageError(
+            f"a list of CLIs ({clis[:80]!r}) needs --smoke", f"beam doctor --smoke {clis[:80]}", subject=clis[:80]
+        )
     if smoke and gc:
         raise UsageError("--smoke and --gc don't go together", "beam doctor --smoke")
     if sum((smoke, gc, adopt, remove_root is not None)) > 1:
-        raise UsageError("--smoke, --gc, --adopt and --remove-root don't go together", "one at a time")
+        raise UsageError("--smoke, --gc, --adopt and --remove-root don't go together", "use one of them")
     if yes and not adopt and remove_root is None:
-        raise UsageError("--yes belongs to --adopt and --remove-root", "beam doctor --adopt")
+        raise UsageError("--yes needs --adopt or --remove-root", "beam doctor --adopt")
     if adopt:
         return _adopt(call, sure=yes)
     if remove_root is not None:
@@ -161,7 +167,7 @@ def doctor(
 
 
 def _adopt(call: Context, *, sure: bool) -> int:
-    """Shows what other roots of this folder hold, asks, and goes on with them."""
+    """Show what other roots of this folder hold, ask, and adopt them."""
     from beam.cli.render.candidates import lines
     from beam.cli.render.text import write_line
 
@@ -181,11 +187,11 @@ def _adopt(call: Context, *, sure: bool) -> int:
 
 
 def _agreed(call: Context, question: str) -> bool:
-    """Whether the person at the terminal says yes; without a terminal the answer is no, and says how to say yes."""
+    """Return whether the person at the terminal says yes. Without a terminal, print how to say yes and return False."""
     if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
         from beam.cli.errors import complain
 
-        complain("nothing was done: nobody is at a terminal to agree; to agree beforehand: --yes")
+        complain("nothing was changed: there is no terminal to ask for consent; to agree beforehand, add --yes")
         return False
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
@@ -255,13 +261,13 @@ def _collect(
         rows = [(each.what, str(each.bytes), durations.show(each.age_s), each.path) for each in collected.removed]
         columns(("WHAT", "BYTES", "AGE", "PATH"), rows, wide=is_terminal(sys.stdout))
     freed = sum(each.bytes for each in collected.removed)
-    call.note(f"{'would remove' if dry_run else 'removed'} {freed} bytes; {collected.bytes} are left")
+    call.note(f"{'would remove' if dry_run else 'removed'} {freed} bytes; {collected.bytes} remain")
     for name in collected.held:
-        call.note(f"{name} is held and was left alone")
+        call.note(f"{name} is in use and was left unchanged")
 
 
 def _bytes(text: str) -> int:
-    """A size: bytes, or with K, M, G (powers of 1024)."""
+    """Return a size in bytes, given as a number with or without K, M, G (powers of 1024)."""
     number, unit = (text[:-1], text[-1:].upper()) if text[-1:].upper() in ("K", "M", "G") else (text, "")
     if not (number.isascii() and number.isdigit()):
         raise UsageError(f"{text[:80]!r} is not a size", "write it like 1000000, 500M or 2G", subject=text[:80])

@@ -1,4 +1,4 @@
-"""The process's three standard streams, whatever state its parent left them in."""
+"""The process's three standard streams, in whatever state its parent left them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections.abc import Mapping
 
 
 def prepare() -> None:
-    """Opens what the parent closed, so that no file of beam's gets a standard number. A pipe's text is UTF-8, whatever
-    the locale; a terminal's is ASCII where the locale says that it shows nothing else.
+    """Open the streams that the parent closed, and set their encodings.
 
-    A closed stdout becomes one that can't be written: the answer would be lost, and that is said. A umask that takes
-    rights from the owner leaves them: of what beam makes, it could read nothing again, nor could its agents.
+    No file of beam's then gets a standard descriptor. A pipe's text is UTF-8, whatever the locale; a terminal's is
+    ASCII if the locale shows nothing else. A closed stdout becomes one that can't be written: the answer would be lost,
+    so that is reported. The umask is changed if it takes rights from the owner: beam and its agents could not read
+    their own files.
     """
     umask = os.umask(0o077)
     os.umask(umask & 0o077)
@@ -37,7 +38,7 @@ def prepare() -> None:
 
 
 def is_ascii(environ: Mapping[str, str]) -> bool:
-    """Whether the locale's text is ASCII. Python itself takes the C locale for UTF-8, and says so in LC_CTYPE."""
+    """Return whether the locale's text is ASCII. Python itself treats the C locale as UTF-8, and sets LC_CTYPE so."""
     coerced = environ.get("LC_CTYPE") == "C.UTF-8" and not environ.get("LC_ALL")
     names = ("LC_ALL", "LANG") if coerced else ("LC_ALL", "LC_CTYPE", "LANG")
     return next((environ[name] for name in names if environ.get(name)), "") in ("C", "POSIX")
@@ -63,12 +64,12 @@ def is_terminal(stream: object) -> bool:
 
 
 def drop_stdout() -> None:
-    """Nothing more is written to stdout: what is buffered for it is gone, and no one complains at the exit."""
+    """Discard what is buffered for stdout, so that its flush at the exit can't fail."""
     _point(1, os.O_WRONLY)
 
 
 def _point(number: int, mode: int) -> None:
-    """Makes that descriptor one of /dev/null."""
+    """Open /dev/null as that descriptor."""
     opened = os.open(os.devnull, mode)
     if opened != number:
         os.dup2(opened, number)

@@ -1,4 +1,4 @@
-"""`wait`, `show`, `recv`, `reply`: what is said about messages that were sent already."""
+"""`wait`, `show`, `recv`, `reply`: commands about messages that were sent already."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ app = App()
 def wait(
     ctx: typer.Context,
     message: str = typer.Argument(
-        ..., metavar="ID", help="A message's id, or the end of it (four characters or more)."
+        ..., metavar="ID", help="The message's id, or the last four or more characters of it."
     ),
     timeout: str | None = typer.Option(None, "--timeout", metavar="D", help="Stop waiting after this long (exit 12)."),
     as_json: bool = typer.Option(False, "--json", help="Print the outcome as one JSON object."),
@@ -25,21 +25,21 @@ def wait(
 ) -> int:
     """Wait for a message's outcome and print the answer.
 
-    --timeout bounds only the waiting; nothing is stopped. The exit code is the outcome's.
+    --timeout limits only the waiting and stops nothing. The exit code is that of the outcome.
     """
     from beam.base.durations import parse
     from beam.cli.printer import Printer
 
     call = context(ctx)
     if as_json and as_events:
-        raise UsageError("--json and --events don't go together", "--events ends with the same outcome")
+        raise UsageError("--json and --events don't go together", "use --events alone: its last line is the outcome")
     printer = Printer(as_json=as_json, as_events=as_events, call=call)
     seconds = parse(timeout) if timeout is not None else None
     try:
         with printer.waiting(message, call.beam.progress(message)):
             outcome = call.beam.wait(message, timeout=seconds, seen=printer.event)
     except KeyboardInterrupt:
-        raise SignalledError(2, message=f"{message} goes on", hint=f"beam wait {message}") from None
+        raise SignalledError(2, message=f"stopped waiting; {message} continues", hint=f"beam wait {message}") from None
     return printer.outcome(outcome)
 
 
@@ -47,13 +47,13 @@ def wait(
 def show(
     ctx: typer.Context,
     message: str = typer.Argument(
-        ..., metavar="ID", help="A message's id, or the end of it (four characters or more)."
+        ..., metavar="ID", help="The message's id, or the last four or more characters of it."
     ),
     as_json: bool = typer.Option(False, "--json", help="Print the outcome as one JSON object."),
 ) -> int:
-    """Show what is known of a message now.
+    """Show what is known about a message now.
 
-    A finished one as `wait` would; one that is not finished exits 12 with where it is.
+    For a finished message, print what `wait` prints; for another, print where it is and exit 12.
     """
     from beam.cli.errors import complain
     from beam.cli.printer import Printer
@@ -77,13 +77,15 @@ def recv(
     ctx: typer.Context,
     agent: str = typer.Argument(..., metavar="AGENT", help="A mailbox agent."),
     wait_: bool = typer.Option(False, "--wait", help="Wait until there is a message."),
-    timeout: str | None = typer.Option(None, "--timeout", metavar="D", help="With --wait: at most this long."),
-    lease: str | None = typer.Option(None, "--lease", metavar="D", help="Offer it again if unanswered for this long."),
-    as_json: bool = typer.Option(False, "--json", help="Print the whole message as one JSON object."),
+    timeout: str | None = typer.Option(None, "--timeout", metavar="D", help="With --wait: how long to wait at most."),
+    lease: str | None = typer.Option(
+        None, "--lease", metavar="D", help="If it is not answered within this time, offer it again."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print the complete message as one JSON object."),
 ) -> int:
     """Take the next message of a mailbox agent.
 
-    Prints its text, and its id on stderr; answer it with `beam reply ID`. Exit 12 where none waits.
+    Prints its text to stdout and its id to stderr; answer it with `beam reply ID`. Exits 12 if no message waits.
     """
     from beam.base.durations import parse
     from beam.cli.render.text import safe, safe_json, write
@@ -108,9 +110,9 @@ def recv(
 @app.verb()
 def reply(
     ctx: typer.Context,
-    message: str = typer.Argument(..., metavar="ID", help="The id that recv said, or the end of it."),
-    text: list[str] | None = typer.Argument(None, metavar="[TEXT]...", help="The answer; left out: stdin."),
-    failed: bool = typer.Option(False, "--failed", help="There is no answer; the text says why."),
+    message: str = typer.Argument(..., metavar="ID", help="The id that recv printed, or the end of it."),
+    text: list[str] | None = typer.Argument(None, metavar="[TEXT]...", help="The answer; default: read stdin."),
+    failed: bool = typer.Option(False, "--failed", help="Report a failure; the text is the reason."),
 ) -> int:
     """Answer a message that `recv` took."""
     from beam.cli import prompt

@@ -1,4 +1,4 @@
-"""`beam team`: Claude Code's agent teams of this user, looked at."""
+"""`beam team`: Claude Code's agent teams of this user, read-only."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from beam.cli.render.text import write, write_json, write_line
 
 app = App("Look at the agent teams of Claude Code.")
 
-_HOME = typer.Option(None, "--claude-home", metavar="DIR", help="Claude Code's directory; may be given again.")
-_JSON = typer.Option(False, "--json", help="Print one JSON object a line.")
-_TEAM = typer.Argument(..., metavar="TEAM", help="Its name, or a part that only it has.")
+_HOME = typer.Option(None, "--claude-home", metavar="DIR", help="Claude Code's directory; repeatable.")
+_JSON = typer.Option(False, "--json", help="Print JSON Lines, one object per line.")
+_TEAM = typer.Argument(..., metavar="TEAM", help="The team's name, or an unambiguous part of it.")
 
 
 @app.verb("list")
@@ -68,7 +68,7 @@ def tasks(ctx: typer.Context, team: str = _TEAM, claude_home: list[str] | None =
 def mail(
     ctx: typer.Context,
     team: str = _TEAM,
-    thread: bool = typer.Option(False, "--thread", help="By conversation."),
+    thread: bool = typer.Option(False, "--thread", help="Group the mail by conversation."),
     claude_home: list[str] | None = _HOME,
     as_json: bool = _JSON,
 ) -> None:
@@ -82,21 +82,21 @@ def mail(
     elif lines:
         render.mail(lines, by_thread=thread)
     else:
-        context(ctx).note(f"{team} has no mail that is still known")
+        context(ctx).note(f"{team} has no mail on record")
 
 
 @app.verb()
 def hook(
     ctx: typer.Context,
-    install: bool = typer.Option(False, "--install", help="Put it into Claude Code's settings."),
-    uninstall: bool = typer.Option(False, "--uninstall", help="Take it out again."),
-    user: bool = typer.Option(False, "--user", help="In your own settings (the default)."),
-    project: bool = typer.Option(False, "--project", help="In this project's settings."),
-    veto: str | None = typer.Option(None, "--veto", metavar="TEXT", help="Say TEXT to the agent and exit 2: a no."),
+    install: bool = typer.Option(False, "--install", help="Add the hook to Claude Code's settings."),
+    uninstall: bool = typer.Option(False, "--uninstall", help="Remove the hook from the settings."),
+    user: bool = typer.Option(False, "--user", help="Use your own settings (the default)."),
+    project: bool = typer.Option(False, "--project", help="Use this project's settings."),
+    veto: str | None = typer.Option(None, "--veto", metavar="TEXT", help="Veto: pass TEXT to the agent and exit 2."),
 ) -> int:
-    """Write down the call of a Claude Code hook (on stdin) for `beam watch`; no veto unless --veto says so.
+    """Record the call of a Claude Code hook (on stdin) for `beam watch`; veto it only if --veto says so.
 
-    With --install, Claude Code calls it by itself from its next start on.
+    With --install, Claude Code calls it automatically from its next start on.
     """
     if (install and uninstall) or (user and project):
         raise UsageError("choose one of --install and --uninstall, and one of --user and --project")
@@ -120,7 +120,7 @@ def hook(
 
 
 def _bytes(call: Context) -> dict[bytes, bytes]:
-    """The environment as the hook wants it; a configuration that is wrong is no reason to veto anything."""
+    """Return the environment as the hook wants it. A configuration that is wrong is no reason to veto anything."""
     try:
         environ = call.environ
     except BeamError:

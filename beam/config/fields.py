@@ -1,4 +1,4 @@
-"""Checks the fields of settings: their types, ranges and words, and that they fit the agent's adapter.
+"""Checks the fields of settings: their types, ranges and allowed values, and that they fit the agent's adapter.
 
 Does not depend on which file a field is from, or on what a setting does.
 """
@@ -44,12 +44,12 @@ _LARGEST_SCREEN = 1000
 
 
 def settings_fields(given: object, at: tuple[str, ...], source: Source) -> dict[str, object]:
-    """The checked fields of one agent's settings; null fields are left out."""
+    """Return the checked fields of one agent's settings, without null fields."""
     return fields_of(given, AgentSettings, at, source)
 
 
 def settings_field(name: str, given: object, at: tuple[str, ...], source: Source) -> object:
-    """The checked value of one field of an agent's settings."""
+    """Return the checked value of one field of an agent's settings."""
     return _checked(name, given, _types(AgentSettings)[name], at, source)
 
 
@@ -62,7 +62,7 @@ _OWNERS = {
 
 
 def adapter_of(name: str, fields: Fields, adapters: Collection[str]) -> str:
-    """The adapter of an agent with these fields, also where they only imply it; "" where they don't."""
+    """Return the adapter of an agent with these fields, even if they only imply it; "" if they don't."""
     if fields.get("adapter"):
         return str(fields["adapter"])
     implied = next((_OWNERS[key] for key in ("command", "script", "mailbox") if fields.get(key)), "")
@@ -70,7 +70,7 @@ def adapter_of(name: str, fields: Fields, adapters: Collection[str]) -> str:
 
 
 def check_adapter(name: str, fields: Fields, at: tuple[str, ...], *, source: Source, adapters: Collection[str]) -> None:
-    """Refuses an adapter that does not exist, and fields that belong to another adapter than the one implied here."""
+    """Refuse an adapter that does not exist, and fields that belong to another adapter than the one implied here."""
     check_adapter_exists(fields, at, source, adapters)
     adapter = adapter_of(name, fields, adapters)
     for key in fields:
@@ -183,7 +183,7 @@ def _refuse_nul(value: object, at: tuple[str, ...], source: Source) -> None:
 
 
 def screen_fields(given: object, at: tuple[str, ...], source: Source) -> dict[str, object]:
-    """The checked fields of a profile; each pattern compiles, and can't keep beam busy."""
+    """Return the checked fields of a profile; each pattern compiles, and can't keep beam busy."""
     values = dict(mapping(given, at, source))
     given_dialogs = values.pop("dialogs", None)
     if "name" in values:

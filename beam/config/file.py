@@ -1,4 +1,4 @@
-"""Reads one file of settings: YAML or JSON in, checked fields out, every complaint with its place.
+"""Reads one file of settings: YAML or JSON in, checked fields out; every error names its place.
 
 Does not depend on which file wins over which, or on what a setting does.
 """
@@ -29,7 +29,7 @@ _LARGEST_FILE = 1 << 20
 
 
 class ConfigFile(Struct, frozen=True, kw_only=True):
-    """What one file says, and nothing else: only the fields that are written in it, each with its checked value."""
+    """The content of one file: only the fields that are written in it, each with its checked value."""
 
     path: Path
     defaults: Fields = {}
@@ -41,16 +41,16 @@ class ConfigFile(Struct, frozen=True, kw_only=True):
 
 
 def read(path: Path, *, adapters: Collection[str]) -> ConfigFile | None:
-    """The settings in a YAML file; None where there is none.
+    """Return the settings in a YAML file; None if there is none.
 
-    Raises ConfigError for whatever beam would not obey, DiskError where the file can't be read.
+    Raises ConfigError for whatever beam would not obey, DiskError if the file can't be read.
     """
     data = read_bytes(path, follow=True)
     return None if data is None else parse(data, path, adapters=adapters)
 
 
 def read_bytes(path: Path, *, follow: bool = False) -> bytes | None:
-    """A settings file's bytes; None where there is no such file. The person's own may be a link (`follow`)."""
+    """Return a settings file's bytes; None if there is no such file. The person's own may be a link (`follow`)."""
     try:
         return files.read(path, _LARGEST_FILE, follow=follow)
     except FileNotFoundError:
@@ -66,7 +66,7 @@ def read_bytes(path: Path, *, follow: bool = False) -> bytes | None:
 
 
 def parse(data: bytes, path: Path, *, adapters: Collection[str]) -> ConfigFile:
-    """The settings that the bytes of a YAML file stand for."""
+    """Return the settings in the bytes of a YAML file. Raises ConfigError."""
     values, lines = parse_yaml(data, path)
     source = Source(str(path), lines)
     top = mapping(values, (), source)
@@ -94,7 +94,7 @@ def parse(data: bytes, path: Path, *, adapters: Collection[str]) -> ConfigFile:
 
 
 def state_dir_in(data: bytes, path: Path, *, home: Path) -> Path | None:
-    """Returns the folder that a YAML file's bytes name in `state_dir:`, `~` as `home`; None where they don't."""
+    """Return the folder that a YAML file's bytes name in `state_dir:`, with `~` as `home`; None if they don't."""
     values, lines = parse_yaml(data, path)
     source = Source(str(path), lines)
     said = _state_dir(mapping(values, (), source).get("state_dir"), source)

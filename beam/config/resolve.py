@@ -1,6 +1,6 @@
-"""The configuration of a root: who says what (agent.json, beam.yaml, the user, BEAM_* variables), and who wins.
+"""The configuration of a root: its sources (agent.json, beam.yaml, the user, BEAM_* variables), and which one wins.
 
-Must not know: adapters (their names are an argument), whether a folder is trusted, or what a setting does.
+Does not depend on adapters (their names are an argument), on whether a folder is trusted, or on what a setting does.
 """
 
 from __future__ import annotations
@@ -51,9 +51,12 @@ class AgentFile(Struct, frozen=True):
 
 
 class Resolved(Struct, frozen=True, kw_only=True):
-    """An agent with all its settings. `origin` maps each field (and `env.NAME`) to who said it: a BEAM_* variable,
-    agent.json, beam.yaml, user config, default. `declared_in` is the file that makes it an agent, `built in` for an
-    adapter's own name. `base` is the folder that paths in the settings are relative to."""
+    """An agent with all its settings.
+
+    `origin` maps each field (and `env.NAME`) to its source: a BEAM_* variable, agent.json, beam.yaml, user config,
+    default. `declared_in` is the file that declares the agent, `built in` for an adapter's own name. `base` is the
+    folder that paths in the settings are relative to.
+    """
 
     name: str
     settings: AgentSettings
@@ -64,7 +67,10 @@ class Resolved(Struct, frozen=True, kw_only=True):
 
 
 class Config(Struct, frozen=True, kw_only=True):
-    """All settings of a root. `path` is its beam.yaml, null where there is none; `limits_origin` says who set which."""
+    """All settings of a root.
+
+    `path` is its beam.yaml, None if there is none; `limits_origin` has the source of each limit.
+    """
 
     home: RootPaths
     adapters: tuple[str, ...]
@@ -77,17 +83,17 @@ class Config(Struct, frozen=True, kw_only=True):
     variables: Mapping[str, object]  # BEAM_* name -> checked value
 
     def names(self) -> list[str]:
-        """Every agent that is declared here, by file or by command, sorted; adapters' own names are not among them."""
+        """Return every agent that is declared here, by file or by command, sorted; without the adapters' own names."""
         declared = {name for _, file in self.files for name in file.agents}
         return sorted(declared.union(name for name in self.home.agents() if _agent_json(self.home, name).is_file()))
 
     @property
     def agents(self) -> dict[str, AgentSettings]:
-        """The settings of every declared agent. Raises ConfigError at the first that is wrong."""
+        """Return the settings of every declared agent. Raises ConfigError at the first that is wrong."""
         return {name: self.resolve(name).settings for name in self.names()}
 
     def resolve(self, name: str) -> Resolved:
-        """The agent of that name; an adapter's name is an agent that needs no configuration.
+        """Return the agent of that name; an adapter's name is an agent that needs no configuration.
 
         Raises NotFoundError with the nearest name, ConfigError for a bad agent.json or an agent without an adapter.
         """
@@ -141,7 +147,7 @@ class Config(Struct, frozen=True, kw_only=True):
 
 
 def settled(environ: Mapping[str, str]) -> dict[str, str]:
-    """Returns the environment, with BEAM_STATE where only the user's own configuration says it (`state_dir:`).
+    """Return the environment, with BEAM_STATE added if only the user's own configuration sets it (`state_dir:`).
 
     Raises ConfigError, and UsageError for a BEAM_STATE that is no absolute path.
     """
@@ -159,7 +165,7 @@ def settled(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def load(home: RootPaths, *, environ: Mapping[str, str], adapters: Collection[str]) -> Config:
-    """The configuration that counts for this root; `adapters` are the names of those that exist.
+    """Return the configuration of this root; `adapters` are the names of those that exist.
 
     Raises ConfigError for the first thing in a file or variable that beam does not understand. Reads no agent.json.
     """
@@ -184,7 +190,7 @@ def load(home: RootPaths, *, environ: Mapping[str, str], adapters: Collection[st
 
 
 def _merged(layers: list[tuple[str, Fields]]) -> tuple[dict[str, object], dict[str, str]]:
-    """Later layers win, field by field; of `env`, variable by variable."""
+    """Merge the layers: later ones win, field by field; for `env`, variable by variable."""
     fields: dict[str, object] = {}
     origin: dict[str, str] = {}
     for who, layer in layers:
@@ -225,12 +231,12 @@ def _json_fields(data: bytes, path: Path) -> dict[str, object]:
 
 
 def parse_agent_json(data: bytes, path: Path) -> AgentSettings:
-    """The settings that an agent.json holds. Raises ConfigError that names `path`."""
+    """Return the settings in an agent.json. Raises ConfigError that names `path`."""
     return AgentSettings(**_json_fields(data, path))  # type: ignore[arg-type]
 
 
 def encode_agent_json(settings: AgentSettings) -> bytes:
-    """The bytes of an agent.json: the fields that differ from the default, one a line."""
+    """Return the bytes of an agent.json: the fields that differ from the default, one per line."""
     nothing = AgentSettings()
     names = [name for name in settings.__struct_fields__ if getattr(settings, name) != getattr(nothing, name)]
     return msgspec.json.format(msgspec.json.encode({name: getattr(settings, name) for name in names})) + b"\n"

@@ -1,4 +1,4 @@
-"""Tells where a setting was written, so that a complaint can name the file, the line and the key."""
+"""Where a setting was written, so that an error can name the file, the line and the key."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from beam.base.errors import ConfigError
 
 
 class Source(Struct, frozen=True):
-    """Where values come from, for complaints: a file's or a variable's name, and the lines of its keys (from 1)."""
+    """Where values come from, for errors: a file's or a variable's name, and the lines of its keys (from 1)."""
 
     name: str
     lines: Mapping[tuple[str, ...], int] = {}
 
     def error(self, keys: tuple[str, ...], what: str, hint: str = "") -> ConfigError:
-        """The complaint about the value at `keys`."""
+        """Return the error about the value at `keys`."""
         line = next((self.lines[keys[:n]] for n in range(len(keys), 0, -1) if keys[:n] in self.lines), None)
         place = self.name + (f", line {line}" if line else "") + (f": {'.'.join(keys)}" if keys else "")
         return ConfigError(f"{place}: {what}", hint, subject=self.name)

@@ -56,7 +56,7 @@ def _bad_yaml(error: yaml.MarkedYAMLError, data: bytes, path: Path) -> ConfigErr
 
 
 class _Walk:
-    """Nodes to plain values, with the line of every key; refuses what a plain YAML reader lets pass in silence."""
+    """Turns nodes into plain values, with the line of every key; refuses what a plain YAML reader silently accepts."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -79,7 +79,7 @@ class _Walk:
             raise self.error(node, at, "not a value that beam reads") from error
 
     def count(self, node: yaml.Node, at: tuple[str, ...]) -> None:
-        """One more node: a few lines of aliases may stand for any number of them."""
+        """Count one more node: a few lines of aliases may stand for any number of them."""
         self.nodes += 1
         if self.nodes > yaml_bounds.MOST_NODES or len(at) > yaml_bounds.DEEPEST:
             raise self.error(node, at, "nested too deeply, or made too large by its aliases")

@@ -1,6 +1,6 @@
 """Files of a folder that an agent CLI obeys without asking anybody: declared by an adapter, and found in a folder.
 
-Values only. Must not know: how a folder is read (`beam.trust.scan`), or who trusts what (`beam.trust.ledger`).
+Values only. Does not depend on how a folder is read (`beam.trust.scan`), or who trusts what (`beam.trust.ledger`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ EVERY: tuple[Access, ...] = ("read", "ask", "edit", "full")
 
 
 class AutoloadedFile(Struct, frozen=True, kw_only=True):
-    """A file, or a directory with all that is in it, which a CLI obeys: it can run programs, or send the key elsewhere.
+    """A file, or a directory with everything in it, that a CLI obeys: it can run programs, or send the key elsewhere.
 
-    `path` is relative to the folder that the CLI looks in. `reach` says which those are: `here` the turn's own,
-    `worktree` those above it as well up to the git work tree's, `upward` all above it; never the person's home. `says`:
-    a file without any of these words in it is harmless. `at` are the accesses at which it is obeyed; at those of
-    `ignored` the adapter's launch keeps the CLI from it (`Turn.leave_out`), as a test with the real CLI shows.
+    `path` is relative to the folder that the CLI looks in. `reach` says which folders those are: `here` the turn's own,
+    `worktree` also those above it up to the git work tree's, `upward` all above it; never the person's home. `says`: a
+    file without any of these words is harmless. `at` are the accesses at which it is obeyed; at those of `ignored` the
+    adapter's launch makes the CLI ignore it (`Turn.leave_out`), as a test with the real CLI shows.
     """
 
     path: str
@@ -31,12 +31,12 @@ class AutoloadedFile(Struct, frozen=True, kw_only=True):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """One thing in a folder that counts only once the folder is trusted.
+    """One thing in a folder that takes effect only once the folder is trusted.
 
-    `name` tells it from the others of its folder: a path relative to it, or with `says` the sentence that a declaration
-    comes to. `digest` is of all that it says; "" where it is more than beam looks through: then nobody can trust it.
-    `text` is a short file's content, for showing. `by` are those who obey it (with `runs`: who run it). `ignored`: the
-    CLI can be kept from it; `quiet`: then nobody need be told.
+    `name` distinguishes it from the others of its folder: a path relative to it or, with `says`, the sentence that
+    describes a declaration. `digest` covers all of its content; "" if it is larger than beam reads: then nobody can
+    trust it. `text` is a short file's content, for display. `by` are those who obey it (with `runs`: who run it).
+    `ignored`: the CLI can be made to ignore it; `quiet`: then nobody need be told.
     """
 
     name: str

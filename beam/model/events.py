@@ -1,8 +1,8 @@
-"""The events of a journal, one class a type, and their JSON lines.
+"""The events of a journal, one class per type, and their JSON lines.
 
-Adapters make events as *bodies* (the header fields at their defaults); the journal stamps the header. A reader ignores
-unknown fields and turns an unknown type into `Unknown`; a bad field of a known type is an error with its path.
-Must not know: files, clocks, processes, vendors.
+Adapters make events without a header (its fields are at their defaults); the journal stamps the header. A reader
+ignores unknown fields and turns an unknown type into `Unknown`; a bad field of a known type is an error with its path.
+Does not depend on files, clocks, processes or vendors.
 """
 
 # No `from __future__ import annotations` where structs are decoded at start: each annotation would be read as text, and
@@ -33,7 +33,7 @@ class Event(Struct, frozen=True, kw_only=True, tag_field="type"):
     """The header that every event has.
 
     `seq` counts from 1 without gaps in one journal; `ts` is UTC, RFC 3339 with microseconds, and never goes backwards
-    in one journal; `turn` is null outside a turn; `message_id` is null for what no message caused.
+    in one journal; `turn` is null outside a turn; `message_id` is null for an event that no message caused.
     """
 
     v: int = VERSION
@@ -51,9 +51,11 @@ class _Native(Event, frozen=True, kw_only=True):
 
 
 class Owner(Struct, frozen=True, kw_only=True):
-    """A process, named so that no other can be taken for it. `start_ticks` is /proc/<pid>/stat field 22 (clock ticks
-    since boot; on macOS the start time in microseconds); `boot_id` and `pid_namespace` are "" where the system has
-    none."""
+    """A process, identified so that no other can be mistaken for it.
+
+    `start_ticks` is /proc/<pid>/stat field 22 (clock ticks since boot; on macOS the start time in microseconds);
+    `boot_id` and `pid_namespace` are "" if the system has none.
+    """
 
     pid: int
     start_ticks: int
@@ -66,9 +68,10 @@ class Owner(Struct, frozen=True, kw_only=True):
 
 
 class MessageQueued(Event, frozen=True, kw_only=True, tag="message.queued"):
-    """The holder saw the message for the first time. `text` is what was sent, secrets blanked; `digest` is the
-    SHA-256 of what makes it this message (hex), `revision` counts edits (an edited message is queued again);
-    `position` is the `n` that orders it in its queue.
+    """The holder saw the message for the first time.
+
+    `text` is what was sent, without secrets; `digest` is the SHA-256 of what makes it this message (hex), `revision`
+    counts edits (an edited message is queued again); `position` is the `n` that orders it in its queue.
     """
 
     sender: str = field(name="from")
@@ -95,7 +98,8 @@ class MessageClaimed(Event, frozen=True, kw_only=True, tag="message.claimed"):
 class MessageRequeued(Event, frozen=True, kw_only=True, tag="message.requeued"):
     """The message went back to `new/`: its holder died before its agent was started (`holder_died`), the system had no
     room to start it (`shortage`), its lease ran out (`lease_over`), or it is tried again (`retry`). `attempt` is the
-    one that comes next, `not_before` when (RFC 3339; null: at once)."""
+    next one, `not_before` its earliest time (RFC 3339; null: immediately).
+    """
 
     attempt: int
     reason: str
@@ -104,9 +108,12 @@ class MessageRequeued(Event, frozen=True, kw_only=True, tag="message.requeued"):
 
 
 class MessageDead(Event, frozen=True, kw_only=True, tag="message.dead"):
-    """The message was given up on and lies in `dead/`. `reason` is a word (dropped, expired, failed, unknown,
-    id_reused, corrupt, no_such_session, holder_died, hops, budget, gone); `detail` says it in a sentence. `status` and
-    `class` are its outcome where no turn gave one; `tell`: an agent that counts on a reply is told so next."""
+    """The message is a dead letter in `dead/`.
+
+    `reason` is a keyword (dropped, expired, failed, unknown, id_reused, corrupt, no_such_session, holder_died, hops,
+    budget, gone); `detail` explains it in a sentence. `status` and `class` are its outcome if no turn gave one; `tell`:
+    an agent that waits for a reply is told next.
+    """
 
     attempt: int = 1
     reason: str
@@ -118,7 +125,7 @@ class MessageDead(Event, frozen=True, kw_only=True, tag="message.dead"):
 
 
 class QueuePaused(Event, frozen=True, kw_only=True, tag="queue.paused"):
-    """Nothing is claimed from the agent's queue until it is resumed; messages are still taken in."""
+    """Nothing is claimed from the agent's queue until it is resumed; it still accepts messages."""
 
     by: str | None = None
 
@@ -144,8 +151,10 @@ class CircuitClosed(Event, frozen=True, kw_only=True, tag="circuit.closed"):
 
 
 class SessionStarted(_Native, frozen=True, kw_only=True, tag="session.started"):
-    """The agent CLI opened a new session; `session_id` is its own resume id. `forked_from` is there where it is a
-    copy of that session."""
+    """The agent CLI opened a new session; `session_id` is its own resume id.
+
+    `forked_from` is set if it is a copy of that session.
+    """
 
     session_id: str
     model: str | None = None
@@ -157,7 +166,7 @@ class SessionStarted(_Native, frozen=True, kw_only=True, tag="session.started"):
 
 
 class SessionResumed(_Native, frozen=True, kw_only=True, tag="session.resumed"):
-    """The agent CLI went on with a session. `session_id` may differ from the one asked for: some CLIs renumber."""
+    """The agent CLI continued a session. `session_id` may differ from the requested one: some CLIs renumber."""
 
     session_id: str
     model: str | None = None
@@ -175,7 +184,7 @@ class SessionLost(_Native, frozen=True, kw_only=True, tag="session.lost"):
 
 
 class SessionArchived(Event, frozen=True, kw_only=True, tag="session.archived"):
-    """The agent's current session was put aside; the next turn starts another. Nothing is deleted at the vendor's."""
+    """The agent's current session was archived; the next turn starts a new one. Nothing is deleted at the vendor's."""
 
     session_id: str
     reason: str = ""
@@ -183,8 +192,9 @@ class SessionArchived(Event, frozen=True, kw_only=True, tag="session.archived"):
 
 
 class SessionForked(Event, frozen=True, kw_only=True, tag="session.forked"):
-    """The agent was made as a fork of the agent `of`: its first turn goes on in a copy of the session `session_id` of
-    that one's, as it is then, and leaves the session itself alone."""
+    """The agent was created as a fork of the agent `of`: its first turn continues in a copy of that agent's session
+    `session_id`, as it is at that moment, and leaves the session itself unchanged.
+    """
 
     session_id: str
     of: str
@@ -196,9 +206,12 @@ class SessionForked(Event, frozen=True, kw_only=True, tag="session.forked"):
 
 
 class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
-    """A turn began; nothing was spawned yet. `turn_key` is random and marks every process of the turn. `lease_until` is
-    set where no process runs the turn (a mailbox): until then it is nobody else's. `at_most` is the access that its
-    agent's messages may be run with (null: what the receiver's settings say)."""
+    """A turn began; nothing was started yet.
+
+    `turn_key` is random and marks every process of the turn. `lease_until` is set if no process runs the turn (a
+    mailbox): until then it belongs to its taker. `at_most` limits the access of its agent's messages (null: as the
+    receiver's settings say).
+    """
 
     attempt: int = 1
     owner: Owner
@@ -211,15 +224,17 @@ class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
 
 
 class PromptSent(Event, frozen=True, kw_only=True, tag="prompt.sent"):
-    """From here on the agent may act on the message: it is never run again by itself after this, unless the agent's
-    guard was left to say that the agent was never executed."""
+    """From here on the agent may act on the message.
+
+    It is never run again automatically after this, unless the agent's guard left proof that the agent was never
+    executed.
+    """
 
     bytes: int = 0
 
 
 class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
-    """The outcome (docs/exit-codes.md), on disk before anyone is told. `at_most` is as in
-    `turn.started`."""
+    """The outcome (docs/exit-codes.md), on disk before anyone is told. `at_most` is as in `turn.started`."""
 
     attempt: int = 1
     status: Status
@@ -245,9 +260,11 @@ class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
 
 
 class TurnClosed(Event, frozen=True, kw_only=True, tag="turn.closed"):
-    """Nothing more will happen to the message. `reply` says what became of the answer: `waited` for, `queued` to `to`
-    as `reply_id`, `dead` (it could not be delivered), or `none` (nobody
-    asked for it, or it ends an exchange; `detail`)."""
+    """Nothing more will happen to the message.
+
+    `reply` says what became of the answer: `waited` for, `queued` to `to` as `reply_id`, `dead` (it could not be
+    delivered), or `none` (nobody asked for it, or it ends an exchange; `detail`).
+    """
 
     attempt: int = 1
     reply: Literal["waited", "queued", "dead", "none"] = "none"
@@ -260,9 +277,11 @@ class TurnClosed(Event, frozen=True, kw_only=True, tag="turn.closed"):
 
 
 class AgentStarted(Event, frozen=True, kw_only=True, tag="agent.started"):
-    """The agent's process is there; headless, it is executed after `prompt.sent`. `pid` is the agent's, `guard_pid` its
-    guard's; `argv` has secrets and the prompt blanked. `since` is the turn that started it, where it was kept since
-    then; null where it began with this turn."""
+    """The agent's process exists; in exec mode it is executed after `prompt.sent`.
+
+    `pid` is the agent's, `guard_pid` its guard's; `argv` has no secrets and no prompt. `since` is the turn that started
+    it, if it was kept since then; null if it began with this turn.
+    """
 
     pid: int
     start_ticks: int
@@ -274,16 +293,21 @@ class AgentStarted(Event, frozen=True, kw_only=True, tag="agent.started"):
 
 
 class AgentKept(Event, frozen=True, kw_only=True, tag="agent.kept"):
-    """The turn is over and the agent's process lives on, on its terminal, for the next one. Its `agent.exited` comes
-    later, and belongs to no turn if it ends between two."""
+    """The turn is over and the agent's process stays alive, on its terminal, for the next one.
+
+    Its `agent.exited` comes later, and belongs to no turn if it ends between two.
+    """
 
     pid: int
 
 
 class AgentExited(Event, frozen=True, kw_only=True, tag="agent.exited"):
-    """The agent's process and everything it started are gone. Exactly one of `code` and `signal` is set, or none where
-    the guard was killed. `stopped_by`: beam's reason to end it, null where it ended by itself. `swept` counts processes
-    that the agent left behind and the guard ended. `pid` is the agent's; null where the CLI runs a process a turn."""
+    """The agent's process and everything it started are gone.
+
+    Exactly one of `code` and `signal` is set, or none if the guard was killed. `stopped_by`: beam's reason to end it,
+    null if it ended on its own. `swept` counts processes that the agent left behind and the guard ended. `pid` is the
+    agent's; null if the CLI runs one process per turn.
+    """
 
     code: int | None = None
     signal: str | None = None
@@ -297,22 +321,25 @@ class AgentExited(Event, frozen=True, kw_only=True, tag="agent.exited"):
 
 
 class TextDelta(Event, frozen=True, kw_only=True, tag="text.delta"):
-    """A piece of the answer as it is written; at most 20 a second. `text` follows with the whole. `parent` is the tool
-    call of the subagent that speaks, null for the agent itself."""
+    """A piece of the answer as it is written; at most 20 a second.
+
+    `text` follows with the complete one. `parent` is the tool call of the subagent that writes, null for the agent
+    itself.
+    """
 
     text: str
     parent: str | None = None
 
 
 class Text(_Native, frozen=True, kw_only=True, tag="text"):
-    """A finished piece of what the agent says."""
+    """A finished piece of the agent's text."""
 
     text: str
     parent: str | None = None
 
 
 class Thinking(_Native, frozen=True, kw_only=True, tag="thinking"):
-    """A finished piece of what the agent thinks, where its CLI shows it."""
+    """A finished piece of the agent's thinking, if its CLI shows it."""
 
     text: str
     parent: str | None = None
@@ -328,7 +355,7 @@ class ToolCalled(_Native, frozen=True, kw_only=True, tag="tool.called"):
 
 
 class ToolProgress(_Native, frozen=True, kw_only=True, tag="tool.progress"):
-    """A running tool says something."""
+    """A running tool reports progress."""
 
     call_id: str
     text: str = ""
@@ -337,7 +364,7 @@ class ToolProgress(_Native, frozen=True, kw_only=True, tag="tool.progress"):
 
 
 class ToolReturned(_Native, frozen=True, kw_only=True, tag="tool.returned"):
-    """A tool ended. `unfinished`: the turn ended first and nobody knows what the tool did."""
+    """A tool ended. `unfinished`: the turn ended first, and what the tool did is unknown."""
 
     call_id: str
     output: str = ""
@@ -347,7 +374,7 @@ class ToolReturned(_Native, frozen=True, kw_only=True, tag="tool.returned"):
 
 
 class FileChanged(_Native, frozen=True, kw_only=True, tag="file.changed"):
-    """The agent says that it changed a file. `kind`: add, update, delete."""
+    """The agent reports that it changed a file. `kind`: add, update, delete."""
 
     path: str
     kind: str = "update"
@@ -361,13 +388,13 @@ class PlanStep(Struct, frozen=True, kw_only=True):
 
 
 class PlanUpdated(_Native, frozen=True, kw_only=True, tag="plan.updated"):
-    """The agent's plan, whole."""
+    """The agent's complete plan."""
 
     steps: tuple[PlanStep, ...] = ()
 
 
 class UsageSeen(_Native, frozen=True, kw_only=True, tag="usage"):
-    """Tokens of the turn so far. `total`: what the CLI has counted over the whole session, where it counts that way."""
+    """Tokens of the turn so far. `total`: what the CLI has counted over the whole session, if it counts that way."""
 
     usage: Usage
     cost_usd: float | None = None
@@ -376,7 +403,8 @@ class UsageSeen(_Native, frozen=True, kw_only=True, tag="usage"):
 
 class StatusChanged(_Native, frozen=True, kw_only=True, tag="status"):
     """What the agent is busy with: `retrying` (with `attempt` of `of`, `delay_s`, and the failure's class and HTTP
-    status), `compacting`, `requesting`, or the CLI's own word."""
+    status), `compacting`, `requesting`, or the CLI's own word.
+    """
 
     state: str
     detail: str = ""
@@ -388,8 +416,11 @@ class StatusChanged(_Native, frozen=True, kw_only=True, tag="status"):
 
 
 class Notice(_Native, frozen=True, kw_only=True, tag="notice"):
-    """Something a person should know. `code` is a stable word for programs; `covers` are byte offsets
-    [start, end) in this segment that readers skip (a torn line)."""
+    """Something a person should know.
+
+    `code` is a stable identifier for programs; `covers` are byte offsets [start, end) in this segment that readers skip
+    (a torn line).
+    """
 
     text: str
     code: str = ""
@@ -421,7 +452,7 @@ class PermissionDecided(_Native, frozen=True, kw_only=True, tag="permission.deci
 
 
 class PermissionCancelled(_Native, frozen=True, kw_only=True, tag="permission.cancelled"):
-    """Nobody needs the decision any more."""
+    """The decision is no longer needed."""
 
     ask_id: str
     why: str = ""
@@ -429,7 +460,9 @@ class PermissionCancelled(_Native, frozen=True, kw_only=True, tag="permission.ca
 
 class ControlDone(_Native, frozen=True, kw_only=True, tag="control.done"):
     """A request to the holder, or the agent CLI's answer to one of beam's, was carried out or refused.
-    `result` is a JSON value."""
+
+    `result` is a JSON value.
+    """
 
     control_id: str
     verb: str = ""
@@ -440,8 +473,9 @@ class ControlDone(_Native, frozen=True, kw_only=True, tag="control.done"):
 
 
 class Unknown(_Native, frozen=True, kw_only=True, tag="unknown"):
-    """Something nobody here understands, kept: a native record (`raw`), or, read from a journal, an event of a type
-    that this version of beam does not know (`raw` is then the journal's line)."""
+    """Something that beam does not understand, kept: a native record (`raw`) or, read from a journal, an event of a
+    type that this version of beam does not know (`raw` is then the journal's line).
+    """
 
     what: str = ""
 
@@ -452,8 +486,8 @@ class Unknown(_Native, frozen=True, kw_only=True, tag="unknown"):
 class _OfTeam(Event, frozen=True, kw_only=True):
     """What happened in a team of one vendor's agents. These are in no journal: `seq` is 0 and `ts` is when it happened.
 
-    `agent` is `<member>@<team>` (`@<team>` where no member did it). `team` is its name, `home` the vendor's directory
-    that it lives in. `key` names the happening: the same one has the same key, whichever source told it. `source`:
+    `agent` is `<member>@<team>` (`@<team>` if no member did it). `team` is its name, `home` the vendor's directory that
+    contains it. `key` identifies the event: the same event has the same key, whichever source reported it. `source`:
     files, transcript, hook or process.
     """
 
@@ -464,7 +498,7 @@ class _OfTeam(Event, frozen=True, kw_only=True):
 
 
 class TeamStarted(_OfTeam, frozen=True, kw_only=True, tag="team.started"):
-    """A team is there. `session_id` is its lead's."""
+    """A team exists. `session_id` is its lead's."""
 
     lead: str = ""
     session_id: str = ""
@@ -478,7 +512,7 @@ class TeamEnded(_OfTeam, frozen=True, kw_only=True, tag="team.ended"):
 
 
 class TeamStale(_OfTeam, frozen=True, kw_only=True, tag="team.stale"):
-    """A team's files are there and its lead's process is not. `pid` is the lead's, null where nobody knows it."""
+    """A team's files exist and its lead's process does not. `pid` is the lead's, null if unknown."""
 
     reason: str = ""
     pid: int | None = None
@@ -498,15 +532,18 @@ class MemberJoined(_OfTeam, frozen=True, kw_only=True, tag="member.joined"):
 
 
 class MemberWorking(_OfTeam, frozen=True, kw_only=True, tag="member.working"):
-    """The member takes a turn. `why`: what it was seen by."""
+    """The member takes a turn. `why`: how that was noticed."""
 
     member: str
     why: str = ""
 
 
 class MemberIdle(_OfTeam, frozen=True, kw_only=True, tag="member.idle"):
-    """The member waits. `reason`: available, interrupted, failed; `summary` is its last words to another member.
-    `task_id` is the task that it worked on, `task_status` what it says became of it: resolved, blocked, failed."""
+    """The member waits.
+
+    `reason`: available, interrupted, failed; `summary` is its last text to another member. `task_id` is the task that
+    it worked on, `task_status` its own statement about it: resolved, blocked, failed.
+    """
 
     member: str
     reason: str = "available"
@@ -517,8 +554,10 @@ class MemberIdle(_OfTeam, frozen=True, kw_only=True, tag="member.idle"):
 
 
 class MemberUsed(_OfTeam, frozen=True, kw_only=True, tag="member.used"):
-    """What the member's turn, which is at its end, used, its subagents' part included. `cost_usd` is null where a model
-    has no price here: `unpriced` names it."""
+    """The usage of the member's turn, which is over, including its subagents'.
+
+    `cost_usd` is null if a model's price is unknown: `unpriced` names it.
+    """
 
     member: str
     usage: Usage
@@ -527,14 +566,14 @@ class MemberUsed(_OfTeam, frozen=True, kw_only=True, tag="member.used"):
 
 
 class MemberLeft(_OfTeam, frozen=True, kw_only=True, tag="member.left"):
-    """The member is in the team no more."""
+    """The member is no longer in the team."""
 
     member: str
     reason: str = ""
 
 
 class MemberOrphaned(_OfTeam, frozen=True, kw_only=True, tag="member.orphaned"):
-    """The member's lead is gone and the member runs on. `pid` is null where its process was not found."""
+    """The member's lead is gone and the member continues. `pid` is null if its process was not found."""
 
     member: str
     pid: int | None = None
@@ -554,7 +593,7 @@ class MemberAsked(_OfTeam, frozen=True, kw_only=True, tag="member.asked"):
 
 
 class MemberAnswered(_OfTeam, frozen=True, kw_only=True, tag="member.answered"):
-    """What `sender` said to a request."""
+    """The answer of `sender` to a request."""
 
     what: Literal["plan", "permission", "shutdown"]
     request_id: str
@@ -564,7 +603,7 @@ class MemberAnswered(_OfTeam, frozen=True, kw_only=True, tag="member.answered"):
 
 
 class _OfTask(_OfTeam, frozen=True, kw_only=True):
-    """Something became of a task. `by` is who did it, null where no source says."""
+    """A task changed. `by` is who did it, null if no source says."""
 
     task_id: str
     subject: str = ""
@@ -580,7 +619,7 @@ class TaskCreated(_OfTask, frozen=True, kw_only=True, tag="task.created"):
 
 
 class TaskClaimed(_OfTask, frozen=True, kw_only=True, tag="task.claimed"):
-    """The task has another owner: it was claimed or assigned. `previous` is null where it had none."""
+    """The task has another owner: it was claimed or assigned. `previous` is null if it had none."""
 
     previous: str | None = None
 
@@ -610,15 +649,18 @@ class TaskUnblocked(_OfTask, frozen=True, kw_only=True, tag="task.unblocked"):
 
 
 class TaskChanged(_OfTask, frozen=True, kw_only=True, tag="task.changed"):
-    """Something else of the task is different: `fields` names what; `blocked_by` is as it is now."""
+    """Another part of the task changed: `fields` names what; `blocked_by` is the current list."""
 
     fields: tuple[str, ...] = ()
     blocked_by: tuple[str, ...] = ()
 
 
 class MailSent(_OfTeam, frozen=True, kw_only=True, tag="mail.sent"):
-    """A message lies in a member's inbox. `mail_id` is the vendor's, "" where it has none. `kind`: message, or the word
-    of the team's own protocol (task_assignment, idle_notification, ...), whose `text` is JSON."""
+    """A message is in a member's inbox.
+
+    `mail_id` is the vendor's, "" if it has none. `kind`: message, or a type of the team's own protocol
+    (task_assignment, idle_notification, ...), whose `text` is JSON.
+    """
 
     mail_id: str
     sender: str = field(name="from")
@@ -630,7 +672,7 @@ class MailSent(_OfTeam, frozen=True, kw_only=True, tag="mail.sent"):
 
 
 class MailDelivered(_OfTeam, frozen=True, kw_only=True, tag="mail.delivered"):
-    """The member took the message from its inbox. `waited_s` is how long it lay there."""
+    """The member took the message from its inbox. `waited_s` is how long it was there."""
 
     mail_id: str
     sender: str = field(name="from")
@@ -639,7 +681,7 @@ class MailDelivered(_OfTeam, frozen=True, kw_only=True, tag="mail.delivered"):
 
 
 class MailLost(_OfTeam, frozen=True, kw_only=True, tag="mail.lost"):
-    """Nobody will get the message."""
+    """The message will not be delivered."""
 
     mail_id: str
     sender: str = field(name="from")
@@ -727,7 +769,7 @@ _head_decoder: msgspec.json.Decoder[_Head] = msgspec.json.Decoder(_Head)
 
 
 def types() -> dict[str, type[Event]]:
-    """Every event type's tag and class, in the order of docs/events.md."""
+    """Return every event type's tag and class, in the order of docs/events.md."""
     return {str(cls.__struct_config__.tag): cls for cls in AnyEvent.__args__}
 
 
@@ -735,14 +777,14 @@ _KNOWN = frozenset(types())
 
 
 def encode(event: Event) -> bytes:
-    """The event's JSON, without a newline."""
+    """Return the event's JSON, without a newline."""
     return _encoder.encode(event)
 
 
 def decode(line: bytes) -> AnyEvent:
-    """The event of one journal line.
+    """Return the event of one journal line.
 
-    An unknown type becomes `Unknown` with the line as `raw`. Raises CorruptError for what is no event of beam's.
+    An unknown type becomes `Unknown` with the line as `raw`. Raises CorruptError for a line that is no event of beam's.
     """
     try:
         return _decoder.decode(line)
@@ -773,12 +815,12 @@ E = TypeVar("E", bound=Event)
 
 
 def stamp(event: E, *, seq: int, ts: str, agent: str, turn: int | None, message_id: str | None) -> E:
-    """The body with its header."""
+    """Return the event with its header."""
     return msgspec.structs.replace(event, seq=seq, ts=ts, agent=agent, turn=turn, message_id=message_id)
 
 
 def outcome_of(event: TurnFinished | MessageDead) -> Outcome:
-    """The outcome that this event put on disk."""
+    """Return the outcome that this event put on disk."""
     from beam.model.outcome import exit_code
 
     if isinstance(event, MessageDead):

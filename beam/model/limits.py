@@ -7,8 +7,10 @@ KIB = 1024
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What beam enforces at `put` and in the turn, alike at every entrance. `beam.yaml` may set
-    each under `limits:`."""
+    """What beam enforces at `put` and in the turn, for every entry point alike.
+
+    `beam.yaml` may set each under `limits:`.
+    """
 
     text_bytes: int = MIB
     argv_text_bytes: int = 120 * KIB  # one argument on Linux holds 128 KiB, its NUL included

@@ -1,6 +1,6 @@
 """A message: one file in a queue. Its fields, its JSON, its identity, its name on disk.
 
-Unknown fields of a message file survive a round trip. Must not know: where queues are, or who reads them.
+Unknown fields of a message file survive a round trip. Does not depend on where queues are, or who reads them.
 """
 
 import re
@@ -25,35 +25,37 @@ ReplyMode = Literal["wait", "queue", "none"]
 
 
 class Payload(Struct, frozen=True, kw_only=True):
-    """What the sender says. `attach`: absolute paths of files that go with it."""
+    """The sender's text. `attach`: absolute paths of files that go with it."""
 
     text: str
     attach: tuple[str, ...] = ()
 
 
 class SessionContext(Struct, frozen=True, kw_only=True):
-    """Where in the sender's own conversation the message was written; both null for people."""
+    """Where in the sender's own conversation the message was written; both fields are None for people."""
 
     session_id: str | None = None
     turn_number: int | None = None
 
 
 class Spent(Struct, frozen=True, kw_only=True):
-    """What a thread used on its way to a message; `cost_usd` counts only what agents said."""
+    """What a thread used on its way to a message; `cost_usd` counts only what agents report."""
 
     turns: int = 0
     cost_usd: float = 0.0
 
     def plus(self, cost_usd: float | None) -> "Spent":
-        """After one more turn."""
+        """Return the sum after one more turn."""
         return Spent(turns=self.turns + 1, cost_usd=self.cost_usd + (cost_usd or 0.0))
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """What the sender asks of the turn; null leaves it to the agent's settings. `timeout` is seconds; `schema` is the
-    JSON Schema itself, as text; `via` a face (exec, dialogue, terminal). `require`: what may say that a turn on a
-    screen is over (structured: the agent's own word); left out: anything. `tolerate`: the status whose exit code is 0
-    for this sender; left out: what the agent's settings say."""
+    """What the sender requests for the turn; None leaves it to the agent's settings.
+
+    `timeout` is seconds; `schema` is the JSON Schema itself, as text; `via` a mode (exec, dialogue, terminal).
+    `require`: what may end a turn in terminal mode (structured: the agent's own report); unset: anything. `tolerate`:
+    the status whose exit code is 0 for this sender; unset: as the agent's settings say.
+    """
 
     access: Access | None = None
     model: str | None = None
@@ -69,11 +71,14 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """One message, as in its file. `timestamp` and `deadline` are RFC 3339 UTC; `chain` are the agents whose turns are
-    waiting for this message, the outermost first; `revision` counts edits; `for_session` is the
-    receiver's session that a reply belongs to; `replies` is how many answers are still routed, the one to this message
-    among them (null: what the limits say); `at_most` is the access of the agent that sent it: the receiver's turn
-    gets no more (null: a person sent it, or a program without an access)."""
+    """One message, as in its file.
+
+    `timestamp` and `deadline` are RFC 3339 UTC; `chain` are the agents whose turns wait for this message, the outermost
+    first; `revision` counts edits; `for_session` is the receiver's session that a reply belongs to; `replies` is how
+    many answers are still routed, including the one to this message (None: as the limits say); `at_most` is the access
+    of the agent that sent it: the receiver's turn gets no more (None: a person sent it, or a program without an
+    access).
+    """
 
     v: int = VERSION
     id: str
@@ -110,7 +115,7 @@ _fields: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, R
 
 
 def decode(data: bytes) -> Message:
-    """The message of a queue file's bytes. Raises CorruptError with the reason."""
+    """Return the message in a queue file's bytes. Raises CorruptError with the reason."""
     try:
         message = _decoder.decode(data)
         data.decode()  # fields that only their writer knows go out as they came in
@@ -129,7 +134,7 @@ def decode(data: bytes) -> Message:
 
 
 def encode(message: Message) -> bytes:
-    """The queue file's bytes: one JSON object, unknown fields of the file it was read from included."""
+    """Return the queue file's bytes: one JSON object, including unknown fields of the file it was read from."""
     plain = msgspec.to_builtins(msgspec.structs.replace(message, original=UNSET))
     if message.original is not UNSET:
         plain = _merge(message.original, plain)
@@ -138,7 +143,7 @@ def encode(message: Message) -> bytes:
 
 
 def _merge(old: bytes | Raw, new: dict[str, Any]) -> dict[str, Any]:
-    """The fields of the object in `old`, as they were written, with those of `new` over them."""
+    """Return the fields of the object in `old`, as they were written, with those of `new` over them."""
     merged: dict[str, Any] = dict(_fields.decode(old))
     for key, value in new.items():
         before: Raw | None = merged.get(key)
@@ -148,20 +153,22 @@ def _merge(old: bytes | Raw, new: dict[str, Any]) -> dict[str, Any]:
 
 
 def digest(message: Message) -> str:
-    """What makes two messages with one id the same message: sender, text, attachments, options (SHA-256, hex)."""
+    """Return what makes two messages with one id the same message: sender, text, attachments, options
+    (SHA-256, hex).
+    """
     identity = (message.sender, message.to, message.payload, message.options)
     return sha256(msgspec.json.encode(identity)).hexdigest()
 
 
 def access_word(word: str | None) -> Access | None:
-    """The access of that name, as a journal has it; `read` for a word that is none."""
+    """Return the access of that name, as a journal has it; `read` for an unknown name."""
     if word is None or word in get_args(Access):
         return cast(Access | None, word)
     return "read"
 
 
 def new_id(agent: str, now_ns: int, random: bytes) -> str:
-    """A message id that sorts by time: the agent's name, the milliseconds, six random letters.
+    """Return a message id that sorts by time: the agent's name, the milliseconds, six random letters.
 
     `random` is at least 4 bytes.
     """
@@ -169,17 +176,21 @@ def new_id(agent: str, now_ns: int, random: bytes) -> str:
 
 
 def keyed_id(agent: str, key: str) -> str:
-    """The id of the message that `--key KEY` names at this agent: always the same one."""
+    """Return the id of the message that the idempotency key `--key KEY` names at this agent: always the same one."""
     return f"{agent}-k{_hashed(key)}"
 
 
 def reply_id(agent: str, message_id: str, attempt: int) -> str:
-    """The id of the reply to one attempt of a message, in the queue of `agent`: putting it twice is once."""
+    """Return the id of the reply to one attempt of a message, in the queue of `agent`, which makes putting it
+    idempotent.
+    """
     return f"{agent}-r{_hashed(f'{message_id} {attempt}')}"
 
 
 def sent_id(agent: str, turn_key: str, name: str) -> str:
-    """The id of a message that a turn sends to `agent` by the request of that name: putting it twice is once."""
+    """Return the id of a message that a turn sends to `agent` by the request of that name, which makes putting it
+    idempotent.
+    """
     return f"{agent}-s{_hashed(f'{turn_key} {name}')}"
 
 
@@ -197,23 +208,23 @@ def _base32(number: int, width: int) -> str:
 
 
 def agent_of(message_id: str) -> str:
-    """The agent that a whole message id belongs to: the part before its last dash."""
+    """Return the agent that a complete message id belongs to: the part before its last dash."""
     return message_id.rpartition("-")[0]
 
 
 def file_name(position: int, message_id: str) -> str:
-    """The name of a message's file; names sort in the order of publication."""
+    """Return the name of a message's file; names sort in the order of publication."""
     return f"{position:020d}-{message_id}.json"
 
 
 def parse_file_name(name: str) -> tuple[int, str] | None:
-    """(position, message id) of a queue file's name; None for any other file."""
+    """Return (position, message id) from a queue file's name; None for any other file."""
     match = _FILE.match(name)
     return (int(match[1]), match[2]) if match else None
 
 
 def check_name(name: str, what: str = "agent") -> str:
-    """The name, checked before any path is built of it."""
+    """Return the name, checked before it becomes part of a path. Raises UsageError."""
     if not NAME.match(name):
         raise UsageError(
             f"{name[:80]!r} is not {'an' if what[0] in 'aeiou' else 'a'} {what}'s name",

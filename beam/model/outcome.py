@@ -9,7 +9,7 @@ from beam.base.errors import ExitCode
 
 
 class Status(StrEnum):
-    """How a turn ended. `unknown` is said when nobody can know: it never stands for "failed"."""
+    """How a turn ended. `unknown` means that nobody can know: it never stands for "failed"."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -23,7 +23,7 @@ class Status(StrEnum):
 
 
 class Class(StrEnum):
-    """Why a turn failed, in words that a retry policy can act on."""
+    """Why a turn failed, as a class that a retry policy can act on."""
 
     AUTH = "auth"
     RATE_LIMIT = "rate_limit"
@@ -55,17 +55,17 @@ _FAILED_BY_CLASS = {Class.UNSUPPORTED: ExitCode.UNSUPPORTED, Class.NOT_INSTALLED
 
 
 def exit_code(status: Status, class_: Class | None) -> ExitCode:
-    """The exit code that (status, class) stands for."""
+    """Return the exit code of (status, class)."""
     if status is Status.FAILED and class_ is not None:
         return _FAILED_BY_CLASS.get(class_, ExitCode.FAILED)
     return _BY_STATUS[status]
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens of one turn; null where the agent does not say, never 0 for that.
+    """Tokens of one turn; null if the agent does not report them, never 0 instead.
 
-    `input_tokens` came from no cache, those that were written to one (`cache_write_tokens`) among them; `cached_tokens`
-    were read from one. `calls`: how many calls of a model all these figures are of.
+    `input_tokens` came from no cache, including those that were written to one (`cache_write_tokens`); `cached_tokens`
+    were read from one. `calls`: the number of model calls that all these figures are for.
     """
 
     input_tokens: int | None = None
@@ -76,11 +76,11 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     calls: int | None = None
 
     def plus(self, other: "Usage") -> "Usage":
-        """The sum; a figure known on one side only counts as that figure."""
+        """Return the sum; a figure known on one side only counts as that figure."""
         return Usage(**{name: _add(getattr(self, name), getattr(other, name)) for name in FIGURES})
 
     def minus(self, other: "Usage") -> "Usage":
-        """What is left of it without the other; null stays null."""
+        """Return the difference; None stays None."""
         return Usage(
             **{
                 name: None if (mine := getattr(self, name)) is None else max(0, mine - (getattr(other, name) or 0))
@@ -101,7 +101,7 @@ class ModelUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Total(Usage, frozen=True, kw_only=True):
-    """What an agent CLI has counted over a whole session; null where it does not count that."""
+    """What an agent CLI has counted over a whole session; null if it does not count that."""
 
     cost_usd: float | None = None
     models: tuple[ModelUsage, ...] | None = None
@@ -128,7 +128,7 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shown(denial: Denial) -> str:
-    """The tool and its argument, for a person."""
+    """Return the tool and its argument, for a person."""
     argument = _argument(denial)
     return f"{denial.tool} ({argument})" if argument else denial.tool
 
@@ -147,9 +147,12 @@ def _argument(denial: Denial) -> str:
 
 
 class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
-    """Work that the agent had begun, a command or another agent in the background say, and that was not done when its
-    turn was over. `how`: the CLI's word for its end (`stopped`, `killed`), or `running`: it said none, and unless a
-    broker keeps the agent it was ended with the turn."""
+    """Work that the agent had begun and that was not done when its turn was over, such as a background command or
+    agent.
+
+    `how`: the CLI's word for its end (`stopped`, `killed`), or `running`: the CLI gave none, and unless a broker keeps
+    the agent, the work was ended with the turn.
+    """
 
     tool: str
     call_id: str = ""
@@ -164,13 +167,13 @@ Evidence = Literal["history", "osc", "title", "screen", "prompt"]
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a message: `send/wait/show --json`, and what `Beam().send(...)` returns.
 
-    `turn` is null for a message that ended before any turn (dropped, expired). `reply` is what the agent said, never an
-    error's text: that is `reason`. `exit_code` is beam's own. `redacted` counts secrets that were blanked in it.
-    `usage` and `cost_usd` are of the same calls of a model; `models` says what each model had of them, null where the
-    agent's CLI does not tell. `structured` is the JSON value that a schema asked for. `evidence` is what said that a
-    turn on a screen was over: the agent's transcript (`history`), what it told its terminal (`osc`), its `title`, its
-    `screen`, or the `prompt` that came back; null on other faces, and where nothing did. `denials` is null where there
-    are none and the agent's CLI would not tell of one; `unfinished` is what the answer leaves undone. Times: seconds.
+    `turn` is null for a message that ended before any turn (dropped, expired). `reply` is the agent's text, never an
+    error's text: that is `reason`. `exit_code` is beam's own. `redacted` counts secrets that were removed from it.
+    `usage` and `cost_usd` are for the same model calls; `models` is each model's share, null if the agent's CLI does
+    not tell. `structured` is the JSON value that a schema asked for. `evidence` is what ended a turn in terminal mode:
+    the agent's transcript (`history`), its report to the terminal (`osc`), its `title`, its `screen`, or the `prompt`
+    that came back; null in other modes, and if nothing did. `denials` is null if there are none and the agent's CLI
+    would not report one; `unfinished` is what the answer leaves undone. Times: seconds.
     """
 
     v: int = 1

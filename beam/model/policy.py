@@ -1,4 +1,4 @@
-"""What is done about failure: retries, the circuit breaker, budgets. Pure: values and `now` in, a decision out.
+"""The reaction to failures: retries, the circuit breaker, budgets. Pure: values and `now` in, a decision out.
 
 Every decision becomes an event (message.requeued, circuit.opened, circuit.closed, message.dead); the holder writes it.
 """
@@ -21,8 +21,9 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     A turn that failed with a class of `retry` is run again, up to `attempts` in all, after `backoff` × 2^(attempt - 1)
     and at most `backoff_max`, plus up to `jitter` of that. `retry_unknown` allows that many attempts after an unknown
     outcome: the agent may then do its work twice. `circuit_failures` failures within `circuit_window` open the circuit
-    for `circuit_open`; then one message is tried. Budgets bound what one thread, with all its branches, or this root
-    may use; null: no bound. A thread's turns always have one: where every turn sends two messages, hops bound nothing.
+    for `circuit_open`; then one message is tried. Budgets limit what one thread, with all its branches, or this root
+    may use; null: no limit. A thread's turns always have one, because hops limit nothing if every turn sends two
+    messages.
     """
 
     attempts: int = 1
@@ -41,7 +42,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def retry_in(policy: Policy, status: Status, class_: Class | None, attempt: int, chance: float) -> float | None:
-    """Seconds until the next attempt of a message whose `attempt` ended like this; None: it is given up on.
+    """Return the seconds until the next attempt of a message whose `attempt` ended like this; None to give up.
 
     `chance` is a random number in [0, 1).
     """
@@ -54,7 +55,8 @@ def retry_in(policy: Policy, status: Status, class_: Class | None, attempt: int,
 
 
 class Circuit(Struct, frozen=True, kw_only=True):
-    """The breaker of one agent: when its last failures were (seconds), and until when it is open (null: closed).
+    """The circuit breaker of one agent: the times of its last failures (seconds), and until when it is open (None:
+    closed).
 
     Past `until` it is half open: one message is tried, and its outcome closes the circuit or opens it again.
     """
@@ -63,24 +65,27 @@ class Circuit(Struct, frozen=True, kw_only=True):
     until: float | None = None
 
     def word(self, now: float) -> str:
-        """closed, open, or half open."""
+        """Return the state: closed, open, or half open."""
         if self.until is None:
             return "closed"
         return "open" if now < self.until else "half open"
 
 
 def is_trouble(status: Status, class_: Class | None) -> bool:
-    """Whether an outcome says something bad about the agent or its vendor, not about the message."""
+    """Return whether an outcome indicates trouble with the agent or its vendor, rather than with the message."""
     return status is Status.FAILED and class_ in _TROUBLE
 
 
 def is_answer(status: Status) -> bool:
-    """Whether the agent did its work, whatever it said."""
+    """Return whether the agent did its work, whatever it answered."""
     return status in ANSWERS
 
 
 def circuit_after(policy: Policy, circuit: Circuit, status: Status, class_: Class | None, now: float) -> Circuit:
-    """The breaker after an outcome. What a message itself caused (bad request, denied, cancelled …) changes nothing."""
+    """Return the breaker after an outcome.
+
+    A failure that the message itself caused (bad request, denied …) changes nothing.
+    """
     if is_answer(status):
         return Circuit()
     if not is_trouble(status, class_):
@@ -93,7 +98,7 @@ def circuit_after(policy: Policy, circuit: Circuit, status: Status, class_: Clas
 
 
 def over_budget(policy: Policy, thread: Spent, root: Spent | None) -> str | None:
-    """Why a message may not run any more; None where it may. `root` is needed only where the policy bounds it."""
+    """Return why a message may not run any more; None if it may. `root` is needed only if the policy limits it."""
     for name, limit, used in (
         ("thread_turns", policy.thread_turns, thread.turns),
         ("thread_cost_usd", policy.thread_cost_usd, thread.cost_usd),
@@ -106,10 +111,10 @@ def over_budget(policy: Policy, thread: Spent, root: Spent | None) -> str | None
 
 
 def more(one: Spent, other: Spent) -> Spent:
-    """The larger of two counts of the same thing, either of which may lack something."""
+    """Return the larger of two counts of the same thing, either of which may be incomplete."""
     return Spent(turns=max(one.turns, other.turns), cost_usd=max(one.cost_usd, other.cost_usd))
 
 
 def bounds_root(policy: Policy) -> bool:
-    """Whether `over_budget` needs to know what the root used."""
+    """Return whether `over_budget` needs to know what the root used."""
     return policy.root_turns is not None or policy.root_cost_usd is not None

@@ -1,7 +1,7 @@
 """A profile: what the screen of one agent looks like, and which keys it takes. A value, so that a person can change it.
 
-Patterns are regular expressions. Those that end in `rows` are searched in one row each, without trailing blanks.
-Must not know how a screen is read.
+Patterns are regular expressions. Those that end in `rows` are searched in one row each, without trailing blanks. Does
+not depend on how a screen is read.
 """
 
 from collections.abc import Mapping
@@ -13,21 +13,23 @@ Kind = Literal["permission", "trust", "full", "setup", "login"]
 
 
 class Dialog(Struct, frozen=True, kw_only=True):
-    """A question that takes the whole attention of the agent, and stands below all else on its screen: with a place
-    where one types under it, it is only quoted. `match` is searched in its text (several rows, down to the last one).
+    """A question that blocks the agent and is below everything else on its screen.
 
-    `first` is the row where it begins, and `body` what each of its rows below that looks like, up from the screen's
-    last one: where an agent can't write such rows, it can't pretend to ask. Without both a dialog begins where `match`
+    With an input line under it, it is only quoted. `match` is searched in its text (several rows, down to the last
+    one).
+
+    `first` is the row where it begins, and `body` the form of each of its rows below that, up from the screen's last
+    one: if an agent can't write such rows, it can't imitate a question. Without both a dialog begins where `match`
     does. `subject`, `detail` and the other patterns are searched in its own rows.
 
-    `allow` and `deny` are the keys of the two answers, each typed by itself; empty: there is no such answer. A `setup`
+    `allow` and `deny` are the keys of the two answers, each typed separately; empty: there is no such answer. A `setup`
     dialog has only a harmless way on, which beam takes (`allow`); `trust` asks whether the folder may run code, `full`
-    whether the access of that name is meant: beam says yes where it was given; `login` is for the person alone.
+    whether the access of that name is meant: beam says yes if it was given; `login` is for the person alone.
 
     `subject` is a pattern whose group 1 says what is asked for, as far as the screen tells; `detail` one whose group 1
-    is the request itself. `always` are the keys that allow the like for good, offered where `always_row` is found (its
-    group 1 is the offer); `amend` those after which a denial takes a text for the agent, and `amend_row` what the
-    screen shows then.
+    is the request itself. `always` are the keys that permanently allow similar requests, offered if `always_row` is
+    found (its group 1 is the offer); `amend` those after which a denial takes a text for the agent, and `amend_row`
+    what the screen shows then.
     """
 
     name: str
@@ -71,8 +73,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     `never`: one that would be a command all the same, and can't be sent as a message. `pieced_rows`: a message
     that takes up to so many rows is pasted piece by piece, because the agent tells its model of a long paste that
     others may have written it. The composer must show so many.
-    `quit` are keys, each typed by itself. `start_seconds` until it must be ready; after `stall_seconds` without any
-    change nobody knows what it waits for.
+    `quit` are keys, each typed separately. `start_seconds` until it must be ready; after `stall_seconds` without any
+    change what it waits for is unknown.
     """
 
     name: str
@@ -119,7 +121,7 @@ GENERIC = Profile(name="generic", stall_seconds=20.0)
 
 
 class Pattern(Struct, frozen=True):
-    """What a field's patterns are: `whole_screen`: searched in many rows at once; `group`: one group is the finding."""
+    """What a field's patterns are: `whole_screen`: searched in many rows at a time; `group`: group 1 is the result."""
 
     whole_screen: bool = False
     group: bool = False
@@ -147,14 +149,14 @@ PATTERNS: dict[type[Struct], dict[str, Pattern]] = {
 
 
 def patterns_of(kind: type[Struct], name: str, value: object) -> tuple[str, ...]:
-    """The patterns in this field's value; none in one that has others."""
+    """Return the patterns in this field's value; none for a field without patterns."""
     if name not in PATTERNS[kind]:
         return ()
     return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, tuple) else ()
 
 
 def overridden(profile: Profile, fields: Mapping[str, Any]) -> Profile:
-    """The profile with these fields, as settings have them."""
+    """Return the profile with these fields, as settings have them."""
     if not fields:
         return profile
     return convert({**to_builtins(profile), **fields}, Profile)

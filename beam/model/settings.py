@@ -1,4 +1,4 @@
-"""The settings of one agent: the value that beam.yaml, agent.json, the environment and flags add up to."""
+"""The settings of one agent: the value that results from beam.yaml, agent.json, the environment and flags."""
 
 from typing import Any, Literal
 
@@ -14,11 +14,11 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     `adapter` is a name of the registry. `executable` replaces the CLI's own name or path. `command`, `reply_path`,
     `session_path`, `cost_path`, `format` belong to `command` agents, `script` to `scripted`, `mailbox` and `lease` to
-    mailboxes. A nested list in `command` is a group that is left out when a placeholder in it has no value. `cwd` is
-    relative to the project folder. `retries` caps the CLI's own API retries. `keep` is how long a broker
-    keeps the agent's terminal between turns (0: not at all), `record` whether each turn on it is recorded,
-    `screen` what is different on it from what its adapter knows. `envelope` is what stands above a message of another
-    agent: none, short, full, or a text with `{from}` in it. `tolerate` is the status (denied) whose exit code is 0.
+    mailboxes. A nested list in `command` is a group that is left out if a placeholder in it has no value. `cwd` is
+    relative to the project folder. `retries` limits the CLI's own API retries. `keep` is how long a broker keeps the
+    agent's terminal between turns (0: not at all), `record` whether each turn on it is recorded, `screen` what differs
+    on it from what its adapter knows. `envelope` is the text above a message of another agent: none, short, full, or a
+    text with `{from}` in it. `tolerate` is the status (denied) whose exit code is 0.
     """
 
     adapter: str = ""

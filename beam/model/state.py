@@ -1,7 +1,7 @@
 """The state of one agent: a pure fold over its journal's events.
 
-No clock, no I/O: folding the same events twice gives the same bytes. `fold` leaves its argument alone; `apply` is the
-same step in place, for the one who owns the state.
+No clock, no I/O: folding the same events twice gives the same bytes. `fold` does not change its argument; `apply` is
+the same step in place, for the owner of the state.
 """
 
 import copy
@@ -29,10 +29,13 @@ SHORTAGE = "shortage"  # why a message went back: the system had no room to star
 
 
 class MessageRecord(Struct, kw_only=True, gc=False):
-    """What the journal knows of a message. `phase` is the last durable step of its current `attempt`; `outcome_seq` is
-    where its last outcome stands (turn.finished or message.dead), null before; `revision` counts edits; `deaths` counts
-    holders that died before the agent was started, `shortages` starts for which the system had no room, since it was
-    queued; `at` is when it was last heard of."""
+    """What the journal knows of a message.
+
+    `phase` is the last durable step of its current `attempt`; `outcome_seq` is where its last outcome is (turn.finished
+    or message.dead), None before; `revision` counts edits; `deaths` counts holders that died before the agent was
+    started, `shortages` starts for which the system had no room, since it was queued; `at` is the time of its last
+    event.
+    """
 
     phase: str
     attempt: int = 1
@@ -47,8 +50,11 @@ class MessageRecord(Struct, kw_only=True, gc=False):
 
 
 class Session(Struct, kw_only=True):
-    """The agent's current session at its vendor's. `turns` counts those that went through it; `adapter` is whose it is;
-    `carried` is the CLI's own running total of tokens, where it keeps one and said it in turn `counted`, the last."""
+    """The agent's current session at its vendor's.
+
+    `turns` counts those that ran in it; `adapter` is the adapter it belongs to; `carried` is the CLI's own running
+    total of tokens, if it keeps one and reported it in turn `counted`, the last.
+    """
 
     session_id: str
     adapter: str = ""
@@ -62,7 +68,9 @@ class Session(Struct, kw_only=True):
 
 
 class Fork(Struct, kw_only=True):
-    """The session that the agent's next session begins as a copy of; `of` is the agent that goes on in it itself."""
+    """The session of which the agent's next session begins as a copy; `of` is the agent that continues in the
+    original.
+    """
 
     session_id: str
     of: str
@@ -70,8 +78,10 @@ class Fork(Struct, kw_only=True):
 
 
 class OpenTurn(Struct, kw_only=True):
-    """The turn that is running, or was when its holder died. `processes` are those that the journal recorded;
-    `cleared`: none of them is left, or a person said so."""
+    """The turn that is running, or was when its holder died.
+
+    `processes` are those that the journal recorded; `cleared`: none of them is left, or a person said so.
+    """
 
     turn: int
     message_id: str | None
@@ -92,8 +102,11 @@ class OpenTurn(Struct, kw_only=True):
 
 
 class Kept(Struct, kw_only=True):
-    """An agent's process that lives on between turns. `turn` is the one that started it, `turn_key` marks it and what
-    it started, `owner` keeps it, `at` is when it was kept first."""
+    """An agent's process that stays alive between turns.
+
+    `turn` is the one that started it, `turn_key` marks it and what it started, `owner` keeps it, `at` is when it was
+    first kept.
+    """
 
     pid: int
     turn: int
@@ -104,14 +117,14 @@ class Kept(Struct, kw_only=True):
 
 
 class Sum(Struct, kw_only=True):
-    """Sums over turns. `cost_usd` is null until an agent says a price."""
+    """Sums over turns. `cost_usd` is None until an agent reports a price."""
 
     turns: int = 0
     usage: Usage = Usage()
     cost_usd: float | None = None
 
     def add(self, turns: int, usage: Usage, cost_usd: float | None) -> None:
-        """Counts these in."""
+        """Add these figures."""
         self.turns += turns
         self.usage = self.usage.plus(usage)
         if cost_usd is not None:
@@ -119,13 +132,13 @@ class Sum(Struct, kw_only=True):
 
 
 class Totals(Sum, kw_only=True):
-    """Sums over all turns, and of those whose model is known by model."""
+    """Sums over all turns and, for those whose model is known, by model."""
 
     by_status: dict[str, int] = {}
     by_model: dict[str, Sum] = {}
 
     def count_in(self, other: "Totals") -> None:
-        """Counts all of those in."""
+        """Add all of the other's figures."""
         self.add(other.turns, other.usage, other.cost_usd)
         for status, count in other.by_status.items():
             self.by_status[status] = self.by_status.get(status, 0) + count
@@ -145,10 +158,11 @@ class Last(Struct, kw_only=True):
 
 
 class State(Struct, kw_only=True):
-    """Everything the next holder and every reader need, without reading more than one segment. `archived`: the last
-    50 session ids that were put aside; `failures`: when the last ones were, none since the last answer; `answered`:
-    the last 50 requests to the holder that were carried out or refused; `places`: the position in the queue of each
-    message that is not over, as it was queued, so that its file is found by its name.
+    """Everything the next holder and every reader need, without reading more than one segment.
+
+    `archived`: the last 50 archived session ids; `failures`: the times of the last ones, none since the last answer;
+    `answered`: the last 50 requests to the holder that were carried out or refused; `places`: the position in the queue
+    of each message that is not over, as it was queued, so that its file is found by its name.
     """
 
     v: int = 1
@@ -173,7 +187,9 @@ class State(Struct, kw_only=True):
 
     @property
     def word(self) -> str:
-        """idle, running (until the reply is on its way, too), waiting (an ask is open) or blocked."""
+        """Return the state in one word: idle, running (until the reply is sent, too), waiting (an ask is open) or
+        blocked.
+        """
         if self.blocked:
             return "blocked"
         if self.open_turn is None:
@@ -181,19 +197,19 @@ class State(Struct, kw_only=True):
         return "waiting" if self.open_turn.asks and not self.open_turn.finished else "running"
 
     def is_over(self) -> bool:
-        """Whether every message that the journal knows has its outcome and is closed."""
+        """Return whether every message that the journal knows has its outcome and is closed."""
         return self.open_turn is None and all(known.phase in (CLOSED, DEAD) for known in self.known.values())
 
 
 def fold(state: State, event: AnyEvent) -> State:
-    """The state after the event."""
+    """Return the state after the event."""
     after = copy.deepcopy(state)
     apply(after, event)
     return after
 
 
 def fold_all(state: State, later: Iterable[AnyEvent]) -> State:
-    """The state after all the events."""
+    """Return the state after all the events."""
     after = copy.deepcopy(state)
     for event in later:
         apply(after, event)
@@ -201,7 +217,7 @@ def fold_all(state: State, later: Iterable[AnyEvent]) -> State:
 
 
 def apply(state: State, event: AnyEvent) -> None:
-    """The same step in place."""
+    """Apply the event in place."""
     state.seq = event.seq
     state.ts = event.ts
     step = _STEPS.get(type(event))
@@ -210,7 +226,7 @@ def apply(state: State, event: AnyEvent) -> None:
 
 
 def forget(state: State, before_ts: str) -> None:
-    """Drops what is known of messages that ended before that time, so that snapshots stay small."""
+    """Remove messages that ended before that time, so that snapshots stay small."""
     for message_id, known in list(state.known.items()):
         if known.phase in (CLOSED, DEAD) and known.at < before_ts:
             del state.known[message_id]
@@ -379,7 +395,7 @@ def _prompt_sent(state: State, event: events.PromptSent) -> None:
 
 
 def _by_model(totals: Totals, event: events.TurnFinished) -> None:
-    """Counts the turn in under its model, and its figures under the models that had them."""
+    """Count the turn under its model, and its figures under the models that had them."""
     if event.model is not None:
         own = totals.by_model.setdefault(event.model, Sum())
         own.turns += 1

@@ -1,6 +1,6 @@
-"""What an agent's process may not change, as one value from the turn to its guard; and where else those folders are.
+"""What an agent's process may not change, as one value from the turn to its guard; and other paths to those folders.
 
-Must not know: why, or for which agent.
+Does not depend on the reasons, or on the agent.
 """
 
 from __future__ import annotations
@@ -14,35 +14,40 @@ from beam.process import landlock
 
 
 class Confinement(Struct, frozen=True, kw_only=True):
-    """Absolute paths. Nothing can be changed at the `protected` ones and below, but at and below the `allowed` ones,
-    which exist when the process starts."""
+    """Absolute paths.
+
+    Nothing can be changed at and below the `protected` ones, except at and below the `allowed` ones, which exist when
+    the process starts.
+    """
 
     protected: tuple[str, ...]
     allowed: tuple[str, ...] = ()
 
     @property
     def carried(self) -> bytes:
-        """What tells the guard."""
+        """Return the value in the form that the guard reads."""
         return landlock.carried(map(os.fsencode, self.protected), map(os.fsencode, self.allowed))
 
     def closed(self) -> set[str]:
-        """The folders that stay writable below but take no new entries themselves, by their real paths."""
+        """Return the folders, by their real paths, that stay writable below but take no new entries themselves."""
         return {os.fsdecode(folder) for folder in landlock.way_to(map(os.fsencode, self.protected))[0]}
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Whether the path is the folder or lies below it; both are real paths."""
+    """Return whether the path is the folder or is below it; both are real paths."""
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
 def reaches_into(protected: str, folder: str) -> bool:
-    """Whether to protect that path would close the folder (a real path), or something below it, for new entries."""
+    """Return whether protecting that path would close the folder (a real path), or something below it, for
+    new entries.
+    """
     folders, ends = landlock.way_to([os.fsencode(protected)])
     return any(is_within(os.fsdecode(path), folder) for path in (*folders, *ends))
 
 
 def aliases(paths: Iterable[str], mountinfo: str) -> Iterator[str]:
-    """Where bind mounts show the paths, or what is below them, a second time. `mountinfo` is as in proc(5)."""
+    """Yield where bind mounts show the paths, or what is below them, a second time. `mountinfo` is as in proc(5)."""
     mounts = [(words[2], _plain(words[3]), _plain(words[4])) for words in _words(mountinfo)]
     for path in map(os.path.realpath, paths):
         here = [mount for mount in mounts if is_within(path, mount[2])]
@@ -71,7 +76,7 @@ def _words(mountinfo: str) -> Iterator[list[str]]:
 
 
 def _plain(path: str) -> str:
-    """The path without the kernel's escapes of space, tab, newline and backslash."""
+    """Return the path without the kernel's escapes of space, tab, newline and backslash."""
     for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         path = path.replace(code, character)
     return path

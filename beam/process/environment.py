@@ -1,4 +1,4 @@
-"""The environment of an agent's process: beam's own, less what would change or follow it, plus what was configured."""
+"""The environment of an agent's process: beam's own, without what would change or trace it, plus the configured one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DENY = LOADER | {
 def environment(
     environ: Mapping[str, str], extra: Mapping[str, str], *, deny: frozenset[str] = frozenset()
 ) -> dict[str, str]:
-    """`environ` less DENY and `deny`, plus `extra`, which counts except for the loader's variables."""
+    """Return `environ` without DENY and `deny`, plus `extra`, except for the loader's variables."""
     refused = DENY | deny
     kept = {name: value for name, value in environ.items() if name not in refused}
     return kept | {name: value for name, value in extra.items() if name not in LOADER}

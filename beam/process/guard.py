@@ -1,26 +1,27 @@
-"""The guard: one small process above each agent process, which ends the whole tree for certain.
+"""The guard: one small process above each agent process, which reliably ends the whole process tree.
 
-It runs in a session of its own (see `command`) and ends everything when the agent exits, when the holder asks, or when
-the holder dies. On Linux it is a subreaper: a process that was orphaned, moved to another session or lost its
-environment is still a descendant of the guard, and `waitpid` saying ECHILD proves that none is left. What was handed to
-a process elsewhere is found by the marker, the name of an environment variable that all of the turn carry.
+It runs in a session of its own (see `command`) and ends everything when the agent exits, when the holder asks for it,
+or when the holder dies. On Linux it is a subreaper: a process that was orphaned, moved to another session or lost its
+environment is still a descendant of the guard, and ECHILD from `waitpid` proves that none is left. A process that was
+started elsewhere on the agent's behalf is found by the marker, an environment variable that all processes of the turn
+carry.
 
-The agent's process is forked at once and held before its exec: the holder knows its pid, and lets it go only when it is
-on disk that it may act. A guard whose holder dies before that starts nothing, and leaves a file that says so: the next
-holder need not guess.
+The agent's process is forked early and held before its exec: the holder knows its pid, and releases it only when the
+permission to act is on disk. A guard whose holder dies before that starts nothing, and leaves a file that says so: the
+next holder need not guess.
 
-Lifeline: a pipe from the holder. Its end is the holder's death; its lines are the holder's wishes, `go`, `interrupt
-SIGNAL` (to the agent's process alone) and `end GRACE`. Status: a pipe to the holder, in lines: `held PID START_TICKS`,
-then `running` or `failed ERRNO` (`failed` alone where nothing could be forked), then `exited CODE SIGNAL` (one of them
--), then `clean SWEPT LEFT MS`. SIGINT to the guard is passed on to the agent alone; SIGTERM and SIGHUP mean: end now.
-It exits with the agent's code, or 128 + its signal.
+Lifeline: a pipe from the holder. Its end means that the holder died; its lines are the holder's commands: `go`,
+`interrupt SIGNAL` (to the agent's process alone) and `end GRACE`. Status: a pipe to the holder, in lines: `held PID
+START_TICKS`, then `running` or `failed ERRNO` (only `failed` if the fork failed), then `exited CODE SIGNAL` (one of
+them -), then `clean SWEPT LEFT MS`. SIGINT to the guard is passed on to the agent alone; SIGTERM and SIGHUP mean: end
+now. It exits with the agent's code, or 128 + its signal.
 
-What it is told comes by a file without a name, so that its command line holds no word of the agent's or of beam's: who
-ends processes by a pattern ends what is meant, and leaves the guard, which cleans up.
+Its instructions come in an unnamed file, so that its command line contains no text of the agent's or of beam's: whoever
+kills processes by a pattern hits those that are meant, and not the guard, which cleans up after them.
 
-It is a program of its own, imports nothing of beam but `table` (its child `landlock`, where the agent is confined), and
-of the standard library only the cheapest modules: every agent process pays for it. macOS has no subreaper and no
-parent-death signal: there the guard remembers whom it saw below itself, twice a second. (Not run on macOS.)
+It is a program of its own, imports nothing of beam but `table` (its child also `landlock`, if the agent is confined),
+and only the cheapest modules of the standard library: every agent process pays for it. macOS has no subreaper and no
+parent-death signal: there the guard records its descendants twice a second. (Not run on macOS.)
 """
 
 from __future__ import annotations
@@ -61,12 +62,12 @@ PATH = b"/usr/local/bin:/usr/bin:/bin"  # for an agent whose environment has non
 
 
 def command(told: int) -> list[str]:
-    """The command line of a guard, for `sys.executable`; the holder makes it a session leader and passes on `told`, a
-    descriptor of a file with `telling(...)`, and those named in there.
+    """Return the command line of a guard, for `sys.executable`.
 
-    Its own environment is the agent's, with the marker set to `table.GUARD_VALUE`. It is imported and not run as a
-    script for the sake of its cached bytecode: 5 ms of CPU. The interpreter is not named by its path, which may hold
-    any word (`.../venvs/beam/bin/python`).
+    The holder makes it a session leader and passes on `told`, a descriptor of a file with `telling(...)`, and the
+    descriptors named in there. Its own environment is the agent's, with the marker set to `table.GUARD_VALUE`. It is
+    imported and not run as a script for the sake of its cached bytecode: 5 ms of CPU. The interpreter is not named by
+    its path, which may contain any text (`.../venvs/beam/bin/python`).
     """
     name = "/proc/self/exe" if table.LINUX else sys.executable
     return [name, "-I", "-S", "-c", _BOOT, str(told)]
@@ -83,9 +84,12 @@ def telling(
     unstarted: bytes = b"",
     confined: bytes = b"",
 ) -> bytes:
-    """What a guard is told: the agent's command line, the descriptors, who its holder is, the file that it makes if the
-    agent never came to start (none if empty), and what the agent may not change (`landlock.carried`; nothing if empty).
-    No word may hold a NUL (ValueError)."""
+    """Return the guard's instructions as bytes.
+
+    They are the agent's command line, the descriptors, the holder's identity, the file to create if the agent was never
+    started (none if empty), and what the agent may not change (`landlock.carried`; nothing if empty). Raises ValueError
+    if any of them contains a NUL.
+    """
     here = __file__.rpartition("/")[0].encode(sys.getfilesystemencoding(), "surrogateescape")
     numbers = (str(lifeline).encode(), str(status).encode(), str(holder).encode())
     words = [here, *numbers, marker, str(grace).encode(), unstarted, confined, *argv]
@@ -117,14 +121,14 @@ class Guard:
         self.known: set[table.Process] = set()  # macOS: descendants seen so far, which may be orphans by now
 
     def say(self, text: str) -> None:
-        """One line to the holder, if there is still one."""
+        """Write one line to the holder, if it still lives."""
         try:
             posix.write(self.status, text.encode() + b"\n")
         except OSError:
             return
 
     def hold(self, argv: list[bytes], env: dict[bytes, bytes], confined: bytes = b"") -> None:
-        """Forks the agent's process, which waits before its exec. Raises OSError."""
+        """Fork the agent's process, which waits before its exec. Raises OSError."""
         gate, self._gate = posix.pipe()
         self.report, sink = posix.pipe()
         every = _signal.valid_signals()
@@ -146,7 +150,7 @@ class Guard:
         self.say(f"held {self.agent} {row[2] if row else 0}")
 
     def let_go(self) -> None:
-        """The agent's process becomes the agent, if its holder still lives and does not want the end."""
+        """Release the agent's process to its exec, if the holder still lives and does not want the end."""
         if self.deadline is None and not self.went and posix.getppid() == self.holder:
             try:
                 posix.write(self._gate, _GO)
@@ -155,7 +159,7 @@ class Guard:
             self.went = True
 
     def hear_report(self, seconds: float | None = None) -> None:
-        """Says what became of the exec, once; within that time, if it is still under way."""
+        """Report the result of the exec, once; wait at most that long if it is still under way."""
         if self.went and not self._has_heard:
             if seconds is not None and not select.select([self.report], [], [], seconds)[0]:
                 return
@@ -165,7 +169,7 @@ class Guard:
             self.say(f"failed {self.failure}" if self.failure else "running")
 
     def reap(self) -> bool:
-        """Collects the dead; True when no child is left (on Linux: no descendant)."""
+        """Collect the dead; return True when no child is left (on Linux: no descendant)."""
         while True:
             try:
                 pid, status = posix.waitpid(-1, posix.WNOHANG)
@@ -183,7 +187,7 @@ class Guard:
                 self.swept.add(pid)
 
     def interrupt(self, signal: int) -> None:
-        """Signals the agent's process alone; its pid is its own until it is reaped here."""
+        """Signal the agent's process alone; its pid stays valid until it is reaped here."""
         if self.exited is None:
             try:
                 posix.kill(self.agent, signal)
@@ -191,7 +195,7 @@ class Guard:
                 return
 
     def targets(self, *, childless: bool) -> set[table.Process]:
-        """What has to go: living descendants, and living processes that carry the marker."""
+        """Return what has to be ended: living descendants, and living processes that carry the marker."""
         found = {process for process, _ in table.marked(self.marker)}
         if not (childless and table.LINUX):
             found |= table.descendants(self.me, *(pid for pid, _ in self.known))
@@ -202,13 +206,13 @@ class Guard:
         return found
 
     def look(self) -> None:
-        """macOS: remembers whom it sees, and sees whether the holder is gone. (Not run.)"""
+        """Record the descendants on macOS, and notice if the holder is gone. (Not run.)"""
         self.known |= table.descendants(self.me, *(pid for pid, _ in self.known))
         if posix.getppid() != self.holder and self.deadline is None:
             self.end(min(self.grace, HOLDER_GRACE))
 
     def end(self, grace: float) -> None:
-        """Asks everything to end, once; what is left after `grace` seconds is killed. A later call may shorten them."""
+        """Ask everything to end, once; kill what is left after `grace` seconds. A later call may shorten them."""
         self.hear_report(EXEC_SECONDS)
         if not self.went:  # nothing runs that could use it
             grace = 0.0
@@ -220,7 +224,7 @@ class Guard:
         self.deadline = wanted if self.deadline is None else min(self.deadline, wanted)
 
     def on_signals(self, signals: bytes) -> None:
-        """What the guard's own signals mean."""
+        """Handle the guard's own signals."""
         for signal in signals:
             if signal == _signal.SIGINT and not self.on_terminal:  # a terminal's ^C reaches the agent by itself
                 self.interrupt(signal)
@@ -228,7 +232,7 @@ class Guard:
                 self.end(self.grace)
 
     def on_wish(self, line: bytes) -> None:
-        """What a line on the lifeline means."""
+        """Carry out a line of the lifeline."""
         word, _, value = line.partition(b" ")
         if word == b"go":
             self.let_go()
@@ -238,7 +242,10 @@ class Guard:
             self.end(float(value))
 
     def kill(self) -> int:
-        """Ends everything within 5 s: stops all first, so that nothing forks away. How many processes are left."""
+        """End everything within 5 s and return how many processes are left.
+
+        Stops all first, so that nothing forks away.
+        """
         deadline = time.monotonic() + SWEEP_SECONDS
         frozen: set[table.Process] = set()
         rounds = empty = 0
@@ -264,7 +271,7 @@ class Guard:
                 time.sleep(0.002)
 
     def _chase(self) -> bool:
-        """Kills own children as they arrive, faster than a chain of forks; True when there is none."""
+        """Kill own children as they arrive, faster than a chain of forks; return True when there is none."""
         until = time.monotonic() + CHASE_SECONDS
         seen: set[int] = set()
         while not self.reap():
@@ -283,15 +290,17 @@ class Guard:
 
 
 def wait_for_go(gate: int, *, guard: int) -> None:
-    """In the new child: returns when the guard lets it go, and ends it if that never comes. Every signal but SIGKILL
-    waits until then: the guard's handlers are still those of this process."""
+    """Wait in the new child until the guard releases it; end the child if that never happens.
+
+    Every signal but SIGKILL is blocked until then, because the guard's handlers are still those of this process.
+    """
     table.prctl(table.PR_SET_PDEATHSIG, _signal.SIGKILL)
     if posix.getppid() != guard or posix.read(gate, 1) != _GO:
         posix._exit(EXIT_NOT_STARTED)
 
 
 def become_agent(argv: list[bytes], env: dict[bytes, bytes], *, confined: bytes = b"") -> None:
-    """In the new child: turns it into the agent's process, confined as that says. Returns only by raising OSError."""
+    """Turn the new child into the agent's process, confined as given. Returns only by raising OSError."""
     if not posix.isatty(0):
         posix.setpgid(0, 0)  # a kill(0) of the agent's must not hit the guard
     _signal.set_wakeup_fd(-1)
@@ -325,7 +334,7 @@ def _confine(value: bytes) -> None:
 
 
 def _ignore(signal: int, frame: object) -> None:
-    """A handler rather than SIG_IGN: that would be inherited through exec."""
+    """Ignore a signal. Unlike SIG_IGN, a handler is not inherited through exec."""
 
 
 def _wake_on_signals() -> int:
@@ -340,7 +349,7 @@ def _wake_on_signals() -> int:
 
 
 def _watch(pid: int) -> int:
-    """Linux: a descriptor that becomes readable when the process ends; -1 where there is none."""
+    """Return a descriptor that becomes readable when the process ends (Linux); -1 if there is none."""
     try:
         return int(posix.pidfd_open(pid))
     except AttributeError:
@@ -352,7 +361,7 @@ def _watch(pid: int) -> int:
 
 
 def _wait(guard: Guard, *, lifeline: int, wakeup: int, holder: int) -> None:
-    """Returns when it is time to kill: nobody is left, or the end was wanted and its grace is over."""
+    """Wait until it is time to kill: no process is left, or the end was requested and its grace is over."""
     poll = select.poll()
     for fd in (lifeline, wakeup, holder, guard.report):
         if fd >= 0:
@@ -384,7 +393,7 @@ def _wait(guard: Guard, *, lifeline: int, wakeup: int, holder: int) -> None:
 
 
 def main(told: list[bytes]) -> None:
-    """Runs the agent to its end and exits as it did. `told` is what `telling` made, in words."""
+    """Run the agent to its end and exit as it did. `told` is the split output of `telling`."""
     lifeline, status, holder_pid = (int(word) for word in told[:3])
     marker, unstarted, confined, argv = told[3], told[5], told[6], told[7:]
     if posix.fstat(lifeline).st_mode & 0o170000 != 0o010000:
@@ -420,7 +429,7 @@ def main(told: list[bytes]) -> None:
 
 
 def _leave_word(path: bytes) -> None:
-    """The file that says: the agent was never started. Where it can't be made, nobody knows."""
+    """Create the file that says that the agent was never started. If that fails, it stays unknown."""
     if path:
         try:
             posix.close(posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o600))

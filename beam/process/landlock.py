@@ -1,12 +1,12 @@
-"""Landlock: this process and all that it starts can change nothing below some folders, by whatever path.
+"""Landlock: this process and everything that it starts can change nothing below some folders, by any path.
 
-The guard's child runs it just before it becomes the agent, so it imports as little as `table` does. Landlock knows only
-what is allowed, and what is allowed for a folder is allowed for all below it. So every entry of each folder on the way
-to a protected one is allowed by itself, and no such folder is: a *new* entry directly in one (in HOME, say) is refused,
+The guard's child calls it just before it becomes the agent, so it imports as little as `table` does. Landlock only
+knows permissions, and a permission for a folder covers everything below it. So every entry of each folder on the way to
+a protected one is allowed separately, and no such folder is: a *new* entry directly in one (in HOME, say) is refused,
 and so is the removal of an old one.
 
-What it can't refuse: chmod, chown, times and extended attributes; a file that has a second name (hard link) elsewhere;
-a bind mount elsewhere (see `mounts.py`); what another process is asked to do. Before ABI 3 truncate(2) is not seen, and
+It can't refuse chmod, chown, times and extended attributes; a file that has a second name (hard link) elsewhere; a bind
+mount elsewhere (see `mounts.py`); what another process is asked to do. Before ABI 3 it does not cover truncate(2), and
 with ABI 1 nothing moves from one folder to another (programs copy then).
 """
 
@@ -39,31 +39,31 @@ _OF_A_FILE = _WRITE_FILE | _TRUNCATE
 
 
 def abi() -> int:
-    """The version of Landlock that this kernel lets this process use; 0 for none."""
+    """Return the version of Landlock that this kernel lets this process use; 0 for none."""
     if not table.LINUX or posix.uname().machine.startswith(_OTHER_NUMBERS):
         return 0
     return max(0, table.libc(b"syscall")(_CREATE_RULESET, 0, 0, _VERSION))
 
 
 def rights(version: int) -> int:
-    """All rights to change something that this version can withhold. Device ioctls (ABI 5) change no file."""
+    """Return all rights to change something that this version can withhold. Device ioctls (ABI 5) change no file."""
     return _WRITE_FILE | _REMOVE_AND_MAKE | (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
 
 
 def carried(protected: Iterable[bytes], allowed: Iterable[bytes]) -> bytes:
-    """Both lists as one word for the guard, with nothing in it to be mistaken."""
+    """Return both lists as one unambiguous argument for the guard."""
     return " ".join([*(f"-{path.hex()}" for path in protected), *(f"+{path.hex()}" for path in allowed)]).encode()
 
 
 def read(value: bytes) -> tuple[list[bytes], list[bytes]]:
-    """Both lists of `carried`."""
+    """Return both lists of `carried`."""
     words = value.decode().split()
     protected, allowed = ([bytes.fromhex(word[1:]) for word in words if word[0] == sign] for sign in "-+")
     return protected, allowed
 
 
 def confine_as(value: bytes, version: int = 0) -> None:
-    """Confines this process as `carried` says. Raises OSError, its errno raised by `FAILED`."""
+    """Confine this process as `carried` says. Raises OSError, with its errno increased by `FAILED`."""
     protected, allowed = read(value)
     try:
         confine(protected, allowed, version or abi())
@@ -72,7 +72,7 @@ def confine_as(value: bytes, version: int = 0) -> None:
 
 
 def confine(protected: Iterable[bytes], allowed: Iterable[bytes], version: int) -> None:
-    """Confines this process for good, with no way to get rights by a setuid program. Raises OSError.
+    """Confine this process permanently, with no way to gain rights through a setuid program. Raises OSError.
 
     `allowed` are folders inside the protected ones that stay as they are; each must exist.
     """
@@ -106,7 +106,9 @@ def _allow(call: Callable[..., int], rules: int, path: bytes, granted: int) -> b
 
 
 def _open_to_all(protected: list[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """What lies beside the protected folders and beside the folders on the way to them, and whether it is a folder."""
+    """Yield the entries beside the protected folders and beside the folders on the way to them, and whether each is a
+    folder.
+    """
     on_the_way, ends = way_to(protected)
     closed = on_the_way | ends
     for folder in on_the_way - ends:
@@ -121,8 +123,12 @@ def _open_to_all(protected: list[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 def way_to(protected: Iterable[bytes]) -> tuple[set[bytes], set[bytes]]:
-    """(folders, ends): each existing folder in which a step to a protected path is looked up, by its real path, and the
-    real paths themselves. A link on the way counts with the folder that holds it: it could be replaced there."""
+    """Return (folders, ends).
+
+    `folders` are the existing folders in which a step to a protected path is looked up, by their real paths; `ends` are
+    the real paths of the protected ones. A link on the way counts with the folder that holds it, because it could be
+    replaced there.
+    """
     folders: set[bytes] = set()
     ends: set[bytes] = set()
     for path in protected:

@@ -1,4 +1,4 @@
-"""Bytes in chunks of any size -> whole lines. Pure; must not know where the bytes come from."""
+"""Bytes in chunks of any size -> complete lines. Pure; does not depend on where the bytes come from."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from __future__ import annotations
 class Lines:
     """Splits a stream at each newline byte; any chunking of the same bytes gives the same lines.
 
-    A line longer than `limit` bytes is given as its first `limit` bytes, once, when the limit is passed; the rest of it
-    is dropped. Each byte is copied a fixed number of times, however long the line is.
+    A line longer than `limit` bytes is returned as its first `limit` bytes, once, when the limit is passed; the rest of
+    it is dropped. Each byte is copied a fixed number of times, however long the line is.
     """
 
     def __init__(self, limit: int) -> None:
@@ -18,7 +18,10 @@ class Lines:
         self.cut = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that this chunk completes, without their newlines. `cut` counts those that were too long so far."""
+        """Return the lines that this chunk completes, without their newlines.
+
+        `cut` counts those that were too long so far.
+        """
         lines: list[bytes] = []
         *whole, rest = chunk.split(b"\n")
         for piece in whole:
@@ -31,7 +34,7 @@ class Lines:
         return lines
 
     def end(self) -> list[bytes]:
-        """The last line, if the stream did not end with a newline."""
+        """Return the last line, if the stream did not end with a newline."""
         lines = [b"".join(self._parts)] if self._size and not self._dropping else []
         self._reset()
         return lines
@@ -63,12 +66,12 @@ class Tail:
         self._kept = bytearray()
 
     def feed(self, chunk: bytes) -> None:
-        """Adds bytes and forgets the oldest."""
+        """Add bytes and forget the oldest."""
         self._kept += chunk[-self._limit :]
         if len(self._kept) > 2 * self._limit:
             del self._kept[: -self._limit]
 
     def text(self) -> str:
-        """The kept lines; invalid UTF-8 becomes U+FFFD."""
+        """Return the kept lines; invalid UTF-8 becomes U+FFFD."""
         lines = bytes(self._kept[-self._limit :]).splitlines(keepends=True)
         return b"".join(lines[-self._count :] if self._count else []).decode("utf-8", "replace")

@@ -1,7 +1,7 @@
-"""Ways into protected folders that Landlock does not close, or that are open where there is none: links in a work tree,
-and second names of files.
+"""Ways into protected folders that Landlock does not close: links in a work tree, and second names of files.
 
-Looks, for so long and at so much; changes nothing. Must not know: what the folders are for.
+They are open as well where there is no Landlock. The search is limited in time and size, and changes nothing. Does not
+depend on what the folders are for.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ _LOOK_AT_CLOCK = 256  # entries
 
 
 class Looked(Struct, frozen=True, kw_only=True):
-    """What a look at a work tree found. `links` lead into a protected folder, or to one above it. `skipped` is where it
-    did not look any more, or could not: the folders nearest to the top."""
+    """The result of a search in a work tree.
+
+    `links` lead into a protected folder, or to one above it. `skipped` are the topmost folders that were not searched,
+    or could not be.
+    """
 
     links: tuple[str, ...] = ()
     entries: int = 0
@@ -38,8 +41,10 @@ def leading_into(
     seconds: float = SECONDS,
     now: Callable[[], float] = time.monotonic,
 ) -> Looked:
-    """The symbolic links below `tree` that lead to a protected path, also to one that is not there yet. The folders
-    nearest to the top come first; no link is followed on the way."""
+    """Find the symbolic links below `tree` that lead to a protected path, even if that does not exist yet.
+
+    The topmost folders come first; no link is followed on the way.
+    """
     ends = [os.path.realpath(path) for path in protected]
     until = now() + seconds
     waiting, links, skipped, seen = deque([tree]), [], [], 0
@@ -64,8 +69,11 @@ def leading_into(
 
 
 def second_names(folders: Sequence[str], *, below: str, entries: int = NAMES) -> Iterator[str]:
-    """The files in the folders, and at any depth below that one, of the first so many, that have another name somewhere
-    (a hard link): whoever may write that name may write the file."""
+    """Yield the files that have another name somewhere (a hard link).
+
+    Searches the folders, and `below` at any depth, up to that many entries. Whoever may write the other name may write
+    the file.
+    """
     waiting, seen = deque([*folders, below]), 0
     deep = len(folders)
     while waiting and seen < entries:

@@ -1,5 +1,4 @@
-"""What a turn's processes come to: how many they are, and the memory they take. Linux says;
-elsewhere it is not known."""
+"""The load of a turn's processes: how many they are, and their memory. Known on Linux only."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ class Load(Struct, frozen=True):
 
 
 def of_trees(owners: Sequence[Owner]) -> Load | None:
-    """What these processes and all below them come to; those that are gone count for nothing. None where unknown."""
+    """Return the load of these processes and all below them; those that are gone count as nothing. None if unknown."""
     if not table.LINUX or any(tree.is_alive(owner) is None for owner in owners):
         return None
     roots = {owner.pid for owner in owners if tree.is_alive(owner)}
@@ -30,6 +29,6 @@ def of_trees(owners: Sequence[Owner]) -> Load | None:
 
 
 def rss_bytes(pid: int) -> int | None:
-    """The resident memory of one process; None if it is gone, or the system does not say."""
+    """Return the resident memory of one process; None if it is gone, or the system does not tell."""
     fields = table.read(f"/proc/{pid}/statm").split()
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if len(fields) > 1 and fields[1] != b"0" else None

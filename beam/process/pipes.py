@@ -1,4 +1,7 @@
-"""The pipes between beam and one guard with its agent, as asyncio protocols. Must not know who reads them, or why."""
+"""The pipes between beam and one guard with its agent, as asyncio protocols.
+
+Does not depend on who reads them, or why.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +23,16 @@ F_SETPIPE_SZ = 1031
 
 
 class Held(Struct, frozen=True):
-    """The agent's process, which waits before its exec; all 0 where there is none: the system refused it, or the guard
-    failed."""
+    """The agent's process, which waits before its exec; all fields are 0 if the system refused it, or the
+    guard failed.
+    """
 
     pid: int = 0
     start_ticks: int = 0
 
 
 def nothing() -> None:
-    """For a caller that does not want to be called."""
+    """Do nothing: a callback for a caller that needs none."""
 
 
 class Pipe(asyncio.Protocol):
@@ -53,7 +57,7 @@ class Pipe(asyncio.Protocol):
         settle(self.closed)
 
     def close(self) -> None:
-        """Delivers what the pipe holds now, and reads no more, whoever keeps it open."""
+        """Deliver what the pipe contains now, and stop reading, whoever keeps it open."""
         if self._transport and not self._transport.is_closing():
             with suppress(OSError):  # it is empty, or a terminal that nobody has open any more
                 if rest := os.read(self._transport.get_extra_info("pipe").fileno(), PIPE_BYTES):
@@ -62,7 +66,7 @@ class Pipe(asyncio.Protocol):
 
 
 def enlarge(fd: int) -> None:
-    """The pipe takes more before its writer must wait; it stays as it was where the system gives no more."""
+    """Enlarge the pipe so that its writer blocks later; keep its size if the system refuses."""
     if sys.platform == "linux":
         from fcntl import fcntl
 
@@ -71,9 +75,9 @@ def enlarge(fd: int) -> None:
 
 
 class Output:
-    """The agent's stdout, and its stderr where someone wants it, given to the caller's callbacks until one fails.
+    """The agent's stdout, and its stderr if someone wants it, passed to the caller's callbacks until one fails.
 
-    `on_data` gets everything as it comes, in place of lines.
+    `on_data` gets everything as it comes, instead of lines.
     """
 
     def __init__(
@@ -138,10 +142,10 @@ class Output:
 
 
 class Status:
-    """What the guard says, line by line (see `guard.py`).
+    """The guard's status lines (see `guard.py`).
 
-    `held` is done when the agent's process is there, `executed` when it became the agent (True) or never will. `errno`
-    is why the system refused it.
+    `held` is done when the agent's process exists, `executed` when it became the agent (True) or never will. `errno` is
+    why the system refused it.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -180,7 +184,7 @@ def _tell(future: asyncio.Future[T], value: T) -> None:
 
 
 def settle(future: asyncio.Future[None]) -> None:
-    """Marks it as done, once."""
+    """Set the future's result, once."""
     if not future.done():
         future.set_result(None)
 

@@ -1,4 +1,7 @@
-"""Says of a program whether it can be started, and in a person's words why not. Must not know processes or turns."""
+"""Whether a program can be started, and a readable reason if not.
+
+Does not depend on processes or turns.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from beam.process import guard, landlock
 
 
 def check(program: str, *, env: Mapping[str, str], cwd: str) -> None:
-    """Raises OSError for a program that is not there, or may not be executed: better before anything was begun."""
+    """Raise OSError for a program that does not exist, or may not be executed: better before anything was begun."""
     folders = [""] if "/" in program else env.get("PATH", guard.PATH.decode()).split(":")
     paths = [os.path.join(cwd, folder, program) for folder in folders if folder or "/" in program]  # noqa: PTH118
     found = [path for path in paths if os.path.isfile(path)]  # noqa: PTH113 - any text may be a path here
@@ -21,8 +24,10 @@ def check(program: str, *, env: Mapping[str, str], cwd: str) -> None:
 
 
 def refusal(error: OSError | ValueError | DiskError, program: str, *, env: Mapping[str, str], cwd: str) -> BeamError:
-    """Tells why `program` was not started in `cwd`: a ShortageError if that passes by itself, else NotFoundError,
-    ConfigError, DiskError or BeamError."""
+    """Return why `program` was not started in `cwd`.
+
+    It is a ShortageError if the cause is temporary, else NotFoundError, ConfigError, DiskError or BeamError.
+    """
     cause = error.__cause__ if isinstance(error, DiskError) else error
     number = cause.errno if isinstance(cause, OSError) else None
     if number in PASSING:

@@ -1,8 +1,8 @@
-"""Starts an agent's process under its guard and carries its bytes: the only module that spawns agents.
+"""Starts an agent's process under its guard and transfers its bytes: the only module that starts agents.
 
-It is held before its exec until the caller lets it go, and its end comes whatever state the guard is in. asyncio's own
-subprocesses are not used: their lines are limited, and how they wait differs between Python versions. Nothing here
-waits for a pid that is not its own. Must not know turns, events or adapters.
+The process is held before its exec until the caller releases it, and it is ended whatever state the guard is in.
+asyncio's own subprocesses are not used: their lines are limited, and how they wait differs between Python versions.
+Nothing here waits for a pid that is not its own. Does not depend on turns, events or adapters.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ POLL_SECONDS = 0.01
 class Ended(Struct, frozen=True):
     """How the agent's process ended and what its guard found.
 
-    `signal` is a name ("SIGKILL"). Both `code` and `signal` are None where the guard was killed first. `swept`
-    processes outlived the agent and were ended; `left` could not be.
+    `signal` is a name ("SIGKILL"). Both `code` and `signal` are None if the guard was killed first. `swept` processes
+    outlived the agent and were ended; `left` could not be.
     """
 
     code: int | None = None
@@ -54,7 +54,9 @@ class Ended(Struct, frozen=True):
 
 
 def marker(turn_key: str) -> str:
-    """The name of the variable that every process of the turn carries; a turn runs one agent process at a time."""
+    """Return the name of the variable that every process of the turn carries; a turn runs one agent process
+    at a time.
+    """
     return f"BEAM_TURN_{turn_key}"
 
 
@@ -76,16 +78,18 @@ async def start(
     line_bytes: int = DEFAULT.line_bytes,
     stderr_lines: int = DEFAULT.stderr_lines,
 ) -> Child:
-    """The agent's process, which waits before its exec until `Child.go`.
+    """Start the agent's process, which waits before its exec until `Child.go`.
 
     `on_line` gets each line of stdout without its newline; `on_output` is called at any output; `on_long_line` after a
-    line that was cut at `line_bytes`; `on_error_line` gets each line of stderr. What a callback raises ends the tree
-    and is raised by `Child.wait`. With `stdin` the agent's is a pipe for `feed`, else /dev/null. Stdout is a pipe of 1
-    MiB, which makes a fast agent wait; with `stdout_in` an unnamed file in that directory, for an agent that does not
-    wait (see `stdout_file.py`). With `confinement` neither it nor what it starts changes anything there, or it is not
-    started. `grace` is for an end that beam did not ask for (its own death). `unstarted` is a file that the guard makes
-    if the agent was never executed. Raises NotFoundError (not_installed), ConfigError for `cwd`, BeamError for what
-    can't be executed, ShortageError, and DiskError; what is found only by executing it, `Child.wait` raises.
+    line that was cut at `line_bytes`; `on_error_line` gets each line of stderr. An exception in a callback ends the
+    tree and is raised by `Child.wait`. With `stdin` the agent's stdin is a pipe for `feed`, else /dev/null. Stdout is a
+    pipe of 1 MiB, which makes a fast agent wait; with `stdout_in` it is an unnamed file in that directory, for an agent
+    that does not wait (see `stdout_file.py`). With `confinement` neither the agent nor what it starts can change
+    anything there, or it is not started. `grace` is for an end that beam did not ask for (its own death). `unstarted`
+    is a file that the guard creates if the agent was never executed.
+
+    Raises NotFoundError (not_installed), ConfigError for `cwd`, BeamError for what can't be executed, ShortageError,
+    and DiskError; `Child.wait` raises what only the exec reveals.
     """
     child = Child(turn_key, Output(on_line, on_output, on_long_line, line_bytes, on_error_line), Tail(stderr_lines))
     try:
@@ -116,9 +120,10 @@ async def start_in_terminal(
     confinement: Confinement | None = None,
     grace: float = DEFAULT.grace,
 ) -> Child:
-    """The same on a terminal of its own, which has its size before the program begins.
+    """Start the agent's process on a terminal of its own, which has its size before the program begins.
 
-    `on_data` gets what it writes, as it comes; `Child.write` types. Raises as `start` does.
+    `on_data` gets what it writes, as it comes; `Child.write` types. Otherwise like `start`, which also lists what it
+    raises.
     """
     output = Output(_no_line, nothing, nothing, 1, on_data=on_data)
     child = Child(turn_key, output, Tail(0))
@@ -188,36 +193,38 @@ class Child:
 
     @property
     def guard_was_killed(self) -> bool:
-        """Whether a signal ended the guard."""
+        """Return whether a signal ended the guard."""
         return (self._process.returncode or 0) < 0
 
     def go(self) -> None:
-        """The agent may be executed: from here on it acts. Nothing happens once an end was asked for."""
+        """Release the agent to its exec: from here on it acts. Does nothing once an end was requested."""
         self._command("go")
 
     async def executed(self) -> bool:
-        """Whether the agent was executed, as soon as that is known."""
+        """Return whether the agent was executed, as soon as that is known."""
         return await asyncio.shield(self._status.executed)
 
     def interrupt(self, signal: str) -> None:
-        """Sends the signal (a name) to the agent's process alone; nothing happens if that is over."""
+        """Send the signal (a name) to the agent's process alone; do nothing if that has ended."""
         self._command(f"interrupt {int(signals.Signals[signal])}")
 
     def end(self, grace: float) -> None:
-        """Ends the whole tree: SIGTERM, then SIGKILL after `grace` seconds. A later call may shorten them. A guard that
-        is not done 5 s later is killed, and its tree ended from here."""
+        """End the whole tree: SIGTERM, then SIGKILL after `grace` seconds.
+
+        A later call may shorten them. A guard that is not done 5 s later is killed, and its tree is ended from here.
+        """
         self._command(f"end {grace}")
         self._expect_end(grace)
 
     async def feed(self, data: bytes) -> None:
-        """Writes all of stdin, then closes it. A child that does not read it all is no error."""
+        """Write all of stdin, then close it. A child that does not read it all is no error."""
         try:
             await self.write(data)
         finally:
             self.close_stdin()
 
     async def write(self, data: bytes) -> None:
-        """Writes to stdin and leaves it open; one writer at a time. A child that does not read it all is no error."""
+        """Write to stdin and leave it open; one writer at a time. A child that does not read it all is no error."""
         rest = memoryview(data)
         while rest and self._stdin and not self._stdin.closed:
             fd = self._stdin.fileno()
@@ -229,7 +236,9 @@ class Child:
                 self.close_stdin()
 
     def reads_keys(self) -> bool:
-        """Whether the agent on its terminal reads key by key: until then the system itself edits lines and echoes."""
+        """Return whether the agent on its terminal reads single keys: until then the system itself edits lines and
+        echoes.
+        """
         import termios
 
         if self._stdin is None or self._stdin.closed:
@@ -240,7 +249,7 @@ class Child:
             return False
 
     def close_stdin(self) -> None:
-        """The agent reads end-of-file after what was written."""
+        """Close stdin: the agent reads end-of-file after what was written."""
         pipe = self._stdin
         if pipe and not pipe.closed:
             self._loop.remove_writer(pipe.fileno())
@@ -249,9 +258,9 @@ class Child:
                 self._waiting_to_write.set_result(None)
 
     async def wait(self) -> Ended:
-        """How it ended, once the guard and all of the tree are gone and all output was delivered.
+        """Return how it ended, once the guard and the whole tree are gone and all output was delivered.
 
-        Raises what a callback raised; and what `start` raises, where the system refused to execute it. May be called
+        Raises what a callback raised; and what `start` raises, if the system refused to execute it. May be called
         again, also after it was cancelled.
         """
         return await asyncio.shield(self._ended)
@@ -272,7 +281,7 @@ class Child:
             self._process.send_signal(signals.SIGCONT)  # somebody may have stopped it
 
     def _expect_end(self, grace: float) -> None:
-        """From now on the guard has so long, and a little, to be done."""
+        """Give the guard that long, and a little more, to be done."""
         if self._lifeline < 0:
             return
         when = self._loop.time() + grace + WEDGED_SECONDS
@@ -282,7 +291,7 @@ class Child:
         self._overdue = self._loop.call_at(when, self._step_in)
 
     def _step_in(self) -> None:
-        """Ends the guard, which is stuck, and all of its tree."""
+        """End the guard, which is stuck, and its whole tree."""
         if self._process.poll() is not None:
             return
         self._cleaned = self._clean(patience=0.0)
@@ -350,7 +359,7 @@ class Child:
             enlarge(self._process.stdout.fileno())
 
     def _open_terminal(self, columns: int, rows: int, of_the_guard: ExitStack, ours: ExitStack) -> int:
-        """A terminal of that size: the agent's end of it."""
+        """Open a terminal of that size and return the agent's end of it."""
         import termios
 
         try:
@@ -415,7 +424,7 @@ class Child:
         return Ended(self._status.code, self._status.signal, self._tail.text(), swept, left)
 
     async def _guard_gone(self) -> None:
-        """Until the guard's process has ended, or can't be ended."""
+        """Wait until the guard's process has ended, or can't be ended."""
         looking = self._loop.create_task(self._look_after_agent())
         gone = self._loop.create_future()
         try:
@@ -438,7 +447,7 @@ class Child:
         tree.spared.discard(self.guard_pid)
 
     async def _look_after_agent(self) -> None:
-        """A guard that does not see its agent end is stuck: then its own end is due."""
+        """Watch for a guard that does not notice its agent's end: it is stuck and has to be ended."""
         await asyncio.shield(self._status.held)
         while not self.pid or tree.start_ticks(self.pid) == self.start_ticks:
             await asyncio.sleep(LOOK_SECONDS)
@@ -446,8 +455,7 @@ class Child:
         self._expect_end(guard.LEFTOVER_GRACE)
 
     def _clean(self, *, patience: float | None = None) -> tuple[int, int]:
-        """In place of the guard: what is left of the tree is below it, carries the marker, or was adopted by this
-        process."""
+        """End what the guard left: processes below it, with the marker, or adopted by this process."""
         here = tree.this_process()
         known = ((self.guard_pid, self.guard_start_ticks), (self.pid, self.start_ticks))
         owners = [structs.replace(here, pid=pid, start_ticks=ticks) for pid, ticks in known if pid]
@@ -457,7 +465,7 @@ class Child:
 
 
 def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[int, int]:
-    """A pipe; each end is closed with its stack."""
+    """Return a pipe; each end is closed with its stack."""
     source, sink = os.pipe()
     reads.callback(os.close, source)
     writes.callback(os.close, sink)
@@ -465,7 +473,7 @@ def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[int, int]:
 
 
 def _nameless(data: bytes) -> int:
-    """A file with this content that has no name."""
+    """Return a descriptor of an unnamed file with this content."""
     try:
         fd = os.memfd_create("told")
     except (AttributeError, OSError) as error:  # macOS, old kernels
@@ -484,4 +492,4 @@ def _nameless(data: bytes) -> int:
 
 
 def _no_line(line: bytes) -> None:
-    """A terminal has no lines."""
+    """Ignore a line: a terminal has none."""

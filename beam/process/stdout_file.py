@@ -1,8 +1,8 @@
-"""An agent's stdout as a private file that is followed as it grows: for a CLI that drops what a full pipe won't take.
+"""An agent's stdout as a private file that is followed as it grows: for a CLI that drops output when its pipe is full.
 
-Some runtimes write to a pipe without waiting and end with the rest unwritten (Claude Code 2.1: exit code 0, no result
-line, however eager the reader). A file takes everything at once. It has no name, so it goes with the last descriptor;
-until then it takes as much disk as the process wrote. Must not know who reads, or why.
+Some runtimes write to a pipe without waiting and exit with the rest unwritten (Claude Code 2.1: exit code 0, no result
+line, however fast the reader). A file accepts everything immediately. It has no name, so it is removed with the last
+descriptor; until then it takes as much disk as the process wrote. Does not depend on who reads, or why.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ class StdoutFile:
             self._later(POLL_SECONDS)
 
     def close_sink(self) -> None:
-        """The agent has its descriptor."""
+        """Close this process's copy of the agent's descriptor."""
         os.close(self.sink)
 
     def finish(self) -> None:
-        """Nobody writes any more: what is there now is all. It is delivered in pieces; wait for `closed`."""
+        """End the file: nobody writes any more. What it contains is delivered in pieces; wait for `closed`."""
         if not self.closed.done():
             self._until = os.fstat(self._source).st_size
             self._later(0)
 
     def close(self) -> None:
-        """Nothing more is delivered."""
+        """Stop delivering."""
         if not self.closed.done():
             self._release()
             self._on_end()

@@ -1,8 +1,8 @@
-"""The process table of this machine: who is whose child, who carries a marker; and signals that hit no other process.
+"""The process table of this machine: parents, children, markers; and signals that reach no other process.
 
 The guard runs this, too: nothing here may import beam, nor of the standard library anything but the cheapest modules
-(`signal` costs 8 ms of CPU, `ctypes` 5). Linux reads /proc; macOS asks ps, and all that differs asks `LINUX`. (Not run
-on macOS.)
+(`signal` costs 8 ms of CPU, `ctypes` 5). Linux reads /proc; macOS asks ps, and all differences depend on `LINUX`. (Not
+run on macOS.)
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Process = tuple[int, int]  # pid and start: no other process ever has both
 
 
 def read(path: str) -> bytes:
-    """A whole small file, or b"" where it can't be read (the process is gone, or another user's)."""
+    """Return a whole small file, or b"" if it can't be read (the process is gone, or another user's)."""
     try:
         fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
     except OSError:
@@ -47,7 +47,10 @@ def read(path: str) -> bytes:
 
 
 def stat_of(pid: int) -> tuple[int, int, int, bool] | None:
-    """(parent, session, start ticks, alive) of a process, or None. A zombie is not alive, unless its threads are."""
+    """Return (parent, session, start ticks, alive) of a process, or None.
+
+    A zombie is not alive, unless its threads are.
+    """
     if not LINUX:
         row = _ps().get(pid)
         return row and (row[0], 0, row[1], True)
@@ -59,14 +62,16 @@ def stat_of(pid: int) -> tuple[int, int, int, bool] | None:
 
 
 def pids() -> list[int]:
-    """Every process that can be seen, the newest first (until the numbers wrap): what forks on and on is there."""
+    """Return every visible process, the newest first (until the numbers wrap), so that endless forkers are found."""
     if not LINUX:
         return sorted(_ps(), reverse=True)
     return sorted((int(name) for name in posix.listdir("/proc") if name.isdigit()), reverse=True)
 
 
 def children() -> list[int]:
-    """This process's own children, zombies too; a full look at all processes only where the kernel has no such list."""
+    """Return this process's own children, including zombies; scans all processes only if the kernel has no
+    such list.
+    """
     me = posix.getpid()
     if not LINUX or not posix.access(f"/proc/self/task/{me}/children", posix.R_OK):
         return [pid for pid in pids() if (row := stat_of(pid)) and row[0] == me]
@@ -75,7 +80,7 @@ def children() -> list[int]:
 
 
 def descendants(*roots: int) -> set[Process]:
-    """The living processes below these, not they themselves."""
+    """Return the living processes below these, without these themselves."""
     below: dict[int, list[tuple[int, int, bool]]] = {}
     for pid in pids():
         if row := stat_of(pid):
@@ -94,12 +99,12 @@ def descendants(*roots: int) -> set[Process]:
 
 
 def environment_of(pid: int) -> list[bytes]:
-    """The process's first environment, `NAME=value` each; empty where it can't be read (and on macOS)."""
+    """Return the process's first environment, `NAME=value` each; empty if it can't be read (and on macOS)."""
     return read(f"/proc/{pid}/environ").split(b"\0") if LINUX else []
 
 
 def marker_of(pid: int, name: bytes) -> bytes | None:
-    """The value of the variable in the process's first environment, or None."""
+    """Return the value of the variable in the process's first environment, or None."""
     if not LINUX:
         return b"1" if b" " + name + b"=" in _ps_environment(pid) else None
     found = (b"\0" + read(f"/proc/{pid}/environ")).partition(b"\0" + name + b"=")
@@ -107,7 +112,7 @@ def marker_of(pid: int, name: bytes) -> bytes | None:
 
 
 def marked(name: bytes) -> Iterator[tuple[Process, bytes]]:
-    """The living processes of this user that carry the variable, and its value in each; as they are found."""
+    """Yield the living processes of this user that carry the variable, each with its value, as they are found."""
     uid = posix.getuid()
     for pid in pids():
         try:
@@ -121,7 +126,7 @@ def marked(name: bytes) -> Iterator[tuple[Process, bytes]]:
 
 
 def send(process: Process, signal: int) -> bool:
-    """Signals this very process, never another that got its pid. False if it is gone or may not be signalled."""
+    """Signal this very process, never another that got its pid. Return False if it is gone or may not be signalled."""
     pid, start = process
     try:
         fd = posix.pidfd_open(pid)
@@ -148,12 +153,14 @@ def send(process: Process, signal: int) -> bool:
 
 
 def prctl(option: int, value: int) -> bool:
-    """prctl(2); False where it is refused or there is none."""
+    """Call prctl(2); return False if it is refused or there is none."""
     return LINUX and libc(b"prctl")(option, value, 0, 0, 0) == 0
 
 
 def libc(name: bytes) -> Callable[..., int]:
-    """A function of the C library that takes ints and bytes and returns an int; `_ctypes` alone saves 3 ms of CPU."""
+    """Return a function of the C library that takes ints and bytes and returns an int; `_ctypes` alone saves 3 ms of
+    CPU.
+    """
     try:
         import _ctypes
 
@@ -168,7 +175,7 @@ def libc(name: bytes) -> Callable[..., int]:
 
 
 def _ps() -> dict[int, tuple[int, int]]:
-    """macOS: pid -> (parent, start in microseconds, of whole seconds), by ps. (Not run.)"""
+    """Return pid -> (parent, start in microseconds, of whole seconds), by ps on macOS. (Not run.)"""
     found: dict[int, tuple[int, int]] = {}
     for line in _output(["/bin/ps", "-axo", "pid=,ppid=,state=,lstart="]).splitlines():
         fields = line.decode("ascii", "replace").split(None, 3)
@@ -182,7 +189,9 @@ def _ps() -> dict[int, tuple[int, int]]:
 
 
 def _ps_environment(pid: int) -> bytes:
-    """macOS: the command line and environment of a process, by ps; empty for Apple's own programs. (Not run.)"""
+    """Return the command line and environment of a process, by ps on macOS; empty for Apple's own programs.
+    (Not run.)
+    """
     return _output(["/bin/ps", "-p", str(pid), "-wwE", "-o", "command="])
 
 

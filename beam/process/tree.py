@@ -1,7 +1,7 @@
-"""Processes and what is below them, seen from outside: who is alive, and how to end what a dead holder left.
+"""Process trees seen from outside: who is alive, and how to end what a dead holder left.
 
-Plain functions over `table.py`'s view of the process table; must not know turns, journals or asyncio. Every signal goes
-through a pidfd after the start was compared, so that a pid given to another process in the meantime is never hit.
+Plain functions over `table.py`'s view of the process table; does not depend on turns, journals or asyncio. Every signal
+goes through a pidfd after the start was compared, so that a pid given to another process in the meantime is never hit.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class Cleaned(Struct, frozen=True):
 
 
 def start_ticks(pid: int) -> int | None:
-    """When the process began (see `events.Owner`); None if it is gone or a zombie."""
+    """Return when the process began (see `events.Owner`); None if it is gone or a zombie."""
     row = table.stat_of(pid)
     return row[2] if row and row[3] else None
 
 
 def this_process() -> Owner:
-    """This process, as a journal names it."""
+    """Return this process, as a journal names it."""
     pid = os.getpid()
     return Owner(
         pid=pid,
@@ -61,9 +61,10 @@ def _pid_namespace() -> str:
 
 
 def is_alive(owner: Owner) -> bool | None:
-    """Whether the process still runs; None where it can't be known from here (another host or pid namespace).
+    """Return whether the process still runs; None if that can't be known from here (another host or pid namespace).
 
-    A host that was restarted since runs it no more. An equal boot id is this host, whatever it was called then.
+    A process of a host that was restarted since is not alive. An equal boot id means this host, whatever it was called
+    then.
     """
     if owner.boot_id != _boot_id() or not owner.boot_id:
         if owner.host != os.uname().nodename:
@@ -76,18 +77,18 @@ def is_alive(owner: Owner) -> bool | None:
 
 
 def become_subreaper() -> bool:
-    """Makes this process adopt what its dead guards leave; False where the system has no such thing."""
+    """Make this process adopt what its dead guards leave; return False if the system has no such thing."""
     global _subreaper
     _subreaper = table.prctl(table.PR_SET_CHILD_SUBREAPER, 1)
     return _subreaper
 
 
 def clean(marker: str, owners: Sequence[Owner], *, timeout: float = 5.0, patience: float | None = None) -> Cleaned:
-    """Ends the recorded processes, what is below them, and this user's processes that carry the marker variable.
+    """End the recorded processes, what is below them, and this user's processes that carry the marker variable.
 
-    Never this process or one above it. A guard that is still at work may first finish: within `patience` seconds,
-    where that is given, else for the most of the time. An owner of another host or pid
-    namespace is left alone: ask `is_alive`. Returns when two looks in a row found nothing, or after `timeout` seconds.
+    Never ends this process or one above it. A guard that is still at work may finish first: within `patience` seconds
+    if given, else for most of the time. An owner of another host or pid namespace is left alone: use `is_alive`.
+    Returns when two scans in a row found nothing, or after `timeout` seconds.
     """
     began = time.monotonic()
     hunt = _Hunt(marker.encode(), {(owner.pid, owner.start_ticks) for owner in owners if is_alive(owner)})
@@ -110,7 +111,7 @@ def clean(marker: str, owners: Sequence[Owner], *, timeout: float = 5.0, patienc
 
 
 class _Hunt:
-    """What has to go, and every process that was ever seen to have to."""
+    """What has to be ended, and every process that ever was in that set."""
 
     def __init__(self, marker: bytes, roots: set[Process]) -> None:
         self._marker = marker
@@ -119,7 +120,7 @@ class _Hunt:
         self.seen: set[Process] = set()
 
     def strike(self, number: int) -> set[Process]:
-        """Signals all that are found, each at sight: a link of a chain of forks is gone a moment later."""
+        """Signal all that are found, each immediately: a link of a chain of forks is gone a moment later."""
         struck: set[Process] = set()
         for process, _ in table.marked(self._marker):
             self._hit(process, number, struck)
@@ -133,7 +134,7 @@ class _Hunt:
         return struck
 
     def let_guards_finish(self, *, until: float) -> None:
-        """Wakes guards, tells them to end, and waits for them."""
+        """Wake guards, tell them to end, and wait for them."""
         guards = self._guards()
         self.seen |= guards
         for process in guards:
@@ -157,9 +158,9 @@ class _Hunt:
 
 
 def end_orphans(*, since: int, timeout: float = 5.0) -> Cleaned:
-    """Ends the children that this process adopted after a guard was killed, and so all that is below them.
+    """End the children that this process adopted after a guard was killed, and so everything below them.
 
-    A child of this process counts if it began at `since` (the guard's start ticks) or later, lives in another session
+    A child of this process counts if it began at `since` (the guard's start ticks) or later, runs in another session
     (the tree of a guard always does) and is not in `spared`. Does nothing in a process that is no subreaper.
     """
     if not _subreaper:

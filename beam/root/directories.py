@@ -24,7 +24,7 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBL
 
 
 def create(home: RootPaths, place: AgentPaths | None = None) -> None:
-    """Makes the root (0700, ignored by git) and the place's directories, durably; what is there already stays.
+    """Create the root (0700, ignored by git) and the agent's directories, durably; existing ones stay.
 
     Raises DiskError that names the path.
     """
@@ -50,7 +50,7 @@ def _make_root(root: Path) -> None:
 
 
 def _missing(folder: Path) -> list[Path]:
-    """The folder and those above it that are not there yet, the innermost first."""
+    """Return the folder and its parents as far as they are missing, the innermost first."""
     found = []
     try:
         while not folder.exists():
@@ -91,7 +91,10 @@ def not_a_directory(path: Path) -> DiskError:
 
 
 def check_place(home: RootPaths, place: AgentPaths) -> None:
-    """Refuses (DiskError) a place in which a symbolic link, or a file, stands for a directory. Absent ones pass."""
+    """Refuse (DiskError) an agent's paths if a symbolic link or a file is in place of a directory.
+
+    Missing ones pass.
+    """
     for folder in _folders(home, place):
         _check_directory(folder, None)
 

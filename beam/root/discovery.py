@@ -1,8 +1,8 @@
-"""Finds the root that belongs to a folder, and lists the roots that this user has.
+"""Finds the root that belongs to a folder, and lists this user's roots.
 
-A root lies in the user's state directory and is named by the real path of its project folder; so nothing that a cloned
-folder holds, and nothing that an agent with few rights writes, is state. `project.json` in the root says which folder
-that is. Must not know: what else is in a root.
+A root is in the user's state directory and is named by the real path of its project folder; so nothing in a cloned
+folder, and nothing that an agent with few rights writes, is state. `project.json` in the root says which folder that
+is. Does not depend on what else is in a root.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _PROJECT_BYTES = 64 * 1024  # a path has 4 KiB at the most
 
 
 class Project(Struct, frozen=True, kw_only=True):
-    """The content of project.json: the folder's real path, and what tells a moved or mounted folder from another.
+    """The content of project.json: the folder's real path, and what identifies a moved or mounted folder.
 
-    `path` is text; `raw` has the same bytes in hex where they are no UTF-8.
+    `path` is text; `raw` has the same bytes in hex if they are not UTF-8.
     """
 
     v: int = 1
@@ -48,7 +48,7 @@ class Project(Struct, frozen=True, kw_only=True):
 
     @property
     def folder(self) -> Path:
-        """The project folder."""
+        """Return the project folder."""
         return Path(os.fsdecode(bytes.fromhex(self.raw))) if self.raw else Path(self.path)
 
 
@@ -56,11 +56,11 @@ class Project(Struct, frozen=True, kw_only=True):
 
 
 def find(named: str | None, *, cwd: Path, environ: Mapping[str, str]) -> RootPaths:
-    """Returns the root that counts for a command run in `cwd`; creates nothing.
+    """Return the root for a command that runs in `cwd`; create nothing.
 
-    It is `named` (--root), `$BEAM_ROOT`, else the one of the project folder around `cwd`. Raises UsageError where a
-    named root is plainly some other directory, or says that it belongs to another folder than that in which it lies;
-    DiskError where nobody knows the user's state directory.
+    It is `named` (--root), `$BEAM_ROOT`, else the one of the project folder around `cwd`. Raises UsageError if a named
+    root is plainly some other directory, or says that it belongs to another folder than the one that contains it;
+    DiskError if the user's state directory is unknown.
     """
     here = Path(os.path.realpath(cwd))
     if named is not None or environ.get("BEAM_ROOT"):
@@ -77,9 +77,9 @@ def find(named: str | None, *, cwd: Path, environ: Mapping[str, str]) -> RootPat
 
 
 def at(root: Path, environ: Mapping[str, str]) -> RootPaths:
-    """Returns the root at that path with the project folder that it names.
+    """Return the root at that path with the project folder that it names.
 
-    Raises CorruptError where no project.json says which folder that is, UsageError as `find` does.
+    Raises CorruptError if no project.json says which folder that is, UsageError as `find` does.
     """
     project = read_project(root)
     if project is None:
@@ -89,7 +89,7 @@ def at(root: Path, environ: Mapping[str, str]) -> RootPaths:
 
 
 def check_folder(home: RootPaths, environ: Mapping[str, str]) -> None:
-    """Refuses (DiskError) a root whose project folder is gone: its agents would have nowhere to work."""
+    """Refuse (DiskError) a root whose project folder is gone: its agents would have nowhere to work."""
     if os.path.isdir(home.project):  # noqa: PTH112 - Path.is_dir raises where it may not look
         return
     named = "" if is_own(home.root, environ) else f"--root {home.root} "
@@ -102,10 +102,11 @@ def check_folder(home: RootPaths, environ: Mapping[str, str]) -> None:
 
 
 def exposed(home: RootPaths, environ: Mapping[str, str]) -> Path | None:
-    """Returns the folder that holds the root and in which agents may write; None where they can't reach the root.
+    """Return the folder that contains the root and in which agents may write; None if they can't reach the root.
 
-    That is its own project folder, or any other: agents of that one may write there. Not so the user's state directory
-    where agents work in all of the home directory: who may edit there can write the shell's own files as well.
+    That is its own project folder, or any other: agents of that one may write there. The user's state directory does
+    not count if agents work in the whole home directory: whoever may edit there can write the shell's own files as
+    well.
     """
     root, project = os.path.realpath(home.root), os.path.realpath(home.project)
     is_inside = root == project or root.startswith(project.rstrip("/") + "/")
@@ -115,7 +116,7 @@ def exposed(home: RootPaths, environ: Mapping[str, str]) -> Path | None:
 
 
 def _folder_around(real: str, environ: Mapping[str, str]) -> Path | None:
-    """The nearest folder above the root, a real path, with a beam.yaml or a git work tree."""
+    """Return the nearest folder above the root, a real path, with a beam.yaml or a git work tree."""
     folder = os.path.dirname(real)  # noqa: PTH120 - words, not paths, here and below: asked for every message
     while True:
         if _is_marked(folder) and not _is_too_wide(Path(folder), environ):
@@ -127,7 +128,7 @@ def _folder_around(real: str, environ: Mapping[str, str]) -> Path | None:
 
 
 def _plausible(home: RootPaths, environ: Mapping[str, str]) -> RootPaths:
-    """The same, where its project.json can be believed: who may write in a folder may have put a whole root there."""
+    """Return the root if its project.json is credible: whoever may write in a folder may have put a whole root there."""
     around = _folder_around(os.path.realpath(home.root), environ)
     if around is None or around == home.project or root_of(home.project, environ) == home.root:
         return home
@@ -139,9 +140,10 @@ def _plausible(home: RootPaths, environ: Mapping[str, str]) -> RootPaths:
 
 
 def project_folder(here: Path, environ: Mapping[str, str]) -> Path:
-    """Returns the project folder around `here`, a real path: the nearest folder upwards with a beam.yaml or a git work
-    tree; outside of both the nearest that has a root; else `here` itself. `/` and the home directory count only where
-    they are `here`.
+    """Return the project folder around `here`, a real path.
+
+    It is the nearest folder upwards with a beam.yaml or a git work tree; else the nearest that has a root; else `here`
+    itself. `/` and the home directory count only if they are `here`.
     """
     around = [folder for folder in (here, *here.parents) if folder == here or not _is_too_wide(folder, environ)]
     for folder in around:
@@ -158,7 +160,7 @@ def _is_marked(folder: Path | str) -> bool:
 
 
 def root_of(folder: Path, environ: Mapping[str, str]) -> Path:
-    """Returns where the root of a project folder, a real path, lies. The digest names a place and is no secret."""
+    """Return the path of the root of a project folder, a real path. The digest names a place and is no secret."""
     digest = sha256(os.fsencode(folder)).hexdigest()[:_DIGEST_LETTERS]
     slug = _NOT_IN_A_SLUG.sub("-", folder.name.lower()).strip("-")[:_SLUG_LETTERS] or "folder"
     return state_dir(environ) / _PROJECTS / f"{slug}-{digest}"
@@ -189,7 +191,9 @@ def _named_root(named: str, cwd: Path, source: str) -> Path:
 
 
 def _may_be_a_root(folder: Path) -> bool:
-    """Whether it is one, or what a crash left of making one, or nothing yet; not so for a project with an `agents/`."""
+    """Return whether it is a root, an unfinished one after a crash, or nothing yet; False for a project with an
+    `agents/`.
+    """
     try:
         names = {name for name in os.listdir(folder) if not name.startswith(".")}  # noqa: PTH208 - names, not paths
     except OSError:
@@ -201,7 +205,7 @@ def _may_be_a_root(folder: Path) -> bool:
 
 
 def read_project(root: Path) -> Project | None:
-    """Returns what the root's project.json says; None where there is none. Raises CorruptError, DiskError."""
+    """Return what the root's project.json says; None if there is none. Raises CorruptError, DiskError."""
     path = root / PROJECT_JSON
     try:
         project = msgspec.json.decode(files.read(path, _PROJECT_BYTES), type=Project)
@@ -220,7 +224,7 @@ def read_project(root: Path) -> Project | None:
 
 
 def project_of(folder: Path) -> Project:
-    """Returns what project.json says of this folder. Raises DiskError where it is gone."""
+    """Return the project.json of this folder. Raises DiskError if the folder is gone."""
     with files.disk("look at", folder):
         found = folder.stat()
     name = os.fsencode(folder)
@@ -234,9 +238,9 @@ def project_of(folder: Path) -> Project:
 
 
 def create(home: RootPaths, place: AgentPaths | None = None) -> None:
-    """Makes the root, durably, and the directories of `place`; the root says which folder it belongs to.
+    """Create the root, durably, and the directories of an agent; record in it which folder it belongs to.
 
-    What is there already stays. Raises DiskError.
+    Existing ones stay. Raises DiskError.
     """
     directories.create(home, place)
     if not (home.root / PROJECT_JSON).exists():
@@ -244,15 +248,15 @@ def create(home: RootPaths, place: AgentPaths | None = None) -> None:
 
 
 def belongs_to(root: Path, folder: Path) -> None:
-    """The root says from now on that it is of this folder."""
+    """Record in the root that it belongs to this folder from now on."""
     temporary = root / f".{PROJECT_JSON}.{os.getpid()}-{get_ident()}.tmp"  # several threads may come first
     files.publish(temporary, root / PROJECT_JSON, msgspec.json.encode(project_of(folder)) + b"\n")
 
 
 def remember(home: RootPaths, environ: Mapping[str, str]) -> None:
-    """Lists a root that was named by hand, so that it is seen with all others.
+    """Add a root that was named by hand to the list of this user's roots.
 
-    Costs one look at a name where that was done before.
+    Costs one look at a name if that was done before.
     """
     if is_own(home.root, environ):
         return
@@ -269,7 +273,7 @@ def remember(home: RootPaths, environ: Mapping[str, str]) -> None:
 
 
 def known(environ: Mapping[str, str]) -> list[RootPaths]:
-    """Returns the roots that this user has, sorted by path. A named one that is gone is forgotten."""
+    """Return this user's roots, sorted by path. A named one that is gone is forgotten."""
     found = {}
     for root in (*_own(environ), *_named(environ)):
         with contextlib.suppress(DiskError, UsageError):  # a damaged one is told where it is used
@@ -278,7 +282,7 @@ def known(environ: Mapping[str, str]) -> list[RootPaths]:
 
 
 def same_folder(home: RootPaths, environ: Mapping[str, str]) -> list[RootPaths]:
-    """Returns roots of the same folder under another path: the folder was moved, or is mounted there too."""
+    """Return roots of the same folder under another path: the folder was moved, or is mounted there too."""
     try:
         here = project_of(home.project)
     except DiskError:
@@ -293,7 +297,7 @@ def same_folder(home: RootPaths, environ: Mapping[str, str]) -> list[RootPaths]:
 
 
 def is_own(root: Path, environ: Mapping[str, str]) -> bool:
-    """Whether the root lies where beam itself puts roots."""
+    """Return whether the root is where beam itself puts roots."""
     return root.parent == state_dir(environ) / _PROJECTS
 
 

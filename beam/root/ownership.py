@@ -35,15 +35,15 @@ _OCTAL = re.compile(r"\\([0-7]{3})")  # the kernel writes space, tab, newline an
 
 
 def check(home: RootPaths, *, uid: int, allow_fs: Collection[str] = (), mountinfo: str | None = None) -> None:
-    """Refuses a root that is not safely this user's: `check_owner`, then `check_filesystem`."""
+    """Refuse a root that is not safely this user's: `check_owner`, then `check_filesystem`."""
     check_owner(home, uid=uid)
     check_filesystem(home, allow_fs=allow_fs, mountinfo=mountinfo)
 
 
 def check_owner(home: RootPaths, *, uid: int) -> None:
-    """Refuses a root (DiskError) or beam.yaml (ConfigError) that another user owns or may write, and a linked root.
+    """Refuse a root (DiskError) or beam.yaml (ConfigError) that another user owns or may write, and a linked root.
 
-    Absent files pass. Cheap enough to come before beam.yaml is read.
+    Missing files pass. Cheap enough to run before beam.yaml is read.
     """
     root = lstat(home.root)
     if root is not None:
@@ -99,15 +99,15 @@ def _is_private_group(gid: int, uid: int) -> bool:
 
 
 def is_private(group: grp.struct_group, user: pwd.struct_passwd) -> bool:
-    """Whether the group is that of one ordinary user alone (umask 002 writes beam.yaml group-writable there)."""
+    """Return whether the group belongs to one ordinary user alone (umask 002 writes beam.yaml group-writable there)."""
     is_own = group.gr_gid == user.pw_gid and group.gr_name == user.pw_name
     return user.pw_uid != 0 and is_own and set(group.gr_mem) <= {user.pw_name}
 
 
 def check_filesystem(home: RootPaths, *, allow_fs: Collection[str] = (), mountinfo: str | None = None) -> None:
-    """Refuses (DiskError) a root on a file system without real locks or notification, unless `allow_fs` names it.
+    """Refuse (DiskError) a root on a file system without real locks or notification, unless `allow_fs` names it.
 
-    `mountinfo` is the text of /proc/self/mountinfo; null reads it (no check on systems without it).
+    `mountinfo` is the text of /proc/self/mountinfo; None reads it (no check on systems without it).
     """
     where = Path(os.path.realpath(home.root))
     kind = filesystem_of(where, read_mountinfo() if mountinfo is None else mountinfo)
@@ -122,7 +122,7 @@ def check_filesystem(home: RootPaths, *, allow_fs: Collection[str] = (), mountin
 
 
 def read_mountinfo() -> str:
-    """This process's mounts; "" where the system does not say."""
+    """Return this process's mounts; "" if the system does not list them."""
     try:
         return Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
     except OSError:
@@ -130,7 +130,7 @@ def read_mountinfo() -> str:
 
 
 def filesystem_of(path: Path, mountinfo: str) -> str:
-    """The type of the file system that holds the absolute real `path` ("nfs4"); "" if the text doesn't say.
+    """Return the type of the file system that contains the absolute real `path` ("nfs4"); "" if the text doesn't say.
 
     `mountinfo` is as in proc(5). Of mounts over each other the last one counts.
     """

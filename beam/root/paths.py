@@ -25,7 +25,7 @@ ROOT_DIRS = ("agents", "locks", "threads")
 
 
 class AgentPaths(Struct, frozen=True):
-    """Directories and files of one agent, or of one of its lanes (`--once`: a throw-away session beside the queue)."""
+    """Directories and files of one agent, or of one of its lanes (`--once`: a temporary session beside the queue)."""
 
     agent: str
     dir: Path
@@ -49,35 +49,37 @@ class AgentPaths(Struct, frozen=True):
 
     @property
     def lock(self) -> Path:
-        """The file whose flock makes a holder."""
+        """Return the file whose flock decides who holds the agent."""
         return self.dir.parent.parent / "locks" / self.agent if self.lane is None else self.dir / "lock"
 
     @property
     def put_lock(self) -> Path:
-        """The file whose flock orders publications."""
+        """Return the file whose flock orders publications."""
         return self.dir / "put.lock"
 
     @property
     def reserve(self) -> Path:
-        """The file whose room an outcome takes on a full disk; lanes share their agent's."""
+        """Return the file whose room an outcome takes on a full disk; lanes share their agent's."""
         return (self.dir if self.lane is None else self.dir.parent.parent) / "reserve"
 
     @property
     def log(self) -> Path:
-        """What a detached worker writes to stderr."""
+        """Return the file for a detached worker's stderr."""
         return self.dir / "worker.log"
 
     def unstarted(self, turn_key: str) -> Path:
-        """The file by which the guard of that turn says that it never let the agent go. In the root: an agent that
-        could make it would have its message run twice."""
+        """Return the file by which the guard of that turn reports that it never released the agent.
+
+        It is in the root, because an agent that could create it would have its message run twice.
+        """
         return self.dir / f"{turn_key}.unstarted"
 
     def lane_of(self, suffix: str) -> AgentPaths:
-        """The lane of this agent with that name."""
+        """Return the lane of this agent with that name."""
         return AgentPaths(self.agent, self.dir / "once" / check_name(suffix, "lane"), suffix)
 
     def lanes(self) -> list[AgentPaths]:
-        """The lanes that exist, sorted by name."""
+        """Return the existing lanes, sorted by name."""
         return [AgentPaths(self.agent, self.dir / "once" / name, name) for name in _named_dirs(self.dir / "once")]
 
 
@@ -95,25 +97,25 @@ class RootPaths(Struct, frozen=True):
         return self.project / CONFIG_NAME
 
     def agent(self, name: str) -> AgentPaths:
-        """The place of an agent. Raises UsageError for what is no name."""
+        """Return the paths of an agent. Raises UsageError for an invalid name."""
         return AgentPaths(check_name(name), self.root / "agents" / name)
 
     def agents(self) -> list[str]:
-        """Names of the agents that have a directory, sorted."""
+        """Return the names of the agents that have a directory, sorted."""
         return _named_dirs(self.root / "agents")
 
     @property
     def threads(self) -> Path:
-        """Where it is counted what each thread used."""
+        """Return the directory that counts what each thread used."""
         return self.root / "threads"
 
     @property
     def turns(self) -> Path:
-        """Where turns have their own folders: outside the root, as agents may write there."""
+        """Return the directory of the turns' own folders: outside the root, as agents may write there."""
         return self.root.with_name(f"{self.root.name}.turns")
 
     def turns_of(self, place: AgentPaths) -> Path:
-        """Where the turns of one agent, or of one lane, have theirs."""
+        """Return the directory for the turns of one agent, or of one lane."""
         return self.turns / (place.agent if place.lane is None else f"{place.agent}.{place.lane}")
 
     def exists(self) -> bool:

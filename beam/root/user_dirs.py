@@ -13,14 +13,14 @@ from beam.base.errors import DiskError
 
 
 def state_dir(environ: Mapping[str, str]) -> Path:
-    """Returns where beam keeps what it knows for this user: `$BEAM_STATE`, else `$XDG_STATE_HOME/beam`."""
+    """Return beam's state directory of this user: `$BEAM_STATE`, else `$XDG_STATE_HOME/beam`."""
     if environ.get("BEAM_STATE", "").startswith("/"):
         return Path(environ["BEAM_STATE"])
     return _xdg(environ, "XDG_STATE_HOME", ".local/state")
 
 
 def config_dir(environ: Mapping[str, str]) -> Path:
-    """`$XDG_CONFIG_HOME/beam`: what this user set for all folders."""
+    """Return `$XDG_CONFIG_HOME/beam`: what this user set for all folders."""
     return _xdg(environ, "XDG_CONFIG_HOME", ".config")
 
 
@@ -32,7 +32,7 @@ def _xdg(environ: Mapping[str, str], variable: str, default: str) -> Path:
 
 
 def user_home(environ: Mapping[str, str]) -> Path:
-    """`$HOME`, else what the user database says. Raises DiskError where neither knows."""
+    """Return `$HOME`, else the home directory in the user database. Raises DiskError if both are unknown."""
     if environ.get("HOME", "").startswith("/"):
         return Path(environ["HOME"])
     import pwd

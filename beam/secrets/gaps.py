@@ -1,8 +1,7 @@
-"""What a reader does not see inside a word: colours and the like, and the frame in which a program breaks a word over
-rows.
+"""Invisible parts inside a word: colours and the like, and the frame in which a program wraps a word over rows.
 
-Text without them, and where each of its characters was. What moves the cursor ends a word: a `MOVE` stands for it.
-Pure; must not know what is looked for in it.
+Gives the text without them, and the original position of each character. A cursor movement ends a word: a `MOVE` stands
+for it. Pure; does not depend on what is searched in it.
 """
 
 import functools
@@ -50,8 +49,11 @@ _MOST_PADDING = 3
 
 
 class Folded(Struct, frozen=True):
-    """A text without its gaps. `starts` are where runs of it begin, in `text`, and `origins` where they were in the
-    original; `end` is how much of the original was looked at: what may be half a sequence is left for later."""
+    """A text without its gaps.
+
+    `starts` are where runs of it begin in `text`, and `origins` where they were in the original; `end` is how much of
+    the original was processed: what may be half a sequence is left for later.
+    """
 
     text: str
     starts: list[int]
@@ -59,24 +61,30 @@ class Folded(Struct, frozen=True):
     end: int
 
     def origin(self, index: int) -> int:
-        """Where that character was: behind what is invisible before it. Behind the last one: the end of all."""
+        """Return where that character was: behind the invisible text before it.
+
+        For the index behind the last one, the end of all.
+        """
         if index >= len(self.text):
             return self.end
         run = bisect_right(self.starts, index) - 1
         return self.origins[run] + index - self.starts[run]
 
     def origin_end(self, index: int) -> int:
-        """Where the character before that one ended: before what is invisible between them."""
+        """Return where the character before that one ended: before the invisible text between them."""
         return self.origin(index - 1) + 1 if index > 0 else 0
 
     def is_behind_gap(self, index: int) -> bool:
-        """Whether something invisible stands right before that character."""
+        """Return whether something invisible is right before that character."""
         return self.origin(index) > self.origin_end(index)
 
 
 def fold(text: str, *, is_all: bool = True, is_framed: bool = False) -> Folded | None:
-    """The text without its gaps; None where it has none. Unless the text `is_all` there is, a half sequence at its end
-    is left out, and what may become the gap between two rows counts as one. `is_framed`: a border was there before."""
+    """Return the text without its gaps; None if it has none.
+
+    Unless `is_all`, a half sequence at the end is left out, and what may become the gap between two rows counts as one.
+    `is_framed`: a border came before.
+    """
     if not is_framed and text.isascii() and "\x1b" not in text and "\\" not in text:
         return None
     frame = 0 if is_framed else first_border(text)
@@ -90,14 +98,14 @@ def fold(text: str, *, is_all: bool = True, is_framed: bool = False) -> Folded |
 
 
 def first_border(text: str) -> int | None:
-    """What is behind the first border in the text is in a frame; None where there is none."""
+    """Return where the first border in the text ends, behind which it is framed; None if there is none."""
     found = None if text.isascii() else _compiled(f"[{BORDERS}]").search(text)
     return found.end() if found else None
 
 
 @functools.lru_cache(512)
 def _moves(gap: str) -> bool:
-    """Whether it moves the cursor, or may do so."""
+    """Return whether the gap moves the cursor, or may do so."""
     return "\x1b" in _STILL.sub("", gap) or "\x9b" in _STILL.sub("", gap)
 
 
@@ -111,21 +119,21 @@ def _fold(text: str, frame: int | None, *, is_all: bool) -> Folded:
 
 
 def _breaks(text: str, *, is_all: bool) -> str:
-    """What the gaps between rows look like in this text; "" where it has none."""
+    """Return the pattern of the gaps between rows in this text; "" if it has none."""
     if is_all:
         return _BREAK if _compiled(_CORE).search(text) else ""
     return rf"{_BREAK}|{_OPEN_BREAK}" if _compiled(rf"{_CORE}|{_OPEN_CORE}").search(text) else ""
 
 
 def _parts(text: str, breaks: str) -> list[str]:
-    """Pieces of the text and the gaps between them, in turn; the first and the last are pieces."""
+    """Return pieces of the text and the gaps between them, alternating; the first and the last are pieces."""
     has_sequences = "\x1b" in text or "\x9b" in text or _compiled(_WRITTEN_SIGN).search(text)
     expression = "|".join(filter(None, (breaks, rf"{_INVISIBLE}+" if has_sequences else "")))
     return _compiled(f"({expression})").split(text) if expression else [text]
 
 
 def _whole_until(text: str) -> int:
-    """Where half a sequence begins, if the text ends in one."""
+    """Return where half a sequence begins, if the text ends in one."""
     at = text.rfind("\\", -_HALF_WRITTEN)
     if "\x1b" in text or (at >= 0 and _compiled(_HALF).match(text, at)) or (not text.isascii() and "\x9b" in text):
         for found in _compiled(rf"{_SEQUENCE}|({_HALF})").finditer(text, max(0, len(text) - _HALF_CHARACTERS)):
@@ -135,7 +143,7 @@ def _whole_until(text: str) -> int:
 
 
 def sequences(text: str) -> str:
-    """Its escape sequences alone: they colour what comes after, too."""
+    """Return only the escape sequences: they also colour what follows."""
     return "".join(_compiled(_SEQUENCE).findall(text))
 
 

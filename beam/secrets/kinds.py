@@ -1,6 +1,6 @@
-"""The secrets that beam knows by their looks: one table; for each row, what a match and what a beginning of one is.
+"""The secrets that beam recognises by their form: one table; per row, what matches and what may begin a match.
 
-Pure data over strings. Must not know: events, streams, or what becomes of a secret that is found.
+Pure data over strings. Does not depend on events, streams, or what is done with a secret.
 """
 
 import functools
@@ -13,7 +13,7 @@ WIDEST = 16 * 1024  # characters: no secret is looked at beyond this
 
 
 class Part(Struct, frozen=True):
-    """Between `least` and `most` (null: any number) characters of a class, written as a regular expression."""
+    """Between `least` and `most` (None: any number of) characters of a class, as a regular expression."""
 
     chars: str
     least: int = 1
@@ -24,12 +24,12 @@ class Part(Struct, frozen=True):
 
 
 class Row(Struct, frozen=True, kw_only=True):
-    """One look of one kind of secret.
+    """One form of one kind of secret.
 
-    It begins with the literal `prefix`; the expression `whole` matches from there, its group 1 (if any) being kept in
-    sight. `open` matches from there too, if what follows up to the end of the text may still become a match or a longer
-    one. Nothing further than `span` characters from the prefix counts. `at_word_start`: no letter or digit may come
-    before it, but a JSON escape like \\n may.
+    It begins with the literal `prefix`; the expression `whole` matches from there, and its group 1 (if any) stays
+    visible. `open` matches from there too, if text that follows may still create a match or extend it. Nothing further
+    than `span` characters from the prefix counts. `at_word_start`: no letter or digit may come before it, but a JSON
+    escape like \\n may.
     """
 
     kind: str
@@ -41,11 +41,11 @@ class Row(Struct, frozen=True, kw_only=True):
     at_word_start: bool = False
 
     def opens(self, text: str, start: int) -> bool:
-        """Whether more text could change what is found at `start`, where the prefix is."""
+        """Return whether more text could change what is found at `start`, where the prefix is."""
         return len(text) - start < self.span and _compiled(self.open, self.any_case).match(text, start) is not None
 
     def match(self, text: str, start: int) -> re.Match[str] | None:
-        """The secret at `start`, where the prefix is."""
+        """Return the secret at `start`, where the prefix is."""
         return _compiled(self.whole, self.any_case).match(text, start, start + self.span)
 
 
@@ -73,9 +73,9 @@ def _row(
     span: int = 1024,
     how: Literal["", "any_case", "at_word_start"] = "",
 ) -> Row:
-    """A row whose looks are the prefix and then these parts.
+    """Return a row whose form is the prefix and then these parts.
 
-    The prefix and the first `keep` parts stay in sight (null: nothing does), and so does the part that must follow.
+    The prefix and the first `keep` parts stay visible (None: nothing does), and so does the part that must follow.
     """
     looks = [re.escape(prefix), *(part.times(part.least) for part in parts)]
     if keep is not None:
@@ -97,7 +97,7 @@ def _row(
 
 
 def _assigned(kind: str, name: str, value: Part, *before: Part, span: int = 1024) -> Row:
-    """A row for `name: value` and `name = value`, in any quotes; only the value is secret."""
+    """Return a row for `name: value` and `name = value`, in any quotes; only the value is secret."""
     return _row(kind, name, *_ASSIGNED, *before, value, keep=3 + len(before), span=span, how="any_case")
 
 
@@ -106,7 +106,10 @@ def _word(text: str) -> tuple[Part, ...]:
 
 
 def _pem() -> Row:
-    """A private key from BEGIN to END; without an END, as far as it looks like one. Newlines may be JSON escapes."""
+    """Return the row of a private key from BEGIN to END; without an END, as far as it looks like one.
+
+    Newlines may be JSON escapes.
+    """
     begin = r"-----BEGIN[A-Z0-9 ]{1,50}PRIVATE KEY(?: BLOCK)?-----"
     until_dashes = r"[^-]*+(?:-(?!----)[^-]*+)*+"
     end = r"-----END[A-Z0-9 ]{1,60}-----"

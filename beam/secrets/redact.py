@@ -1,7 +1,7 @@
-"""Blanks secrets in text, in text that comes in pieces, and in events.
+"""Removes secrets from text, from text that comes in pieces, and from events.
 
-A secret becomes `[redacted:<kind>]`; doing it twice changes nothing more. What secrets look like is in `secret_kinds`.
-Must not know: journals, files, adapters.
+A secret becomes `[redacted:<kind>]`; redacting is idempotent. The forms of secrets are in `kinds`. Does not depend on
+journals, files or adapters.
 """
 
 import json
@@ -43,7 +43,7 @@ _LONGEST_HALF = max(len(row.prefix) for row in ROWS) - 1
 
 
 def redact(text: str) -> tuple[str, int]:
-    """The text with its secrets blanked, and how many there were. The same object where there are none."""
+    """Return the text without its secrets, and how many there were; the same object if there are none."""
     scan = _Scan(text, is_all=True)
     if not scan.prefixes:
         return text, 0
@@ -52,8 +52,7 @@ def redact(text: str) -> tuple[str, int]:
 
 
 def found_in(text: str) -> list[tuple[int, int, str]]:
-    """From where to where the text's secrets stand in it, and of what kind they are. What stays in sight, as a name
-    before one, is not of it."""
+    """Return (start, end, kind) of each secret in the text, without what stays visible, such as a name before it."""
     scan = _Scan(text, is_all=True)
     if scan.prefixes:
         for _ in scan.pieces():
@@ -62,8 +61,11 @@ def found_in(text: str) -> list[tuple[int, int, str]]:
 
 
 def redact_pieces(pieces: Sequence[str], *, out: int = 0) -> list[str]:
-    """Pieces of one text, each with its secrets blanked: one that goes over several pieces is blanked where it begins,
-    and is gone from the others. The first `out` characters were shown before, and can't be blanked any more."""
+    """Return the pieces of one text without its secrets.
+
+    A secret over several pieces is replaced in the piece where it begins, and removed from the others. The first `out`
+    characters were shown before, and can't be changed any more.
+    """
     whole = "".join(pieces)
     found, blanked, at = found_in(whole), list[str](), 0
     for piece in pieces:
@@ -79,7 +81,7 @@ def redact_pieces(pieces: Sequence[str], *, out: int = 0) -> list[str]:
 
 
 def is_open(text: str) -> bool:
-    """Whether what follows the text could be the rest of a secret whose beginning is in it."""
+    """Return whether what follows the text could be the rest of a secret that begins in it."""
     scan = _Scan(text, is_all=False)
     for _ in scan.pieces():
         pass
@@ -87,23 +89,23 @@ def is_open(text: str) -> bool:
 
 
 def half_of(text: str) -> str:
-    """The end of the text that may be half the beginning of a secret; "" where it is none."""
+    """Return the end of the text that may be half of a secret's beginning; "" if there is none."""
     scan = _Scan(text[-_LONGEST_HALF:], is_all=False)
     return next((scan.text[start:] for start in scan.half_prefixes()), "")
 
 
 def _lowered(text: str) -> str:
-    """Lower case, each character in its place (one letter of Unicode becomes two when lowered)."""
+    """Return the text in lower case, each character in its place (one letter of Unicode becomes two when lowered)."""
     return text.lower() if text.isascii() else text.replace("\u0130", "I").lower()
 
 
 class _Scan:
-    """One pass over a text; `context` lies before it and only tells whether a word begins there. What is invisible in
-    the text is no part of any word: secrets are looked for without it, and it stays where it was.
+    """One pass over a text; `context` comes before it and only tells whether a word begins there.
 
-    Unless the text `is_all` there is, the pass stops where more text could change what is found. Afterwards `position`
-    is where it stopped, `rest` what follows there, `count` the secrets blanked, and `is_new_word` whether a word begins
-    right there, whatever lies before; `is_open`: a secret may go on in what follows.
+    Invisible parts of the text belong to no word: secrets are searched without them, and they stay where they were.
+    Unless `is_all`, the pass stops where more text could change what is found. Afterwards `position` is where it
+    stopped, `rest` what follows there, `count` the secrets removed, and `is_new_word` whether a word begins right
+    there, whatever comes before; `is_open`: a secret may continue in what follows.
     """
 
     def __init__(
@@ -123,28 +125,28 @@ class _Scan:
 
     @cached_property
     def prefixes(self) -> list[int]:
-        """The rows whose prefix is in the text: mostly none, so this is all that most texts cost."""
+        """Return the rows whose prefix is in the text: mostly none, so this is the whole cost of most texts."""
         text, lowered = self.text, self.lowered
         found = [n for n, prefix in _PREFIXES if prefix in text]
         return found + [n for n, prefix in _PREFIXES_ANY_CASE if prefix in lowered]
 
     @property
     def rest(self) -> str:
-        """What was not shown yet."""
+        """Return what was not shown yet."""
         return self.original[self._shown :]
 
     @property
     def out(self) -> str:
-        """What was shown, as it came."""
+        """Return what was shown, in its original form."""
         return self.original[: self._shown]
 
     @property
     def context(self) -> str:
-        """What a later pass has to know of what lies before."""
+        """Return what a later pass has to know about the text before it."""
         return self.text[max(0, self.position - _CONTEXT) : self.position]
 
     def pieces(self) -> Iterator[str]:
-        """The text with secrets blanked, in pieces."""
+        """Yield the text without its secrets, in pieces."""
         halves = [] if self.is_all else self.half_prefixes()
         hits = {n: hit for n in self.prefixes if (hit := self.next_hit(ROWS[n]))}
         while True:
@@ -165,14 +167,14 @@ class _Scan:
             self.renew(hits)
 
     def show(self, until: int) -> str:
-        """The original up to that character, with what is invisible before it."""
+        """Return the original up to that character, with the invisible text before it."""
         at = until - self._first
         end = at if self.folded is None else self.folded.origin(at)
         shown, self._shown = self.original[self._shown : end], end
         return shown
 
     def blank(self, match: re.Match[str], kind: str) -> Iterator[str]:
-        """The name that stays in sight, and the mark; colours that changed inside go on as they did."""
+        """Yield the name that stays visible, and the mark; colours that changed inside stay changed."""
         start = match.end(1) if match.re.groups else match.start()
         yield self.show(start)
         end = match.end() - self._first
@@ -187,7 +189,7 @@ class _Scan:
         return self.folded is not None and self.folded.is_behind_gap(position - self._first)
 
     def renew(self, hits: dict[int, _Hit]) -> None:
-        """Brings the hits up to the new position; a word begins behind every secret."""
+        """Update the hits to the new position; a word begins after every secret."""
         for n, row in enumerate(ROWS):
             if n in hits and hits[n][0] < self.position:
                 hit = self.next_hit(row)
@@ -225,7 +227,7 @@ class _Scan:
         return not (before.isascii() and before.isalnum()) or self.text[max(0, start - 2) : start] in _ESCAPES
 
     def half_prefixes(self) -> list[int]:
-        """Where the tail of the text may be the beginning of a prefix, the leftmost first."""
+        """Return where the end of the text may be the beginning of a prefix, leftmost first."""
         size = len(self.text)
         return [
             start
@@ -237,8 +239,8 @@ class _Scan:
 class Stream:
     """Redacts text that comes in pieces: what `feed` and `end` return adds up to `redact` of the whole.
 
-    Holds back only a tail that may be the beginning of a secret; of a private key at most 16 KiB. `count` is the number
-    of secrets blanked so far.
+    Holds back only an end that may be the beginning of a secret; of a private key at most 16 KiB. `count` is the number
+    of secrets removed so far.
     """
 
     def __init__(self) -> None:
@@ -249,11 +251,11 @@ class Stream:
         self._is_framed = False
 
     def feed(self, text: str) -> str:
-        """What can be shown now."""
+        """Return what can be shown now."""
         return self._scan(text, is_all=False)
 
     def end(self) -> str:
-        """The rest; afterwards the stream begins anew, its count going on."""
+        """Return the rest; afterwards the stream begins anew and continues its count."""
         rest = self._scan("", is_all=True)
         self._context, self._held, self._is_new_word, self._is_framed = "", "", False, False
         return rest
@@ -283,7 +285,7 @@ _UNSEEN = tuple({sign.encode()[:2] for sign in (*gaps.BORDERS, "\x9b")})
 
 
 def maybe(data: bytes) -> bool:
-    """Whether UTF-8 text or JSON may hold a secret: False is certain, and cheap."""
+    """Return whether UTF-8 text or JSON may contain a secret: False is certain, and cheap."""
     if any(prefix in data for prefix in _BYTES if prefix not in _COMMON):
         return True
     lowered = data.lower()
@@ -297,7 +299,7 @@ def maybe(data: bytes) -> bool:
 
 
 def redact_event(event: S, encoded: bytes | None = None) -> tuple[S, int]:
-    """The event with every secret in it blanked, and how many there were; the same object where there are none.
+    """Return the event without its secrets, and how many there were; the same object if there are none.
 
     JSON values stay valid JSON. `encoded` is the event's JSON, if the caller has it already. A secret that the CLI's
     own line (`raw`) repeats counts once.
@@ -328,7 +330,7 @@ def _redact_struct(value: S) -> tuple[S, int]:
 
 
 def _redact_any(value: object) -> tuple[object, int]:
-    """A field's value, or a JSON document, with its strings blanked; the same object where nothing was found."""
+    """Return a field's value, or a JSON document, with its strings redacted; the same object if nothing was found."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Raw):
@@ -349,9 +351,9 @@ def _redact_any(value: object) -> tuple[object, int]:
 
 
 def redact_json(text: str) -> tuple[str, int]:
-    """A JSON document with its secrets blanked, also those behind JSON escapes; it stays a document.
+    """Return a JSON document without its secrets, including those behind JSON escapes; it stays a document.
 
-    Text that is no JSON is redacted as text.
+    Text that is not JSON is redacted as text.
     """
     try:
         document = json.loads(text)

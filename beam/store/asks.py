@@ -1,4 +1,4 @@
-"""Open asks as files: `asks/<id>.json`, a cache for people. The truth about them is the journal."""
+"""Open asks as files: `asks/<id>.json`, a cache for people. The journal is the truth about them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from beam.model.message import ID
 
 
 def follow(directory: Path, event: Event) -> None:
-    """The files say what the journal says after this event."""
+    """Update the files after this event of the journal."""
     match event:
         case events.PermissionAsked():
             crash_point("ask.recorded")
@@ -30,7 +30,7 @@ def follow(directory: Path, event: Event) -> None:
 
 
 def rebuild(directory: Path, open_asks: Mapping[str, PermissionAsked]) -> None:
-    """The files are those of these asks, and no other."""
+    """Write the files of these asks, and remove all others."""
     wanted = {f"{ask_id}.json" for ask_id in open_asks}
     found = set(files.names(directory))
     for name in found - wanted:

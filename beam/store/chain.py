@@ -1,9 +1,9 @@
-"""The chain of hashes over a segment's lines: each line ends with the hash of itself and of the one before it.
+"""The hash chain over a segment's lines: each line ends with a hash of itself and of the previous one.
 
-`hash` is BLAKE2b of 8 bytes, in hex, of the hash before it (none for the first), of every byte since that one's line,
-and of its own line without `,"hash":"..."}`. So a changed word shows in its own line, and a line that was taken out, or
-put in without a hash, in the next. Lines of an older beam have none and count as bytes. It finds damage; it is no
-signature, for who can write the file can hash it anew. Must not know: what the lines mean.
+`hash` is BLAKE2b of 8 bytes, in hex, over the previous hash (none for the first), every byte since that line, and its
+own line without `,"hash":"..."}`. So a changed line fails itself, and after a line that was removed, or inserted
+without a hash, the next one fails. Lines of an older beam have no hash and count as bytes. The chain finds damage; it
+is no signature, because whoever can write the file can hash it anew. Does not depend on what the lines mean.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _FIRST_LOOK = 64 * 1024  # of a segment's end, for its last hash
 
 
 class Chain:
-    """The writer's end of it: what was written since the last hash. `last` is that one, "" where there is none yet."""
+    """The writer's end of the chain: what was written since the last hash.
+
+    `last` is that hash, "" if there is none yet.
+    """
 
     def __init__(self, last: str = "") -> None:
         self.last = last
@@ -35,7 +38,10 @@ class Chain:
 
     @classmethod
     def of(cls, path: Path, size: int) -> Chain:
-        """As the segment of that size left it: only its end is read, where lines have hashes."""
+        """Return the chain as the segment of that size left it.
+
+        Reads only the segment's end if its lines have hashes.
+        """
         look = _FIRST_LOOK
         while True:
             begin = max(0, size - look)
@@ -54,7 +60,7 @@ class Chain:
             look *= 8
 
     def seal(self, line: bytes) -> bytes:
-        """The line, a JSON object with its newline, with its hash."""
+        """Return the line, a JSON object with its newline, with its hash."""
         body = line[:-2]
         self._rest.update(body)
         self.last = self._rest.hexdigest()
@@ -63,8 +69,10 @@ class Chain:
 
 
 class Wrong(Struct, frozen=True):
-    """A line whose hash does not fit: itself, or one of those without a hash from `since` on. Lines count from 1;
-    `begin` is where it begins."""
+    """A line whose hash does not fit: the line itself is damaged, or one of those without a hash from `since` on.
+
+    Lines count from 1; `begin` is the offset of the line.
+    """
 
     line: int
     since: int
@@ -72,7 +80,7 @@ class Wrong(Struct, frozen=True):
 
 
 class Walk:
-    """A reader's way along it. `last` is the last hash so far, "" for none."""
+    """The reader's position in the chain. `last` is the last hash so far, "" for none."""
 
     def __init__(self) -> None:
         self.last = ""
@@ -83,7 +91,7 @@ class Walk:
         self._begin = self._position = 0
 
     def feed(self, pieces: Iterable[bytes]) -> Iterator[Wrong]:
-        """The lines that are wrong, in order."""
+        """Yield the lines that are wrong, in order."""
         for piece in pieces:
             *ends, begin = piece.split(b"\n")
             for end in ends:

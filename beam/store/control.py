@@ -1,4 +1,4 @@
-"""Requests to an agent's holder: files in `control/new`, answered by a `control.done` in its journal."""
+"""Requests to the process that holds an agent: files in `control/new`, answered by a `control.done` in the journal."""
 
 import contextlib
 from pathlib import Path
@@ -16,9 +16,12 @@ Verb = Literal["interrupt", "approve", "deny", "drop", "retry", "edit", "reset",
 
 
 class Control(Struct, frozen=True, kw_only=True):
-    """One request. `target` is the message id it is for (approve, deny: the ask's; reset: none); over or unknown, it is
-    refused, never applied to another. `expires` is RFC 3339 UTC; `text` is an edit's new text, or what a denied agent
-    is told; `always` belongs to approve, `stop` to deny."""
+    """One request.
+
+    `target` is the id of its message (approve, deny: of the ask; reset: none). A request for something that is over or
+    unknown is refused, never applied to another target. `expires` is RFC 3339 UTC; `text` is an edit's new text, or a
+    denial's explanation for the agent; `always` belongs to approve, `stop` to deny.
+    """
 
     v: int = 1
     id: str
@@ -37,7 +40,7 @@ _decoder = msgspec.json.Decoder(Control)
 
 
 def publish(directory: Path, control: Control) -> None:
-    """The request is on disk, for whoever holds the agent."""
+    """Write the request to disk, for whichever process holds the agent."""
     name = f"{control.id}.json"
     data = msgspec.json.encode(control) + b"\n"
     if len(data) > _MOST_BYTES:
@@ -50,12 +53,12 @@ def publish(directory: Path, control: Control) -> None:
 
 
 def waiting(directory: Path) -> list[str]:
-    """The names of requests that nobody answered yet, oldest first."""
+    """Return the names of requests that were not answered yet, oldest first."""
     return [name for name in files.names(directory / "new") if name.endswith(".json")]
 
 
 def read(directory: Path, name: str) -> Control | None:
-    """The request; None if it is gone. Raises CorruptError."""
+    """Return the request; None if it is gone. Raises CorruptError."""
     try:
         control = _decoder.decode(files.read(directory / "new" / name, _MOST_BYTES))
         parse_rfc3339(control.expires)
@@ -67,12 +70,12 @@ def read(directory: Path, name: str) -> Control | None:
 
 
 def remove(directory: Path, name: str) -> None:
-    """The request was answered."""
+    """Remove a request that was answered."""
     files.remove(directory / "new" / name)
 
 
 def archive(directory: Path, name: str) -> None:
-    """What stands there is no request: it is gone, or, being a directory, out of the way."""
+    """Remove what is no request; move a directory out of the way."""
     try:
         remove(directory, name)
     except DiskError:
@@ -80,7 +83,7 @@ def archive(directory: Path, name: str) -> None:
 
 
 def sweep(directory: Path, older_than_ns: int) -> None:
-    """Removes what dead writers left in `tmp/` before that time (nanoseconds)."""
+    """Remove what dead writers left in `tmp/` before that time (nanoseconds)."""
     for name in files.names(directory / "tmp"):
         with contextlib.suppress(OSError):
             if (directory / "tmp" / name).stat().st_mtime_ns < older_than_ns:

@@ -1,7 +1,7 @@
-"""An agent's journal as its one writer has it: append, sync, repair, begin the next segment.
+"""An agent's journal for its one writer: append, sync, repair, begin the next segment.
 
-Nothing is ever shortened: a line torn by a crash gets its newline, and the notice that follows names its bytes. What
-segments are, and how they are read, is in `segment` and `reader`. Must not know: what the events mean.
+Nothing is ever shortened: a line torn by a crash gets its newline, and the notice that follows names its bytes.
+`segment` and `reader` explain what segments are and how they are read. Does not depend on what the events mean.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ E = TypeVar("E", bound=Event)
 
 
 class Journal:
-    """The holder's side: appends, and keeps the state. Everything is redacted on its way in.
+    """The writer's side: appends, and keeps the state. Redacts everything before it is written.
 
-    On a full disk the `reserve` makes room for how a message ended.
+    On a full disk the `reserve` makes room for a message's outcome.
     """
 
     def __init__(
@@ -66,7 +66,10 @@ class Journal:
 
     @classmethod
     def open(cls, directory: Path, agent: str, clock: Clock, limits: Limits, reserve: Reserve | None = None) -> Journal:
-        """The journal, repaired (on a full disk in the reserve's room) and ready to append. Only the holder may."""
+        """Return the journal, repaired (on a full disk using the reserve) and ready to append.
+
+        Only the agent's holder may call it.
+        """
         journal = cls(directory, agent, clock, limits, reserve)
         for name in files.names(directory):
             if name.startswith(".") and name.endswith(".tmp"):
@@ -121,8 +124,11 @@ class Journal:
             return None
 
     def _repair(self) -> None:
-        """Ends a cut line and covers all that is damaged with a notice. `~` makes a line that lacked only its newline,
-        and whose writer was told that it failed, no event. Raises DiskError; then the next append tries again."""
+        """End a torn line and cover all damage with a notice.
+
+        A `~` invalidates a line that lacked only its newline, because its writer was told that it failed. Raises
+        DiskError; the next append then tries again.
+        """
         begin = self._torn
         assert begin is not None
         if self._is_cut:
@@ -138,13 +144,16 @@ class Journal:
 
     @staticmethod
     def _open_to_append(path: Path) -> tuple[int, int]:
-        """A handle, and the file's size."""
+        """Return a descriptor, and the file's size."""
         with files.disk("open", path):
             handle = files.open_to_write(path, os.O_WRONLY | os.O_APPEND)
             return handle, os.fstat(handle).st_size
 
     def _go_on_in(self, name: str, handle: int, size: int) -> None:
-        """Appends go there from now on. What could fail was done before: no event may follow in an older segment."""
+        """Append to that file from now on.
+
+        Everything that could fail was done before: no event may follow in an older segment.
+        """
         self.close()
         self._name, self._handle, self._chain = name, handle, None
         self._size = self._synced = self._begun = size
@@ -186,9 +195,9 @@ class Journal:
             self._unsynced_name = False
 
     def rotate_if_due(self) -> None:
-        """Begins a new segment if this one has grown enough. Only between turns.
+        """Begin a new segment if this one has grown enough. Call it only between turns.
 
-        Where the disk refuses, this segment goes on: it is tried again after the next turn.
+        If the disk refuses, this segment continues, and the next turn's end tries again.
         """
         is_due = self._size - self._begun > max(self._limits.segment_bytes, self._begun)
         if is_due and self._torn is None and not self._suspect:
@@ -201,10 +210,10 @@ class Journal:
         return max(self.state.ts, rfc3339(self._clock.now_ns()))
 
     def append(self, body: E, *, turn: int | None = None, message_id: str | None = None, sync: bool = False) -> E:
-        """The event as it stands in the journal now: stamped, redacted. With `sync`, or being one of SYNCED, it is on
-        disk when this returns.
+        """Append the event, stamped and redacted, and return it so.
 
-        Raises DiskError; then readers skip what was half written of it. An event of which only the sync failed stands.
+        With `sync`, or if it is one of SYNCED, it is on disk when this returns. Raises DiskError; readers then skip
+        what was half written of it. An event of which only the sync failed stays valid.
         """
         sync = sync or isinstance(body, SYNCED)
         try:
@@ -215,7 +224,7 @@ class Journal:
         return self._try_append(body, turn, message_id, sync=sync)
 
     def _has_made_room(self, body: Event) -> bool:
-        """Gives the reserve up for an ending that fits into it."""
+        """Free the reserve for an ending that fits into it; return whether that was possible."""
         if self.reserve is None or self._suspect or not isinstance(body, _ENDINGS):
             return False
         return len(events.encode(body)) <= FITS_BYTES and self.reserve.give_up()
@@ -254,7 +263,10 @@ class Journal:
         return self._chain
 
     def _line(self, event: Event) -> bytes:
-        """The event's line. Raises DiskError for one that no reader would take: the journal stays whole."""
+        """Return the event's line.
+
+        Raises DiskError for one that no reader would accept, so that the journal stays valid.
+        """
         try:
             line = events.encode(event) + b"\n"
         except UnicodeEncodeError:
@@ -296,8 +308,10 @@ class Journal:
         self._synced = self._size
 
     def _write_again(self) -> None:
-        """After a failed fsync the system takes its pages for written: the same bytes are written over themselves,
-        which makes them dirty again, and synced."""
+        """Write the same bytes over themselves and sync them.
+
+        After a failed fsync the system considers the pages written; this makes them dirty again.
+        """
         path = self.directory / self._name
         with files.disk("sync", path), contextlib.closing(files.pieces(path, self._synced)) as pieces:
             handle = files.open_to_write(path, os.O_WRONLY)
@@ -312,7 +326,7 @@ class Journal:
         self._suspect = False
 
     def close(self) -> None:
-        """Nothing more will be appended here."""
+        """Close the journal; nothing more is appended."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1

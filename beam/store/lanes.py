@@ -1,8 +1,7 @@
-"""The lanes of an agent that may have something left to do: an empty file each, so that nobody looks through all the
-finished ones.
+"""An index of an agent's lanes that may have something left to do, as empty files, so that nobody scans finished lanes.
 
-Who publishes into a lane enters it before and after; its holder takes it out once nothing is left. A file too many
-costs one look, so only entering is synced. Must not know: what a turn is.
+Whoever publishes into a lane enters it before and after; its holder removes it once nothing is left. A superfluous file
+costs one look, so only entering is synced. Does not depend on what a turn is.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ _NAME = "lanes"
 
 
 def folder(agent: AgentPaths) -> Path:
-    """The directory of those files, of the agent or of a lane's agent."""
+    """Return the index directory of the agent, or of a lane's agent."""
     return (agent.dir if agent.lane is None else agent.dir.parent.parent) / _NAME
 
 
 def has_left(place: AgentPaths) -> bool:
-    """Whether a message or a request lies in the place that somebody has to do something about."""
+    """Return whether a message or a request in there still has to be handled."""
     return bool(files.names(place.queue / "new") or files.names(place.queue / "cur") or control.waiting(place.control))
 
 
 def enter(lane: AgentPaths) -> None:
-    """The lane is found by whoever looks for what is left, also after a power cut. Its directories are there."""
+    """Add the lane to the index, durably. Its directories must exist."""
     assert lane.lane is not None
     make(AgentPaths(lane.agent, lane.dir.parent.parent))
     path = folder(lane) / lane.lane
@@ -44,7 +43,7 @@ def enter(lane: AgentPaths) -> None:
 
 
 def _make_file(path: Path) -> None:
-    """The empty file of a lane that nobody has tried yet. Raises OSError, FileExistsError too."""
+    """Create the empty file of a lane that was not tried yet. Raises OSError, including FileExistsError."""
     handle = files.open_to_write(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         os.utime(handle, ns=(0, 0))
@@ -53,7 +52,7 @@ def _make_file(path: Path) -> None:
 
 
 def leave(lane: AgentPaths) -> None:
-    """The lane is over, unless something came into it just now. Only for its holder."""
+    """Remove the lane from the index unless something was just published into it. Only for its holder."""
     assert lane.lane is not None
     with contextlib.suppress(OSError, DiskError):  # then it is looked at once more
         if not has_left(lane):
@@ -63,8 +62,10 @@ def leave(lane: AgentPaths) -> None:
 
 
 def entered(agent: AgentPaths) -> list[AgentPaths]:
-    """The lanes that may have something left, the oldest first. An agent of an earlier beam has no such files yet: then
-    every lane is looked at."""
+    """Return the lanes that may have something left, oldest first.
+
+    An agent of an earlier beam has no index yet: then every lane is checked.
+    """
     where = folder(agent)
     names = files.names(where)
     if not names and not where.is_dir():
@@ -73,7 +74,10 @@ def entered(agent: AgentPaths) -> list[AgentPaths]:
 
 
 def try_again(lane: AgentPaths, now_ns: int, *, after_s: float) -> bool:
-    """Whether the last time that this said yes is so long ago, or was never. The file's own time keeps it."""
+    """Return whether the last time that this returned True for the lane is at least `after_s` ago.
+
+    The file's own time keeps it.
+    """
     assert lane.lane is not None
     path = folder(lane) / lane.lane
     try:
@@ -86,7 +90,7 @@ def try_again(lane: AgentPaths, now_ns: int, *, after_s: float) -> bool:
 
 
 def make(agent: AgentPaths) -> None:
-    """The directory is there, with the lanes that an earlier beam left; not where no lane ever was."""
+    """Create the index with the lanes that an earlier beam left; do nothing if there was never a lane."""
     where = folder(agent)
     if where.is_dir() or not (agent.dir / "once").is_dir():
         return

@@ -1,6 +1,6 @@
-"""An agent's lock: whoever has it is the holder. It lasts as long as the process, whatever way the process ends.
+"""An agent's lock: whoever has it holds the agent. It ends with the process, however the process ends.
 
-The lock file is never removed or replaced; if somebody did so all the same, the lock is taken again on the new file.
+The lock file is never removed or replaced; if somebody does so anyway, the lock is taken again on the new file.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Lock:
         self._handle = handle
 
     def is_still(self) -> bool:
-        """Whether the file that was locked is the one that others lock. Raises OSError."""
+        """Return whether the locked file is still the one that others lock. Raises OSError."""
         return _is_still(self.path, self._handle)
 
     def release(self) -> None:
-        """Somebody else may have it now."""
+        """Release the lock."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
@@ -41,12 +41,12 @@ class Lock:
 
 
 def try_lock(path: Path) -> Lock | None:
-    """The lock, or None if somebody else has it."""
+    """Return the lock, or None if somebody else has it."""
     return _take(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def is_free(path: Path) -> bool:
-    """Whether nobody has the lock at this moment; it is taken and given away to see it."""
+    """Return whether nobody has the lock at this moment; takes and releases it to find out."""
     lock = try_lock(path)
     if lock is None:
         return False
@@ -55,8 +55,10 @@ def is_free(path: Path) -> bool:
 
 
 def is_held(path: Path) -> bool:
-    """Whether somebody has the lock; no file is made. For lookers at locks whose takers ask again: one who asks in this
-    very moment is refused. What is no plain file is nobody's lock: who takes one refuses it too.
+    """Return whether somebody has the lock; creates no file.
+
+    For observers of locks whose takers try again: a taker that tries in this very moment is refused. Anything but a
+    plain file counts as no lock: a taker refuses it too.
     """
     try:
         handle = files.open_to_read(path)
@@ -98,9 +100,9 @@ def _take(path: Path, how: int) -> Lock | None:
 
 @contextlib.contextmanager
 def short_lock(path: Path, timeout: float = 10.0) -> Iterator[int]:
-    """The lock for a moment, waiting for it; yields the file's descriptor. Its holders never wait for anything else.
+    """Wait for the lock and hold it for a moment; yield the file's descriptor.
 
-    Raises DiskError if it is not to be had in that time (seconds).
+    Its holders never wait for anything else. Raises DiskError if it can't be taken within that time (seconds).
     """
     lock = try_lock(path) or (_wait_for(path, timeout) if timeout > 0 else None)
     if lock is None:
@@ -110,10 +112,10 @@ def short_lock(path: Path, timeout: float = 10.0) -> Iterator[int]:
 
 
 def _wait_for(path: Path, timeout: float) -> Lock | None:
-    """The lock, in the kernel's line for it; None after that time.
+    """Return the lock, in the order of the kernel's queue; None after that time.
 
-    Who asks again and again instead starves beside writers that take it back to back. flock knows no timeout, so a
-    thread stands in the line; if its turn comes too late, it lets go at once.
+    Polling would starve beside writers that take it in quick succession. flock has no timeout, so a thread waits for
+    it; if it gets the lock too late, it releases it immediately.
     """
     came, handing_over = threading.Event(), threading.Lock()
     taken: list[Lock | None] = []

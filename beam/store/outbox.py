@@ -1,8 +1,8 @@
-"""The outbox of a turn: a folder in which its agent asks, and in which the turn's holder answers.
+"""The outbox of a turn: a folder in which its agent makes requests, and in which the turn's holder answers.
 
-Two parties that don't trust each other use it. The agent may do anything in it; so the holder works through a
-descriptor of the folder that it made, and takes only plain files with one name and of a bounded size. Must not know:
-queues, journals, or who may do what.
+Its two parties don't trust each other. The agent may do anything in it; so the holder works through a descriptor of the
+folder that it created, and accepts only plain files with one name and of a bounded size. Does not depend on queues,
+journals, or who may do what.
 """
 
 from __future__ import annotations
@@ -31,10 +31,13 @@ _ANSWER_BYTES = 256 * 1024 * 1024  # an outcome with its reply
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What an agent asks for: a file `<name>.json`. `send`: a message to the agent `to`, answered when it is accepted,
-    and again with the outcome if `wait`. `reply`: the answer to the mailbox message `target` (`failed`: why there is
-    none). `interrupt`: the end of the message `target`. `deny`: no to the ask `target`; `stop` ends that turn.
-    `deadline` is seconds; `replies` how many answers are routed, in turn (null: what the limits say)."""
+    """An agent's request: a file `<name>.json`.
+
+    `send`: a message to the agent `to`, answered when it is accepted, and again with the outcome if `wait`. `reply`:
+    the answer to the mailbox message `target` (`failed`: why there is none). `interrupt`: stop the message `target`.
+    `deny`: deny the ask `target`; `stop` also ends that turn. `deadline` is seconds; `replies` how many answers are
+    routed (None: as the limits say).
+    """
 
     v: int = 1
     verb: Literal["send", "reply", "interrupt", "deny"] = "send"
@@ -52,7 +55,7 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
-    """Why a request was not carried out, as an error of beam's: `exit_code` is what a command would exit with."""
+    """Why a request was not carried out, as one of beam's errors: `exit_code` is what a command would exit with."""
 
     message: str
     hint: str = ""
@@ -62,8 +65,10 @@ class Refusal(Struct, frozen=True, kw_only=True):
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """What the holder says to a request: a file `<name>.answer`, replaced once by the outcome of a waiting `send`.
-    `accepted` is the message's id; `said` what was done, in words."""
+    """The answer to a request: a file `<name>.answer`, replaced once by the outcome of a waiting `send`.
+
+    `accepted` is the message's id; `said` describes what was done, as text.
+    """
 
     v: int = 1
     accepted: str | None = None
@@ -73,7 +78,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class OpenTurn(Struct, frozen=True, kw_only=True):
-    """Which turn the holder carries out requests of now."""
+    """The turn whose requests are carried out now."""
 
     v: int = 1
     agent: str
@@ -81,7 +86,7 @@ class OpenTurn(Struct, frozen=True, kw_only=True):
 
 
 def refusal_of(error: BeamError) -> Refusal:
-    """Returns the error as the asking process gets it."""
+    """Return the error in the form that the asking process gets."""
     return Refusal(
         message=error.message, hint=error.hint, subject=error.subject, kind=error.kind, exit_code=int(error.exit_code)
     )
@@ -91,7 +96,7 @@ def refusal_of(error: BeamError) -> Refusal:
 
 
 class Folder:
-    """An outbox as its holder has it: open, whatever becomes of its name."""
+    """An outbox for the turn's holder: an open descriptor, whatever becomes of the folder's name."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -100,23 +105,23 @@ class Folder:
 
     @classmethod
     def make(cls, path: Path) -> Folder:
-        """Makes the folder, private, and opens it. Raises DiskError."""
+        """Create the folder, private, and open it. Raises DiskError."""
         files.make_directory(path)
         return cls(path)
 
     @property
     def is_gone(self) -> bool:
-        """Whether the folder was removed."""
+        """Return whether the folder was removed."""
         return self._handle < 0 or os.fstat(self._handle).st_nlink == 0
 
     def close(self) -> None:
-        """Looks at it no more."""
+        """Close the folder."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
 
     def names(self, besides: Collection[str] = ()) -> list[str]:
-        """Returns the names of requests (without `.json`), sorted: a thousand at the most, none of `besides`."""
+        """Return the names of requests (without `.json`), sorted: a thousand at most, none of `besides`."""
         found: list[str] = []
         with contextlib.suppress(OSError), os.scandir(self._handle) as entries:
             for entry in entries:
@@ -128,7 +133,7 @@ class Folder:
         return sorted(found)
 
     def read(self, name: str, limit: int) -> Request | None:
-        """Returns the request; None for one that may still be written. Raises RefusedFileError for what is none."""
+        """Return the request; None for one that may still be written. Raises RefusedFileError for anything else."""
         if not ID.match(name):
             raise RefusedFileError(f"{name[:80]!r} is no name of a request", "use a-z, 0-9, _ and -", subject=name[:80])
         file = f"{name}.json"
@@ -143,7 +148,7 @@ class Folder:
             raise RefusedFileError(f"{file} is no request: {error}", subject=name) from error
 
     def answer(self, name: str, answer: Answer) -> None:
-        """Publishes the answer. What the agent made of that name stays, and is its own loss."""
+        """Publish the answer. A file of that name that the agent made stays in place; the agent then gets no answer."""
         try:
             data = msgspec.json.encode(answer)
         except UnicodeEncodeError:  # a name of a file is in it
@@ -151,15 +156,15 @@ class Folder:
         self._publish(f"{name}.answer", data)
 
     def open_turn(self, turn: OpenTurn) -> None:
-        """Says that requests are carried out from now on."""
+        """Announce that requests are carried out from now on."""
         self._publish(TURN_JSON, msgspec.json.encode(turn))
 
     def close_turn(self) -> None:
-        """Says that no requests are carried out now."""
+        """Announce that no requests are carried out now."""
         self.remove(TURN_JSON.removesuffix(".json"))
 
     def remove(self, name: str) -> bool:
-        """Removes the request; False if it can't be (it is a directory, say)."""
+        """Remove the request; return False if that is impossible (it is a directory, say)."""
         try:
             os.unlink(f"{name}.json", dir_fd=self._handle)
         except FileNotFoundError:
@@ -178,7 +183,7 @@ class Folder:
 
 
 def left_in(turns: Path) -> Iterator[tuple[str, Folder]]:
-    """Opens the outboxes that a dead holder left below that folder, each with the key of its turn."""
+    """Yield the outboxes that a dead holder left below that folder, opened, each with the key of its turn."""
     for key in files.names(turns):
         path = turns / key / "outbox"
         with contextlib.suppress(DiskError, OSError):
@@ -190,12 +195,12 @@ def left_in(turns: Path) -> Iterator[tuple[str, Folder]]:
 
 
 def publish(folder: Path, name: str, request: Request) -> None:
-    """Puts a request where the turn's holder finds it. Raises DiskError."""
+    """Write a request where the turn's holder finds it. Raises DiskError."""
     files.publish(folder / f".{name}.tmp", folder / f"{name}.json", msgspec.json.encode(request) + b"\n")
 
 
 def take_back(folder: Path, name: str) -> bool:
-    """Removes a request that nobody took yet; False if somebody did."""
+    """Remove a request that was not taken yet; return False if it was."""
     try:
         (folder / f"{name}.json").unlink()
     except OSError:
@@ -204,7 +209,7 @@ def take_back(folder: Path, name: str) -> bool:
 
 
 def answered(folder: Path, name: str) -> Answer | None:
-    """Returns the holder's newest answer; None while there is none. Raises DiskError."""
+    """Return the holder's newest answer; None while there is none. Raises DiskError."""
     try:
         data = files.read(folder / f"{name}.answer", _ANSWER_BYTES)
     except FileNotFoundError:
@@ -216,5 +221,5 @@ def answered(folder: Path, name: str) -> Answer | None:
 
 
 def is_open(folder: Path) -> bool:
-    """Whether requests are carried out now."""
+    """Return whether requests are carried out now."""
     return (folder / TURN_JSON).exists()

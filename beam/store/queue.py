@@ -1,7 +1,9 @@
-"""An agent's queue on disk: put, claim, back, remove, bury. Only the holder calls anything but `put` and the readers.
+"""An agent's queue on disk: put, claim, requeue, remove, dead-letter. Everybody may `put` and read; the rest is for the
+holder.
 
-`new/` waits, `cur/` is claimed, `dead/` was given up on; a name is `<position>-<id>.json` and positions are given at
-publication, so names sort in the order of arrival whatever the clock does. Must not know: what a turn is.
+Messages in `new/` wait, those in `cur/` are claimed, those in `dead/` are dead letters. A name is
+`<position>-<id>.json`; positions are assigned at publication, so names sort in the order of arrival whatever the clock
+does. Does not depend on what a turn is.
 """
 
 import contextlib
@@ -28,7 +30,7 @@ _LATEST = LAST_POSITION - 2**40  # clocks that are past this (the year 2262) lea
 
 
 class Entry(Struct, frozen=True):
-    """A message's file, by its name alone."""
+    """A message's file, known by its name alone."""
 
     position: int
     id: str
@@ -47,19 +49,22 @@ class Queue:
         self.put_lock = put_lock
 
     def path(self, entry: Entry) -> Path:
-        """Where the entry's file is."""
+        """Return the path of the entry's file."""
         return self.directory / entry.box / entry.name
 
     def read(self, entry: Entry) -> Message:
-        """The entry's message. Raises FileNotFoundError if it is gone, CorruptError for what is no message's file."""
+        """Return the entry's message.
+
+        Raises FileNotFoundError if it is gone, CorruptError for a file that is no message.
+        """
         return decode(files.read(self.path(entry), MESSAGE_BYTES))
 
     def entries(self, box: str) -> list[Entry]:
-        """What lies in that box, in order."""
+        """Return the entries of that box, in order."""
         return list(self.each(box))
 
     def each(self, box: str) -> Iterator[Entry]:
-        """The same, one after the other: who wants the first alone pays for no more, however many there are."""
+        """Yield the entries of that box, in order. Taking only the first is cheap, however many there are."""
         names = files.listed(self.directory / box)
         first = min(names, default="")
         if (parsed := parse_file_name(first)) is not None:
@@ -69,33 +74,37 @@ class Queue:
                 yield Entry(parsed[0], parsed[1], box)
 
     def first(self, box: str) -> Entry | None:
-        """What comes first in that box."""
+        """Return the first entry of that box."""
         return next(self.each(box), None)
 
     def ids(self, box: str) -> set[str]:
-        """The ids of what lies in that box; cheaper than its entries."""
+        """Return the ids of the messages in that box; cheaper than its entries."""
         return {name.partition("-")[2].removesuffix(".json") for name in files.names(self.directory / box)}
 
     def ahead(self, entry: Entry) -> int:
-        """How many wait before that one."""
+        """Return how many messages wait before that one."""
         names = files.names(self.directory / "new")
         return bisect_left(names, entry.name) - bisect_left(names, "0")  # a hidden file is no message
 
     def find(self, message_id: str, position: int | None = None) -> Entry | None:
-        """Where the message lies. With the `position` that it was queued at its file is looked for by its name first,
-        and the boxes are listed only where there is none."""
+        """Return where the message is.
+
+        With the `position` that it was queued at its file is looked for by its name first, and the boxes are listed
+        only if there is none. They are searched in the order in which messages move, then again for one that was
+        requeued meanwhile.
+        """
         named = self.named(message_id, position) if position is not None else None
         if named is not None:
             return named
         return next((entry for box in _IN_TURN if (entry := self.find_in(box, message_id)) is not None), None)
 
     def named(self, message_id: str, position: int) -> Entry | None:
-        """Where the message lies under that position; None where it does not, though it may under another."""
+        """Return where the message is, if it has that position; None if it is not there or has another."""
         entries = (Entry(position, message_id, box) for box in _IN_TURN)
         return next((entry for entry in entries if os.path.lexists(self.path(entry))), None)
 
     def find_in(self, box: str, message_id: str) -> Entry | None:
-        """Where the message lies in that box."""
+        """Return where the message is in that box."""
         end = f"-{message_id}.json"
         for name in files.names(self.directory / box):
             if name.endswith(end) and (parsed := parse_file_name(name)) is not None and parsed[1] == message_id:
@@ -111,11 +120,12 @@ class Queue:
         exempt: bool = False,
         known: Callable[[], bool] | None = None,
     ) -> bool:
-        """Publishes the message; it is on disk when this returns.
+        """Publish the message; it is on disk when this returns True.
 
-        With `known` (for ids that are not random) nothing is put if the message is here already, or if `known()`, asked
-        under the lock, says that the journal has it; then False. Raises LimitError when the queue is full, unless
-        `exempt`; DiskError with nothing published, or with the words that it could not be taken back.
+        With `known` (for ids that are not random) the call is idempotent: nothing is put, and False is returned, if the
+        message is here already, or if `known()`, called under the lock, says that the journal has it. Raises LimitError
+        if the queue is full, unless `exempt`; DiskError with nothing published, or with a text that says that it could
+        not be undone.
         """
         return bool(self.put_all([message], clock, limits, exempt=exempt, known=known))
 
@@ -128,7 +138,7 @@ class Queue:
         exempt: bool = False,
         known: Callable[[], bool] | None = None,
     ) -> int:
-        """Publishes several messages in this order, with one sync of the directory; how many were put."""
+        """Publish several messages in this order, with one sync of the directory; return how many were put."""
         tmp, new = self.directory / "tmp", self.directory / "new"
         with short_lock(self.put_lock) as handle:
             if known is not None and (self.find(messages[0].id) is not None or known()):
@@ -173,7 +183,10 @@ class Queue:
 
     @staticmethod
     def _waiting(new: Path) -> tuple[int, int]:
-        """How many wait, and the last one's position; without parsing every name, which may cost more than the disk."""
+        """Return how many messages wait, and the last one's position.
+
+        Does not parse every name, which may cost more than the disk.
+        """
         names = files.listed(new)
         last = parse_file_name(max(names, default=""))
         if last is not None and last[0] <= LAST_POSITION:
@@ -194,21 +207,21 @@ class Queue:
             os.pwrite(handle, b"%020d" % position, 0)
 
     def move(self, entry: Entry, box: str) -> Entry:
-        """The entry in another box, on disk. Raises FileNotFoundError if its file is gone."""
+        """Move the entry to another box, durably, and return it there. Raises FileNotFoundError if its file is gone."""
         moved = Entry(entry.position, entry.id, box)
         files.move(self.path(entry), self.path(moved))
         return moved
 
     def remove(self, entry: Entry) -> None:
-        """The entry's file is gone."""
+        """Remove the entry's file."""
         files.remove(self.path(entry))
 
     def rewrite(self, entry: Entry, message: Message) -> None:
-        """The waiting entry has another content."""
+        """Replace the content of a waiting entry."""
         files.publish(self.directory / "tmp" / entry.name, self.path(entry), _encoded(message))
 
     def sweep(self) -> None:
-        """Removes what dead writers left in `tmp/`: who holds `put.lock` is the only writer there."""
+        """Remove what dead writers left in `tmp/`: whoever holds `put.lock` is the only writer there."""
         directory = self.directory / "tmp"
         if not files.names(directory):
             return
@@ -230,7 +243,7 @@ def _encoded(message: Message) -> bytes:
 
 
 def _take_back(path: Path) -> bool:
-    """Whether the file is gone."""
+    """Remove the file; return whether it is gone."""
     try:
         path.unlink(missing_ok=True)
     except OSError:

@@ -1,4 +1,4 @@
-"""Following a journal: its events in order, through all its segments, while it is being written."""
+"""A reader that follows a journal: its events in order, through all its segments, while it is being written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from beam.store.segment import Lines, check_snapshot, read_state, segments
 
 
 class Reader:
-    """Events in order from a position, and later ones when asked again. Holds no file open and takes no lock."""
+    """Events in order from a position, and later ones on later calls. Keeps no file open and takes no lock."""
 
     def __init__(self, directory: Path, after_seq: int = 0) -> None:
         self.directory = directory
@@ -24,15 +24,18 @@ class Reader:
 
     @classmethod
     def at_end(cls, directory: Path) -> tuple[Reader, State]:
-        """A reader of what comes after now, and the state now."""
+        """Return a reader of everything that comes after now, and the current state."""
         reader = cls(directory)
         state = read_state(directory)
         reader.seq = state.seq
         return reader, state
 
     def poll(self) -> list[AnyEvent]:
-        """The events that are new since the last call. Raises CorruptError, and DiskError where nothing can be read;
-        what was read before that is returned first."""
+        """Return the events that are new since the last call.
+
+        Raises CorruptError, and DiskError if nothing can be read; events that were read before the error are returned
+        first.
+        """
         found: list[AnyEvent] = []
         try:
             while True:
@@ -63,7 +66,7 @@ class Reader:
         return holding[-1] if holding else (names[0] if names else None)
 
     def _read_segment(self, found: list[AnyEvent]) -> None:
-        """Adds the events that are new in this segment."""
+        """Add the events that are new in this segment."""
         path = self.directory / self._name
         lines = self._lines
         assert lines is not None

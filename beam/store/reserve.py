@@ -1,6 +1,6 @@
-"""Room on the disk that is kept so that an outcome always fits: a file that is given up when the disk is full.
+"""Room on the disk that is reserved for outcomes: a file that is removed when the disk is full.
 
-It is there before a message is claimed. Must not know: what is written into the room that it leaves.
+It is allocated before a message is claimed. Does not depend on what is written into the freed room.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ FITS_BYTES = BYTES // 2  # what may be written into its room: some is lost to a 
 
 
 class Reserve:
-    """The reserve of one agent; its lanes share it."""
+    """The reserve of one agent, shared by its lanes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def make(self) -> None:
-        """It is there. Raises DiskError where there is no room for it; other trouble is left to writes that matter."""
+        """Allocate the reserve.
+
+        Raises DiskError if there is no room for it; any other trouble is left to the writes that matter.
+        """
         try:
             if self.path.stat().st_size >= BYTES:
                 return
@@ -34,7 +37,7 @@ class Reserve:
                 raise
 
     def give_up(self) -> bool:
-        """Its room is free now; whether there was any."""
+        """Free the reserve; return whether there was one."""
         try:
             self.path.unlink()
         except OSError:

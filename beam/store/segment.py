@@ -1,8 +1,9 @@
-"""A journal's segments as files: their names, and what one of them says now.
+"""A journal's segments as files: their names, and the content of one of them.
 
-A segment is named by the first seq it can hold and begins with a snapshot, so the newest alone tells an agent's state.
-Two kinds of damage are no error: a last line that is not whole, and, before it, pages of zeros that a power cut left
-where nothing was synced yet. The next holder's notice names either. Must not know: who writes, or what events mean.
+A segment is named by the first seq that it can hold and begins with a snapshot, so the newest one alone tells an
+agent's state. Two kinds of damage are no error: an incomplete last line and, before it, pages of zeros that a power cut
+left where nothing was synced yet. The next writer's notice names both. Does not depend on who writes, or what events
+mean.
 """
 
 import contextlib
@@ -41,12 +42,12 @@ _state_decoder = msgspec.json.Decoder(State)
 
 
 def segment_name(first_seq: int) -> str:
-    """The name of the segment that begins at that seq."""
+    """Return the name of the segment that begins at that seq."""
     return f"{first_seq:012d}.jsonl"
 
 
 def segments(directory: Path) -> list[str]:
-    """The segments' names, oldest first."""
+    """Return the segments' names, oldest first."""
     return [name for name in files.names(directory) if name.endswith(".jsonl") and _is_number(name[:-6])]
 
 
@@ -55,7 +56,7 @@ def _is_number(text: str) -> bool:
 
 
 def read_state(directory: Path) -> State:
-    """The state now, from the newest segment alone. The empty state where there is no journal.
+    """Return the current state, from the newest segment alone; the empty state if there is no journal.
 
     Raises CorruptError for damage that no notice covers.
     """
@@ -73,7 +74,7 @@ def read_state(directory: Path) -> State:
 
 
 def read_event(directory: Path, seq: int) -> AnyEvent:
-    """The event with that number. Raises DiskError if the journal no longer has it."""
+    """Return the event with that number. Raises DiskError if the journal no longer has it."""
     holding = [name for name in segments(directory) if int(name[:-6]) <= seq]
     with contextlib.suppress(FileNotFoundError):  # removed just now
         for event in Segment.read(directory / holding[-1]).events if holding else ():
@@ -83,8 +84,11 @@ def read_event(directory: Path, seq: int) -> AnyEvent:
 
 
 class Segment(Struct):
-    """One segment as it is now. `after` is the hash of the last line of the one before it, "" where an older beam wrote
-    it. Its events stand in [begin, end); `torn` are the bytes after the last newline."""
+    """One segment as it is now.
+
+    `after` is the hash of the last line of the previous segment, "" if an older beam wrote it. Its events are in
+    [begin, end); `torn` are the bytes after the last newline.
+    """
 
     path: Path
     after: str
@@ -97,8 +101,11 @@ class Segment(Struct):
 
     @classmethod
     def read(cls, path: Path) -> "Segment":
-        """Reads it all. `uncovered` are the lines from the first damaged one on, where no notice covers it yet and a
-        crash explains it. Raises CorruptError for any other damage."""
+        """Read the whole segment.
+
+        `uncovered` are the lines from the first damaged one on, if no notice covers it yet and a crash explains it.
+        Raises CorruptError for any other damage.
+        """
         rest = _Rest()
         lines = Lines(path)
         state: State | None = None
@@ -124,8 +131,9 @@ class Segment(Struct):
 
 
 def check_snapshot(path: Path, data: bytes, size: int) -> None:
-    """Raises CorruptError where these bytes, up to that size, can't be the beginning of a snapshot's line: such a file
-    may have no end."""
+    """Raise CorruptError if these bytes, up to that size, can't be the beginning of a snapshot's line: such a file may
+    be endless.
+    """
     if b"\0" in data or size > LINE_BYTES:
         raise _no_snapshot(path)
 
@@ -136,7 +144,7 @@ def _no_snapshot(path: Path) -> CorruptError:
 
 
 def check_version(path: Path, version: int) -> None:
-    """Raises CorruptError for a version of the journal that this beam does not know."""
+    """Raise CorruptError for a version of the journal that this beam does not know."""
     if version != VERSION:
         raise CorruptError(
             f"{path} is of version {version}, and this beam reads version {VERSION}",
@@ -159,7 +167,7 @@ def _snapshot_state(path: Path, line: bytes | None) -> tuple[str, State]:
 
 
 class _Rest:
-    """The beginning of a line whose end was not read yet. Of zeros, which no event has, only the size is kept."""
+    """The beginning of a line whose end was not read yet. Of zeros, which no event contains, only the size is kept."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -168,11 +176,11 @@ class _Rest:
 
     @property
     def is_too_long(self) -> bool:
-        """Whether it is longer than any line that beam writes, also than what a power cut leaves of zeros."""
+        """Return whether it is longer than any line that beam writes, and than the zeros that a power cut leaves."""
         return self.size > (LINE_BYTES if self.is_kept else _ZEROS_BYTES)
 
     def add(self, piece: bytes) -> None:
-        """More of the line."""
+        """Add a piece of the line."""
         self.size += len(piece)
         if self.is_kept and b"\0" in piece:
             self.is_kept = False
@@ -181,7 +189,7 @@ class _Rest:
             self._parts.append(piece)
 
     def end(self, piece: bytes) -> bytes | None:
-        """The line, whole with its last piece; None where it was not kept. Another begins."""
+        """Return the line, completed with its last piece; None if it was not kept. Another line begins."""
         self.add(piece)
         line = b"".join(self._parts) if self.is_kept else None
         self.size = 0
@@ -191,8 +199,10 @@ class _Rest:
 
 
 def whole_lines(data: Iterable[bytes]) -> Iterator[bytes | None]:
-    """The lines of a segment, its snapshot first; None for one that holds zeros or is too long, which ends them. A torn
-    one is left out."""
+    """Yield the complete lines of a segment, its snapshot first.
+
+    Yields None for one that holds zeros or is too long, and stops there. Leaves out a torn line.
+    """
     rest = _Rest()
     for piece in data:
         *ends, begin = piece.split(b"\n")
@@ -207,9 +217,9 @@ def whole_lines(data: Iterable[bytes]) -> Iterator[bytes | None]:
 class Lines:
     """Turns a segment's bytes after its snapshot into events; feed them in pieces.
 
-    From a damaged line on nothing is passed on until the notice that covers all of it; `pending` is what waits for one.
-    It may wait where a crash explains the damage: nothing whole follows, or zeros are in it and nothing follows that
-    proves that they were synced. Anything else raises CorruptError.
+    From a damaged line on, events are held back until the notice that covers all of it; `pending` is what waits for
+    one. It may wait if a crash explains the damage: nothing complete follows, or zeros are in it and nothing follows
+    that proves that they were synced. Anything else raises CorruptError.
     """
 
     def __init__(self, path: Path) -> None:
@@ -222,7 +232,7 @@ class Lines:
         self._has_synced = False
 
     def feed(self, data: bytes, offset: int = -1) -> Iterator[AnyEvent]:
-        """The events of the whole lines so far. `offset`: where in the file the first piece begins."""
+        """Yield the events of the complete lines so far. `offset`: where in the file the first piece begins."""
         if offset >= 0:
             self.position = offset
         start = 0
@@ -263,7 +273,7 @@ class Lines:
         return None
 
     def _go_on(self, event: AnyEvent | None, end: int) -> None:
-        """One more line that waits for its notice: `event`, or damage."""
+        """Add one more line that waits for its notice: `event`, or damage."""
         if self._has_synced or (event is not None and not self._has_zeros):
             self._raise()
         assert self.pending is not None
@@ -279,12 +289,12 @@ class Lines:
         )
 
     def check_whole(self) -> None:
-        """Nothing more follows in this segment: raises CorruptError where damage still waits for its notice."""
+        """Raise CorruptError if damage still waits for its notice, because nothing more follows in this segment."""
         if self.pending is not None:
             self._raise()
 
     def torn(self, size: int) -> tuple[int, int] | None:
-        """The bytes after the last newline, if any."""
+        """Return the range of the bytes after the last newline, if any."""
         if size > self.position and self.pending is not None and self._has_synced:
             self._raise()
         return (self.position, size) if size > self.position else None

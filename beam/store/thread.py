@@ -1,8 +1,9 @@
-"""What a whole thread used, however it branched: a file under the root to which every holder adds a line.
+"""The usage of a whole thread, with all its branches: a file under the root to which every holder appends.
 
-A line is a turn that was begun (`turn <message id> <attempt>`) or what one cost (`cost <message id> <attempt> <USD>`);
-the same line twice counts once. Lines are appended whole, so no lock is needed. None is synced: a power cut may lose
-the last of them. A thread's first message, which a person sent, has no line. Must not know: what the bounds are.
+A line is a turn that was begun (`turn <message id> <attempt>`) or its cost (`cost <message id> <attempt> <USD>`);
+appending is idempotent, because equal lines count once. Lines are appended in one write, so no lock is needed. Nothing
+is synced: a power cut may lose the last lines. A thread's first message, which a person sent, has no line. Does not
+depend on what the bounds are.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _COST = re.compile(rb"cost ([a-z0-9_-]+ \d+) (\d+\.\d+)\Z")
 
 
 def file_name(thread: str) -> str:
-    """The name of the thread's file: the thread's own, or a digest of one that would be no file's name."""
+    """Return the name of the thread's file: the thread's own, or a digest if that can't be a file's name."""
     if _PLAIN.match(thread):
         return thread
     return f"x-{sha256(thread.encode('utf-8', 'replace')).hexdigest()[:32]}"
@@ -35,7 +36,7 @@ class Thread:
         self.path = directory / file_name(name)
 
     def spent(self) -> Spent:
-        """What the thread used. Raises DiskError."""
+        """Return what the thread used. Raises DiskError."""
         try:
             lines = files.read(self.path, _MOST_BYTES).splitlines()
         except FileNotFoundError:
@@ -43,14 +44,14 @@ class Thread:
         return Spent(turns=1 + len(_turns(lines)), cost_usd=_cost(lines))
 
     def begin(self, message_id: str, attempt: int) -> int:
-        """Counts a turn; which one of the thread it is, whoever else counts at the same time. Raises DiskError."""
+        """Count a turn and return its number in the thread, whoever else counts at the same time. Raises DiskError."""
         line = b"turn %s %d" % (message_id.encode(), attempt)
         self._append(line)
         turns = _turns(files.read(self.path, _MOST_BYTES).splitlines())
         return 2 + (turns.index(line) if line in turns else len(turns))
 
     def paid(self, message_id: str, attempt: int, cost_usd: float) -> None:
-        """Counts what a turn cost. Raises DiskError."""
+        """Record what a turn cost. Raises DiskError."""
         self._append(b"cost %s %d %.9f" % (message_id.encode(), attempt, cost_usd))
 
     def _append(self, line: bytes) -> None:
@@ -70,7 +71,7 @@ class Thread:
 
 
 def _turns(lines: list[bytes]) -> list[bytes]:
-    """The turns, each once. What a power cut left of a line may stand before the next one."""
+    """Return the turns, each once. Before a line there may be what a power cut left of another."""
     return list(dict.fromkeys(found[0] for line in lines if (found := _TURN.search(line))))
 
 

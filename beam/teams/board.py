@@ -1,4 +1,4 @@
-"""What people look at of teams: values for `team list`, `show`, `tasks` and `mail`. A pure look at what is known."""
+"""What people see of teams: values for `team list`, `show`, `tasks` and `mail`. Pure functions of what is known."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ Word = Literal["live", "starting", "stale", "orphan", "tasks"]
 
 
 class TeamLine(Struct, frozen=True, kw_only=True):
-    """One line of `beam team list`. `state`: live; starting (its lead was not seen yet); stale (files without a living
-    lead); orphan (inboxes without a team); tasks (a task list without one). `members` is null where no configuration
-    names any, `working` while nothing was seen of what any of them does. `tasks` counts them by status."""
+    """One line of `beam team list`.
+
+    `state`: live; starting (its lead was not seen yet); stale (files without a living lead); orphan (inboxes without a
+    team); tasks (a task list without one). `members` is None if no configuration names any, `working` until any
+    member's activity was seen. `tasks` counts them by status.
+    """
 
     team: str
     home: str
@@ -38,9 +41,12 @@ class TeamLine(Struct, frozen=True, kw_only=True):
 
 
 class MemberLine(Struct, frozen=True, kw_only=True):
-    """One member. `state`: working, idle, or "" where nothing was seen of it. `doing` is its last tool call or task,
-    `last_words` what it last said. `tokens` is null where no transcript tells, and so is `cost_usd`, also where a model
-    it used has no price: `unpriced` names it."""
+    """One member.
+
+    `state`: working, idle, or "" until something was seen of it. `doing` is its last tool call or task, `last_words`
+    its last text. `tokens` is None if no transcript has them; so is `cost_usd`, also if a model has no price:
+    `unpriced` names that model.
+    """
 
     member: str
     state: str
@@ -60,7 +66,10 @@ class MemberLine(Struct, frozen=True, kw_only=True):
 
 
 class TaskLine(Struct, frozen=True, kw_only=True):
-    """One task. `is_ready`: pending, nobody's, and nothing has to be done before. `blocked_by` names what has to be."""
+    """One task.
+
+    `is_ready`: pending, without an owner, and not blocked. `blocked_by` names the tasks that must be done first.
+    """
 
     team: str
     id: str
@@ -75,8 +84,10 @@ class TaskLine(Struct, frozen=True, kw_only=True):
 
 
 class MailLine(Struct, frozen=True, kw_only=True):
-    """One message. `state`: waiting, delivered, or sent (gone from the inbox, nobody saw when). `thread` names the two
-    who talk."""
+    """One message.
+
+    `state`: waiting, delivered, or sent (gone from the inbox, nobody saw when). `thread` names the two members.
+    """
 
     team: str
     mail_id: str
@@ -101,8 +112,10 @@ class TeamShown(Struct, frozen=True, kw_only=True):
 
 
 class Doing(Struct, frozen=True):
-    """What a member's transcript showed last. `state` and `since` (RFC 3339) are what its last line tells, which was
-    written `at`."""
+    """What a member's transcript showed last.
+
+    `state` and `since` (RFC 3339) come from its last line, which was written `at`.
+    """
 
     doing: str = ""
     last_words: str = ""
@@ -112,7 +125,7 @@ class Doing(Struct, frozen=True):
 
 
 def team_line(team: Team) -> TeamLine:
-    """The line of one team."""
+    """Return the line of one team."""
     counts: dict[str, int] = {}
     for task in team.tasks.known.values():
         counts[task.status] = counts.get(task.status, 0) + 1
@@ -146,7 +159,7 @@ def _state(team: Team) -> Word:
 
 
 def member_lines(team: Team, used: Iterable[Used], doing: dict[str, Doing]) -> list[MemberLine]:
-    """The members of a team, the lead first."""
+    """Return the members of a team, the lead first."""
     by_member: dict[str, list[Used]] = {}
     for one in used:
         by_member.setdefault(one.member, []).append(one)
@@ -185,7 +198,7 @@ _RANK = {IN_PROGRESS: 0, "pending": 1, COMPLETED: 3}
 
 
 def task_lines(team: Team) -> list[TaskLine]:
-    """The team's board: what is in progress, what is ready, what waits, what is done."""
+    """Return the team's board: tasks in progress, ready, waiting, done."""
     lines = [
         TaskLine(
             team=team.name,
@@ -209,7 +222,7 @@ def _number(task_id: str) -> int:
 
 
 def mail_lines(team: Team) -> list[MailLine]:
-    """The team's mail as far as it is known, the oldest first."""
+    """Return the team's mail as far as it is known, the oldest first."""
     return [
         MailLine(
             team=team.name,
@@ -228,11 +241,11 @@ def mail_lines(team: Team) -> list[MailLine]:
 
 
 def thread_of(one: str, other: str) -> str:
-    """The name of the conversation of two members."""
+    """Return the name of the conversation of two members."""
     return " · ".join(sorted((one, other)))
 
 
 def threads(lines: Sequence[MailLine]) -> list[MailLine]:
-    """The same messages by conversation, the one that spoke last at the end."""
+    """Return the same messages by conversation, the most recent conversation last."""
     last = {line.thread: line.at for line in lines}
     return sorted(lines, key=lambda line: (last[line.thread], line.thread, line.at))

@@ -1,7 +1,7 @@
-"""What changes below some directories, noticed by a thread of its own: small files are copied the moment they change.
+"""Changes below some directories, watched by a thread of its own that copies small files the moment they change.
 
-A message lies in its inbox for a tenth of a second, so the copy is taken here, however busy the reader is. Where the
-system's notification can't be had (or is not wanted) the thread looks by itself. Must not know: what the files mean.
+A message is in its inbox for a tenth of a second, so the copy is taken here, however busy the reader is. If the
+system's notifications are not available (or not wanted), the thread polls. Does not depend on what the files mean.
 """
 
 from __future__ import annotations
@@ -36,8 +36,10 @@ _OTHERS_S = 0.5
 
 
 class Changes:
-    """Watches the homes and `others`, directories of JSON Lines, until it is closed. `wake` is set when there is
-    something to take, or something in those directories changed."""
+    """Watches the homes and `others`, directories of JSON Lines, until it is closed.
+
+    `wake` is set when there is something to take, or something in those directories changed.
+    """
 
     def __init__(
         self, homes: Sequence[str], *, others: Sequence[str] = (), poll_only: bool = False, wake: threading.Event
@@ -61,7 +63,7 @@ class Changes:
         self.error = ""
 
     def start(self) -> None:
-        """Begins; what is there already comes first, and only then anything that changes."""
+        """Start the thread. It reports what exists first, and only then changes."""
         sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_S))  # the copy must not wait for a busy reader
         notify = None if self._poll_only else self._notify()
         self.sweep()
@@ -69,7 +71,7 @@ class Changes:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends the thread."""
+        """Stop the thread."""
         self._stop.set()
         if self._listener is not None:
             self._listener.interrupt()
@@ -77,12 +79,14 @@ class Changes:
             self._thread.join(5)
 
     def also(self, folder: str) -> None:
-        """Watches one more directory of JSON Lines, soon."""
+        """Watch one more directory of JSON Lines; takes effect soon."""
         if folder not in self._wanted:
             self._wanted = (*self._wanted, folder)
 
     def take(self) -> tuple[list[FileSnapshot], list[str]]:
-        """The small files that were read since, in order, and the other paths that changed ("*": all may have)."""
+        """Return the small files that were read since the last call, in order, and the other paths that changed ("*":
+        any may have).
+        """
         with self._lock:
             seen, files = list(self._seen), list(self._files)
             self._seen.clear()
@@ -90,14 +94,14 @@ class Changes:
         return seen, files
 
     def again(self, place: TeamFile) -> None:
-        """Reads a file once more, whatever is known of it."""
+        """Read a file once more, even if it did not change."""
         self._copy(place)
         self._announce()
 
     def sweep(
         self, only: dict[str, frozenset[str]] | None = None, *, between: Callable[[], object] | None = None
     ) -> None:
-        """Reads every small file that is not as it was, and finds those that are gone. Calls `between` often."""
+        """Read every small file that changed, and find those that are gone. Calls `between` often."""
         for home in self._homes:
             groups = None if only is None else only.get(home, frozenset())
             if groups is not None and not groups:
@@ -204,23 +208,23 @@ class Changes:
             notify.close()
 
     def _patience(self) -> float:
-        """Seconds until a directory that is missing is looked for again."""
+        """Return the seconds until a missing directory is looked for again."""
         return _OTHERS_S if set(self._folders) <= set(self._watching) else MISSING_S
 
     def _await(self, notify: Notify | NotifyElsewhere | None) -> bool:
-        """Waits for changes and copies them; whether there were so many that some may be missing."""
+        """Wait for changes and copy them; return whether there were so many that some may be missing."""
         if notify is None:
             self._stop.wait(MISSING_S)
             return False
         return self._listen(notify, int(self._patience() * 1000))
 
     def _meanwhile(self, notify: Notify | NotifyElsewhere | None) -> None:
-        """Copies what changes while a long look at everything goes on: a message does not wait for its end."""
+        """Copy what changes during a long sweep, so that a message does not wait for its end."""
         if notify is not None:
             self._listen(notify, 0)
 
     def _listen(self, notify: Notify | NotifyElsewhere, timeout_ms: int) -> bool:
-        """Copies what changes until nothing more comes, or for a moment; only then the reader is woken."""
+        """Copy what changes until nothing more comes, or for a moment; only then wake the reader."""
         paths, lost = notify.wait(timeout_ms)
         until = time.monotonic() + COPYING_S
         while paths:
@@ -239,7 +243,7 @@ class Changes:
         return lost
 
     def _first(self, path: str) -> tuple[FileSnapshot, Signature | None] | None:
-        """A copy of an inbox: of all that changed, it is soonest as if it had not been there."""
+        """Return a copy of an inbox. Of all files that changed, inboxes go first because they empty fastest."""
         home = next((one for one in self._homes if path.startswith(f"{one}/teams/")), None)
         place = disk.place_of(home, path) if home is not None else None
         return disk.read(place, time.time_ns()) if place is not None and place.kind == "inbox" else None

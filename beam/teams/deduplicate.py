@@ -1,8 +1,8 @@
-"""The same happening told by several sources is one happening: by its key, or by what it is and the how-manieth.
+"""Events that several sources report, each counted once: by key, or by content and how many times it was reported.
 
-Files and records of calls tell of one change with times of their own, in either order, and files may miss one. What a
-source tells for the second time happened a second time; its n-th telling is the n-th happening. Must not know: what the
-happenings are.
+Files and records of calls report one change with times of their own, in either order, and files may miss one. If a
+source reports something for the second time, it happened a second time: the n-th report from any source is the n-th
+event. Does not depend on what the events are.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ _KEPT_KEYS = 200_000
 
 
 class Owners:
-    """Whose each key is: who named it first."""
+    """The owner of each key: whoever named it first."""
 
     def __init__(self) -> None:
         self._owners: dict[Hashable, str] = {}
 
     def owner(self, key: Hashable) -> str | None:
-        """Who named the key first; None where nobody did."""
+        """Return who named the key first; None if nobody did."""
         return self._owners.get(key)
 
     def take(self, key: Hashable, owner: str) -> bool:
-        """Whether the key is this owner's: from now on, if it was nobody's."""
+        """Return whether the key belongs to this owner; a key without an owner does from now on."""
         if self._owners.setdefault(key, owner) != owner:
             return False
         if len(self._owners) > _KEPT_KEYS:
@@ -32,7 +32,7 @@ class Owners:
 
 
 class Deduplicator:
-    """What was told already."""
+    """A record of what was reported already."""
 
     def __init__(self) -> None:
         self._keys: dict[Hashable, None] = {}
@@ -40,7 +40,7 @@ class Deduplicator:
         self._told: dict[tuple[Hashable, str], int] = {}
 
     def first(self, key: Hashable) -> bool:
-        """Whether this exact key was never given before."""
+        """Return whether this exact key is new."""
         if key in self._keys:
             return False
         self._keys[key] = None
@@ -49,7 +49,7 @@ class Deduplicator:
         return True
 
     def new(self, what: Hashable, *, source: str) -> bool:
-        """Whether no other source told of this one yet."""
+        """Return whether no other source reported this event yet."""
         count = self._told[what, source] = self._told.get((what, source), 0) + 1
         if count <= self._happened.get(what, 0):
             return False

@@ -1,7 +1,7 @@
-"""Teams, from snapshots to events: what files, transcripts, hooks and processes say goes in, what happened comes out.
+"""Teams, from snapshots to events: files, transcripts, hooks and processes go in, what happened comes out.
 
-Give it values as they are read; a value that could not be read is simply not given, so the last good one stays. Every
-event has the time at which it happened, whenever it was seen. Must not know: paths, clocks, who reads the files.
+Pass values as they are read; skip a value that could not be read, so that the last good one stays. Every event has the
+time at which it happened, whenever it was seen. Does not depend on paths, clocks, or who reads the files.
 """
 
 from __future__ import annotations
@@ -33,8 +33,11 @@ Key = tuple[str, str]  # home, team
 
 
 class Team:
-    """What is known of one team. `session_id` is its lead's conversation, which after a resume is another than the
-    configuration says; `lead_pid` is null while no living process of the lead is known."""
+    """What is known of one team.
+
+    `session_id` is its lead's conversation, which differs from the configuration after a resume; `lead_pid` is None
+    unless a living process of the lead is known.
+    """
 
     def __init__(self, home: str, name: str, once: Deduplicator, mail_ids: Owners) -> None:
         self.home = home
@@ -55,13 +58,16 @@ class Team:
 
     @property
     def is_live(self) -> bool:
-        """Whether it has a configuration and a lead that was not found dead."""
+        """Return whether it has a configuration, and a lead that was not found dead."""
         return self.roster is not None and not self.is_stale and not self.is_ended
 
 
 class Diff:
-    """All teams of some homes. Methods return the events that the news makes, unordered; until `begin`, changes of
-    tasks from before `from_ns` make none."""
+    """All teams of some homes.
+
+    Methods return the events that an observation causes, unordered; until `begin`, changes of tasks from before
+    `from_ns` cause none.
+    """
 
     def __init__(self, from_ns: int = 0) -> None:
         self.teams: dict[Key, Team] = {}
@@ -74,7 +80,7 @@ class Diff:
         self._from_ns = from_ns
 
     def team(self, home: str, name: str) -> Team:
-        """The team of that name; made if it is new."""
+        """Return the team of that name; create it if it is new."""
         key = (home, name)
         if key not in self.teams:
             mail_ids = self._mail_ids.setdefault(home, Owners())
@@ -84,7 +90,7 @@ class Diff:
         return self.teams[key]
 
     def begin(self, at_ns: int) -> None:
-        """What was there is known; from now on the files are the truth about tasks, and records only complete them."""
+        """End the initial state: from now on the files are the truth about tasks, and records only complete them."""
         self._began_ns, self._from_ns = at_ns, 0
         for team in self.teams.values():
             team.tasks.baseline_ns, team.tasks.from_ns = at_ns, 0
@@ -92,7 +98,7 @@ class Diff:
     # -- files ---------------------------------------------------------------------------------------------------------
 
     def config(self, home: str, name: str, roster: Roster, at_ns: int) -> list[Event]:
-        """A team's configuration as it is."""
+        """Apply a team's configuration."""
         team = self.team(home, name)
         events: list[Event] = []
         team.config_gone_ns, team.said_gone, team.is_ended = 0, False, False
@@ -113,13 +119,13 @@ class Diff:
         return events
 
     def config_gone(self, home: str, name: str, at_ns: int) -> None:
-        """A team's configuration is not there; what it said stays until the team's directory goes, too."""
+        """Apply that a team's configuration is missing; its content stays until the team's directory goes, too."""
         team = self.teams.get((home, name))
         if team is not None and team.roster is not None and not team.config_gone_ns:
             team.config_gone_ns = at_ns
 
     def team_gone(self, home: str, name: str, at_ns: int) -> list[Event]:
-        """A team's directory is gone."""
+        """Apply that a team's directory is gone."""
         team = self.teams.get((home, name))
         if team is None or team.is_ended:
             return []
@@ -140,7 +146,7 @@ class Diff:
         return events
 
     def inbox(self, home: str, name: str, to: str, mails: Sequence[Mail], at_ns: int) -> list[Event]:
-        """An inbox as it is."""
+        """Apply an inbox."""
         team = self.team(home, name)
         events, fresh = team.post.inbox(to, mails, at_ns)
         for letter in fresh:
@@ -151,21 +157,21 @@ class Diff:
         return events
 
     def inbox_gone(self, home: str, name: str, to: str, at_ns: int) -> list[Event]:
-        """An inbox's file is gone, and the team is not."""
+        """Apply that an inbox's file is gone while the team still exists."""
         return self.team(home, name).post.gone(to, at_ns, "its inbox was deleted")
 
     def task(self, home: str, name: str, task: Task, at_ns: int) -> list[Event]:
-        """A task's file as it is."""
+        """Apply a task's file."""
         return self.team(home, name).tasks.file(task, at_ns)
 
     def task_gone(self, home: str, name: str, task_id: str, at_ns: int) -> list[Event]:
-        """A task's file is gone."""
+        """Apply that a task's file is gone."""
         return self.team(home, name).tasks.gone(task_id, at_ns)
 
     # -- processes -----------------------------------------------------------------------------------------------------
 
     def session(self, home: str, session: Session) -> list[Event]:
-        """A line of the register of sessions: what its lead does."""
+        """Apply an entry of the register of sessions: what its lead does."""
         self.sessions[home, session.pid] = session
         team = next((t for t in self.teams.values() if t.home == home and t.lead_pid == session.pid), None)
         lead = team.roster.lead if team is not None and team.roster is not None else None
@@ -176,11 +182,11 @@ class Diff:
         return team.members.working(lead.name, session.status_ns, "process", session.status)
 
     def session_gone(self, home: str, pid: int) -> None:
-        """A process is in the register no more."""
+        """Apply that a process is no longer in the register."""
         self.sessions.pop((home, pid), None)
 
     def lead_of(self, team: Team) -> Session | None:
-        """The session that leads the team, by its id, or else, after a resume, by its directory and time."""
+        """Return the session that leads the team: by its id or, after a resume, by its directory and time."""
         roster = team.roster
         if roster is None:
             return None
@@ -200,13 +206,16 @@ class Diff:
         return near[0] if len(near) == 1 else None
 
     def lead_lives(self, team: Team, session: Session) -> list[Event]:
-        """The lead's process was found alive."""
+        """Apply that the lead's process was found alive."""
         team.lead_pid, team.session_id, team.is_stale = session.pid, session.session_id, False
         self._speakers[team.home, session.session_id] = (team.name, LEAD)
         return self.session(team.home, session)
 
     def lead_died(self, team: Team, at_ns: int, *, orphans: Mapping[str, int | None]) -> list[Event]:
-        """No living process leads the team. `orphans`: members with processes of their own that may run on."""
+        """Apply that no living process leads the team.
+
+        `orphans`: members with their own processes that may still run.
+        """
         if team.is_stale or team.roster is None:
             return []
         pid, team.lead_pid, team.is_stale = team.lead_pid, None, True
@@ -217,7 +226,7 @@ class Diff:
         return [stale, *team.members.orphaned(dict(orphans), at_ns)]
 
     def tick(self, team: Team, at_ns: int) -> list[Event]:
-        """What only the passing of time tells."""
+        """Return the events that only the passing of time causes."""
         if not team.config_gone_ns or at_ns - team.config_gone_ns < CONFIG_GONE_NS or team.said_gone:
             return []
         team.said_gone = True
@@ -229,7 +238,7 @@ class Diff:
     # -- transcripts ---------------------------------------------------------------------------------------------------
 
     def line(self, team: Team, member: str, line: Line, *, is_member: bool = True) -> list[Event]:
-        """A line of a member's transcript, or of a subagent's that the member started (then not `is_member`)."""
+        """Apply a line of a member's transcript or, if not `is_member`, of a subagent that the member started."""
         at_ns = when_ns(line.at)
         if line.session_id and line.member:
             self._speakers[team.home, line.session_id] = (team.name, line.member)
@@ -317,10 +326,10 @@ class Diff:
     # -- hooks ---------------------------------------------------------------------------------------------------------
 
     def hook(self, home: str, call: HookCall, *, may_guess: bool = False) -> list[Event] | None:
-        """One call of a hook; None where no team is known for it.
+        """Apply one call of a hook; return None if no team is known for it.
 
-        With `may_guess`, a call that only a team's member can have made gets the team that it must be, and any other
-        one the team that is called after its session.
+        With `may_guess`, a call that only a team's member can have made is given to the one possible team, and any
+        other call to the team named after its session.
         """
         name, speaker = self._speakers.get((home, call.session_id), ("", ""))
         named = call.team or string(call.response, "team_name")
@@ -355,7 +364,9 @@ class Diff:
         return []
 
     def _guessed(self, home: str, call: HookCall) -> Team | None:
-        """The team of a session that no file and no transcript told of yet: a teammate in a pane has one of its own."""
+        """Return the team of a session that no file and no transcript mentioned yet: a teammate in a pane has its own
+        session.
+        """
         own = f"session-{call.session_id[:8]}"
         if mail_id := string(call.response, "msg_id"):
             routing = obj(call.response, "routing")
@@ -382,7 +393,7 @@ class Diff:
         return team.members.asked(ask, "hook", call.input)
 
     def _permitted(self, team: Team, member: str, call: HookCall) -> list[Event]:
-        """A tool that was asked for ran: it was permitted."""
+        """Return the events for a tool that ran after a request: the request was permitted."""
         for request_id, ask in list(team.members.asks.items()):
             if ask.what == "permission" and ask.sender == member and ask.tool == call.tool:
                 return team.members.answered("permission", request_id, LEAD, call.at_ns, "hook", approved=True)

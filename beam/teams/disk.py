@@ -1,6 +1,6 @@
-"""Claude Code's directories as far as teams live in them: which file is what, and reading them without leaving a trace.
+"""Claude Code's directories as far as teams need them: which file is what, and reading them without side effects.
 
-Nothing here writes, locks or touches. Must not know: what the files mean.
+Nothing here writes, locks or changes times. Does not depend on what the files mean.
 """
 
 from __future__ import annotations
@@ -36,8 +36,11 @@ class TeamFile(Struct, frozen=True):
 
 
 class FileSnapshot(Struct, frozen=True):
-    """A file as it was read: `data` is null where there is none, or it is larger than is read (`is_large`). `at_ns` is
-    when it was written, or found gone."""
+    """A file as it was read.
+
+    `data` is None if there is no file, or if it is larger than the limit (`is_large`). `at_ns` is when it was written,
+    or found missing.
+    """
 
     place: TeamFile
     data: bytes | None
@@ -46,17 +49,19 @@ class FileSnapshot(Struct, frozen=True):
 
 
 def shown(name: str) -> str:
-    """A file's name as a text that can be encoded."""
+    """Return a file's name as a text that can be encoded."""
     return name if name.isascii() else os.fsencode(name).decode("utf-8", "replace")
 
 
 def is_own_list(home: str, name: str) -> bool:
-    """Whether a task list is that of a session alone: no team's, nor that of a headless one with members or inboxes."""
+    """Return whether a task list belongs to a session alone: to no team, nor to a headless one with members
+    or inboxes.
+    """
     return _UUID.fullmatch(name) is not None and not os.path.isdir(f"{home}/teams/{name}")  # noqa: PTH112
 
 
 def place_of(home: str, path: str) -> TeamFile | None:
-    """What the path is; None for what nobody wants (locks, temporary files, directories, transcripts)."""
+    """Return what the path is; None for irrelevant ones (locks, temporary files, directories, transcripts)."""
     parts = path[len(home) + 1 :].split("/")
     last = parts[-1]
     if not last.endswith(".json") or last.startswith("."):
@@ -75,7 +80,7 @@ def place_of(home: str, path: str) -> TeamFile | None:
 
 
 def read(place: TeamFile, now_ns: int) -> tuple[FileSnapshot, Signature | None]:
-    """The file as it is now. One that can't be read, or is no plain file of this user, is as one that is not there."""
+    """Return the file as it is now. One that can't be read, or is no plain file of this user, counts as missing."""
     try:
         handle = files.open_to_read(place.path, follow=True, quietly=True)
     except (OSError, DiskError):
@@ -92,12 +97,12 @@ def read(place: TeamFile, now_ns: int) -> tuple[FileSnapshot, Signature | None]:
 
 
 def names(path: str) -> list[str]:
-    """The names in a directory; none if it can't be read."""
+    """Return the names in a directory; [] if it can't be read."""
     return [entry.name for entry in entries(path)]
 
 
 def entries(path: str) -> Iterator[os.DirEntry[str]]:
-    """The entries of a directory; none if it can't be read."""
+    """Yield the entries of a directory; none if it can't be read."""
     try:
         with os.scandir(path) as found:
             yield from found
@@ -106,7 +111,7 @@ def entries(path: str) -> Iterator[os.DirEntry[str]]:
 
 
 def small_files(home: str, groups: frozenset[str] | None = None) -> Iterator[tuple[TeamFile, Signature]]:
-    """Every configuration, inbox, task and session of a home (or of these teams and task lists only)."""
+    """Yield every configuration, inbox, task and session of a home (or only of these teams and task lists)."""
     folders = []
     for group in names(f"{home}/teams") if groups is None else sorted(groups):
         folders += [f"{home}/teams/{group}", f"{home}/teams/{group}/inboxes"]

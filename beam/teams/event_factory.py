@@ -1,4 +1,4 @@
-"""How a team's events get their header: one value a team."""
+"""The header of a team's events: one factory per team."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class EventFactory(Struct, frozen=True):
     home: str
 
     def __call__(self, cls: type[Event], at_ns: int, who: str, key: str, source: str, /, **fields: Any) -> Event:
-        """An event of that class that `who` caused, `key` being unique in this team."""
+        """Return an event of that class, caused by `who`; `key` is unique in this team."""
         named: dict[str, Any] = {
             "ts": rfc3339(at_ns),
             "agent": f"{who}@{self.team}",
@@ -32,5 +32,5 @@ class EventFactory(Struct, frozen=True):
         return cls(**named, **fields)
 
     def body(self, event: E, at_ns: int, member: str) -> E:
-        """What a member's transcript says, with its header."""
+        """Return an event from a member's transcript with its header."""
         return msgspec.structs.replace(event, ts=rfc3339(at_ns), agent=f"{member}@{self.team}")

@@ -1,8 +1,8 @@
-"""The command for Claude Code's hooks: writes the call down for `beam watch`, and is gone before anyone notices.
+"""The command for Claude Code's hooks: records the call for `beam watch`, and ends as fast as possible.
 
-Run as a file it imports nothing but `posix` and `time` (see `hooks_install.py`), and what knows the looks of secrets
-only where there may be one; it never prints, and it never exits 2, which Claude Code takes for a veto. Must not know:
-what a call means.
+Run as a file it imports nothing but `posix` and `time` (see `hooks_install.py`), and the patterns of secrets only if
+there may be one; it never prints, and it never exits 2, which Claude Code takes for a veto. Does not depend on what a
+call means.
 """
 
 import posix
@@ -57,7 +57,10 @@ _TOKEN = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
 
 def main(environ: "dict[bytes, bytes]" = posix.environ) -> int:
-    """Takes the call from stdin and appends it to today's file of the spool. Always 0: a hook is in nobody's way."""
+    """Read the call from stdin and append it to today's file of the spool.
+
+    Always return 0: a hook must not interfere.
+    """
     posix.umask(0o077)  # whatever Claude Code has: the next call must be able to write there, too
     try:
         write(read(0), directory(environ), time.time_ns())
@@ -67,7 +70,7 @@ def main(environ: "dict[bytes, bytes]" = posix.environ) -> int:
 
 
 def directory(environ: "dict[bytes, bytes]") -> bytes:
-    """The spool: `$BEAM_STATE/hooks`, else `$XDG_STATE_HOME/beam/hooks`."""
+    """Return the spool: `$BEAM_STATE/hooks`, else `$XDG_STATE_HOME/beam/hooks`."""
     own = environ.get(b"BEAM_STATE", b"")
     if own.startswith(b"/"):
         return own + b"/hooks"
@@ -78,7 +81,7 @@ def directory(environ: "dict[bytes, bytes]") -> bytes:
 
 
 def read(fd: int) -> bytes:
-    """What the hook was called with, b"" if that is too much to keep."""
+    """Return the hook's input, b"" if it is too large to keep."""
     parts, size = [], 0
     while part := posix.read(fd, 65536):
         size += len(part)
@@ -88,7 +91,10 @@ def read(fd: int) -> bytes:
 
 
 def write(payload: bytes, spool: bytes, now_ns: int) -> None:
-    """One line in this hour's file, in one write, its secrets blanked; files of yesterday go. Raises OSError."""
+    """Append one line to this hour's file, in one write, without its secrets; remove yesterday's files.
+
+    Raises OSError.
+    """
     payload = payload.strip().replace(b"\n", b" ").replace(b"\r", b" ")
     if not (payload.startswith(b"{") and payload.endswith(b"}")):
         return
@@ -111,7 +117,7 @@ def write(payload: bytes, spool: bytes, now_ns: int) -> None:
 
 
 def may_hold_secret(payload: bytes) -> bool:
-    """Whether a secret may be in the call: False is certain."""
+    """Return whether the call may contain a secret: False is certain."""
     lowered = payload.lower()
     if any(sign in payload for sign in SIGNS) or any(sign in lowered for sign in SIGNS_ANY_CASE):
         return True
@@ -126,7 +132,7 @@ def may_hold_secret(payload: bytes) -> bool:
 
 
 def redacted(payload: bytes) -> bytes:
-    """The call with its secrets blanked; b"" where that can't be done: nothing is written then."""
+    """Return the call without its secrets; b"" if that is impossible: then nothing is written."""
     try:
         redact = _redactor()
         return redact(payload.decode("utf-8", "replace"))[0].encode("utf-8", "replace")
@@ -149,12 +155,12 @@ def _redactor() -> "Callable[[str], tuple[str, int]]":
 
 
 def file_name(now_ns: int) -> bytes:
-    """The file of that hour."""
+    """Return the name of that hour's file."""
     return time.strftime("%Y-%m-%dT%H.jsonl", time.gmtime(now_ns // 1_000_000_000)).encode()
 
 
 def make(path: bytes) -> None:
-    """The directory and those above it, private."""
+    """Create the directory and its parents, private to the user."""
     try:
         posix.mkdir(path, 0o700)
     except FileExistsError:
@@ -165,7 +171,7 @@ def make(path: bytes) -> None:
 
 
 def sweep(spool: bytes, now_ns: int) -> None:
-    """Removes the files of more than a day ago; those of an earlier beam are by the day."""
+    """Remove files older than a day; an earlier beam wrote one per day."""
     last = file_name(now_ns - KEPT_S * 1_000_000_000)
     for name in posix.listdir(spool):
         if name.endswith(b".jsonl") and name < last:

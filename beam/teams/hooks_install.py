@@ -1,8 +1,8 @@
-"""Puts beam's command into Claude Code's settings, and takes exactly that out again.
+"""Adds beam's command to Claude Code's settings, and removes exactly that again.
 
-A settings file belongs to a person: what is there stays as it is, in its order; a file that is not understood is left
-alone. What it was before is kept, and comes back byte for byte if nobody changed it since. Must not know: what the
-hooks are for.
+A settings file belongs to a person: its content stays as it is, in its order; a file that can't be parsed is left
+alone. Its earlier content is kept, and restored byte for byte if nobody changed the file since. Does not depend on what
+the hooks are for.
 """
 
 from __future__ import annotations
@@ -54,21 +54,25 @@ class Done(Struct, frozen=True, kw_only=True):
 
 
 def command(state: str = "") -> str:
-    """The command line that Claude Code runs. `state` is where beam's state lies, where that is not the usual place:
-    Claude Code's environment need not say so."""
+    """Return the command line that Claude Code runs.
+
+    `state` is beam's state directory if it is not the usual one: Claude Code's environment may not contain it.
+    """
     where = f"BEAM_STATE={shlex.quote(state)} " if state else ""
     return f"{where}{shlex.quote(sys.executable)} -I -S {shlex.quote(str(Path(hook.__file__).resolve()))} {MARK}"
 
 
 def settings_path(scope: str, *, home: Path, project: Path) -> Path:
-    """The settings file of a scope: user, project, or local (the project's, not shared)."""
+    """Return the settings file of a scope: user, project, or local (the project's, not shared)."""
     name = "settings.local.json" if scope == "local" else "settings.json"
     return home / name if scope == "user" else project / ".claude" / name
 
 
 class _Before(Struct, frozen=True):
-    """A settings file before the command was put in (null: there was none), and a digest of what it was with it.
-    `has_folder`: its directory was there."""
+    """A settings file before the command was added (None: there was none), and a digest of it with the command.
+
+    `has_folder`: its directory existed.
+    """
 
     path: str
     before: bytes | None
@@ -78,10 +82,10 @@ class _Before(Struct, frozen=True):
 
 
 def install(path: Path, *, kept: Path | None = None, state: str = "") -> Done:
-    """Adds the command to every hook that has it not; `kept` is the directory that keeps what the file was before,
-    `state` as for `command`.
+    """Add the command to every hook that lacks it.
 
-    Raises ConfigError for a file that is not understood.
+    `kept` is the directory that keeps the earlier content, `state` as for `command`. Raises ConfigError for a file that
+    can't be parsed.
     """
     before = _bytes(path)
     settings = _settings(path, before)
@@ -111,7 +115,7 @@ def install(path: Path, *, kept: Path | None = None, state: str = "") -> Done:
 
 
 def uninstall(path: Path, *, kept: Path | None = None) -> Done:
-    """Takes the command out wherever it is, and what was empty before with it. Raises ConfigError."""
+    """Remove the command wherever it is, and what was empty before it. Raises ConfigError."""
     data = _bytes(path)
     settings = _settings(path, data)
     hooks = settings.get("hooks", {})
@@ -140,7 +144,7 @@ def _record(path: Path, kept: Path) -> Path:
 
 
 def _known(path: Path, kept: Path, now: bytes | None) -> _Before | None:
-    """What the file was before, if it is now as it was left."""
+    """Return the earlier content if the file is still as `install` left it."""
     try:
         known = msgspec.json.decode(files.read(_record(path, kept), 2 * _MOST_BYTES), type=_Before)
     except (FileNotFoundError, ValueError, RecursionError):
@@ -168,7 +172,7 @@ def _entry(event: str, run: str) -> dict[str, Any]:
 
 
 def _without(groups: list[Any]) -> list[Any]:
-    """The groups without the command; a group that holds nothing else goes."""
+    """Return the groups without the command, and without a group that holds nothing else."""
     found = []
     for group in groups:
         hooks = group.get("hooks") if isinstance(group, dict) else None
@@ -209,7 +213,7 @@ def _check(path: Path, hooks: object) -> None:
 
 
 def _text(settings: dict[str, Any], like: bytes) -> bytes:
-    """The settings as a file that is indented like that one."""
+    """Return the settings as a file with the indentation of `like`."""
     found = re.search(rb"\n([ \t]+)", like)
     indent = found[1].decode() if found else 2
     try:

@@ -1,6 +1,6 @@
-"""One look at the teams of some homes: everything read once, in the order in which it makes sense.
+"""A one-time look at the teams of some homes: everything is read once, in a sensible order.
 
-Must not know: what changes later (that is `watch`).
+Does not depend on later changes (that is `watch`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _RANK = {"session": 0, "config": 1, "task": 2, "inbox": 3}
 
 
 class Look:
-    """What the homes hold now. `now_ns` is when that was."""
+    """What the homes hold at `now_ns`."""
 
     def __init__(self, homes: Sequence[str]) -> None:
         self.now_ns = time.time_ns()
@@ -31,17 +31,21 @@ class Look:
         find_leads(self._diff, self.now_ns)
 
     def teams(self) -> list[Team]:
-        """Every team, and every inbox and task list without one."""
+        """Return every team, and every inbox and task list without one."""
         return list(self._diff.teams.values())
 
     def lines(self, team: Team) -> Iterator[tuple[str, bool, Line]]:
-        """(member, whether it is the member itself and no subagent, line) of all transcripts of the team, in order."""
+        """Yield (member, whether it is the member itself and no subagent, line) of all transcripts of the team, in
+        order.
+        """
         tails = Tails(team.home, self._diff, began_ns=self.now_ns)
         for tail, line in lines(tails.find(since_ns=0, is_new=False, only=team)):
             yield tail.member, tail.is_member, line
 
     def ends(self, team: Team) -> list[tuple[str, Line]]:
-        """(member, line): the last that the transcripts of the team's members have, in order; none if it is stale."""
+        """Return (member, line): the last lines of the transcripts of the team's members, in order; none if it is
+        stale.
+        """
         if not team.is_live:
             return []
         tails = Tails(team.home, self._diff, began_ns=self.now_ns)
@@ -49,7 +53,7 @@ class Look:
         return [(tail.member, line) for tail, line in lines(tails.ends(team))]
 
     def remember(self, team: Team) -> None:
-        """Takes in what the team's transcripts have of its mail."""
+        """Apply what the team's transcripts have of its mail."""
         for member, is_member, line in self.lines(team):
             self._diff.line(team, member, line, is_member=is_member)
 

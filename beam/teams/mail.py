@@ -1,7 +1,7 @@
-"""A team's mail: snapshots of inboxes, and what transcripts and hooks prove, in; sent, delivered and lost, out.
+"""A team's mail: snapshots of inboxes, transcripts and hooks go in; sent, delivered and lost messages come out.
 
-An inbox is a queue: a message that is gone from it was taken. A message is known by its id, else by sender, time and
-text; what a member heard has no id and is matched by sender and text. Must not know: files, clocks.
+An inbox is a queue: a message that left it was taken. A message is identified by its id, else by sender, time and text;
+what a member received has no id and is matched by sender and text. Does not depend on files or clocks.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ class Post:
 
     @property
     def waiting(self) -> list[Letter]:
-        """The messages that nobody took yet, the oldest first."""
+        """Return the messages that were not taken yet, the oldest first."""
         found = [letter for letter in self._letters.values() if letter.in_inbox and not letter.ended_ns]
         return sorted(found, key=lambda letter: letter.at_ns)
 
     @property
     def letters(self) -> list[Letter]:
-        """Every message that is remembered, the oldest first."""
+        """Return every message that is remembered, the oldest first."""
         return sorted(self._letters.values(), key=lambda letter: letter.at_ns)
 
     def inboxes(self) -> list[str]:
-        """Whose inboxes were seen."""
+        """Return the names of the inboxes that were seen."""
         return sorted(self._inboxes)
 
     def inbox(self, to: str, mails: Sequence[Mail], at_ns: int) -> tuple[list[Event], list[Letter]]:
-        """An inbox as it is: what that says, and the messages in it that are new here."""
+        """Apply an inbox: return its events, and the messages in it that are new."""
         events: list[Event] = []
         fresh: list[Letter] = []
         now = set()
@@ -77,7 +77,7 @@ class Post:
         return events, fresh
 
     def _adopt(self, to: str, mail: Mail) -> Letter | None:
-        """The message that a member was heard to get before its inbox was seen, now under its right id."""
+        """Return the message that a member received before its inbox was seen, now under its right id."""
         for letter in self._by_text.get((to, mail.sender, mail.text.strip()), ()):
             if letter.mail.id.startswith("~") and letter.mail.id != mail.id and not letter.in_inbox:
                 self._letters.pop((to, letter.mail.id), None)
@@ -88,7 +88,7 @@ class Post:
         return None
 
     def gone(self, to: str, at_ns: int, why: str) -> list[Event]:
-        """The inbox's file is gone: what lay in it is lost."""
+        """Apply that the inbox's file is gone: the messages in it are lost."""
         events: list[Event] = []
         for mail_id in sorted(self._inboxes.pop(to, set())):
             letter = self._letters[to, mail_id]
@@ -98,22 +98,23 @@ class Post:
         return events
 
     def sent(self, to: str, mail: Mail, source: str) -> list[Event]:
-        """A sender's own record of a message that went into an inbox."""
+        """Apply a sender's own record of a message that went into an inbox."""
         if (to, mail.id) in self._letters:
             return []
         sent = self._sent(self._adopt(to, mail) or self._add(to, mail, mail.sent_ns), source)
         return [] if sent is None else [sent]
 
     def failed(self, to: str, mail: Mail, why: str, source: str) -> list[Event]:
-        """A sender's own record of a message that never got into an inbox; `mail.id` is the call's."""
+        """Apply a sender's own record of a message that never reached an inbox; `mail.id` is the call's."""
         if not self._once.first(("lost", to, mail.id)):
             return []
         return [self._lost(mail, to, mail.sent_ns, why, source)]
 
     def heard(self, to: str, mail: Mail, source: str, *, is_proof: bool) -> tuple[list[Event], Letter | None]:
-        """A member got a message, as its transcript has it: what that says, and the message if it was not known.
+        """Apply that a member received a message, from its transcript: return the events, and the message if it was
+        unknown.
 
-        `is_proof`: that it was sent is proved by this alone, no other record of it is to come.
+        `is_proof`: this alone proves that it was sent; there will be no other record of it.
         """
         known = self._by_text.get((to, mail.sender, mail.text.strip()), [])
         open_ = next((letter for letter in known if not letter.ended_ns), None)
@@ -158,7 +159,9 @@ class Post:
         )
 
     def _is_new(self, letter: Letter) -> bool:
-        """Whether nothing told of this message before, of this team or of another one that it was taken for."""
+        """Return whether nothing reported this message before, for this team or for another one that it was attributed
+        to.
+        """
         mail_id = letter.mail.id
         is_own = mail_id.startswith("~") or self._ids.take((letter.to, mail_id), self._tell.team)
         return is_own and self._once.first(("mail", letter.to, mail_id))

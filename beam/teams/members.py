@@ -1,7 +1,7 @@
 """A team's members: who is in it, who works, who waits, who asks for what.
 
-Their states come from five sources with times of their own; news that is older than what is known changes nothing.
-Must not know: files, clocks.
+Their states come from five sources with times of their own; an observation older than what is known changes nothing.
+Does not depend on files or clocks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ANSWERS = {
 
 
 class State(Struct):
-    """What a member does, since when, and the latest time that Claude Code itself wrote down for it."""
+    """What a member does, since when, and the latest time that Claude Code itself recorded for it."""
 
     word: str = ""
     since_ns: int = 0
@@ -68,7 +68,7 @@ class Members:
         self._parted: set[tuple[str, int]] = set()  # and when they had joined
 
     def roster(self, roster: Roster, at_ns: int) -> list[Event]:
-        """The team's configuration as it is."""
+        """Apply the team's configuration."""
         events: list[Event] = []
         now = {member.name: member for member in roster.members}
         for name, member in now.items():
@@ -91,7 +91,7 @@ class Members:
         return events
 
     def joined(self, member: Member, source: str, at_ns: int) -> list[Event]:
-        """The member is there. The files' word, or a record of the call that made it."""
+        """Apply that the member is there, from the files or a record of the call that created it."""
         when = member.joined_ns or at_ns
         if source == "files" and not self._once.first(("joined", member.name, member.joined_ns)):
             return []
@@ -116,17 +116,17 @@ class Members:
         ]
 
     def ended(self) -> None:
-        """The team is no more; one that comes back in its place has whom it names."""
+        """Apply that the team no longer exists; one that replaces it has only the members that it names."""
         self._parted.clear()
 
     def spawned(self, member: Member, source: str, at_ns: int) -> list[Event]:
-        """A record of the call that made the member, which the configuration did not show (yet)."""
+        """Apply a record of the call that created the member, which the configuration did not show (yet)."""
         if member.name not in self._gone:
             self.present.setdefault(member.name, member)
         return self.joined(member, source, at_ns)
 
     def left(self, name: str, at_ns: int, reason: str, source: str) -> list[Event]:
-        """The member is gone; a member that is not there can't go."""
+        """Apply that the member is gone; nothing happens if it was not there."""
         member = self.present.pop(name, None)
         self._gone.add(name)
         self.states.pop(name, None)
@@ -139,14 +139,14 @@ class Members:
         return [self._tell(all_events.MemberLeft, at_ns, name, key, source, member=name, reason=reason)]
 
     def working(self, name: str, at_ns: int, source: str, why: str, *, is_said: bool = True) -> list[Event]:
-        """Something shows that the member takes a turn. Not `is_said`: the time is not Claude Code's but a file's."""
+        """Apply that the member takes a turn. Without `is_said`, the time is that of a file and not Claude Code's."""
         if not self._moves(name, "working", at_ns, is_said=is_said):
             return []
         key = f"working/{name}/{at_ns // 1_000_000}"
         return [self._tell(all_events.MemberWorking, at_ns, name, key, source, member=name, why=why)]
 
     def idle(self, name: str, at_ns: int, source: str, *, is_said: bool = True, **fields: Any) -> list[Event]:
-        """Something says that the member waits."""
+        """Apply that the member waits."""
         if not self._moves(name, "idle", at_ns, is_said=is_said):
             return []
         self.states[name].summary = fields.get("summary", "")
@@ -154,7 +154,7 @@ class Members:
         return [self._tell(all_events.MemberIdle, at_ns, name, key, source, member=name, **fields)]
 
     def _moves(self, name: str, word: str, at_ns: int, *, is_said: bool) -> bool:
-        """Whether this is news. What Claude Code said earlier than the latest that is known comes too late."""
+        """Return whether this is news: an observation older than Claude Code's latest comes too late."""
         if not name:
             return False
         state = self.states.setdefault(name, State())
@@ -168,13 +168,16 @@ class Members:
         return True
 
     def believed(self, name: str, word: str, since_ns: int, said_ns: int) -> None:
-        """What the end of a member's transcript shows, of whom nothing else is known yet; no event."""
+        """Set the state from the end of a member's transcript while nothing else is known; causes no event."""
         if word and not self.states.get(name, State()).word:
             self.states[name] = State(word, since_ns, said_ns)
 
     def orphaned(self, found: dict[str, int | None], at_ns: int) -> list[Event]:
-        """The lead is dead: `found` are the members that have processes of their own, and these where they still run;
-        the others died with it."""
+        """Apply that the lead is dead.
+
+        `found` maps the members with their own processes to the pids that still run; the other members died with the
+        lead.
+        """
         events: list[Event] = []
         for name, member in list(self.present.items()):
             if name in found:
@@ -188,7 +191,7 @@ class Members:
     # -- the team's own protocol ---------------------------------------------------------------------------------------
 
     def frame(self, letter: Letter, source: str) -> list[Event]:
-        """What a message of the team's own protocol says, beyond having been sent."""
+        """Apply a message of the team's own protocol, beyond that it was sent."""
         mail, at_ns = letter.mail, letter.at_ns
         if mail.kind == "idle_notification":
             return self.idle(
@@ -223,7 +226,7 @@ class Members:
         )
 
     def asked(self, ask: Ask, source: str, given: object = None) -> list[Event]:
-        """A request, wherever it was seen."""
+        """Apply a request, wherever it was seen."""
         if not self._once.first(("asked", ask.request_id)):
             return []
         self.asks[ask.request_id] = ask
@@ -259,7 +262,7 @@ class Members:
     def answered(
         self, what: str, request_id: str, sender: str, at_ns: int, source: str, *, approved: bool, text: str = ""
     ) -> list[Event]:
-        """An answer, wherever it was seen."""
+        """Apply an answer, wherever it was seen."""
         self.asks.pop(request_id, None)
         if not self._once.first(("answered", request_id)):
             return []

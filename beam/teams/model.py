@@ -1,7 +1,8 @@
 """Claude Code's team files as values: configuration, inboxes, tasks, the register of sessions, hook calls.
 
-Knows today's shapes and February 2026's. A reader here is tolerant: what can't be read now gives None ("keep what you
-had"), what is missing has a default, what is unknown is kept as text. Must not know: files, clocks, what changed.
+Knows today's formats and those of February 2026. A reader here is tolerant: it returns None for what can't be read now
+("keep what you had"), defaults for missing fields, and unknown values as text. Does not depend on files, clocks, or
+what changed.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ _UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class Member(Struct, frozen=True, kw_only=True):
-    """One member of a team's configuration. `joined_ns` is 0 where it does not say. `active`: in a turn, as members
-    with a pane say it; null for the others."""
+    """One member of a team's configuration.
+
+    `joined_ns` is 0 if missing. `active`: in a turn, as members with a pane report it; None for the others.
+    """
 
     name: str
     agent_id: str = ""
@@ -42,12 +45,12 @@ class Member(Struct, frozen=True, kw_only=True):
 
     @property
     def has_own_process(self) -> bool:
-        """Whether it is a process of its own."""
+        """Return whether the member runs as a process of its own."""
         return self.backend not in ("", "in-process")
 
 
 class Roster(Struct, frozen=True, kw_only=True):
-    """A team's configuration. `created_ns` is 0 where it does not say."""
+    """A team's configuration. `created_ns` is 0 if missing."""
 
     name: str
     created_ns: int = 0
@@ -56,18 +59,21 @@ class Roster(Struct, frozen=True, kw_only=True):
     members: tuple[Member, ...] = ()
 
     def member(self, name: str) -> Member | None:
-        """The member of that name."""
+        """Return the member of that name."""
         return next((member for member in self.members if member.name == name), None)
 
     @property
     def lead(self) -> Member | None:
-        """Who leads: the one that the configuration names, else the one with the lead's name."""
+        """Return the leader: the member that the configuration names, else the one with the lead's name."""
         return next((m for m in self.members if m.agent_id == self.lead_id), None) or self.member(LEAD)
 
 
 class Mail(Struct, frozen=True, kw_only=True):
-    """One message of an inbox. `id` is the vendor's, or `~` and a digest for one without. `sent_ns` is 0 where it does
-    not say. `frame` is the object inside `text` where the text is one of the team's own protocol, of kind `kind`."""
+    """One message of an inbox.
+
+    `id` is the vendor's, or `~` and a digest for a message without one. `sent_ns` is 0 if missing. `frame` is the
+    object inside `text` if the text is one of the team's own protocol, of kind `kind`.
+    """
 
     id: str
     sender: str = ""
@@ -81,7 +87,7 @@ class Mail(Struct, frozen=True, kw_only=True):
 
 
 class Task(Struct, frozen=True, kw_only=True):
-    """One task. `status`: pending, in_progress, completed, or another word. `rest` is what else it carries, as JSON."""
+    """One task. `status`: pending, in_progress, completed, or another one. `rest` is everything else in it, as JSON."""
 
     id: str
     subject: str = ""
@@ -95,7 +101,7 @@ class Task(Struct, frozen=True, kw_only=True):
 
 
 class Session(Struct, frozen=True, kw_only=True):
-    """A line of Claude Code's register of interactive sessions. `start`: when the process began, in clock ticks."""
+    """An entry of Claude Code's register of interactive sessions. `start`: when the process began, in clock ticks."""
 
     pid: int
     start: int
@@ -107,7 +113,7 @@ class Session(Struct, frozen=True, kw_only=True):
 
 
 class HookCall(Struct, frozen=True, kw_only=True):
-    """One call of a hook, as `beam team hook` wrote it down at `at_ns`. `member` is "" where the payload names none."""
+    """One call of a hook, as `beam team hook` recorded it at `at_ns`. `member` is "" if the payload names none."""
 
     at_ns: int
     event: str
@@ -123,12 +129,15 @@ class HookCall(Struct, frozen=True, kw_only=True):
 
 
 def inbox_name(name: str) -> str:
-    """A member's name as its inbox's file has it; a team's as its task list's directory has it."""
+    """Return a member's name as its inbox's file has it; a team's as its task list's directory has it."""
     return _UNSAFE.sub("-", name)
 
 
 def _object(data: bytes) -> Object | None:
-    """The object that the bytes begin with: a file that is written in place may have the old content's end after it."""
+    """Return the object that the bytes begin with.
+
+    A file that is written in place may end with a part of its old content.
+    """
     value = _value(data)
     return value if isinstance(value, dict) else None
 
@@ -152,7 +161,7 @@ def _value(data: bytes) -> object:
 
 
 def roster(data: bytes) -> Roster | None:
-    """The configuration that a config.json holds; None for half of one."""
+    """Return the configuration in a config.json; None for an incomplete one."""
     value = _object(data)
     if value is None:
         return None
@@ -184,12 +193,12 @@ def _member(value: Object) -> Member:
 
 
 def _backend(pane: str) -> str:
-    """Where a member runs whose configuration does not say it; "" while nobody knows."""
+    """Return where a member runs whose configuration does not tell; "" if unknown."""
     return "tmux" if pane.startswith("%") else "in-process" if pane in ("in-process", "leader") else ""
 
 
 def inbox(data: bytes) -> tuple[Mail, ...] | None:
-    """The messages of an inbox file; None for half of one, and for what is no list."""
+    """Return the messages of an inbox file; None for an incomplete one, and for anything but a list."""
     value = _value(data)
     if not isinstance(value, list):
         return None
@@ -217,7 +226,7 @@ def _text(value: object) -> str:
 
 
 def frame_of(text: str) -> Object:
-    """The object that a message's text is, where it is one with a type; else an empty one."""
+    """Return the object in a message's text if it has a type; else an empty one."""
     if not text.startswith("{"):
         return {}
     try:
@@ -228,12 +237,12 @@ def frame_of(text: str) -> Object:
 
 
 def digest(sender: str, when: str, text: str) -> str:
-    """The id of a message that has none of its own."""
+    """Return the id for a message that has none."""
     return "~" + hashlib.sha256(f"{sender}|{when}|{text}".encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def when_ns(text: str) -> int:
-    """Nanoseconds since 1970 of a time as Claude Code writes it; 0 for anything else."""
+    """Return a time as Claude Code writes it, in nanoseconds since 1970; 0 for anything else."""
     try:
         return parse_rfc3339(text) if text else 0
     except (ValueError, OverflowError):
@@ -244,7 +253,7 @@ _TASK_FIELDS = frozenset({"id", "subject", "description", "activeForm", "owner",
 
 
 def task(data: bytes) -> Task | None:
-    """The task that a file holds; None for half of one, and for what has no id."""
+    """Return the task in a file; None for an incomplete one, and for one without an id."""
     value = _object(data)
     if value is None:
         return None
@@ -266,7 +275,7 @@ def task(data: bytes) -> Task | None:
 
 
 def session(data: bytes) -> Session | None:
-    """A file of the register of sessions; None for half of one."""
+    """Return an entry of the register of sessions; None for an incomplete one."""
     value = _object(data)
     pid = integer(value or {}, "pid")
     if value is None or not pid or pid < 0:
@@ -286,7 +295,7 @@ def session(data: bytes) -> Session | None:
 
 
 def hook_call(line: bytes) -> HookCall | None:
-    """One line of the spool (see `hook.py`); None for anything else."""
+    """Return one line of the spool (see `hook.py`); None for anything else."""
     value = _object(line)
     at_ns = integer(value or {}, "at_ns")
     if value is None or at_ns is None:

@@ -1,6 +1,6 @@
-"""The kernel's word of what changed below some directories, without a thread of its own and without looking.
+"""The kernel's notifications of changes below some directories, without a thread and without polling.
 
-Waiting costs nothing, and a change wakes at once. Linux only. Must not know: what the files are.
+Waiting costs nothing, and a change wakes the waiter immediately. Linux only. Does not depend on what the files are.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ _APPEARED = inotify.CREATE | inotify.MOVED_TO
 
 
 class Notify:
-    """Watches the directories with all that is below them. A file is told of when its writer closes it; below `grown`
-    while it is written, too. Raises OSError where the kernel has no more to give."""
+    """Watches the directories and everything below them.
+
+    Reports a file when its writer closes it; below `grown`, also while it is written. Raises OSError if the kernel's
+    limit is reached.
+    """
 
     def __init__(self, folders: Sequence[str], *, grown: Sequence[str] = ()) -> None:
         self._inotify = Inotify()
@@ -50,7 +53,7 @@ class Notify:
             raise
 
     def wait(self, timeout_ms: int) -> tuple[list[str], bool]:
-        """The paths that changed, in order, and whether some may be missing; none after that time."""
+        """Return the paths that changed, in order, and whether some may be missing; no paths after the timeout."""
         paths: dict[str, None] = {}
         lost = False
         self._poller.poll(timeout_ms)
@@ -74,20 +77,20 @@ class Notify:
         return list(paths), lost
 
     def interrupt(self) -> None:
-        """Ends a `wait`, from another thread; and each that comes after it."""
+        """End a `wait`, from another thread, and every later one."""
         with self._lock:
             if not self._inotify.is_closed:
                 os.write(self._end, b"x")
 
     def close(self) -> None:
-        """Watches nothing any more."""
+        """Stop watching."""
         with self._lock:
             self._inotify.close()
             os.close(self._ended)
             os.close(self._end)
 
     def _found(self, folder: str, mask: int) -> list[str]:
-        """What is in a directory that appeared: it was there before anybody watched it."""
+        """Return the content of a directory that appeared: it was there before the watch."""
         with contextlib.suppress(OSError):
             return self._add(folder, mask)
         return []

@@ -1,6 +1,6 @@
-"""What tokens of Claude's models cost, from a dated table; a model that is not in it has no price, and that is said.
+"""The price of tokens of Claude's models, from a dated table; a model that is not in it has no price.
 
-List prices in USD per million tokens. Where a Claude Code of that date put a price on its own figures, it agrees.
+List prices in USD per million tokens. They agree with the costs that Claude Code of that date reports.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _MILLION = 1_000_000
 
 
 class Price(Struct, frozen=True):
-    """USD per million tokens: fresh input, output, read from the cache, written into it."""
+    """USD per million tokens: fresh input, output, read from the cache, written to it."""
 
     fresh: float
     output: float
@@ -45,7 +45,7 @@ class Tokens(Struct, frozen=True):
     cache_write: int = 0
 
     def plus(self, other: Tokens) -> Tokens:
-        """The sum."""
+        """Return the sum."""
         return Tokens(
             self.fresh + other.fresh,
             self.output + other.output,
@@ -54,7 +54,7 @@ class Tokens(Struct, frozen=True):
         )
 
     def minus(self, other: Tokens) -> Tokens:
-        """What is left of it without the other, of nothing less than none."""
+        """Return the difference, with 0 as the least of each figure."""
         return Tokens(
             max(0, self.fresh - other.fresh),
             max(0, self.output - other.output),
@@ -64,12 +64,12 @@ class Tokens(Struct, frozen=True):
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Return the sum of all kinds of tokens."""
         return self.fresh + self.output + self.cache_read + self.cache_write
 
 
 def cost_usd(model: str, tokens: Tokens) -> float | None:
-    """What these tokens cost; None for a model without a price here."""
+    """Return the price of these tokens; None for a model that is not in the table."""
     name = max((name for name in _TABLE if model.startswith(name)), key=len, default=None)
     if name is None:
         return None

@@ -1,6 +1,6 @@
-"""What the record of a call of one of the team's tools proves, whether a transcript or a hook has it.
+"""What the record of a call of a team's tool proves, be it in a transcript or from a hook.
 
-Must not know: files, clocks, teams.
+Does not depend on files, clocks or teams.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from beam.teams.tasks import Change
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """A finished call: who made it, with what, and the CLI's own account of what it did."""
+    """A finished call: who made it, its input, and the CLI's own account of what it did."""
 
     name: str
     call_id: str
@@ -27,7 +27,7 @@ class Call(Struct, frozen=True, kw_only=True):
 
 
 class Proof(Struct, frozen=True, kw_only=True):
-    """What a call proves. `failed` is why a message never got to `to`."""
+    """What a call proves. `failed` is why a message never reached `to`."""
 
     change: Change | None = None
     spawned: Member | None = None
@@ -37,7 +37,7 @@ class Proof(Struct, frozen=True, kw_only=True):
 
 
 def proof(call: Call) -> Proof:
-    """What the call proves; nothing of a tool that is not the team's."""
+    """Return what the call proves; nothing for a tool that is not the team's."""
     match call.name:
         case "TaskCreate":
             return _created(call)

@@ -1,4 +1,4 @@
-"""Events in the order of their times, with a window small enough not to be felt."""
+"""Events in the order of their times, delayed by a window that is too small to notice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WINDOW_NS = 12_000_000
 
 
 class ReorderBuffer:
-    """Holds each event for a moment, so that one that happened before it and was seen after it goes first."""
+    """Holds each event for a moment, so that an earlier event that was seen later comes first."""
 
     def __init__(self, window_ns: int = WINDOW_NS) -> None:
         self._window_ns = window_ns
@@ -18,17 +18,17 @@ class ReorderBuffer:
         self._count = 0
 
     def ticket(self) -> int:
-        """A place in the order in which things are seen, for what can't be read yet."""
+        """Return a place in the order of observations, for something that can't be read yet."""
         self._count += 1
         return self._count
 
     def push(self, events: Iterable[Event], now_ns: int, *, ticket: int | None = None) -> None:
-        """Takes in events that were seen now, or when the ticket was given."""
+        """Add events that were seen now, or when the ticket was issued."""
         for event in events:
             self._held.append((event.ts, self.ticket() if ticket is None else ticket, now_ns, event))
 
     def due(self, now_ns: int) -> list[Event]:
-        """The events whose time has come, in order; one held event makes those that were before it go too."""
+        """Return the events whose time has come, in order; all events before a returned one are returned with it."""
         if not self._held:
             return []
         last = max(((one[0], one[1]) for one in self._held if now_ns - one[2] >= self._window_ns), default=None)
@@ -40,7 +40,7 @@ class ReorderBuffer:
         return out
 
     def all(self) -> list[Event]:
-        """Everything that is held, in order."""
+        """Return all held events, in order."""
         self._held.sort(key=lambda one: (one[0], one[1]))
         out = [one[3] for one in self._held]
         self._held.clear()
@@ -48,5 +48,5 @@ class ReorderBuffer:
 
     @property
     def is_holding(self) -> bool:
-        """Whether anything waits for its time."""
+        """Return whether any event is held."""
         return bool(self._held)

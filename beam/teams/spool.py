@@ -1,6 +1,6 @@
-"""The spool of hook calls: one JSON line a call, a file an hour; written by `hook.py`, read here.
+"""The spool of hook calls: one JSON line per call, one file per hour; written by `hook.py`, read here.
 
-Must not know: what a call means.
+Does not depend on what a call means.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _LARGEST = 4 * 1024 * 1024
 
 
 def sweep(directory: Path, now_ns: int) -> None:
-    """Removes what is older than a day: hooks that are not called any more remove nothing."""
+    """Remove what is older than a day: hooks that are no longer called remove nothing."""
     with contextlib.suppress(OSError):
         hook.sweep(bytes(directory), now_ns)
 
 
 class Spool:
-    """Reads calls as they are added. Each call is given once, to the home that its transcript lies in."""
+    """Reads calls as they are added. Returns each call once, for the home that contains its transcript."""
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory
@@ -33,7 +33,7 @@ class Spool:
         self._waiting: list[HookCall] = []
 
     def begin(self, since_ns: int | None) -> None:
-        """Goes to the end; with `since_ns`, calls since then come first."""
+        """Go to the end; with `since_ns`, return the calls since then first."""
         for name, size in self._files():
             self._offsets[name] = size if since_ns is None else 0
         if since_ns is not None:
@@ -41,7 +41,7 @@ class Spool:
             self._waiting = [call for call in self._waiting if call.at_ns >= since_ns]
 
     def calls(self, home: str) -> Iterator[HookCall]:
-        """The calls of that home that were added."""
+        """Yield the new calls of that home."""
         self._read()
         mine = [call for call in self._waiting if _is_of(call, home)]
         self._waiting = [call for call in self._waiting if not _is_of(call, home)][-_KEPT:]

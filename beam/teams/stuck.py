@@ -1,4 +1,4 @@
-"""Who in a team waits for what, and how long already. A pure look at what is known."""
+"""Who in a team waits for what, and for how long. Pure functions of what is known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from beam.teams.tasks import COMPLETED, IN_PROGRESS
 
 
 class Wait(Struct, frozen=True, kw_only=True):
-    """`who` waits for `on` (a member, a task as #id, or "" for anyone). `what` says for what, `since` since when."""
+    """One wait: `who` waits for `on` (a member, a task as #id, or "" for anyone).
+
+    `what` is the reason, `since` the start.
+    """
 
     team: str
     who: str
@@ -23,7 +26,7 @@ class Wait(Struct, frozen=True, kw_only=True):
 
 
 def stuck(team: Team, now_ns: int, *, longer_than_s: float) -> list[Wait]:
-    """The waits of that length, the longest first."""
+    """Return the waits of at least that length, the longest first."""
     found = [
         Wait(
             team=team.name,

@@ -1,7 +1,7 @@
-"""The transcripts of teams' members: which file is whose, and the lines that were added to it.
+"""The transcripts of teams' members: which file belongs to whom, and the lines that were added to it.
 
-A transcript may be gigabytes: where to begin is found from its end without reading it, and what is read is read in
-pieces. Must not know: what the lines mean.
+A transcript may be gigabytes: where to begin is found from its end without reading it all, and it is read in pieces.
+Does not depend on what the lines mean.
 """
 
 from __future__ import annotations
@@ -33,9 +33,11 @@ _STARTING = ("Agent", "Task")  # the calls that start a subagent
 
 
 class Tail(Struct):
-    """One transcript: a member's own, or (not `is_member`) a subagent's that the member's call `parent` started; whose
-    calls are whose is in `callers`. `offset` is where the next line begins, `rest` the beginning of one that is not
-    whole yet."""
+    """One transcript: a member's own or, if not `is_member`, that of a subagent.
+
+    The member's call `parent` started the subagent; `callers` maps calls to their callers. `offset` is where the next
+    line begins, `rest` the beginning of an incomplete line.
+    """
 
     path: str
     home: str
@@ -50,7 +52,7 @@ class Tail(Struct):
     callers: dict[str, str] = {}
 
     def read(self) -> list[bytes]:
-        """Whole lines that were added, a few megabytes of them; none when there are no more."""
+        """Return complete lines that were added, up to a few megabytes; [] if there are no more."""
         while True:
             try:
                 with files.opened(self.path, follow=True) as file:
@@ -73,7 +75,7 @@ class Tail(Struct):
                 return found
 
     def begin(self, since_ns: int | None) -> None:
-        """Goes to the end, or as far back from it as lines are not older than `since_ns` (0: to the beginning)."""
+        """Go to the end, or back from it to the first line that is not older than `since_ns` (0: to the beginning)."""
         self.rest, self.skips = b"", False
         try:
             with files.opened(self.path, follow=True) as file:
@@ -94,7 +96,7 @@ class Tail(Struct):
 
 
 def lines(tails: Iterable[Tail]) -> Iterator[tuple[Tail, Line]]:
-    """The lines that were added to these, in the order of their times."""
+    """Yield the lines that were added to these transcripts, in the order of their times."""
     for tail, line in heapq.merge(*map(_lines, tails), key=lambda one: one[1].at):
         if tail.is_member:
             tail.callers.update((call.call_id, tail.member) for call in line.called if call.name in _STARTING)
@@ -112,7 +114,7 @@ def _lines(tail: Tail) -> Iterator[tuple[Tail, Line]]:
 
 
 def _is_older(file: BinaryIO, offset: int, since_ns: int) -> bool:
-    """Whether the first line behind the offset that has a time is from before it."""
+    """Return whether the first line after the offset that has a time is older than `since_ns`."""
     file.seek(offset)
     file.readline(CHUNK)
     while file.tell() < offset + CHUNK:
@@ -138,9 +140,9 @@ class Tails:
         self._before = frozenset(Path(path).stem for path in _transcripts(home, 0))
 
     def find(self, *, since_ns: int | None, is_new: bool, only: Team | None = None) -> list[Tail]:
-        """The transcripts of living teams (with `since_ns`, of all) that are not followed yet, and follows them.
+        """Return the transcripts of living teams (with `since_ns`, of all) that are not followed yet, and follow them.
 
-        What `is_new` was made since the last look, and is read from its beginning.
+        Those for which `is_new` holds were created since the last look, and are read from the beginning.
         """
         found: list[Tail] = []
         recent: dict[str, list[tuple[str, int]]] = {}
@@ -175,7 +177,7 @@ class Tails:
         return found
 
     def gone(self, since_ns: int) -> list[Tail]:
-        """The transcripts of teams that are no more which were written to since then, and follows them."""
+        """Return the transcripts of former teams that were written to since then, and follow them."""
         found = []
         written = list(_transcripts(self._home, since_ns))
         below = [path for one in written for path in _subagents(one)]
@@ -187,7 +189,7 @@ class Tails:
         return found
 
     def ends(self, team: Team) -> list[Tail]:
-        """The ends of the team's transcripts, to be read beside what is followed."""
+        """Return the ends of the team's transcripts, to be read beside what is followed."""
         found = []
         for tail in [tail for tail in self._tails.values() if tail.team == team.name and tail.is_member]:
             try:
@@ -198,7 +200,7 @@ class Tails:
         return found
 
     def changed(self, paths: list[str]) -> list[Tail]:
-        """The transcripts of these ("*": of all) that are some member's; a new one is followed from here on."""
+        """Return the members' transcripts among these paths ("*": all); follow a new one from here on."""
         if "*" in paths:
             self.find(since_ns=None, is_new=True)
             for path in _transcripts(self._home, self._began_ns):
@@ -217,7 +219,7 @@ class Tails:
         return found
 
     def forget_others(self) -> None:
-        """There are other teams now: looks at every unknown transcript again."""
+        """Check every unknown transcript again, because there are other teams now."""
         self._others.clear()
 
     def _folder(self, team: Team) -> str | None:
@@ -245,8 +247,10 @@ class Tails:
         return folder
 
     def _adopt(self, path: str, *, is_new: bool = True) -> Tail | None:
-        """Follows a member's transcript, what `is_new` from when its team began; None if it is none, or is followed
-        already."""
+        """Follow a member's transcript, a new one from when its team began.
+
+        Return None if it is none, or is followed already.
+        """
         if path in self._tails:
             return None
         tail = self._below(path) if Path(path).parent.name == "subagents" else self._alone(path)
@@ -321,7 +325,7 @@ class Tails:
 
 
 def _transcripts(home: str, since_ns: int) -> Iterator[str]:
-    """The sessions' transcripts that were written to since."""
+    """Yield the sessions' transcripts that were written to since then."""
     for folder in disk.names(projects(home)):
         for path, written_ns in _written(f"{projects(home)}/{folder}"):
             if written_ns >= since_ns:
@@ -329,7 +333,7 @@ def _transcripts(home: str, since_ns: int) -> Iterator[str]:
 
 
 def _subagents(path: str) -> list[str]:
-    """The transcripts of the subagents, in-process members among them, of a session."""
+    """Return the transcripts of a session's subagents, including in-process members."""
     folder = f"{path.removesuffix('.jsonl')}/subagents"
     return [f"{folder}/{name}" for name in disk.names(folder) if name.endswith(".jsonl")]
 
@@ -339,7 +343,7 @@ def _is_spawn(record: Object) -> bool:
 
 
 def _written(folder: str) -> Iterator[tuple[str, int]]:
-    """The transcripts of a folder, and when each was written to last."""
+    """Yield the transcripts of a folder, and when each was last written to."""
     for entry in disk.entries(folder):
         try:
             if entry.name.endswith(".jsonl"):

@@ -1,8 +1,8 @@
-"""A team's tasks: their files as they are, and what transcripts and hooks prove, in; events, out.
+"""A team's tasks: their files, transcripts and hooks go in; events come out.
 
-The files are the truth; they carry no times, no names of who did it, and states of theirs may be overwritten before
-anybody looks. So records of the calls complete them: a change that a record proves and no file showed is told, too.
-Must not know: files, clocks.
+The files are the truth; they have no times and no author, and a state may be overwritten before anybody reads it. So
+records of calls complete them: a change that a record proves and no file showed is reported, too. Does not depend on
+files or clocks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DELETED = "deleted"
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """What a record of a call says of one task. `status` and `owner` are null where the call left them alone."""
+    """What a record of a call says about one task. `status` and `owner` are None if the call did not change them."""
 
     task_id: str
     at_ns: int
@@ -40,8 +40,11 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 class Tasks:
-    """The task list of one team. `baseline_ns`: when its files were first read, 0 before that. What happened before
-    `from_ns` is known then, and not told."""
+    """The task list of one team.
+
+    `baseline_ns`: when its files were first read, 0 before that. What happened before `from_ns` is known then, and not
+    reported.
+    """
 
     def __init__(self, tell: EventFactory, once: Deduplicator) -> None:
         self._tell = tell
@@ -55,7 +58,7 @@ class Tasks:
         self.from_ns = 0
 
     def file(self, task: Task, at_ns: int) -> list[Event]:
-        """A task's file as it is."""
+        """Apply a task's file."""
         if task.status == DELETED:
             return self.gone(task.id, at_ns)
         is_seen = task.id in self._from_files
@@ -63,12 +66,12 @@ class Tasks:
         return self._apply(task, at_ns, "files", None, is_whole=is_seen)
 
     def gone(self, task_id: str, at_ns: int) -> list[Event]:
-        """A task's file is no more."""
+        """Apply that a task's file no longer exists."""
         self._from_files.discard(task_id)
         return self._delete(task_id, at_ns, "files", None)
 
     def proved(self, change: Change) -> list[Event]:
-        """What a record of a call proves."""
+        """Apply what a record of a call proves."""
         if change.task_id not in self._from_files and not self.baseline_ns:
             return self._follow(change)
         if change.owner is not None:
@@ -82,15 +85,15 @@ class Tasks:
         return self._missed(change, known or Task(id=change.task_id, subject=change.subject))
 
     def since_ns(self, task_id: str) -> int:
-        """When the task got the status that it has; 0 where nobody knows."""
+        """Return when the task got its current status; 0 if unknown."""
         return self._since_ns.get(task_id, 0)
 
     def is_ready(self, task: Task) -> bool:
-        """Whether the task waits for nobody but someone to take it."""
+        """Return whether the task only waits for somebody to take it."""
         return task.status == PENDING and task.owner is None and not self.open_blockers(task)
 
     def open_blockers(self, task: Task) -> list[str]:
-        """The tasks that have to be done before this one."""
+        """Return the tasks that have to be done before this one."""
         known = self.known
         return [other for other in task.blocked_by if other in known and known[other].status != COMPLETED]
 
@@ -110,14 +113,14 @@ class Tasks:
         return self._apply(task, change.at_ns, change.source, change.by)
 
     def _is_there(self, change: Change, known: Task | None) -> bool:
-        """Whether the files showed this already when they were first read."""
+        """Return whether the files showed this already when they were first read."""
         if known is None:
             return change.status == DELETED and change.task_id not in self._created
         same_owner = change.owner is None or change.owner == known.owner
         return same_owner and (change.status is None or change.status == known.status)
 
     def _missed(self, change: Change, task: Task) -> list[Event]:
-        """The changes that the files should have shown about then, and did not."""
+        """Return the changes that the files should have shown about then, and did not."""
         wanted: list[tuple[type[Event], str]] = []
         if change.created:
             wanted.append((all_events.TaskCreated, "created"))
@@ -138,7 +141,7 @@ class Tasks:
     # -- from one state to the next ------------------------------------------------------------------------------------
 
     def _apply(self, new: Task, at_ns: int, source: str, by: str | None, *, is_whole: bool = False) -> list[Event]:
-        """From the state that is known (`is_whole`: all of it) to this one."""
+        """Return the events that lead from the known state to this one; `is_whole` if it is complete."""
         old = self.known.get(new.id)
         if old == new:
             return []

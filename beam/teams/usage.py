@@ -1,4 +1,4 @@
-"""Tokens per member and model, from the lines of transcripts: each API message once, its last line counts."""
+"""Tokens per member and model, from the lines of transcripts: each API message once, by its last line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _KEPT = 5_000
 
 
 def tokens_of(line: Line) -> Tokens | None:
-    """What the reply that the line is part of used so far; None for a line that says nothing of it."""
+    """Return the tokens so far of the reply that the line is part of; None for a line without them."""
     used = line.usage
     if used is None or not line.reply_id:
         return None
@@ -21,7 +21,7 @@ def tokens_of(line: Line) -> Tokens | None:
 
 
 class Used(Struct, frozen=True, kw_only=True):
-    """What one member used of one model. `cost_usd` is null where the model has no price (see `prices.py`)."""
+    """What one member used of one model. `cost_usd` is None if the model has no price (see `prices.py`)."""
 
     member: str
     model: str
@@ -38,8 +38,11 @@ class Turns:
         self._open: dict[str, dict[str, Tokens]] = {}
 
     def add(self, member: str, line: Line, *, is_member: bool) -> dict[str, Tokens]:
-        """Takes in a line of the member's transcript, or of a subagent's that works for it: the tokens of the turn by
-        model, if the line ends it. A reply that a line before had counts for what came to it since."""
+        """Add a line of the member's transcript, or of a subagent's; if it ends the turn, return the turn's tokens by
+        model.
+
+        A reply that an earlier line had counts only for its increase since.
+        """
         used = tokens_of(line)
         if used is not None:
             mine = self._open.setdefault(member, {})
@@ -60,13 +63,13 @@ class Usage:
         self._by_reply: dict[str, tuple[str, str, Tokens]] = {}
 
     def add(self, member: str, line: Line) -> None:
-        """Takes in a line of that member's transcript, or of a subagent's that works for it."""
+        """Add a line of that member's transcript, or of a subagent's that works for it."""
         tokens = tokens_of(line)
         if tokens is not None:
             self._by_reply[line.reply_id] = (member, line.model, tokens)
 
     def used(self) -> list[Used]:
-        """What was used so far, by member and model."""
+        """Return what was used so far, by member and model."""
         sums: dict[tuple[str, str], tuple[Tokens, int]] = {}
         for member, model, tokens in self._by_reply.values():
             before, count = sums.get((member, model), (Tokens(), 0))

@@ -1,7 +1,7 @@
-"""`Teams`: the user's Claude teams as they live, one list of events after the other.
+"""`Teams`: the user's Claude teams as they change, one list of events after the other.
 
-Joins what reads (changes, tails, the spool of hook calls, the process table) with what understands (diff), and puts
-what happened in order. Everything is read; nothing of Claude Code's is locked, written or touched.
+Joins the readers (changes, tails, the spool of hook calls, the process table) with the interpreter (diff), and orders
+the events. Everything is only read; nothing of Claude Code's is locked, written or touched.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NEVER_NS = 2**63
 
 
 class _Retry(Struct):
-    """A file that could not be made sense of, and when to look again."""
+    """A file that could not be parsed, and when to read it again."""
 
     place: TeamFile
     due_ns: int
@@ -44,7 +44,7 @@ class _Retry(Struct):
 
 
 def homes(environ: Mapping[str, str], extra: Sequence[str] = ()) -> tuple[str, ...]:
-    """Claude Code's directories: those named, or else the one that Claude Code would use."""
+    """Return Claude Code's directories: those named, or else the one that Claude Code would use."""
     if extra:
         return tuple(dict.fromkeys(str(Path(one).expanduser().absolute()) for one in extra))
     configured = environ.get("CLAUDE_CONFIG_DIR")
@@ -52,14 +52,16 @@ def homes(environ: Mapping[str, str], extra: Sequence[str] = ()) -> tuple[str, .
 
 
 def spool_dir(environ: Mapping[str, str]) -> Path:
-    """Where `beam team hook` writes the calls of hooks down."""
+    """Return where `beam team hook` records the calls of hooks."""
     return state_dir(environ) / "hooks"
 
 
 class Teams:
-    """The teams of these homes. `poll` gives what happened since the last time, and never waits; `wake` is set when it
-    is worth asking. Events of before `since_ns` (default: now) are left out; `with_gone`: those of teams that are gone
-    are in, too. `spool` is the directory of hook calls.
+    """The teams of these homes.
+
+    `poll` returns what happened since the last call, and never waits; `wake` is set when it is worth calling. Events
+    from before `since_ns` (default: now) are left out; `with_gone` includes those of former teams. `spool` is the
+    directory of hook calls.
 
     Changes of .jsonl files below `also` set `wake`, too: then one thread waits for everything that a watcher shows.
     """
@@ -104,20 +106,20 @@ class Teams:
         self._start()
 
     def close(self) -> None:
-        """Stops watching."""
+        """Stop watching."""
         self._changes.close()
 
     def also(self, folder: Path) -> None:
-        """From now on changes of .jsonl files below this directory set `wake`, too."""
+        """Set `wake` from now on also for changes of .jsonl files below this directory."""
         self._changes.also(str(folder))
 
     @property
     def trouble(self) -> str:
-        """Why the system's notification is not used, "" where it is."""
+        """Return why the system's notifications are not used, "" if they are."""
         return self._changes.error
 
     def poll(self) -> list[Event]:
-        """What happened since, in order."""
+        """Return what happened since the last call, in order."""
         self.wake.clear()
         now_ns = self._now()
         seen, files = self._changes.take()
@@ -133,15 +135,15 @@ class Teams:
         return self._order.due(self._now())
 
     def rest(self) -> list[Event]:
-        """What is known now and was held back a moment for the sake of order."""
+        """Return the events that were held back a moment for the sake of order."""
         return self._order.all()
 
     def ends(self, team: Team) -> list[tuple[str, Line]]:
-        """(member, line): the last that the transcripts of the team's members have, in order."""
+        """Return (member, line): the last lines of the transcripts of the team's members, in order."""
         return [(tail.member, line) for tail, line in lines(self._tails[team.home].ends(team))]
 
     def wait(self, timeout: float) -> None:
-        """Waits until `poll` is worth calling, at most that many seconds."""
+        """Wait until `poll` is worth calling, at most that many seconds."""
         if self._order.is_holding:
             timeout = min(timeout, 0.004)
         elif self._retries or self._unclaimed:
@@ -165,7 +167,7 @@ class Teams:
         self._is_begun = True
 
     def _follow(self) -> None:
-        """The transcripts that are there: what they say since the time asked for, in the order of their times."""
+        """Read the existing transcripts: what they say since the requested time, in the order of their times."""
         found: list[Tail] = []
         for tails in self._tails.values():
             found += tails.find(since_ns=self._since_ns, is_new=False)
@@ -181,7 +183,7 @@ class Teams:
     # -- news ----------------------------------------------------------------------------------------------------------
 
     def _push(self, events: Iterable[Event], *, ticket: int | None = None) -> None:
-        """What the start finds is told if it happened since the time asked for; after that, all is."""
+        """Add events; until the start is over only those since the requested time, after that all."""
         told = events if self._is_begun else [event for event in events if event.ts >= self._since]
         self._order.push(told, self._now(), ticket=ticket)
 
@@ -211,7 +213,7 @@ class Teams:
         return []
 
     def _too_large(self, place: TeamFile, at_ns: int) -> list[Event]:
-        """Says once that the file is not looked at; what is known of it stays."""
+        """Return a notice, once, that the file is too large to read; what is known of it stays."""
         if place.path in self._large or not place.group:
             return []
         self._large.add(place.path)
@@ -264,7 +266,7 @@ class Teams:
             self._tell(tails.changed([path for path in files if path == "*" or path.startswith(home + "/")]))
 
     def _hooks(self, now_ns: int) -> None:
-        """Calls of hooks. One that came before its team was seen waits a little for it."""
+        """Apply calls of hooks. One that came before its team was seen waits a little for it."""
         waiting = [*self._unclaimed, *((home, call, now_ns) for home in self.homes for call in self._spool.calls(home))]
         self._unclaimed = []
         for home, call, came_ns in waiting:
@@ -293,7 +295,7 @@ class Teams:
 
 
 def find_leads(diff: Diff, now_ns: int, *, every: bool = True) -> list[Event]:
-    """Says of the teams that are not stale, or of `every` one, whether its lead lives; what that tells."""
+    """Return events about the leads of the teams that are not stale, or of `every` one: whether each lives."""
     events: list[Event] = []
     for team in list(diff.teams.values()):
         if team.roster is None or (team.is_stale and not every and not team.config_gone_ns):
@@ -322,8 +324,11 @@ def _is_alive(session: model.Session) -> bool:
 
 
 def _orphans(team: Team) -> dict[str, int | None]:
-    """The members with processes of their own, and these processes; known by their arguments, which what a process
-    forks has too until it runs something else: the oldest is the member."""
+    """Return the members with their own processes, and these processes.
+
+    They are known by their arguments. A forked child has the same ones until it runs something else, so the oldest is
+    the member.
+    """
     apart = [member for member in team.members.present.values() if member.has_own_process]
     oldest: dict[str, tuple[int, int]] = {}
     if not table.LINUX:

@@ -1,6 +1,6 @@
-"""The steps of a script, played: each as the frames that it writes on stdout (docs/scripted.md).
+"""Plays the steps of a script: each becomes the frames that it writes to stdout (docs/scripted.md).
 
-Must not know: which reply is played, sessions, arguments.
+Does not depend on which reply is played, sessions, or arguments.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _TEMPLATE = re.compile(r"\{(prompt|turn|session|agent|model|from|env\.([A-Za-z_]
 
 
 def write_frame(frame: str, /, **fields: object) -> None:
-    """One frame on stdout, at once."""
+    """Write one frame to stdout and flush it."""
     write_line(json.dumps({"frame": frame, **fields}, default=str).encode())
 
 
 def write_line(line: bytes) -> None:
-    """One raw line on stdout, at once."""
+    """Write one raw line to stdout and flush it."""
     sys.stdout.buffer.write(line + b"\n")
     sys.stdout.buffer.flush()
 
 
 def fill(value: Any, names: Mapping[str, str], environ: Mapping[str, str]) -> Any:
-    """The value with the templates in its texts filled in; a variable that is not set is empty."""
+    """Return the value with the templates in its texts filled in; a variable that is not set is empty."""
     if isinstance(value, str):
         return _TEMPLATE.sub(lambda match: environ.get(match[2], "") if match[2] else names[match[1]], value)
     if isinstance(value, list):
@@ -43,7 +43,7 @@ def fill(value: Any, names: Mapping[str, str], environ: Mapping[str, str]) -> An
 
 
 class Player:
-    """Plays the steps of one reply; `result` is what the last frame says."""
+    """Plays the steps of one reply; `result` is the content of the last frame."""
 
     def __init__(self, forget: Callable[[], None]) -> None:
         self._forget = forget
@@ -54,7 +54,7 @@ class Player:
         self.result: dict[str, Any] = {"status": "completed", "reply": ""}
 
     def play(self, reply: Reply, names: Mapping[str, str], environ: Mapping[str, str]) -> None:
-        """Writes the frames of each step, up to one that ends the turn."""
+        """Write the frames of each step, up to one that ends the turn."""
         for step in reply:
             value = fill(step.value, names, environ)
             getattr(self, f"step_{step.verb}")(value, **step.beside)

@@ -14,11 +14,11 @@ from beam.model.outcome import exit_code
 
 
 def replay(name: str, lines: Iterable[bytes], *, session_id: str | None = None, exit: Exit) -> Iterator[Event]:
-    """The events of one recorded process of this adapter's CLI, numbered from 1; the last one is `turn.finished`.
+    """Yield the events of one recorded process of this adapter's CLI, numbered from 1; the last one is `turn.finished`.
 
     `lines` end with or without a newline; `session_id` is the resume id that the turn asked for; `exit` is how the
-    process ended. `ts` stays empty: nobody recorded it. Raises NotFoundError for no adapter, UnsupportedError for one
-    without a headless face.
+    process ended. `ts` stays empty: it was not recorded. Raises NotFoundError for an unknown adapter, UnsupportedError
+    for one without an exec mode.
     """
     face = registry.adapter(name).exec
     if face is None:
@@ -37,5 +37,5 @@ def replay(name: str, lines: Iterable[bytes], *, session_id: str | None = None, 
 
 
 def without_raw(event: Event) -> Event:
-    """The event without the CLI's own line on it."""
+    """Return the event without the CLI's own line on it."""
     return msgspec.structs.replace(event, raw=msgspec.UNSET) if "raw" in event.__struct_fields__ else event

@@ -1,6 +1,7 @@
-"""The YAML script of a scripted agent (docs/scripted.md): read, checked whole, and asked for the reply to a prompt.
+"""The YAML script of a scripted agent (docs/scripted.md): read, checked completely, and asked for the reply to a
+prompt.
 
-Must not know: how a step is played, sessions, output.
+Does not depend on how a step is played, sessions, or output.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ SHIPPED = Path(__file__).parent / "scripts"
 
 
 class ScriptError(Exception):
-    """The script can't be played; says which file, where in it, and what would be right."""
+    """The script can't be played; the message says which file, where in it, and what would be right."""
 
 
 class Form(NamedTuple):
     """What a step takes: a plain value of `plain`, or a mapping of `keys`; a plain value stands for the first key.
-    `beside` are keys that may stand next to the step's own. No types: any value."""
+
+    `beside` are keys that may stand next to the step's own. No types: any value.
+    """
 
     plain: tuple[type, ...] = ()
     keys: Mapping[str, tuple[type, ...]] = {}
@@ -77,7 +80,7 @@ _PLAN_STATES = ("pending", "in_progress", "completed")
 
 
 class Step(NamedTuple):
-    """One step: its verb and its value; a mapping where the verb's form has keys. `beside`: the keys next to it."""
+    """One step: its verb and its value; a mapping if the verb's form has keys. `beside`: the keys next to it."""
 
     verb: str
     value: Any
@@ -97,8 +100,10 @@ class Script(NamedTuple):
     model: str | None = None
 
     def reply(self, prompt: str, turn: int) -> Reply | None:
-        """The reply to the prompt of the session's turn (from 1): the first rule that matches, else `default`, else the
-        turn's one of `replies`. None where there is none."""
+        """Return the reply to the prompt of the session's turn (from 1); None if there is none.
+
+        It is the first rule that matches, else `default`, else the turn's one of `replies`.
+        """
         for pattern, reply in self.rules:
             if pattern.search(prompt):
                 return reply
@@ -109,7 +114,7 @@ class Script(NamedTuple):
 
 
 def find(name: str, base: Path) -> Path:
-    """The file of a shipped script's name, or of a path (relative to `base`). Raises ScriptError."""
+    """Return the file of a shipped script's name, or of a path (relative to `base`). Raises ScriptError."""
     is_path = "/" in name or name.endswith((".yaml", ".yml"))
     path = base / name if is_path else SHIPPED / f"{name}.yaml"
     if path.is_file():
@@ -121,7 +126,7 @@ def find(name: str, base: Path) -> Path:
 
 
 def load(path: Path) -> Script:
-    """The script in a file. Raises ScriptError."""
+    """Return the script in a file. Raises ScriptError."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -139,7 +144,7 @@ def load(path: Path) -> Script:
 
 
 def parse(value: object, name: str) -> Script:
-    """The script that a YAML value is. `name` is its file's, for errors. Raises ScriptError."""
+    """Return the script in a YAML value. `name` is its file's, for errors. Raises ScriptError."""
     if not isinstance(value, dict):
         raise ScriptError(f"{name}: a script is a mapping with `replies` or `rules`")
     keys = {"replies": (list,), "rules": (list,), "default": (), "loop": FLAG, "model": TEXT, "description": TEXT}

@@ -3,7 +3,7 @@
     python -m beam.testing.scripted SCRIPT [--resume ID | --session-id ID] [--model M] [--agent A] [--from S] [--once]
 
 Owns its own sessions: a number of turns each, in the state directory's `scripted/`. It starts for every turn of a demo
-or a test, so it imports little. Must not know: beam's events, queues or journals.
+or a test, so it imports little. Does not depend on beam's events, queues or journals.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _OPTIONS = ("--resume", "--session-id", "--model", "--agent", "--from")
 
 
 def session_file(session_id: str, environ: Mapping[str, str]) -> Path:
-    """Where a session's number of turns is kept."""
+    """Return the path of the file with a session's number of turns."""
     own, named = environ.get("BEAM_STATE", ""), environ.get("XDG_STATE_HOME", "")
     state = Path(named) if named.startswith("/") else Path(environ.get("HOME") or "/", ".local/state")
     return (Path(own) if own.startswith("/") else state / "beam") / "scripted" / f"{session_id}.json"
 
 
 def turns_of(session_id: str, environ: Mapping[str, str]) -> int | None:
-    """How many turns a session had; None where there is no such session. Raises DiskError."""
+    """Return how many turns a session had; None if there is no such session. Raises DiskError."""
     if not _SESSION.match(session_id):
         return None
     try:
@@ -47,7 +47,7 @@ def turns_of(session_id: str, environ: Mapping[str, str]) -> int | None:
 
 
 def save_turns(session_id: str, turns: int, environ: Mapping[str, str]) -> None:
-    """Keeps the number of turns. Raises OSError."""
+    """Store the number of turns. Raises OSError."""
     path = session_file(session_id, environ)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.with_suffix(f".{os.getpid()}.tmp")
@@ -56,7 +56,9 @@ def save_turns(session_id: str, turns: int, environ: Mapping[str, str]) -> None:
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """One turn. The exit code: 0 when the result frame says completed, 1 for any other, 130 when interrupted."""
+    """Run one turn and return the exit code: 0 if the result frame says completed, 1 for any other, 130 if
+    interrupted.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         result = _result(argv, environ)
@@ -79,7 +81,7 @@ def _result(argv: list[str], environ: Mapping[str, str]) -> dict[str, Any] | Non
 
 
 def _turn(argv: list[str], environ: Mapping[str, str]) -> dict[str, Any] | None:
-    """The result; None where the session to resume is not there (said in a frame of its own)."""
+    """Return the result; None if the session to resume does not exist (a frame of its own reports that)."""
     name, options, is_once = _arguments(argv)
     base = Path(environ["BEAM_PROJECT"]) if environ.get("BEAM_PROJECT") else Path.cwd()
     script = scripts.load(scripts.find(name, base))
@@ -121,7 +123,7 @@ def _turn(argv: list[str], environ: Mapping[str, str]) -> dict[str, Any] | None:
 
 
 def _arguments(argv: list[str]) -> tuple[str, dict[str, str], bool]:
-    """The script's name, the options with a value, and whether `--once` is there. Raises ScriptError."""
+    """Return the script's name, the options with a value, and whether `--once` is there. Raises ScriptError."""
     names, options, is_once, rest = list[str](), dict[str, str](), False, list(argv)
     while rest:
         word = rest.pop(0)

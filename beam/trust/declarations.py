@@ -1,7 +1,7 @@
-"""What a folder's declarations ask for that counts only once the folder is trusted: to run code, or to raise rights.
+"""The parts of a folder's declarations that take effect only once the folder is trusted: running code, raising rights.
 
-Only what files of the folder say matters; what the person's own configuration, variables and flags say does not. Must
-not know: adapters (what matters of them are arguments), or whether the folder is trusted.
+Only what files of the folder say counts; the person's own configuration, variables and flags don't. Does not depend on
+adapters (what is needed of them are arguments), or on whether the folder is trusted.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ _ADAPTER_FIELDS = ("adapter", "command", "script", "mailbox")  # each can make a
 
 
 class VariablesGiven(Struct, frozen=True, kw_only=True):
-    """What has to be known of adapters: all their names, and whether this agent's runs what it is sent as code."""
+    """What has to be known about adapters: all their names, and whether this agent's runs what it is sent as code."""
 
     adapters: Collection[str] = ()
     runs_text: bool = False
 
 
 def wants(config: Config, resolved: Resolved, told: VariablesGiven, *, vouched: Collection[str] = ()) -> list[Finding]:
-    """Finds all that this agent needs a trusted folder for; nothing where it needs none.
+    """Return everything that this agent needs a trusted folder for; nothing if it needs none.
 
     `vouched` names those files (`agent.json`) that the person is known to have written.
     """
@@ -120,13 +120,15 @@ def _of_policy(config: Config) -> Iterator[Finding]:
 
 
 def _said(sentence: str, *values: str) -> Finding:
-    """The sentence, as a digest of the whole values: it may show less of them."""
+    """Return a sentence as a finding. Its digest covers the whole values, of which the sentence may show less."""
     return Finding(name=sentence, digest=scan.digest_of(repr(values)), says=True)
 
 
 def _files(resolved: Resolved, words: Collection[str], *, only_code: bool = False) -> Iterator[Finding]:
-    """The files of the folder that these words name: what is in them is run. With `only_code` those alone that look
-    like programs: others are read or written, and may change with each turn."""
+    """Yield the folder's files that these words name: their content is run.
+
+    With `only_code`, only those that look like programs: others are read or written, and may change with each turn.
+    """
     cwd = resolved.base / (resolved.settings.cwd or "")
     for word in words:
         for start in dict.fromkeys((cwd, resolved.base)):

@@ -1,8 +1,8 @@
-"""What in a folder's own git configuration runs a program that nobody asked for, and what keeps git from it.
+"""The programs that a folder's own git configuration runs unasked, and how to keep git from running them.
 
-Agent CLIs run `git status` and `git diff` by themselves. A clone never carries any of this; an archive that somebody
-packed does, and so does a directory in a clone that looks like a bare repository. Must not know any CLI, or whether the
-folder is trusted.
+Agent CLIs run `git status` and `git diff` on their own. A clone never contains such configuration; an archive may, and
+so may a directory in a clone that looks like a bare repository. Does not depend on any CLI, or on whether the folder is
+trusted.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ _MOST = 100  # settings that are switched off
 
 
 class Git(Struct, frozen=True, kw_only=True):
-    """What was found. With the configuration `off` git obeys nothing of it that can be ignored."""
+    """What was found. With the configuration `off`, git obeys nothing of it that can be ignored."""
 
     found: tuple[Finding, ...] = ()
     off: Mapping[str, str] = {}
 
 
 def look(base: Path, cwd: Path, *, access: Access, home: Path) -> Git:
-    """Looks at each repository that git may find from `cwd` on, upwards.
+    """Return what is in each repository that git may find from `cwd` upwards.
 
-    Below `full` git is used without all of it. With `full` only the file system monitor is left out: the agent adds and
-    commits by itself, and without the filters that it knows git would store what must not be stored.
+    Below `full`, git is used without all of it. With `full`, only the file system monitor is left out: the agent adds
+    and commits on its own, and without its configured filters git would store what must not be stored.
     """
     found: list[Finding] = []
     off: dict[str, str] = {}
@@ -62,7 +62,7 @@ def look(base: Path, cwd: Path, *, access: Access, home: Path) -> Git:
 
 
 def variables(off: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Returns the environment that gives git this configuration, over any file's, after what `environ` gives it."""
+    """Return the environment that gives git this configuration, over any file's, after what `environ` gives it."""
     if not off:
         return {}
     count = environ.get("GIT_CONFIG_COUNT", "")
@@ -77,7 +77,7 @@ def variables(off: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, s
 
 
 def _repositories(level: Path) -> Iterator[tuple[Path, Path]]:
-    """Each git directory that this folder has or is, with the one that its configuration is in."""
+    """Yield each git directory that this folder has or is, with the one that contains its configuration."""
     inner = level / ".git"
     if os.path.isfile(inner):  # noqa: PTH113 - it never raises
         named = _line(inner, "gitdir:")
@@ -95,7 +95,7 @@ def _with_common(place: Path) -> tuple[Path, Path]:
 
 
 def _line(path: Path, prefix: str) -> str | None:
-    """The rest of a file of one line that begins with this word."""
+    """Return the rest of a one-line file that begins with this prefix."""
     seen = scan.look_at(path.parent, path.name)
     text = seen[0].text if seen else None
     if text is None or not text.startswith(prefix) or "\0" in text:
@@ -104,7 +104,7 @@ def _line(path: Path, prefix: str) -> str | None:
 
 
 class _Repository:
-    """What one repository says."""
+    """The configuration of one repository."""
 
     def __init__(self, level: Path, place: Path, common: Path, *, base: Path, home: Path, is_full: bool) -> None:
         self.found: list[Finding] = []
@@ -164,7 +164,7 @@ class _Repository:
         self.found.append(structs.replace(found, name=escape_surrogates(found.name), by=("git",), quiet=True))
 
     def _settings(self, file: Path, depth: int) -> Iterator[tuple[str, str]]:
-        """Keys and values of a file and of those that it includes, on whatever condition."""
+        """Yield keys and values of a file and of those that it includes, on whatever condition."""
         self._files -= 1
         self._bytes -= self._size(file)
         if self._files < 0 or self._bytes < 0:
@@ -181,7 +181,7 @@ class _Repository:
 
     @staticmethod
     def _size(file: Path) -> int:
-        """The size of a plain file; 0 where there is none. Raises ValueError for anything else."""
+        """Return the size of a plain file; 0 if there is none. Raises ValueError for anything else."""
         try:
             found = file.stat()
         except OSError:  # whoever reads it sees why
@@ -208,15 +208,15 @@ def _runs(key: str) -> bool:
 
 @functools.cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """The head of a section, and a key; made when a file is there."""
+    """Return the patterns of a section's head and of a key, compiled when the first file is found."""
     section = r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\\n]|\\[^\n])*)")?\s*\]'
     return re.compile(section), re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*")
 
 
 def parse(text: str) -> list[tuple[str, str]]:
-    """Returns keys (`section.subsection.name`) and values of a git configuration, in order.
+    """Return keys (`section.subsection.name`) and values of a git configuration, in order.
 
-    Raises ValueError where git would refuse it, or might read it otherwise.
+    Raises ValueError if git would refuse it, or might read it otherwise.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     if "\0" in text:

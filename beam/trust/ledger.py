@@ -1,8 +1,9 @@
-"""Which folders this user trusts to run code, as they were then, and which agent.json files beam itself wrote.
+"""The folders that this user trusts to run code, with their content at that time, and the agent.json files of beam's
+own.
 
-Trust is of one folder (its path, device, inode and time of birth) with the content that it had: what is new or changed
-since is not trusted. Kept in `$XDG_STATE_HOME/beam/trust.json`, outside every folder that it speaks of. Must not know:
-how a folder is looked through, or who asks the user.
+Trust covers one folder (its path, device, inode and time of birth) with the content that it had: what is new or changed
+since is not trusted. Stored in `$XDG_STATE_HOME/beam/trust.json`, outside of every such folder. Does not depend on how
+a folder is searched, or on who asks the user.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _LINES = 400  # of a file, for saying which of them are new
 
 class Kept(Struct, frozen=True, omit_defaults=True):
     """What was trusted of one thing: the digest of all of it, short ones of its lines (with blanks between), and the
-    decision by which it was changed since, if that was one."""
+    decision by which it was changed since, if that was one.
+    """
 
     digest: str
     lines: str = ""
@@ -37,8 +39,10 @@ class Kept(Struct, frozen=True, omit_defaults=True):
 
 
 class Folder(Struct, frozen=True):
-    """A trusted folder: its real path, what tells it from another that is put in its place, and what it held. `held`
-    is null in what version 1 wrote, which did not look."""
+    """A trusted folder: its real path, its identity, and what it contained.
+
+    `held` is None in a file of version 1, which did not look.
+    """
 
     path: str
     device: int
@@ -54,15 +58,18 @@ class _Store(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """Something that is not as it was trusted. `before` is what was; null for what is new."""
+    """Something that is not as it was trusted. `before` is the trusted state; None for something new."""
 
     found: Finding
     before: Kept | None
 
 
 class Standing(Struct, frozen=True, kw_only=True):
-    """How a folder stands for what was found in it. `trusted`: all of it may count. `changes` are what keeps it from
-    that, if the folder was trusted once (`once`), or `another` was there. `by_variable`: only BEAM_TRUST trusts it."""
+    """The trust in what was found in a folder.
+
+    `trusted`: all of it may take effect. `changes` are what prevents that, if the folder was trusted once (`once`), or
+    `another` was there. `by_variable`: only BEAM_TRUST trusts it.
+    """
 
     trusted: bool
     once: bool = False
@@ -73,7 +80,7 @@ class Standing(Struct, frozen=True, kw_only=True):
 
 
 def stands(base: Path, found: Iterable[Finding], environ: Mapping[str, str]) -> Standing:
-    """Compares what was found in the folder with what was trusted; `BEAM_TRUST=1` trusts anything."""
+    """Compare what was found in the folder with what was trusted; `BEAM_TRUST=1` trusts anything."""
     standing = _stands(base, tuple(found), environ)
     if environ.get(VARIABLE) == "1" and not standing.trusted:
         return Standing(trusted=True, by_variable=bool(standing.changes))
@@ -102,7 +109,7 @@ def _changes(found: Iterable[Finding], held: Mapping[str, Kept]) -> tuple[Change
 
 
 def trust(base: Path, found: Iterable[Finding], environ: Mapping[str, str]) -> None:
-    """Trusts this folder from now on, with what was found in it."""
+    """Trust this folder from now on, with what was found in it."""
     folder = _identity(base)
     if folder is None:
         raise DiskError(f"there is no folder {base}", "trust a folder that exists", subject=str(base))
@@ -112,7 +119,7 @@ def trust(base: Path, found: Iterable[Finding], environ: Mapping[str, str]) -> N
 
 
 def renew(base: Path, found: Finding, by: str, environ: Mapping[str, str]) -> None:
-    """Trusts one thing of a trusted folder as it is now, because a person's decision (its id) changed it."""
+    """Trust one thing of a trusted folder as it is now, because a person's decision (its id) changed it."""
     with _changing(environ) as store:
         folder = next((each for each in store.folders if each.path == _real(base)), None)
         if folder is not None and folder.held is not None and _is(folder, base):
@@ -121,7 +128,7 @@ def renew(base: Path, found: Finding, by: str, environ: Mapping[str, str]) -> No
 
 
 def untrust(base: Path, environ: Mapping[str, str]) -> bool:
-    """Trusts this folder no longer; whether it was trusted."""
+    """Revoke the trust in this folder; return whether it was trusted."""
     real = _real(base)
     with _changing(environ) as store:
         others = tuple(folder for folder in store.folders if folder.path != real)
@@ -132,14 +139,13 @@ def untrust(base: Path, environ: Mapping[str, str]) -> bool:
 
 
 def trusted(environ: Mapping[str, str]) -> list[Path]:
-    """Every trusted folder that is still the one it was, sorted; what is in it may have changed."""
+    """Return every trusted folder that is still the same one, sorted; its content may have changed."""
     folders = _load(environ).folders
     return sorted(Path(folder.path) for folder in folders if _is(folder, Path(folder.path)))
 
 
 def new_lines(change: Change) -> tuple[list[str], int]:
-    """The lines that a changed file has now and had not, and how many it had and has not; nothing where beam kept none
-    of them."""
+    """Return the lines that were added to a changed file, and how many were removed; nothing if beam kept no lines."""
     text, before = change.found.text, change.before
     if text is None or (before is not None and not before.lines):
         return [], 0
@@ -167,13 +173,13 @@ def _with(store: _Store, folder: Folder) -> _Store:
 
 
 def remember(path: Path, digest: str, environ: Mapping[str, str]) -> None:
-    """Vouches for a file as long as its content has this SHA-256 (hex)."""
+    """Vouch for a file as long as its content has this SHA-256 (hex)."""
     with _changing(environ) as store:
         _save(structs.replace(store, files={**store.files, _real(path): digest}), environ)
 
 
 def forget(path: Path, environ: Mapping[str, str]) -> None:
-    """Vouches for the file no longer."""
+    """Stop vouching for the file."""
     real = _real(path)
     with _changing(environ) as store:
         if real in store.files:
@@ -182,7 +188,7 @@ def forget(path: Path, environ: Mapping[str, str]) -> None:
 
 
 def is_remembered(path: Path, digest: str, environ: Mapping[str, str]) -> bool:
-    """Whether beam wrote the file with this content."""
+    """Return whether beam wrote the file with this content."""
     return _load(environ).files.get(_real(path)) == digest
 
 
@@ -198,8 +204,10 @@ def _identity(base: Path) -> Folder | None:
 
 
 def _is(folder: Folder, base: Path) -> bool:
-    """Whether the folder there is the trusted one. An inode is given to another folder as soon as one is removed, so
-    the time of birth counts, where the file system knows it."""
+    """Return whether the folder there is the trusted one.
+
+    An inode is reused as soon as a folder is removed, so the time of birth counts if the file system knows it.
+    """
     try:
         found = base.stat()
     except OSError:
@@ -210,12 +218,12 @@ def _is(folder: Folder, base: Path) -> bool:
 
 
 def _real(path: Path) -> str:
-    """The real path as JSON can hold it: bytes that are no UTF-8 become \\x escapes."""
+    """Return the real path as JSON can hold it: bytes that are not UTF-8 become \\x escapes."""
     return os.fsencode(os.path.realpath(path)).decode(errors="backslashreplace")
 
 
 def store_path(environ: Mapping[str, str]) -> Path:
-    """Where all of this is kept."""
+    """Return the path of trust.json."""
     return state_dir(environ) / "trust.json"
 
 
@@ -244,7 +252,7 @@ def _save(store: _Store, environ: Mapping[str, str]) -> None:
 
 @contextlib.contextmanager
 def _changing(environ: Mapping[str, str]) -> Iterator[_Store]:
-    """What is stored, while nobody else changes it."""
+    """Yield what is stored, under a lock, and write it back."""
     file = store_path(environ)
     files.make_directory(file.parent)
     with files.disk("lock", file):

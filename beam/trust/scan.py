@@ -1,7 +1,7 @@
-"""Looks through a folder for the files that an agent CLI would obey in it, each with a digest of its content.
+"""Searches a folder for the files that an agent CLI would obey in it, each with a digest of its content.
 
-All of this was written by somebody else: only regular files are opened, nothing is waited for, and what is too much to
-look through has no digest. Must not know any CLI, or whether the folder is trusted.
+All of this was written by somebody else: only regular files are opened, nothing blocks, and what is too large to search
+has no digest. Does not depend on any CLI, or on whether the folder is trusted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _AT_FDCWD, _BIRTH = -100, 0x800  # of statx
 
 
 class ScannedFile(Struct, frozen=True):
-    """A file that is there. `digest` is "" of what is too much to look through, `content` that of a short file."""
+    """An existing file. `digest` is "" if it is too large, `content` that of a short file."""
 
     path: Path
     digest: str
@@ -41,7 +41,7 @@ class ScannedFile(Struct, frozen=True):
 
     @property
     def text(self) -> str | None:
-        """The content as text, if that is what it is."""
+        """Return the content as text, if it is text."""
         try:
             return None if self.content is None else self.content.decode()
         except UnicodeDecodeError:
@@ -58,7 +58,7 @@ def look(
     home: Path,
     ignoring: bool = True,
 ) -> list[Finding]:
-    """Finds every file of `obeyed` that the CLI called `by` obeys in `cwd` with this access, by its path from `base`.
+    """Return every file of `obeyed` that the CLI called `by` obeys in `cwd` with this access, by its path from `base`.
 
     `home` is the person's own directory, whose files nobody else wrote. `ignoring`: the switches of the CLI that keep
     it from files can be used.
@@ -82,24 +82,24 @@ def look(
 
 
 def parents(folder: Path, *, home: Path) -> Iterator[Path]:
-    """The folder and all above it, without the person's own home."""
+    """Yield the folder and all above it, without the person's own home."""
     return (each for each in (folder, *folder.parents) if each != home)
 
 
 def _worktree(above: list[Path]) -> int:
-    """How many of these are in one git work tree; the first alone where there is none."""
+    """Return how many of these are in one git work tree; 1 if there is none."""
     return next((n for n, each in enumerate(above, 1) if os.path.lexists(each / ".git")), 1)
 
 
 def named(path: Path, base: Path) -> str:
-    """The path from `base` as text that JSON can hold: bytes that are no UTF-8 become \\x escapes."""
+    """Return the path from `base` as text that JSON can hold: bytes that are not UTF-8 become \\x escapes."""
     return os.fsencode(os.path.relpath(path, base)).decode(errors="backslashreplace")
 
 
 def look_at(folder: Path, relative: str, *, short: int = SHORT_BYTES) -> list[ScannedFile]:
-    """Finds the file at that path, or every file below it where it is a directory; nothing where there is nothing.
+    """Return the file at that path, or every file below it if it is a directory; nothing if nothing is there.
 
-    A link counts by being one, and by what it points at. Of files up to `short` bytes the content is kept.
+    A link counts as a link, and by its target. Keeps the content of files up to `short` bytes.
     """
     path = folder
     links = ""
@@ -115,11 +115,11 @@ def look_at(folder: Path, relative: str, *, short: int = SHORT_BYTES) -> list[Sc
 
 
 class _TooMuchError(Exception):
-    """There is more than beam looks through."""
+    """The folder is larger than beam searches."""
 
 
 class _Look:
-    """One look, with its bounds."""
+    """One search, with its bounds."""
 
     def __init__(self, short: int) -> None:
         self._short = short
@@ -127,7 +127,7 @@ class _Look:
         self._bytes = MOST_BYTES
 
     def visit(self, path: Path, links: str, depth: int = 0) -> Iterator[ScannedFile]:
-        """The file, or all below the directory. `links` are those that led here."""
+        """Yield the file, or all files below the directory. `links` are those that led here."""
         self._files -= 1
         if self._files < 0 or depth > DEEPEST:
             raise _TooMuchError
@@ -179,21 +179,20 @@ class _Look:
 
 
 def _told(links: str) -> bytes:
-    """The links as a digest begins with them, unlike any that a file's content could stand for."""
+    """Return the links in the form with which a digest begins, which no file's content can imitate."""
     data = links.encode(errors="surrogateescape")
     return b"%d " % len(data) + data
 
 
 def digest_of(text: str) -> str:
-    """The digest of a text that no file holds."""
+    """Return the digest of a text that is in no file."""
     digest = sha256()
     digest.update(text.encode(errors="surrogateescape"))
     return digest.hexdigest()
 
 
 def birth_ns(path: Path, found: os.stat_result) -> int | None:
-    """When the folder of this status was made, in nanoseconds since 1970; None where the file system or the system
-    can't tell."""
+    """Return when the folder of this status was created, in nanoseconds since 1970; None if unknown."""
     born: float | None = getattr(found, "st_birthtime", None)
     if born is not None:
         return int(born * 1_000_000_000)

@@ -164,7 +164,7 @@ def test_a_person_attached_to_claude_sees_it_work_and_leaves_it_working(kept: Cl
     sending = kept.start("send", "claude", *SEND, "!slow 6 a slow one")
     mine.until("a slow one", timeout=60)
     mine.type("\x1c\x1c")
-    mine.until("detached; claude goes on")
+    mine.until("detached; claude continues")
     assert mine.end() == 0
     out, _ = sending.communicate(timeout=90)
     assert json.loads(out)["reply"] == "ECHO[ !slow 6 a slow one] turns=2"

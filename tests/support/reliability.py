@@ -40,7 +40,7 @@ class Claim(Struct, frozen=True):
 
 CLAIMS = (
     Claim(
-        "nothing lost, nothing twice in silence, no process left",
+        "after random kills: no message is lost, none silently runs twice, no process is left",
         f"{figure('test_random_kills', 'KILLS'):,} random SIGKILLs of broker, workers, senders and guards; "
         f"{figure('test_random_kills', 'SENDERS')} senders, {figure('test_random_kills', 'AGENTS')} agents, "
         "replies between them",
@@ -48,26 +48,26 @@ CLAIMS = (
         soak=f": {figure('test_random_kills', 'SOAK_KILLS'):,}",
     ),
     Claim(
-        "so whatever else people do meanwhile",
+        "the same under concurrent use of every command",
         f"{figure('test_storm', 'MESSAGES'):,} messages to agents that count what they do, with kept terminals, asks, "
         "leases, lanes and outboxes; retry, drop, edit, reset, pause, interrupt, gc, and processes killed and stopped",
         "test_storm.py::test_in_a_storm_nothing_is_lost_and_nothing_is_done_twice_unless_unknown_was_said",
         soak=f": {figure('test_storm', 'SOAK_MESSAGES'):,}",
     ),
     Claim(
-        "a program that ignores its prompt acts once, too",
+        "a program that ignores its prompt also acts at most once",
         f"{figure('test_nothing_twice', 'KILLS'):,} sends to programs that act at once, each killed at a random "
         "moment of its turn",
         "test_nothing_twice.py::test_of_killed_sends_none_acts_twice_and_none_acts_unsaid",
         soak=f": {figure('test_nothing_twice', 'SOAK_KILLS'):,}",
     ),
     Claim(
-        "each durable step may be the last",
+        "a crash after any durable step is recovered from",
         f"SIGKILL at each of {len(POINTS)} named points",
         "test_crash_points.py::test_every_point_is_in_a_row_of_the_table",
     ),
     Claim(
-        "the power may go at any moment",
+        "a power cut at any moment is recovered from",
         f"{figure('test_power_loss', 'SCENES')} scenes, cut after every change, with every part of what was not synced "
         "left out, or zeros in its place; "
         f"{figure('test_power_loss', 'SCENES') * figure('test_power_loss', 'DRAWN'):,} different disks",
@@ -75,45 +75,45 @@ CLAIMS = (
         soak=f": every part of up to {figure('test_power_loss', 'MOST_OUTSTANDING')} changes",
     ),
     Claim(
-        "disk trouble is said, and passes",
+        "disk errors are reported, change nothing, and pass",
         f"{figure('test_disk_faults', 'ROWS')} operations, each system call of each failing with each of "
         f"{figure('test_disk_faults', 'ERRORS')} errors: once, from then on, and in pairs",
         "test_disk_faults.py::test_each_fault_is_said_changes_nothing_and_passes",
     ),
     Claim(
-        "no message is stranded between two holders",
+        "no message is forgotten when the lock changes hands",
         f"{figure('test_hand_over', 'ROUNDS'):,} messages of {figure('test_hand_over', 'SENDERS')} that publish "
         "without a pause, another holder for almost each",
         "test_hand_over.py::test_no_message_is_stranded_however_often_the_lock_changes_hands",
         soak=f": {figure('test_hand_over', 'SOAK_ROUNDS'):,}",
     ),
     Claim(
-        "one holder at a time",
+        "an agent is run by one process at a time",
         "a broker, ten `beam send` and a worker at once",
         "test_acceptance_broker.py::test_a_broker_ten_sends_and_a_worker_at_once_are_one_holder_at_a_time",
     ),
     Claim(
-        "so while beam is upgraded",
+        "the same while beam is upgraded",
         "a broker of another version follows while a turn runs; `beam send` of both before, in between and after",
         "test_acceptance_broker.py::"
         "test_a_broker_is_upgraded_while_a_turn_runs_and_the_agent_has_one_holder_at_all_times",
     ),
     Claim(
-        "a broker may run for long",
+        "a broker's memory stays flat over time",
         f"{figure('test_soak', 'MINUTES')} minutes of load on {figure('test_soak', 'AGENTS')} agents "
         f"(`make soak` alone): after {figure('test_soak', 'WARM_UP_MINUTES')} minutes memory rises by less than "
         f"{figure('test_soak', 'MOST_MB')} MB, descriptors not at all",
         "test_soak.py::test_memory_and_descriptors_of_a_broker_stay_flat_under_a_steady_load",
     ),
     Claim(
-        "agents that answer each other come to an end",
+        "two agents that answer each other stop at a limit",
         "20 hops, then exit code 7 and the reason",
         "test_acceptance_rings.py::test_two_agents_that_always_answer_each_other_stop_at_the_limit_and_say_why",
     ),
     Claim(
-        "agents whose messages multiply come to an end",
+        "agents whose messages multiply stop at a limit",
         f"every turn sends two messages: {figure('test_acceptance_rings', 'TREE_TURNS')} turns "
-        "(`policy: thread_turns`, 1,000 if nothing is said), then exit code 7 and the reason",
+        "(`policy: thread_turns`, default 1,000), then exit code 7 and the reason",
         "test_acceptance_rings.py::test_agents_whose_every_turn_sends_two_messages_stop_when_the_thread_used_up_its_turns",
     ),
 )

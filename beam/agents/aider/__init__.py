@@ -1,4 +1,4 @@
-"""aider: what people see of it, and its faces."""
+"""aider: its card and its modes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What aider prints, turned into events: its announcements, a blank line, then the answer and what aider did with it.
+"""aider's output as events: its announcements, a blank line, then the answer and what aider did with it.
 
-Only a `Tokens:` line proves that the model answered: a failing API ends with exit code 0. Only exit code 0 after it
-proves that aider did what the answer says: its edits come behind that line. Figures of a thousand tokens and more are
-rounded there, and stay null.
+Only a `Tokens:` line proves that the model answered: a failing API ends with exit code 0. Only exit code 0 after that
+line proves that aider did what the answer says: its edits come after it. Figures of a thousand tokens and more are
+rounded there and therefore stay None.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Text:
         self._retries = 0
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """Bodies of what this line says."""
+        """Return the events of this line."""
         try:
             text = line.decode()
         except UnicodeDecodeError:
@@ -91,7 +91,10 @@ class Text:
         return []
 
     def _opened(self) -> list[Event]:
-        """Without the sentence that history was restored, nothing of the asked session's file was: it goes on empty."""
+        """Return the event of the session.
+
+        Without the sentence that history was restored, the asked session's file held nothing: the session begins empty.
+        """
         turn, heard = self._turn, self._heard
         session_id = turn.session_id or turn.fresh_session_id
         if turn.once or not session_id:
@@ -117,7 +120,7 @@ class Text:
         return [events.TextDelta(text=text)]
 
     def _marked(self, text: str) -> list[Event] | None:
-        """The end of an answer, or of a try; None for a line that only looks like one."""
+        """Return the events for the end of an answer, or of a try; None for a line that only looks like one."""
         if text.startswith("Tok"):
             found = _TOKENS.match(text)
             return self._answered(found) if found else None
@@ -129,7 +132,10 @@ class Text:
         return heard.retrying(why or text, attempt=self._retries)
 
     def _works(self, text: str) -> list[Event]:
-        """What aider does with an answer. It may ask its model again then, and this is the next answer's beginning."""
+        """Return the events for what aider does with an answer.
+
+        If aider asks its model again, this is also the beginning of the next answer.
+        """
         if text.startswith("Applied edit to ") and (found := _EDITED.match(text)):
             return [events.FileChanged(path=found[1])]
         if _is_talk(text):
@@ -149,15 +155,17 @@ class Text:
         return bodies + heard.counted(Usage(), float(found[1]))  # its tokens are its own estimate: not known
 
     def _why(self) -> str:
-        """What went wrong, if it was said: in lines of its own, or after the beginning of an answer."""
+        """Return what went wrong if a line, or the beginning of an answer, says so; else ""."""
         if self._trouble:
             return _one_line(self._trouble)
         broken = _BROKEN.search("\n".join(self._answer))
         return "" if broken is None else _one_line(broken[0].split("\n"))
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """The verdict; what went wrong stands between the announcements and the end. aider applies its edits after the
-        line of tokens, and says 0 when it has."""
+        """Return the verdict, with the failure that stands between the announcements and the end.
+
+        aider applies its edits after the line of tokens, and exits with 0 when they are done.
+        """
         heard = self._heard
         why = self._why()
         answered, heard.ended = bool(heard.ended), "" if why or exit.code != 0 or exit.stopped_by else heard.ended

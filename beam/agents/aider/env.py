@@ -1,10 +1,10 @@
-"""Which variables make aider talk to one model only."""
+"""The variables that make aider talk to one model only."""
 
 from __future__ import annotations
 
 
 def fake_model_env(url: str) -> dict[str, str]:
-    """The environment that points aider at the model at `url`, with no account and no other traffic of its own."""
+    """Return the environment that points aider at the model at `url`, without an account or any other traffic."""
     return {
         "OPENAI_API_KEY": "dummy",
         "OPENAI_API_BASE": f"{url}/v1",

@@ -1,7 +1,7 @@
-"""aider's headless face: `aider --message-file`, one process a turn, the prompt in a file of the turn's own.
+"""aider's headless mode: `aider --message-file`, one process per turn, the prompt in a file of the turn's own.
 
 A session is a chat history file in the agent's folder, `.aider.chat.history.<id>.md`. aider's edits may leave the
-folder, so there is nothing between `read` (it is asked questions only, and writes nothing) and `full`.
+folder, so there is no access between `read` (aider only answers questions and writes nothing) and `full`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ FACE = Capabilities(resume=True, model=True, deltas=True, interrupt=True, access
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """How to run this turn. Raises UnsupportedError for what aider can't do headless."""
+    """Return how to run this turn. Raises UnsupportedError for what aider can't do headless."""
     check(turn, "aider", FACE)
     argv = [host.executable or "aider", *_ALWAYS, *ACCESS[turn.access], *history_flags(turn)]
     argv += (f"--input-history-file={turn.scratch}/input", f"--message-file={turn.scratch}/prompt")
@@ -73,12 +73,12 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 
 def history_file(turn: Turn, session_id: str) -> str:
-    """The file that is the session. Where it is missing aider begins it anew without a word."""
+    """Return the file that is the session. If it is missing, aider silently begins a new one."""
     return f"{turn.cwd}/.aider.chat.history.{session_id}.md"
 
 
 def history_flags(turn: Turn) -> tuple[str, ...]:
-    """The flags that name the session's file."""
+    """Return the flags that name the session's file."""
     session_id = turn.fresh_session_id if turn.session_id is None else turn.session_id
     if turn.session_id is None and (turn.once or not session_id):
         return (f"--chat-history-file={turn.scratch}/history.md",)
@@ -89,5 +89,5 @@ def history_flags(turn: Turn) -> tuple[str, ...]:
 
 
 def decoder(turn: Turn) -> Decoder:
-    """A new decoder for one process of this turn."""
+    """Return a new decoder for one process of this turn."""
     return Text(turn)

@@ -1,8 +1,8 @@
-"""aider's chat history: where it is, and what a line of one says of a turn.
+"""aider's chat history: where it is, and what one of its lines says about a turn.
 
-It is Markdown, appended to: the person's lines begin with `#### `, what aider itself says begins with `> ` and ends
-with two blanks, the rest is the answer as the model wrote it. An answer with such lines in its middle is not known
-verbatim. No line says that a turn is over.
+It is append-only Markdown: the person's lines begin with `#### `, aider's own lines begin with `> ` and end with two
+blanks, the rest is the answer as the model wrote it. An answer that contains such lines can't be read verbatim. No line
+says that a turn is over.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ tells_end = False
 
 
 def where(turn: Turn, host: Host) -> str:
-    """The session's file, in the agent's folder."""
+    """Return the path of the session's file, in the agent's folder."""
     session_id = turn.session_id or turn.fresh_session_id
     return f"{turn.cwd}/.aider.chat.history.{session_id}.md" if session_id else ""
 
 
 def transcript(turn: Turn) -> Transcript:
-    """A reader of the lines that this turn adds."""
+    """Return a reader of the lines that this turn adds."""
     return _Chat(turn)
 
 
 class _Chat:
-    """One turn in a chat history: from the person's text on."""
+    """One turn in a chat history, from the person's text on."""
 
     def __init__(self, turn: Turn) -> None:
         self.word = ""
@@ -45,7 +45,7 @@ class _Chat:
         self._lossy = False
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """Bodies of what this line says. Never raises."""
+        """Return the events of this line. Never raises."""
         text = line.decode("utf-8", "replace")
         if self.word == "":
             return self._before(text)
@@ -57,13 +57,13 @@ class _Chat:
         return ()
 
     def verdict(self) -> Verdict:
-        """The answer."""
+        """Return the answer as a verdict."""
         session_id = self._turn.session_id or self._turn.fresh_session_id or None
         reply = "\n".join(self._said).strip("\n")
         return Verdict(status=Status.COMPLETED, reply=reply, session_id=session_id, lossy=self._lossy or UNSET)
 
     def _before(self, text: str) -> Sequence[Event]:
-        """The person's text, a line at a time, each with two blanks at its end."""
+        """Match the person's text, line by line, each with two blanks at its end."""
         if not text.startswith(_ASKED):
             self._asked = ""
             return ()

@@ -1,7 +1,7 @@
-"""aider's terminal face: its line editor. It says when it reads a line (bracketed paste), and its chat history file has
-the answer verbatim.
+"""aider's terminal mode: its line editor.
 
-It goes on in the same session as the headless face. Without colours and Markdown drawn, its screen shows what it wrote.
+It signals when it reads a line (bracketed paste), and its chat history file has the answer verbatim. It shares its
+sessions with the headless mode. Without colours and rendered Markdown, its screen shows what it wrote.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ profile = Profile(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """aider at its prompt, in the session of this turn. Raises UnsupportedError for what its screen can't do."""
+    """Return how to start aider at its prompt, in the session of this turn.
+
+    Raises UnsupportedError for what its screen can't do.
+    """
     if turn.settings.system is not None:
         raise UnsupportedError("aider can't be given a system prompt", subject="system")
     if turn.access not in FACE.access:

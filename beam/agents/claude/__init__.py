@@ -1,4 +1,4 @@
-"""Claude Code: what people see of it, and its faces."""
+"""Claude Code: its card and its modes."""
 
 from __future__ import annotations
 

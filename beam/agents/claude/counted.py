@@ -1,9 +1,9 @@
 """What a turn of Claude Code used.
 
-A result's own `usage` is of the conversation's calls since the result before. `modelUsage` and `total_cost_usd` are of
-all calls of the process, a subagent's and those that no line shows among them; from some version on, of the whole
-session, where it was the last one in its folder. `model_usage_since_last_result` (2.1.330) is all that was used since
-the result before. A turn's figures are of all calls.
+A result's own `usage` covers the conversation's calls since the previous result. `modelUsage` and `total_cost_usd`
+cover all calls of the process, including those of subagents and those that no line shows; from some version on, of the
+whole session, if it was the last one in its folder. `model_usage_since_last_result` (2.1.330) covers everything since
+the previous result. A turn's figures cover all calls.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SINCE = "model_usage_since_last_result"
 
 
 def usage_in(usage: Object) -> Usage:
-    """The figures of an API message or of a result's `usage`."""
+    """Return the figures of an API message or of a result's `usage`."""
     fresh, written = integer(usage, "input_tokens"), integer(usage, "cache_creation_input_tokens")
     return Usage(
         input_tokens=None if fresh is None else fresh + (written or 0),
@@ -30,9 +30,11 @@ def usage_in(usage: Object) -> Usage:
 
 
 class Counted(Struct):
-    """What the results of one process said so far. `used`: of the conversation; `models`: of all calls, null where the
-    version does not tell that; `given`: what each call that was seen (message id) was given, `said`: how many tokens
-    those gave that are over."""
+    """What the results of one process said so far.
+
+    `used`: for the conversation; `models`: for all calls, None if the version does not tell that; `given`: the input of
+    each call that was seen (by message id), `said`: how many tokens the finished ones returned.
+    """
 
     used: Usage = Usage()
     models: tuple[ModelUsage, ...] | None = None
@@ -40,14 +42,15 @@ class Counted(Struct):
     said: int = 0
 
     def call(self, message: Object) -> None:
-        """A call of the API; the first line that tells of it says what it was given."""
+        """Count a call of the API; the first line about it has its input."""
         usage, message_id = obj(message, "usage"), string(message, "id")
         if usage and message_id:
             self.given.setdefault(message_id, usage_in(usage))
 
     def so_far(self, delta: Object) -> Usage | None:
-        """What the calls that were seen were given and gave, at the end of one, which this `message_delta` tells; null
-        where it tells nothing."""
+        """Return the input and output of the calls seen so far, when this `message_delta` ends a call; None if it does
+        not.
+        """
         output = integer(obj(delta, "usage"), "output_tokens")
         if output is None or not self.given:
             return None
@@ -58,7 +61,9 @@ class Counted(Struct):
         return structs.replace(seen, output_tokens=self.said)
 
     def result(self, result: Object) -> Total | None:
-        """One more result; the total that the next turn's figures are told by, null where that is not needed."""
+        """Count one more result; return the total to subtract from the next turn's figures, None if that is
+        not needed.
+        """
         self.used = self.used.plus(usage_in(obj(result, "usage")))
         if isinstance(result.get(_SINCE), dict):
             self.models = figures.summed((*(self.models or ()), *_models(result, _SINCE)))
@@ -67,7 +72,7 @@ class Counted(Struct):
         return _total(models, number(result, "total_cost_usd")) if models else None
 
     def of_turn(self, turn: Turn, result: Object, *, aborted: bool) -> Total:
-        """What the turn used, null where nobody knows; `calls` is known if those that were seen are all of them."""
+        """Return what the turn used, None if unknown; `calls` is known if all calls were seen."""
         found = self._of_turn(turn, result)
         if aborted and figures.is_nothing(found):  # it had no time to count
             return Total()
@@ -89,7 +94,7 @@ class Counted(Struct):
 
 
 def _total(models: tuple[ModelUsage, ...], cost_usd: float | None) -> Total:
-    """The sum of what the models had; `cost_usd` where they have no cost of their own."""
+    """Return the sum over the models; `cost_usd` if they have no cost of their own."""
     costs = [share.cost_usd for share in models if share.cost_usd is not None]
     whole = figures.cost(costs) if len(costs) == len(models) else cost_usd
     return figures.total(figures.added(models)[0], cost_usd=whole, models=models)

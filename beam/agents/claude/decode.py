@@ -1,7 +1,7 @@
-"""Claude Code's stream-json lines, turned into events: all that its process writes, one-shot or duplex.
+"""Claude Code's stream-json lines as events: everything that its process writes, one-shot or duplex.
 
-A line of a kind that is known and says nothing of the turn (echoes, keep-alives, mirrors) becomes no event; a line of a
-kind that is not known becomes `unknown`. Must not know: how the process is run, or what a verdict is made of.
+A known kind of line that says nothing about the turn (echoes, keep-alives, mirrors) gives no event; an unknown kind
+gives `unknown`. Does not depend on how the process is run, or on what makes up a verdict.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SYNTHETIC = "<synthetic>"
 
 
 class Frames:
-    """The decoder of one process. A dialogue tells it by `decided` who answered the asks that it showed."""
+    """The decoder of one process. A duplex caller reports with `decided` who answered the asks that it showed."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
@@ -50,7 +50,7 @@ class Frames:
         }
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """Bodies of what this line says; the first one has the line, unless it is a delta."""
+        """Return the events of this line; the first one carries the line, unless it is a delta."""
         if not line or line.isspace():
             return ()
         read = native(line)
@@ -61,11 +61,11 @@ class Frames:
         return _with_raw([events.Unknown(what=kind or "no type")] if decode is None else decode(read.value), read)
 
     def decided(self, ask_id: str, by: str) -> None:
-        """A person or a rule (`by`) answered this ask: a denial of it is an ordinary answer."""
+        """Record that a person or a rule (`by`) answered this ask; its denial is then an ordinary answer."""
         self._decided[ask_id] = by
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """The calls that never returned, and the verdict of the last result, or of the way the process ended."""
+        """Return the calls that never returned, and the verdict of the last result, or of how the process ended."""
         bodies = self._tools.unfinished()
         found = self._verdict
         if found is None or self._is_cut(exit):
@@ -84,8 +84,11 @@ class Frames:
         return bodies, found
 
     def _is_cut(self, exit: Exit) -> bool:
-        """Whether the process ended in the middle of a turn, though one before it has its result: claude begins a turn
-        by itself when a task in the background ends. It may write the results of both at the end of the second."""
+        """Return whether the process ended in the middle of a turn, though an earlier turn has its result.
+
+        claude begins a turn on its own when a background task ends. It may write the results of both turns at the end
+        of the second.
+        """
         return self._goes_on or (self._begun > 0 and exit.code != 0)
 
     # -- system, result ------------------------------------------------------------------------------------------------
@@ -248,7 +251,7 @@ def _joined(message: Object) -> str:
 
 
 def _aside(text: str, parent: str | None) -> list[Event]:
-    """What Claude Code itself said in the user's place. A subagent's prompt is its call's input."""
+    """Return what Claude Code itself said in the user's place. A subagent's prompt is its call's input."""
     if parent is not None or not text:
         return []
     return [events.Notice(text=text, code="interrupted" if text.startswith(_INTERRUPTED) else "synthetic")]

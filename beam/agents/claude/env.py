@@ -1,10 +1,10 @@
-"""Which variables make Claude Code talk to one model only."""
+"""The variables that make Claude Code talk to one model only."""
 
 from __future__ import annotations
 
 
 def fake_model_env(url: str) -> dict[str, str]:
-    """The environment that points Claude Code at the model at `url`, with no account and no other traffic.
+    """Return the environment that points Claude Code at the model at `url`, without an account or any other traffic.
 
     An empty value switches off what a person's own shell may have set.
     """

@@ -1,4 +1,4 @@
-"""Claude Code's headless face: `claude -p`, one process a turn, prompt on stdin.
+"""Claude Code's headless mode: `claude -p`, one process per turn, prompt on stdin.
 
 The access map below is the only place with flags that give claude rights.
 """
@@ -58,7 +58,7 @@ _CLAUDE_MD = {"CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1"}  # with --add
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """How to run this turn. Raises UnsupportedError for what `claude -p` can't do."""
+    """Return how to run this turn. Raises UnsupportedError for what `claude -p` can't do."""
     argv = [host.executable or "claude", *_STREAM, *_session(turn), *_access(turn)]
     looking = turn.access == "read"
     system = "\n\n".join(text for text in (turn.settings.system, _LOOK_ONLY if looking else None) if text)
@@ -78,7 +78,7 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 
 def decoder(turn: Turn) -> Decoder:
-    """A new decoder for one process of this turn."""
+    """Return a new decoder for one process of this turn."""
     return Frames(turn)
 
 
@@ -116,13 +116,15 @@ def _access(turn: Turn) -> tuple[str, ...]:
 
 
 def _leaves_folder_out(turn: Turn) -> bool:
-    """Looking never loads the folder's settings; editing does in a folder that a person trusted; full access where
-    there are none that nobody trusted."""
+    """Return whether claude must not load the folder's settings.
+
+    `read` never loads them; `edit` does in a trusted folder; `full` does if no untrusted settings are there.
+    """
     return turn.access == "read" or (turn.access == "edit" and not turn.folder_trusted) or turn.leave_out
 
 
 def _argument(flag: str, value: str) -> str:
-    """The value as one argument that can't be taken for a flag and that the system can pass."""
+    """Return the value as one argument that is no flag and that the system can pass. Raises UnsupportedError."""
     if value.startswith("-") or "\0" in value:
         raise UnsupportedError(
             f"claude can't be given {flag} {value[:40]!r}", "it begins with - or holds a NUL", subject=flag
@@ -137,8 +139,11 @@ def _argument(flag: str, value: str) -> str:
 
 
 def _prompt(turn: Turn) -> bytes:
-    """What claude reads: the text, with one space before a leading `/`, which would run a slash command; then a mention
-    of each attached file, which makes claude put text and images into the prompt. Of others the model sees the path."""
+    """Return what claude reads on stdin.
+
+    It is the text, with one space before a leading `/`, which would run a slash command; then a mention of each
+    attached file, which makes claude put text and images into the prompt. Of other files the model gets the path.
+    """
     text = f" {turn.text}" if turn.text.startswith("/") else turn.text
     if turn.attach:
         text = f"{text}\n\n" + "\n".join(_mention(path) for path in turn.attach)
@@ -146,7 +151,10 @@ def _prompt(turn: Turn) -> bytes:
 
 
 def _mention(path: str) -> str:
-    """The mention of one file. What follows a `#` would be its lines, and ` (agent)` at the end would name an agent."""
+    """Return the mention of one file.
+
+    Text after a `#` would be read as lines, and ` (agent)` at the end as an agent.
+    """
     quoted = '"' not in path
     plain = path.isprintable() and "#" not in path and not path.endswith(" (agent)")
     if not plain or not (quoted or re.fullmatch(r"\S+\w", path)):

@@ -1,7 +1,7 @@
-"""Claude Code's transcripts: where they are, and what a line of one says.
+"""Claude Code's transcripts: where they are, and what one of their lines says.
 
-A transcript is append-only JSON Lines, one file a session, one a subagent or in-process teammate. Every line stands for
-itself; what calls and results of the team's tools mean is for `beam.teams` to say. Must not know: files, clocks.
+A transcript is append-only JSON Lines, one file per session, subagent or in-process teammate. Every line stands for
+itself; `beam.teams` interprets calls and results of the team's tools. Does not depend on files or clocks.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Returned(Struct, frozen=True, kw_only=True):
 
 
 class OutputSummary(Struct, frozen=True, kw_only=True):
-    """A message of another member as the model got it."""
+    """A message of another member as the model received it."""
 
     sender: str
     text: str
@@ -71,11 +71,14 @@ class OutputSummary(Struct, frozen=True, kw_only=True):
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """One line of a transcript. `at` is its time (RFC 3339), `reply_id` the API message that an assistant line is part
-    of: its usage counts once, the last line's; `stop`: why that message ended (tool_use: its turn goes on). `team` and
-    `member` are said by teammates with their own process. `is_notice`: it stands for the person's text, and tells the
-    agent that a task in the background ended; `noticed` is that text, when it comes in. `pending` counts agents and
-    workflows in the background that the conversation waits for."""
+    """One line of a transcript.
+
+    `at` is its time (RFC 3339), `reply_id` the API message that an assistant line is part of: its usage counts once, by
+    the last line; `stop`: why that message ended (tool_use: its turn continues). `team` and `member` are set by
+    teammates with their own process. `is_notice`: the line stands in place of the person's text, and tells the agent
+    that a background task ended; `noticed` is that text when it arrives. `pending` counts the background agents and
+    workflows that the conversation waits for.
+    """
 
     kind: str
     at: str = ""
@@ -99,7 +102,7 @@ class Line(Struct, frozen=True, kw_only=True):
 
     @property
     def ends_turn(self) -> bool:
-        """Whether nothing more comes of the turn."""
+        """Return whether nothing more follows in the turn."""
         return self.kind == "assistant" and self.stop not in _GOES_ON
 
 
@@ -107,17 +110,17 @@ _GOES_ON = ("", "tool_use", "pause_turn")
 
 
 def projects(home: str) -> str:
-    """The directory of all transcripts below Claude Code's own directory."""
+    """Return the directory of all transcripts below Claude Code's own directory."""
     return f"{home}/projects"
 
 
 def slug(cwd: str) -> str:
-    """The name that a working directory has among them."""
+    """Return the name of a working directory's folder of transcripts."""
     return _SLUG.sub("-", cwd)
 
 
 def where(home: str, cwd: str, session_id: str) -> tuple[str, ...]:
-    """The paths of a session's transcript and of its subagents' directory; none for what is no session id."""
+    """Return the paths of a session's transcript and of its subagents' directory; () for an invalid session id."""
     if not _ID.fullmatch(session_id):
         return ()
     base = f"{projects(home)}/{slug(cwd)}/{session_id}"
@@ -125,15 +128,16 @@ def where(home: str, cwd: str, session_id: str) -> tuple[str, ...]:
 
 
 def decode(line: bytes) -> Sequence[Event]:
-    """Bodies of what a line says."""
+    """Return the events of a line."""
     found = read(line)
     return () if found is None else found.bodies
 
 
 def read(line: bytes, *, parent: str | None = None) -> Line | None:
-    """What a line says, `parent` being the call whose subagent's transcript it is in; None for a blank one.
+    """Return what a line says, None for a blank one.
 
-    Never raises: a line that nobody understands has an `unknown` body.
+    `parent` is the call whose subagent wrote the transcript. Never raises: a line that is not understood has an
+    `unknown` event.
     """
     if not line or line.isspace():
         return None
@@ -182,7 +186,7 @@ def read(line: bytes, *, parent: str | None = None) -> Line | None:
 
 
 def of_call(line: Line) -> Usage:
-    """The figures of the API message that the line is part of, `input_tokens` being those from no cache."""
+    """Return the figures of the API message that the line is part of; `input_tokens` came from no cache."""
     used = line.usage or Usage()
     fresh = None if used.input_tokens is None else used.input_tokens - (used.cached_tokens or 0)
     return structs.replace(used, input_tokens=fresh, cache_write_tokens=line.cache_write_tokens, calls=1)

@@ -1,6 +1,7 @@
-"""Claude Code's terminal face: its full screen, and the transcript that it writes meanwhile.
+"""Claude Code's terminal mode: its full screen, and the transcript that it writes meanwhile.
 
-The screen says when it can be typed to and what it asks; the transcript says what it answered, and when it was done.
+The screen shows when beam can type and what the agent asks; the transcript has the answer, and says when the turn was
+done.
 """
 
 from __future__ import annotations
@@ -143,7 +144,10 @@ profile = Profile(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Claude Code on its screen, in the session of this turn. Raises UnsupportedError for what its screen can't do."""
+    """Return how to start Claude Code on its screen, in the session of this turn.
+
+    Raises UnsupportedError for what its screen can't do.
+    """
     if turn.session_id:
         session: tuple[str, ...] = ("--resume", turn.session_id)
     else:
@@ -168,19 +172,21 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 
 def where(turn: Turn, host: Host) -> str:
-    """The transcript's path."""
+    """Return the transcript's path."""
     paths = history.where(f"{host.home}/.claude", turn.cwd, turn.session_id or turn.fresh_session_id)
     return paths[0] if paths else ""
 
 
 def transcript(turn: Turn) -> Transcript:
-    """A reader of the lines that this turn adds."""
+    """Return a reader of the lines that this turn adds."""
     return _Conversation(turn)
 
 
 class _Conversation:
-    """One turn in a transcript: from the person's text to the line that says how long the turn took. In a new file the
-    person's text may stand after both."""
+    """One turn in a transcript: from the person's text to the line with the turn's duration.
+
+    In a new file the person's text may come after both.
+    """
 
     def __init__(self, turn: Turn) -> None:
         self.word = ""
@@ -195,7 +201,7 @@ class _Conversation:
         self._is_aside = False  # what comes is about a task of an earlier turn
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """Bodies of what this line says; the end of the turn is known after it."""
+        """Return the events of this line; the end of the turn is known after it."""
         found = history.read(line)
         if found is None:
             return ()
@@ -225,7 +231,7 @@ class _Conversation:
         return bodies + [body for body in found.bodies if not isinstance(body, events.Unknown)]
 
     def verdict(self) -> Verdict:
-        """The answer and its tokens, or why there is none."""
+        """Return the answer and its tokens, or why there is none."""
         usage, models = added(self._usage.values())
         verdict = Verdict(
             status=Status.COMPLETED,
@@ -244,8 +250,11 @@ class _Conversation:
         return structs.replace(verdict, unfinished=self._tasks.unfinished())
 
     def _goes_on(self) -> None:
-        """A task in the background ended, and claude begins to speak of it: only what it says from here on is the
-        answer, as headless. Before the person's text, it is no part of this turn."""
+        """Begin a new answer: a background task ended, and claude now speaks about it.
+
+        As in headless mode, only what it says from here on is the answer. Before the person's text it is not part of
+        this turn.
+        """
         self._is_aside = self.word == ""
         self._said = []
         self.word = self.word and "working"

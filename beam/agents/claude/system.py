@@ -1,6 +1,6 @@
-"""Claude Code's `system` lines, one function a subtype: what it is busy with, and what a person should know.
+"""Claude Code's `system` lines, one function per subtype: what it is busy with, and what a person should know.
 
-Subtypes that are not in the table are unknown. Must not know: the turn; these lines speak for themselves.
+Subtypes that are not in the table are unknown. Does not depend on the turn.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What runs beside the conversation in one process of Claude Code: commands and agents in the background.
+"""Background tasks of one process of Claude Code: commands and agents that run beside the conversation.
 
-Headless, the lines `system/task_*` tell of them; newer versions wait for what runs, up to a limit, and stop the rest.
-A transcript has a tool's result when one begins, and a notification when it ended.
+In headless mode the lines `system/task_*` report them; newer versions wait for running ones, up to a limit, and stop
+the rest. A transcript has a tool's result when a task begins, and a notification when it ended.
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ class Tasks:
         self._let_go: set[str] = set()  # ids of the tasks that the agent itself stopped
 
     def called(self, call_id: str, name: str, given: Object) -> None:
-        """A tool is called: a task may come of it, or be stopped by it."""
+        """Record a tool call, which may begin or stop a task."""
         self._called[call_id] = (name, given)
         if name in _STOPPERS:
             self._let_go |= {value for value in given.values() if isinstance(value, str)}
 
     def returned(self, call_id: str, record: Object) -> None:
-        """What a tool did, by the CLI's own account in a transcript: it may have begun a task."""
+        """Record what a tool did, by the CLI's own account in a transcript: it may have begun a task."""
         task_id = string(record, "backgroundTaskId")
         if task_id:
             self._task(task_id, {"tool_use_id": call_id, "task_type": "local_bash"})
 
     def notified(self, text: str) -> None:
-        """A notification in a transcript: a task ended."""
+        """Record a notification in a transcript: a task ended."""
         found = _NOTICE.search(text)
         if found is not None and found[1] in self._tasks:
             self._ended(self._tasks[found[1]], found[2])
 
     def line(self, value: Object) -> list[Event]:
-        """The bodies of a `system/task_*` line."""
+        """Return the events of a `system/task_*` line."""
         subtype, task_id = string(value, "subtype"), string(value, "task_id")
         task = self._task(task_id, value)
         if subtype == "task_started":
@@ -94,7 +94,7 @@ class Tasks:
             task.how = task.how or word
 
     def unfinished(self) -> tuple[Unfinished, ...]:
-        """The tasks that nobody saw end, or that the CLI stopped by itself."""
+        """Return the tasks whose end was not seen, or that the CLI stopped on its own."""
         return tuple(
             Unfinished(tool=task.tool, call_id=task.call_id, input=task.input, how=task.how or "running")
             for task_id, task in self._tasks.items()

@@ -1,4 +1,4 @@
-"""The calls of one process of Claude Code: which are open, what files they changed, what plan they make."""
+"""The tool calls of one process of Claude Code: which are open, what files they changed, what plan they make."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _WRITERS = {"Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path",
 
 
 class Tools:
-    """Follows calls from `tool_use` to `tool_result`, subagents' calls included."""
+    """Follows calls from `tool_use` to `tool_result`, including calls of subagents."""
 
     def __init__(self) -> None:
         self._open: dict[str, tuple[str, Object, str | None]] = {}
         self._plan: dict[str, PlanStep] = {}
 
     def called(self, block: Object, parent: str | None) -> list[Event]:
-        """A `tool_use` block."""
+        """Return the events of a `tool_use` block."""
         call_id, name, given = string(block, "id"), string(block, "name"), obj(block, "input")
         self._open[call_id] = (name, given, parent)
         called = events.ToolCalled(call_id=call_id, name=name, input=raw_json(block.get("input")), parent=parent)
@@ -30,7 +30,9 @@ class Tools:
         return [called]
 
     def returned(self, block: Object, detail: object, parent: str | None) -> list[Event]:
-        """A `tool_result` block; `detail` is the CLI's own record of what the tool did (`tool_use_result`)."""
+        """Return the events of a `tool_result` block; `detail` is the CLI's own record of what the tool did
+        (`tool_use_result`).
+        """
         call_id = string(block, "tool_use_id")
         is_error = block.get("is_error") is True
         name, given, _ = self._open.pop(call_id, ("", {}, None))
@@ -49,7 +51,10 @@ class Tools:
         return bodies
 
     def _planned(self, name: str, given: Object, record: Object) -> bool:
-        """Whether this call changed the plan that the task tools keep. Tasks of earlier processes are not known."""
+        """Return whether this call changed the plan that the task tools keep.
+
+        Tasks of earlier processes are unknown.
+        """
         if name == "TaskCreate":
             task = obj(record, "task")
             task_id = string(task, "id")
@@ -69,7 +74,7 @@ class Tools:
         return True
 
     def unfinished(self) -> list[Event]:
-        """The calls that nobody knows the end of."""
+        """Return the calls whose end was not seen."""
         found: list[Event] = [
             events.ToolReturned(call_id=call_id, unfinished=True, parent=parent)
             for call_id, (_, _, parent) in self._open.items()
@@ -83,7 +88,7 @@ def _step(text: str, status: str) -> PlanStep:
 
 
 def _output(content: object) -> str:
-    """The text of a result: a string, or blocks of which only text can be shown."""
+    """Return a result as text: a string, or the text among its blocks."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):

@@ -1,7 +1,7 @@
-"""What a turn of Claude Code came to, judged from its result line, or from how the process ended without one.
+"""The verdict on a turn of Claude Code, from its result line, or from how the process ended without one.
 
-`is_error`, the API's status and the stop reason count; the exit code and `subtype` alone say nothing (an API failure is
-a "success" of rc 1, an interrupted turn has rc 0). Must not know: how lines become events.
+`is_error`, the API's status and the stop reason count; the exit code and `subtype` alone prove nothing (an API failure
+is a "success" of exit code 1, an interrupted turn has exit code 0). Does not depend on how lines become events.
 """
 
 from __future__ import annotations
@@ -70,10 +70,13 @@ CUT_OFF = ("max_tokens", "model_context_window_exceeded")
 
 
 class OutputSummary(msgspec.Struct, kw_only=True):
-    """What a decoder noted: the session and the model of the last lines that named one; whether a session was opened;
-    since the last result the API failure's own word, what the agent `said` after its last call, and whether that was
-    `cut_off` (claude lets the model go on by itself); who `decided` (call id -> a person's name or `rule`); what
-    earlier results of this turn say was `denied`; and what was `counted`."""
+    """What a decoder noted.
+
+    The session and the model of the last lines that named one; whether a session was opened; since the last result: the
+    API failure's own word, what the agent `said` after its last call, and whether that was `cut_off` (claude lets the
+    model continue on its own). Also who `decided` (call id -> a person's name or `rule`), the `denied` requests in
+    earlier results of this turn, and what was `counted`.
+    """
 
     session_id: str | None = None
     opened: bool = False
@@ -86,12 +89,12 @@ class OutputSummary(msgspec.Struct, kw_only=True):
     counted: Counted = field(default_factory=Counted)
 
     def text(self) -> str | None:
-        """What the agent said last; null where it said nothing."""
+        """Return what the agent said last; None if it said nothing."""
         return ("" if self.cut_off else "\n\n").join(self.said) or None
 
 
 def failure_class(http_status: int | None, word: str, text: str) -> Class:
-    """The class of an API failure: by the API's status, then the text, then the CLI's own word."""
+    """Return the class of an API failure: by the API's status, then the text, then the CLI's own word."""
     lowered = text.lower()
     if "prompt is too long" in lowered:
         return Class.CONTEXT_OVERFLOW
@@ -104,14 +107,14 @@ def failure_class(http_status: int | None, word: str, text: str) -> Class:
 
 
 def lost_id(turn: Turn, text: str) -> str | None:
-    """The resume id, where the text proves that the CLI has no such session."""
+    """Return the resume id if the text proves that the CLI has no such session."""
     asked = turn.session_id
     proof = asked and any(line.strip() == LOST + asked for line in text.splitlines())
     return asked if proof else None
 
 
 def of_result(turn: Turn, result: Object, heard: OutputSummary) -> Verdict:
-    """The verdict that one result line gives, without what only the end of the process tells."""
+    """Return the verdict of one result line, without what only the end of the process tells."""
     status, class_, reason = _judge(turn, result, heard)
     text = result.get("result")
     reply = text if isinstance(text, str) and result.get("is_error") is not True else None
@@ -164,17 +167,17 @@ def _judge(turn: Turn, result: Object, heard: OutputSummary) -> tuple[Status, Cl
 
 
 def is_aborted(result: Object) -> bool:
-    """Whether the result is that of a turn that someone interrupted."""
+    """Return whether the result belongs to a turn that someone interrupted."""
     return result.get("is_error") is True and string(result, "terminal_reason").startswith("aborted_")
 
 
 def goes_on(result: Object) -> bool:
-    """Whether the result is of what a turn did further once a task of its own, in the background, had ended."""
+    """Return whether the result belongs to a continuation that followed a background task's end."""
     return string(obj(result, "origin"), "kind") == "task-notification"
 
 
 def denials_of(result: Object, heard: OutputSummary) -> tuple[Denial, ...]:
-    """The requests of the turn that were denied, each with who did it; `default` where nobody decided."""
+    """Return the requests of the turn that were denied, with who denied each; `default` if nobody decided."""
     own = tuple(
         Denial(
             tool=string(item, "tool_name"),
@@ -189,7 +192,9 @@ def denials_of(result: Object, heard: OutputSummary) -> tuple[Denial, ...]:
 
 
 def of_exit(turn: Turn, exit: Exit, heard: OutputSummary, before: Verdict | None = None) -> Verdict:
-    """The verdict on a process whose last turn gave no result line; the figures are those of the results `before`."""
+    """Return the verdict on a process whose last turn has no result line; its figures are those of the results
+    `before`.
+    """
     verdict = _without_result(turn, exit, heard)
     verdict = msgspec.structs.replace(verdict, session_id=heard.session_id, model=heard.model)
     if before is None:
@@ -226,7 +231,7 @@ def _without_result(turn: Turn, exit: Exit, heard: OutputSummary) -> Verdict:
 
 
 def stopped_verdict(exit: Exit) -> Verdict | None:
-    """The verdict where beam itself ended the process; None where it did not."""
+    """Return the verdict if beam itself ended the process, else None."""
     if exit.stopped_by is None:
         return None
     status, reason = _STOPPED.get(exit.stopped_by, (Status.CANCELLED, f"the turn was stopped ({exit.stopped_by})"))
@@ -234,7 +239,7 @@ def stopped_verdict(exit: Exit) -> Verdict | None:
 
 
 def _complaint(tail: str) -> str:
-    """What the CLI said on stderr about how it was called, up to 500 characters; "" where it said no such thing."""
+    """Return what stderr says about how the CLI was called, up to 500 characters; "" if nothing."""
     lines = [line.strip() for line in tail.splitlines() if line.strip()]
     for start, line in enumerate(lines):
         if line.lower().startswith(("error: ", "error parsing")) or line.startswith(("--", "No conversation found")):

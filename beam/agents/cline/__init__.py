@@ -1,4 +1,4 @@
-"""Cline's CLI: what people see of it, and its faces."""
+"""Cline's CLI: its card and its modes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Cline's JSON Lines, turned into events. The turn is over with `run_result`, and good if that is `completed`.
+"""Cline's JSON Lines as events. The turn ends with `run_result`, and succeeded if that is `completed`.
 
-An `error` event in the middle is often a tool that failed: what counts is the last line.
+An `error` event before the end is often a tool that failed: only the last line counts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BY_WORD = {
 
 
 class Lines:
-    """The decoder of one process. The CLI prints no id of its session."""
+    """The decoder of one process. The CLI does not print its session's id."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
@@ -35,7 +35,7 @@ class Lines:
         self._given: tuple[int | None, int | None] | None = None  # the figures of all these calls
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """Bodies of what this line says."""
+        """Return the events of this line."""
         return read(line, self._decode)
 
     def _decode(self, value: Object) -> list[Event]:
@@ -109,5 +109,5 @@ class Lines:
         return bodies
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """The verdict."""
+        """Return the verdict."""
         return verdict(self._turn, exit, self._heard)

@@ -1,4 +1,4 @@
-"""What makes Cline's CLI talk to one model only."""
+"""The settings that make Cline's CLI talk to one model only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _PROVIDER = "openai-compatible"
 
 
 def fake_model_env(url: str) -> dict[str, str]:
-    """The environment that goes with the configuration."""
+    """Return the environment that goes with the configuration."""
     return {
         "CLINE_SESSION_BACKEND_MODE": "local",
         "CLINE_DIR": "",
@@ -19,7 +19,7 @@ def fake_model_env(url: str) -> dict[str, str]:
 
 
 def fake_model_files(url: str) -> dict[str, bytes]:
-    """Cline's settings, by their path under HOME, as `cline auth` writes them: `url` is the only provider."""
+    """Return Cline's settings, by their path under HOME, as `cline auth` writes them: `url` is the only provider."""
     settings = {"provider": _PROVIDER, "apiKey": "dummy", "model": "scripted", "baseUrl": f"{url}/v1"}
     provider = {"settings": settings, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
     content = {"version": 1, "lastUsedProvider": _PROVIDER, "modes": {}, "providers": {_PROVIDER: provider}}

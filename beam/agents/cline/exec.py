@@ -1,7 +1,7 @@
-"""Cline's headless face: `cline --json PROMPT`, one process a turn, prompt in an argument.
+"""Cline's headless mode: `cline --json PROMPT`, one process per turn, prompt in an argument.
 
-`--id` resumes nothing without a terminal, so each turn is a new session. It either runs every tool or, without
-approval, not even those that read: only `full` is true. With its sessions kept in its own process it starts no hub
+`--id` resumes nothing without a terminal, so each turn is a new session. The CLI either runs every tool or, without
+approval, not even those that read: only `full` is honest. With sessions kept in its own process it starts no hub
 daemon, which would outlive the turn.
 """
 
@@ -36,7 +36,7 @@ FACE = Capabilities(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """How to run this turn. Raises UnsupportedError for what the CLI can't do headless."""
+    """Return how to run this turn. Raises UnsupportedError for what the CLI can't do headless."""
     check(turn, "cline", FACE)
     prompt = prompt_argument("cline", turn.text)
     if not any(character.isspace() for character in prompt):
@@ -50,5 +50,5 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 
 def decoder(turn: Turn) -> Decoder:
-    """A new decoder for one process of this turn."""
+    """Return a new decoder for one process of this turn."""
     return Lines(turn)

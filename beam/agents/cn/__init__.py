@@ -1,4 +1,4 @@
-"""Continue's CLI: what people see of it, and its faces."""
+"""Continue's CLI: its card and its modes."""
 
 from __future__ import annotations
 

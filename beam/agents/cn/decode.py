@@ -1,7 +1,7 @@
-"""What Continue's CLI prints: the answer as plain text, and a failure as `{"status":"error",…}` on stderr.
+"""The output of Continue's CLI: the answer as plain text, and a failure as `{"status":"error",…}` on stderr.
 
-`--format json` wraps the answer in `{"response":…,"status":"success"}`; such output is understood too. Tools, figures
-and cut-off answers can't be seen.
+`--format json` wraps the answer in `{"response":…,"status":"success"}`; the decoder understands that too. Tools,
+figures and cut-off answers are not visible.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class Text:
         self._lines: list[str] = []
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """The line as it comes; the whole follows at the end."""
+        """Return the line as a delta; the complete text follows at the end."""
         text = line.decode("utf-8", "replace")
         piece = f"\n{text}" if self._lines else text
         self._lines.append(text)
         return [events.TextDelta(text=piece)] if piece else []
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """The verdict: an answer, exit code 0 and no failure on stderr together are the proof."""
+        """Return the verdict: an answer, exit code 0 and no failure on stderr together are the proof."""
         heard = OutputSummary(name="cn", model=self._turn.model, nameless=True)
         text = "\n".join(self._lines)
         wrapped = native(text.encode()) if text.startswith("{") else None

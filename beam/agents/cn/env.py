@@ -1,4 +1,4 @@
-"""What makes Continue's CLI talk to one model only."""
+"""The settings that make Continue's CLI talk to one model only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 
 def fake_model_env(url: str) -> dict[str, str]:
-    """The environment that goes with the configuration."""
+    """Return the environment that goes with the configuration."""
     return {
         "CONTINUE_GLOBAL_DIR": "",
         "CONTINUE_CLI_ENABLE_TELEMETRY": "0",
@@ -18,7 +18,7 @@ def fake_model_env(url: str) -> dict[str, str]:
 
 
 def fake_model_files(url: str) -> dict[str, bytes]:
-    """Continue's configuration (JSON is YAML), by its path under HOME: the model at `url` is the only one."""
+    """Return Continue's configuration (JSON is YAML), by its path under HOME: the model at `url` is the only one."""
     model = {
         "name": "scripted",
         "provider": "openai",

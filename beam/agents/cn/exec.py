@@ -1,8 +1,8 @@
-"""Continue's headless face: `cn -p --auto -- PROMPT`, one process a turn, prompt in an argument, plain text out.
+"""Continue's headless mode: `cn -p --auto -- PROMPT`, one process per turn, prompt in an argument, plain text output.
 
-`--resume` takes the last session of the folder, whoever's it is, and no output names one: each turn is a new session.
-Bash runs in every mode, the read-only one too, and when it is excluded: only `full` is true. `--format json` would make
-the model answer in JSON.
+`--resume` takes the folder's last session, whoever owns it, and no output names one: each turn is a new session. Bash
+runs in every mode, including the read-only one, and even if it is excluded: only `full` is honest. `--format json`
+would make the model answer in JSON.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ FACE = Capabilities(interrupt=True, access=("full",), prompt_in_argv=True)
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """How to run this turn. Raises UnsupportedError for what the CLI can't do headless."""
+    """Return how to run this turn. Raises UnsupportedError for what the CLI can't do headless."""
     check(turn, "cn", FACE)
     argv = (host.executable or "cn", "-p", "--auto", "--", prompt_argument("cn", turn.text))
     return Launch(argv=argv, prompt_in_argv=(len(argv) - 1,), drops_output=True)
 
 
 def decoder(turn: Turn) -> Decoder:
-    """A new decoder for one process of this turn."""
+    """Return a new decoder for one process of this turn."""
     return Text(turn)

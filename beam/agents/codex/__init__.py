@@ -1,4 +1,4 @@
-"""Codex: what people see of it, and its faces."""
+"""Codex: its card and its modes."""
 
 from __future__ import annotations
 

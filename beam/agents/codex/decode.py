@@ -1,7 +1,7 @@
-"""The JSON Lines of `codex exec`, turned into events and a verdict.
+"""The JSON Lines of `codex exec` as events and a verdict.
 
-Two things need care: `usage` is the total of the whole thread, and item ids begin at item_0 in each process.
-Must not know: how the process is run.
+Two things need care: `usage` is the total of the whole thread, and item ids begin at item_0 in each process. Does not
+depend on how the process is run.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Items:
         self._error = ""
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """Bodies of what this line says; the first one has the line."""
+        """Return the events of this line; the first one carries the line."""
         said = wire.read(line)
         if said is None:
             return oneshot.no_json(line)
@@ -65,7 +65,7 @@ class Items:
         return [events.UsageSeen(usage=used, total=total)]
 
     def _trouble(self, text: str) -> list[Event]:
-        """A retry, or the text of the failure that `turn.failed` says once more."""
+        """Return a retry, or remember the text of the failure that `turn.failed` repeats."""
         retry = _RETRY.match(text)
         if retry is None:
             return self._fatal(text)
@@ -86,7 +86,9 @@ class Items:
         return self._heard.failed(plain(text), class_=failure_class(text))
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """The calls that never returned, and the verdict: completed only with `turn.completed`, whatever the rc."""
+        """Return the calls that never returned, and the verdict: completed only with `turn.completed`, whatever the
+        exit code.
+        """
         heard, turn = self._heard, self._turn
         if heard.session_id is None and turn.session_id and _LOST.format(turn.session_id) in exit.stderr_tail:
             heard.lost = _LOST.format(turn.session_id)
@@ -121,7 +123,7 @@ _KINDS: dict[str, Callable[[Items, Line], list[Event]]] = {
 
 
 def total_of(tokens: Tokens) -> Total:
-    """What the whole thread used so far. `input_tokens` are those from no cache."""
+    """Return what the whole thread used so far. `input_tokens` came from no cache."""
     given, cached = tokens.input_tokens, tokens.cached_input_tokens
     fresh = None if given is None else max(0, given - (cached or 0))
     return Total(
@@ -146,7 +148,7 @@ def failure_class(text: str) -> Class:
 
 
 def plain(text: str) -> str:
-    """The message in the body of an API error, where the text is one."""
+    """Return the message of an API error if the text is one, else the text."""
     if not text.lstrip().startswith("{"):
         return text
     try:

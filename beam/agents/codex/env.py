@@ -1,4 +1,4 @@
-"""What makes Codex talk to one model only."""
+"""The settings that make Codex talk to one model only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ enabled = false
 
 
 def fake_model_env(url: str) -> dict[str, str]:
-    """The environment that goes with the configuration. An empty value switches off what a shell may have set."""
+    """Return the environment that goes with the configuration. An empty value removes what a shell may have set."""
     return {
         "CODEX_HOME": "",
         "CODEX_API_KEY": "dummy",
@@ -35,6 +35,6 @@ def fake_model_env(url: str) -> dict[str, str]:
 
 
 def fake_model_files(url: str) -> dict[str, bytes]:
-    """Codex's configuration, by its path under HOME: the model at `url` is the only provider."""
+    """Return Codex's configuration, by its path under HOME: the model at `url` is the only provider."""
     config = _CONFIG.format(model=_MODEL, base_url=json.dumps(f"{url}/v1"))
     return {".codex/config.toml": config.encode()}

@@ -1,8 +1,8 @@
-"""Codex's headless face: `codex exec --json`, one process a turn, prompt on stdin.
+"""Codex's headless mode: `codex exec --json`, one process per turn, prompt on stdin.
 
-The access map below is the only place with flags that give codex rights. In this mode codex asks nobody: what its
-sandbox forbids is refused to the model. It reads a folder's own configuration only where the person told codex itself
-to trust the folder.
+The access map below is the only place with flags that give codex rights. In this mode codex never asks: what its
+sandbox forbids is refused to the model. It reads a folder's own configuration only if the person told codex itself to
+trust the folder.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ACCESS: dict[Access, tuple[str, ...]] = {
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """How to run this turn. Raises UnsupportedError for what `codex exec` can't do."""
+    """Return how to run this turn. Raises UnsupportedError for what `codex exec` can't do."""
     argv = [host.executable or "codex", "exec", "--json", "--skip-git-repo-check", *_BOUNDED, *_access(turn)]
     files = {}
     if turn.model is not None:
@@ -51,12 +51,15 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 
 def decoder(turn: Turn) -> Decoder:
-    """A new decoder for one process of this turn."""
+    """Return a new decoder for one process of this turn."""
     return Items(turn)
 
 
 def uuid_of(session_id: str) -> str:
-    """The id, if it can be a thread's: codex takes any other text for a name and starts a new thread in silence."""
+    """Return the id if it can be a thread's.
+
+    codex takes any other text for a name and silently starts a new thread. Raises UnsupportedError.
+    """
     if not _UUID.match(session_id):
         raise UnsupportedError(
             f"{session_id[:80]!r} is not a session id of codex's", "its thread ids are UUIDs", subject=session_id[:80]
@@ -75,7 +78,10 @@ def _access(turn: Turn) -> tuple[str, ...]:
 
 
 def _is_image(path: str) -> bool:
-    """Whether the file goes along as an image. Raises UnsupportedError for a name that codex would cut at its comma."""
+    """Return whether the file is passed on as an image.
+
+    Raises UnsupportedError for a name that codex would cut at its comma.
+    """
     if not path.lower().endswith(_IMAGES):
         return False
     if "," in path:
@@ -84,7 +90,9 @@ def _is_image(path: str) -> bool:
 
 
 def _prompt(turn: Turn) -> bytes:
-    """What codex reads: the text; then the path of each attached file that is no image, which the model can read."""
+    """Return what codex reads on stdin: the text; then the path of each attached file that is no image, which the model
+    can read.
+    """
     paths = [path for path in turn.attach if not _is_image(path)]
     text = "\n\n".join([turn.text, "\n".join(f"Attached file: {path}" for path in paths)] if paths else [turn.text])
     return scrubbed(text).encode()

@@ -1,7 +1,7 @@
-"""Codex's rollout files: where they are, and what a line of one says of a turn.
+"""Codex's rollout files: where they are, and what one of their lines says about a turn.
 
-A rollout is append-only JSON Lines, one file a thread, written by the screen and by `codex exec` alike. Codex chooses
-the thread's id, so the file of a new one is known only by what is in it.
+A rollout is append-only JSON Lines, one file per thread, written in terminal mode and by `codex exec` alike. Codex
+chooses the thread's id, so the file of a new thread is known only by its content.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ tells_end = True
 
 
 def where(turn: Turn, host: Host) -> str:
-    """A pattern of the thread's file; of a new thread's, one of all."""
+    """Return a pattern of the thread's file; for a new thread, a pattern that matches all."""
     thread = f"-{turn.session_id}" if turn.session_id else ""
     return f"{glob.escape(host.home)}/.codex/sessions/*/*/*/rollout-*{thread}.jsonl"
 
 
 def transcript(turn: Turn) -> Transcript:
-    """A reader of the lines that this turn adds."""
+    """Return a reader of the lines that this turn adds."""
     return _Rollout(turn)
 
 
@@ -49,7 +49,7 @@ class _Rollout:
         self._interrupted = False
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """Bodies of what this line says. Never raises."""
+        """Return the events of this line. Never raises."""
         value = json_object(line)
         if value is None:
             return ()
@@ -70,7 +70,7 @@ class _Rollout:
         return ()
 
     def verdict(self) -> Verdict:
-        """The answer and its tokens, or why there is none."""
+        """Return the answer and its tokens, or why there is none."""
         verdict = Verdict(
             status=Status.COMPLETED,
             reply="\n\n".join(self._said),
@@ -115,7 +115,7 @@ class _Rollout:
         return ()
 
     def _asked(self, payload: Object) -> Sequence[Event]:
-        """The person's text, from which on the turn is this one's: not in another folder, and not with another text."""
+        """Match the person's text, with which the turn begins: not in another folder, and not with another text."""
         item = obj(payload, "item")
         text = "".join(string(part, "text") for part in objects(item, "content"))
         if (
@@ -167,7 +167,7 @@ _ITEMS: dict[str, Callable[[_Rollout, Object], Sequence[Event]]] = {
 
 
 def _total(used: Object) -> Total:
-    """The figures, as the headless face has them: `input_tokens` are those from no cache."""
+    """Return the figures as in headless mode: `input_tokens` came from no cache."""
     given, cached = integer(used, "input_tokens"), integer(used, "cached_input_tokens")
     return Total(
         input_tokens=None if given is None else max(0, given - (cached or 0)),

@@ -1,7 +1,7 @@
-"""The items of one process of Codex: what the agent says, the calls that it makes, the files that it changes.
+"""The items of one process of Codex: what the agent says, its calls, the files that it changes.
 
-An item's id is one in its process only: events bear it behind a prefix that names the turn. Commands are not always
-told, and one that goes on in the background is never told to end. Must not know: threads, usage, failures.
+An item's id is unique in its process only: events prefix it with the turn. Commands are not always reported, and one
+that continues in the background never gets an end. Does not depend on threads, usage or failures.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _NEEDS_APPROVAL = "requires approval"
 
 
 class Items:
-    """Follows items from their start to their end, and tells `heard` what is said and called."""
+    """Follows items from their start to their end, and records in `heard` what is said and called."""
 
     def __init__(self, heard: OutputSummary, *, prefix: str) -> None:
         self._heard = heard
         self._prefix = prefix
 
     def started(self, item: Item) -> list[Event]:
-        """An item that began."""
+        """Return the events of an item that began."""
         if item.type == "todo_list":
             return [_plan(item)]
         if item.type in _SAID_ONLY:
@@ -39,13 +39,13 @@ class Items:
         return [events.Unknown(what=f"item/{item.type}")]
 
     def updated(self, item: Item) -> list[Event]:
-        """An item that goes on."""
+        """Return the events of an item that continues."""
         if item.type == "todo_list":
             return [_plan(item)]
         return [] if item.type in (*_SAID_ONLY, *_CALLS) else [events.Unknown(what=f"item/{item.type}")]
 
     def completed(self, item: Item) -> list[Event]:
-        """An item that is over; many are told of only then."""
+        """Return the events of an item that ended; many are reported only then."""
         match item.type:
             case "agent_message":
                 return self._heard.text(item.text)
@@ -75,7 +75,7 @@ class Items:
 
 
 def _call(item: Item) -> tuple[str, object]:
-    """The name of the tool that the item is a call of, and its input."""
+    """Return the name and the input of the tool call that the item is."""
     match item.type:
         case "command_execution":
             return "shell", {"command": item.command}
@@ -90,7 +90,7 @@ def _call(item: Item) -> tuple[str, object]:
 
 
 def _output(item: Item) -> str:
-    """What came back, as text."""
+    """Return the result of a call as text."""
     match item.type:
         case "command_execution":
             text = item.aggregated_output

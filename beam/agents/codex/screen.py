@@ -1,8 +1,8 @@
-"""Codex's terminal face: its full screen. It tells the terminal its state itself (OSC 7501), which decides a turn's
-end.
+"""Codex's terminal mode: its full screen.
 
-A thread's rollout has the answer verbatim, and its screen goes on in the same thread as the headless face.
-It answers inline, so that a long answer stays in the scrollback. A background server that it starts is ended with it.
+Codex reports its state to the terminal (OSC 7501), and that decides when a turn ends. A thread's rollout has the answer
+verbatim, and threads are shared with the headless mode. It answers inline, so that a long answer stays in the
+scrollback. A background server that it starts is ended together with it.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ profile = Profile(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Codex on its screen. Raises UnsupportedError for what its screen can't do."""
+    """Return how to start Codex on its screen. Raises UnsupportedError for what its screen can't do."""
     access = ("--sandbox", "read-only") if turn.access == "ask" else ACCESS.get(turn.access)
     if access is None:
         raise UnsupportedError(f"codex's screen has no access {turn.access!r}", subject=turn.access)

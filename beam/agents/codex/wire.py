@@ -1,6 +1,6 @@
-"""The lines of `codex exec`, typed: what beam reads of them, and nothing else.
+"""The lines of `codex exec`, typed: only what beam reads of them.
 
-Must not know: events.
+Does not depend on events.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from beam.agents.typed import Count, reader
 
 
 class Tokens(Struct, frozen=True):
-    """What the whole thread used so far; a null figure was not given."""
+    """What the whole thread used so far; None for a figure that is missing."""
 
     input_tokens: Count | None = None
     cached_input_tokens: Count | None = None
@@ -21,7 +21,7 @@ class Tokens(Struct, frozen=True):
 
 
 class Item(Struct, frozen=True):
-    """One item. What a kind of item does not have is at its default."""
+    """One item. A field that a kind of item does not have is at its default."""
 
     id: str = ""
     type: str = ""

@@ -1,4 +1,4 @@
-"""GitHub Copilot CLI: what people see of it, and its faces."""
+"""GitHub Copilot CLI: its card and its modes."""
 
 from __future__ import annotations
 

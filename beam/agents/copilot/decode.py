@@ -1,7 +1,7 @@
-"""GitHub Copilot CLI's JSON Lines, turned into events.
+"""GitHub Copilot CLI's JSON Lines as events.
 
-The turn is over with the `result` line, and good if that says 0 and an answer came before: a process whose wrapper was
-killed says 0 too.
+The turn ends with the `result` line, and succeeded if that says 0 and an answer came before: a process whose wrapper
+was killed says 0 too.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Lines:
         self._answers = 0
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """Bodies of what this line says."""
+        """Return the events of this line."""
         return read(line, self._decode)
 
     def _decode(self, value: Object) -> list[Event]:
@@ -110,7 +110,7 @@ class Lines:
         return bodies
 
     def _trouble_of(self, data: Object) -> list[Event]:
-        """A request failed; the CLI may try again."""
+        """Return the events of a failed request; the CLI may try again."""
         status, text = integer(data, "statusCode"), string(data, "errorMessage")
         try:
             told = document(text.encode())
@@ -144,7 +144,9 @@ class Lines:
         return bodies
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """The verdict; the CLI's own sentence on stderr proves that it has no session of the asked id."""
+        """Return the verdict; the CLI's own sentence on stderr proves that the session of the asked id does
+        not exist.
+        """
         heard = self._heard
         gone = _NO_SESSION.format(self._turn.session_id)
         if self._turn.session_id and heard.session_id is None and gone in exit.stderr_tail:

@@ -1,12 +1,12 @@
-"""Which variables make GitHub Copilot CLI talk to one model only, without a login."""
+"""The variables that make GitHub Copilot CLI talk to one model only, without a login."""
 
 from __future__ import annotations
 
 
 def fake_model_env(url: str) -> dict[str, str]:
-    """The environment that points the CLI at the model at `url`, with no account and no other traffic.
+    """Return the environment that points the CLI at the model at `url`, without an account or any other traffic.
 
-    The key is long: the CLI blanks it wherever it finds it in what it prints.
+    The key is long because the CLI blanks it wherever it occurs in its output.
     """
     return {
         "COPILOT_PROVIDER_BASE_URL": f"{url}/v1",

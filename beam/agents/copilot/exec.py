@@ -1,7 +1,7 @@
-"""GitHub Copilot CLI's headless face: `copilot --output-format json`, one process a turn, prompt on stdin.
+"""GitHub Copilot CLI's headless mode: `copilot --output-format json`, one process per turn, prompt on stdin.
 
-The access map below is the only place with flags that give it rights. What is not allowed there is denied, since nobody
-is there to ask.
+The access map below is the only place with flags that give it rights. Anything else is denied, since nobody can be
+asked.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FACE = Capabilities(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """How to run this turn. Raises UnsupportedError for what the CLI can't do headless."""
+    """Return how to run this turn. Raises UnsupportedError for what the CLI can't do headless."""
     check(turn, "copilot", FACE)
     argv = [host.executable or "copilot", "--output-format", "json", "--no-ask-user", "--no-auto-update", "--no-color"]
     argv += (*session_flags(turn), *ACCESS[turn.access])
@@ -51,19 +51,24 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 
 def _goes_along(path: str) -> bool:
-    """Whether the CLI takes the file as an attachment: of what is no image it ends with an error."""
+    """Return whether the CLI takes the file as an attachment: it fails for a file that is no image."""
     return path.lower().endswith(_IMAGES)
 
 
 def _prompt(turn: Turn) -> bytes:
-    """What the CLI reads: the text; then the path of each file that can't go along, which the model can read."""
+    """Return what the CLI reads on stdin: the text; then the path of each file that can't be attached, which the model
+    can read.
+    """
     paths = [path for path in turn.attach if not _goes_along(path)]
     text = "\n\n".join([turn.text, "\n".join(f"Attached file: {path}" for path in paths)] if paths else [turn.text])
     return scrubbed(text).encode()
 
 
 def session_flags(turn: Turn) -> tuple[str, ...]:
-    """`--session-id` of an unknown id would begin a new session in silence, so a known one is resumed by `--resume`."""
+    """Return the flags that name the session.
+
+    `--session-id` with an unknown id would silently begin a new session, so a known session is resumed with `--resume`.
+    """
     if turn.session_id is None:
         return (f"--session-id={turn.fresh_session_id}",) if turn.fresh_session_id else ()
     if not _UUID.match(turn.session_id):
@@ -72,5 +77,5 @@ def session_flags(turn: Turn) -> tuple[str, ...]:
 
 
 def decoder(turn: Turn) -> Decoder:
-    """A new decoder for one process of this turn."""
+    """Return a new decoder for one process of this turn."""
     return Lines(turn)

@@ -1,5 +1,7 @@
-"""GitHub Copilot CLI's terminal face: its full screen, which has no scrollback: an answer longer than it is not seen
-whole. It goes on in the same session as the headless face.
+"""GitHub Copilot CLI's terminal mode: its full screen.
+
+It has no scrollback: an answer that is longer than the screen is not read completely. It shares its sessions with the
+headless mode.
 """
 
 from __future__ import annotations
@@ -64,7 +66,10 @@ profile = Profile(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Copilot on its screen, in the session of this turn. Raises UnsupportedError for what its screen can't do."""
+    """Return how to start Copilot on its screen, in the session of this turn.
+
+    Raises UnsupportedError for what its screen can't do.
+    """
     if turn.settings.system is not None:
         raise UnsupportedError("copilot can't be given a system prompt", subject="system")
     if turn.access not in FACE.access:

@@ -1,4 +1,4 @@
-"""Gemini CLI: what people see of it, and its faces."""
+"""Gemini CLI: its card and its modes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Gemini's stream-json lines, and the retries that it says on stderr alone, turned into events and a verdict.
+"""Gemini's stream-json lines, and the retries that only stderr reports, as events and a verdict.
 
-Only the `result` line tells how the turn went: the exit code is 0 for a truncated stream and for an interrupted turn,
-and the low byte of an HTTP status for a failing API. Must not know: how the process is run.
+Only the `result` line tells how the turn ended: the exit code is 0 for a truncated stream and for an interrupted turn,
+and the low byte of an HTTP status for a failing API. Does not depend on how the process is run.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Frames:
         self._error = ""
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """Bodies of what this line says; the text that it ends comes first, and has no line of its own."""
+        """Return the events of this line; the text that it ends comes first, and carries no line."""
         said = wire.read(line)
         if said is None:
             return oneshot.no_json(line)
@@ -65,7 +65,7 @@ class Frames:
         return before + oneshot.with_line(bodies, line)
 
     def error_line(self, line: bytes) -> Sequence[Event]:
-        """A retry, if the line of stderr is about one: the output says nothing of them."""
+        """Return a retry if the line of stderr is about one: the output does not mention them."""
         found = _RETRY.match(line.decode("utf-8", "replace"))
         if found is None:
             return ()
@@ -150,7 +150,9 @@ class Frames:
         return [] if text == self._error else bodies
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """The calls that never returned, and the verdict: without a `result` line the turn was stopped, or died."""
+        """Return the calls that never returned, and the verdict: without a `result` line the turn was
+        stopped, or died.
+        """
         bodies = self._spoken()
         if self._heard.session_id is None and exit.stopped_by is None:
             bodies += self._complaint(exit)
@@ -159,7 +161,7 @@ class Frames:
         return [*bodies, *last], verdict
 
     def _complaint(self, exit: Exit) -> list[Event]:
-        """What gemini said on stderr in place of a session."""
+        """Return what gemini wrote to stderr instead of opening a session."""
         asked, said = self._turn.session_id, _said(exit)
         if asked is not None and any(proof.format(asked) in line for proof in _NO_SESSION for line in said):
             self._heard.lost = f"gemini has no session {asked} in this folder"
@@ -189,7 +191,7 @@ def _usage(used: Object) -> Usage:
 
 
 def _said(exit: Exit) -> list[str]:
-    """The lines of stderr that say something, without colours, each up to 500 characters."""
+    """Return the lines of stderr that carry text, without colours, each up to 500 characters."""
     lines = [line.strip() for line in _COLOUR.sub("", exit.stderr_tail).splitlines()]
     return [line[:500] for line in lines if line and not line.startswith(_NOISE)]
 
@@ -199,12 +201,12 @@ def _class_of(message: str, text: str, http_status: int | None) -> Class:
 
 
 def _plain(text: str) -> str:
-    """The message of an API error, without what gemini put around it."""
+    """Return the message of an API error, without what gemini put around it."""
     return string(obj(_body(text), "error"), "message") or (found[1] if (found := _API_ERROR.match(text)) else text)
 
 
 def _body(text: str) -> Object:
-    """The body of the API's answer that the text quotes; {} where it quotes none."""
+    """Return the body of the API's answer that the text quotes; {} if it quotes none."""
     found = _API_ERROR.match(text)
     try:
         value = document((found[1] if found else text).encode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""What makes Gemini CLI talk to one model only."""
+"""The settings that make Gemini CLI talk to one model only."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ _SETTINGS = {
 
 
 def fake_model_env(url: str) -> dict[str, str]:
-    """The environment that goes with the settings. An empty value switches off what a person's shell may have set.
+    """Return the environment that goes with the settings.
 
-    A model is named: without one Gemini first asks another model which to take.
+    An empty value removes what a person's shell may have set. A model is named because Gemini would otherwise ask
+    another model which one to take.
     """
     return {
         "GOOGLE_GEMINI_BASE_URL": url,
@@ -31,5 +32,5 @@ def fake_model_env(url: str) -> dict[str, str]:
 
 
 def fake_model_files(url: str) -> dict[str, bytes]:
-    """Gemini's settings, by their path under HOME."""
+    """Return Gemini's settings, by their path under HOME."""
     return {".gemini/settings.json": json.dumps(_SETTINGS).encode()}

@@ -1,4 +1,4 @@
-"""Gemini's headless face: `gemini -o stream-json`, one process a turn, prompt on stdin.
+"""Gemini's headless mode: `gemini -o stream-json`, one process per turn, prompt on stdin.
 
 The access map below is the only place with flags that give gemini rights.
 """
@@ -62,7 +62,7 @@ OBEYS = (
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """How to run this turn. Raises UnsupportedError for what headless gemini can't do."""
+    """Return how to run this turn. Raises UnsupportedError for what headless gemini can't do."""
     if turn.settings.system is not None:
         raise UnsupportedError(
             "gemini can't be given a system prompt beside its own", "put it into GEMINI.md", subject="system"
@@ -80,27 +80,32 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 
 def trust_env(turn: Turn) -> dict[str, str]:
-    """The variable that has gemini obey the folder's own files, or keeps it from them whatever its settings say; none
-    where that is gemini's own affair."""
+    """Return the variable that makes gemini obey the folder's own files, or ignore them whatever its settings say.
+
+    Return {} if gemini itself should decide.
+    """
     if turn.leave_out:
         return {_TRUST: "false"}
     return {_TRUST: "true"} if turn.access == "full" or turn.folder_trusted else {}
 
 
 def decoder(turn: Turn) -> Decoder:
-    """A new decoder for one process of this turn."""
+    """Return a new decoder for one process of this turn."""
     return Frames(turn)
 
 
 def session_flags(turn: Turn) -> tuple[str, ...]:
-    """The flags that name the session."""
+    """Return the flags that name the session."""
     if turn.session_id is not None:
         return ("--resume", _checked(turn.session_id))
     return ("--session-id", _checked(own_id(turn.fresh_session_id))) if turn.fresh_session_id else ()
 
 
 def _checked(session_id: str) -> str:
-    """The id, if it can be one: `latest` and numbers name whatever session happens to be there."""
+    """Return the id if it can be a session's: `latest` and numbers would select whatever session exists.
+
+    Raises UnsupportedError.
+    """
     if not _ID.match(session_id) or session_id == "latest" or session_id.isdecimal():
         raise UnsupportedError(f"{session_id[:80]!r} is not a session id of gemini's", subject=session_id[:80])
     return session_id
@@ -118,13 +123,15 @@ def _access(turn: Turn) -> tuple[str, ...]:
 
 
 def _prompt(turn: Turn) -> bytes:
-    """What gemini reads: the text, then a mention of each attached file, which makes gemini put it into the prompt."""
+    """Return what gemini reads on stdin: the text, then a mention of each attached file, which makes gemini put it into
+    the prompt.
+    """
     mentions = "\n".join(_mention(path, turn.cwd) for path in turn.attach)
     return scrubbed(f"{turn.text}\n\n{mentions}" if mentions else turn.text).encode()
 
 
 def _mention(path: str, cwd: str) -> str:
-    """The mention of one file. Gemini reads none outside its folder, and says nothing of it."""
+    """Return the mention of one file. Gemini silently ignores files outside its folder. Raises UnsupportedError."""
     if not path.startswith(f"{cwd.rstrip('/')}/") or not path.isprintable():
         raise UnsupportedError(
             f"gemini can't be told of the file {path!r}", "it takes files with plain names in its folder", subject=path

@@ -1,4 +1,4 @@
-"""Gemini's chat files: where they are, and what a line of one says of a turn.
+"""Gemini's chat files: where they are, and what one of their lines says about a turn.
 
 A file is append-only JSON Lines: a header, messages, and `$set` records that write messages again. A message may come
 twice under one id, the second time with its tool calls: so no line says that a turn is over.
@@ -21,13 +21,15 @@ tells_end = False
 
 
 def where(turn: Turn, host: Host) -> str:
-    """A pattern of the session's file: its name has the minute when it began, and its folder a name of its own."""
+    """Return a pattern of the session's file: its name contains the minute it began in, and its folder has a name of
+    its own.
+    """
     session_id = _session_id(turn)
     return f"{glob.escape(host.home)}/.gemini/tmp/*/chats/session-*-{session_id[:8]}.jsonl" if session_id else ""
 
 
 def transcript(turn: Turn) -> Transcript:
-    """A reader of the lines that this turn adds."""
+    """Return a reader of the lines that this turn adds."""
     return _Chat(turn)
 
 
@@ -38,7 +40,7 @@ def _session_id(turn: Turn) -> str:
 
 
 class _Chat:
-    """One turn in a chat file: from the person's text on."""
+    """One turn in a chat file, from the person's text on."""
 
     def __init__(self, turn: Turn) -> None:
         self.word = ""
@@ -51,7 +53,7 @@ class _Chat:
         self._is_over = False
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """Bodies of what this line says. Never raises."""
+        """Return the events of this line. Never raises."""
         value = json_object(line)
         if value is None:
             return ()
@@ -68,7 +70,7 @@ class _Chat:
         return ()
 
     def verdict(self) -> Verdict:
-        """The answer and its tokens."""
+        """Return the answer and its tokens."""
         usage, models = added(self._usage.values())
         return Verdict(
             status=Status.COMPLETED,

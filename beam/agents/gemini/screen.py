@@ -1,7 +1,6 @@
-"""Gemini's terminal face: its full screen. The window's title says its state; its chat file has the answer verbatim.
+"""Gemini's terminal mode: its full screen. The window's title shows its state; its chat file has the answer verbatim.
 
-It goes on in the same session as the headless face. What `read` allows is a policy that the person's own rules can't
-widen.
+It shares its sessions with the headless mode. `read` is a policy that the person's own rules can't widen.
 """
 
 from __future__ import annotations
@@ -78,7 +77,10 @@ profile = Profile(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Gemini on its screen, in the session of this turn. Raises UnsupportedError for what its screen can't do."""
+    """Return how to start Gemini on its screen, in the session of this turn.
+
+    Raises UnsupportedError for what its screen can't do.
+    """
     if turn.settings.system is not None:
         raise UnsupportedError(
             "gemini can't be given a system prompt beside its own", "put it into GEMINI.md", subject="system"

@@ -1,18 +1,18 @@
-"""Which ids Gemini's sessions have, so that Gemini does not remove them."""
+"""The session ids that beam gives Gemini, chosen so that Gemini's clean-up does not remove the sessions."""
 
 from __future__ import annotations
 
 
 def own_id(fresh_session_id: str) -> str:
-    """A session id that gemini's cleaning up leaves alone, made of a UUID.
+    """Return a session id, made from a UUID, that gemini's clean-up ignores.
 
-    Resuming a session in a later minute leaves a stub beside its file, and the next start of any session in the same
-    folder takes that for a corrupted one: it removes all files with the same first eight characters of the id, the real
-    one too. Where those are not all letters and digits it removes the stub alone.
+    Resuming a session in a later minute leaves a stub beside its file. The next start of any session in the same folder
+    takes the stub for a corrupted session and removes all files whose ids have the same first eight characters,
+    including the real one. If those characters are not all letters and digits, it removes only the stub.
     """
     return f"{fresh_session_id[:7]}_{fresh_session_id[7:]}"
 
 
 def is_own_id(session_id: str) -> bool:
-    """Whether it is an id that `own_id` made."""
+    """Return whether `own_id` made the id."""
     return session_id[7:8] == "_"

@@ -1,6 +1,6 @@
-"""The lines of gemini's stream-json, typed: what beam reads of them, and nothing else.
+"""The lines of gemini's stream-json, typed: only what beam reads of them.
 
-Must not know: events.
+Does not depend on events.
 """
 
 from typing import Any
@@ -11,15 +11,17 @@ from beam.agents.typed import Count, reader
 
 
 class Error(Struct, frozen=True):
-    """Why a call or the turn failed. `type` is set for a call alone."""
+    """Why a call or the turn failed. `type` is set for a call only."""
 
     type: str = ""
     message: str = ""
 
 
 class Stats(Struct, frozen=True):
-    """Tokens of this process; a null figure was not given. `input` are those from no cache, `models` has an object for
-    each model that was asked."""
+    """Tokens of this process; None for a figure that is missing.
+
+    `input` came from no cache; `models` has an object per model that was asked.
+    """
 
     input: Count | None = None
     output_tokens: Count | None = None
@@ -31,8 +33,10 @@ NO_ERROR, NO_STATS = Error(), Stats()
 
 
 class Line(Struct, frozen=True):
-    """One line of output. What a type of line does not have is at its default; `parameters` is an object, `delta`
-    true or not there."""
+    """One line of output.
+
+    A field that a type of line does not have is at its default; `parameters` is an object; `delta` is true or missing.
+    """
 
     type: str = ""
     session_id: str = ""

@@ -1,4 +1,4 @@
-"""Kilo Code's CLI, which is OpenCode with other names: what people see of it, and its faces."""
+"""Kilo Code's CLI, which is OpenCode under another name: its card and its modes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kimi Code: what people see of it, and its faces."""
+"""Kimi Code: its card and its modes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Kimi Code's JSON Lines, turned into events.
+"""Kimi Code's JSON Lines as events.
 
-The turn is over, and good, with the `session.resume_hint`, which is also the first word of the session's id. There are
-no figures, and nothing says whether a tool failed.
+The turn succeeded and is over with the `session.resume_hint`, which is also the first mention of the session's id.
+There are no figures, and nothing tells whether a tool failed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Lines:
         self._version = ""
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """Bodies of what this line says."""
+        """Return the events of this line."""
         return read(line, self._decode)
 
     def _decode(self, value: Object) -> list[Event]:
@@ -61,7 +61,7 @@ class Lines:
         return bodies
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """The verdict; what went wrong stands on stderr only, among what the tools wrote there."""
+        """Return the verdict; failures are on stderr only, mixed with what the tools wrote there."""
         heard = self._heard
         gone = _NO_SESSION.format(self._turn.session_id)
         if self._turn.session_id and not heard.ended and gone in exit.stderr_tail:

@@ -1,6 +1,6 @@
-"""What makes Kimi Code talk to one model only.
+"""The settings that make Kimi Code talk to one model only.
 
-Its environment can name one model, and `-m` takes the names of its configuration alone.
+Its environment can name one model, and `-m` accepts only names of its configuration.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ max_context_size = 262144
 
 
 def fake_model_env(url: str) -> dict[str, str]:
-    """The environment that points Kimi Code at the model at `url`, with no account and no other traffic."""
+    """Return the environment that points Kimi Code at the model at `url`, without an account or any other traffic."""
     return {
         "KIMI_MODEL_NAME": "scripted",
         "KIMI_MODEL_PROVIDER_TYPE": "openai",
@@ -34,5 +34,5 @@ def fake_model_env(url: str) -> dict[str, str]:
 
 
 def fake_model_files(url: str) -> dict[str, bytes]:
-    """Kimi Code's configuration, by its path under HOME: the model at `url` has a second name, `other`."""
+    """Return Kimi Code's configuration, by its path under HOME: the model at `url` has a second name, `other`."""
     return {".kimi-code/config.toml": _CONFIG.format(base_url=json.dumps(f"{url}/v1")).encode()}

@@ -1,6 +1,6 @@
-"""Kimi Code's headless face: `kimi --prompt=…`, one process a turn, prompt in an argument.
+"""Kimi Code's headless mode: `kimi --prompt=…`, one process per turn, prompt in an argument.
 
-With a prompt it runs every tool without asking, and takes neither plan mode nor a list of tools: only `full` is true.
+With a prompt it runs every tool without asking, and takes neither plan mode nor a list of tools: only `full` is honest.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FACE = Capabilities(resume=True, model=True, tools=True, interrupt=True, access=
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """How to run this turn. Raises UnsupportedError for what the CLI can't do headless."""
+    """Return how to run this turn. Raises UnsupportedError for what the CLI can't do headless."""
     check(turn, "kimi", FACE)
     prompt = prompt_argument("kimi", turn.text)
     argv = [host.executable or "kimi", "--output-format", "stream-json"]
@@ -32,5 +32,5 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 
 def decoder(turn: Turn) -> Decoder:
-    """A new decoder for one process of this turn."""
+    """Return a new decoder for one process of this turn."""
     return Lines(turn)

@@ -1,4 +1,4 @@
-"""OpenCode: what people see of it, and its faces."""
+"""OpenCode: its card and its modes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The JSON Lines of `opencode run` and `kilo run`, turned into events.
+"""The JSON Lines of `opencode run` and `kilo run` as events.
 
-There is no last line that says how it went: the turn completed if a step finished with `stop` and no error came. A tool
-shows up once, when it is done.
+No last line says how the turn ended: it completed if a step finished with `stop` and no error came. A tool is reported
+once, when it is done.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Lines:
         self._attempt = 0
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """Bodies of what this line says."""
+        """Return the events of this line."""
         return read(line, self._decode)
 
     def error_line(self, line: bytes) -> Sequence[Event]:
-        """A retry, if the line of stderr is about one: the output says nothing of them."""
+        """Return a retry if the line of stderr is about one: the output does not mention them."""
         found = _LOGGED.match(line[:4096].decode("utf-8", "replace")) if b"stream error" in line else None
         if found is None or class_of(None, found[1]) not in _TRIED_AGAIN:
             return ()
@@ -94,7 +94,7 @@ class Lines:
         return self._heard.failed(text, integer(data, "statusCode"), _BY_NAME.get(name))
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """The verdict; `Session not found` on stderr proves that the asked session is gone."""
+        """Return the verdict; `Session not found` on stderr proves that the session of the asked id does not exist."""
         heard = self._heard
         if self._turn.session_id and heard.session_id is None and _NO_SESSION.search(exit.stderr_tail):
             heard.lost = f"{heard.name} has no session {self._turn.session_id}"

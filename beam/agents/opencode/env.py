@@ -1,4 +1,4 @@
-"""Which variables make OpenCode, or Kilo, talk to one model only."""
+"""The variables that make OpenCode, or Kilo, talk to one model only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 
 def fake_model_env(url: str, prefix: str = "OPENCODE") -> dict[str, str]:
-    """The environment that points the CLI at the model at `url`, with no account and no other traffic."""
+    """Return the environment that points the CLI at the model at `url`, without an account or any other traffic."""
     model = {
         "name": "Scripted",
         "attachment": True,

@@ -1,4 +1,4 @@
-"""The rules of the agent profiles that beam gives OpenCode and Kilo, one an access, and what they leave out."""
+"""The rules of the agent profiles that beam gives OpenCode and Kilo, one per access, and what they leave out."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ _KINDS = ("edit", "bash", "webfetch", "websearch", "codesearch", "task")
 
 
 def left_out(access: Access) -> frozenset[str]:
-    """The names of the tools that the profile of this access denies altogether: the model is not offered them, and a
-    call of one comes back as an error."""
+    """Return the names of the tools that the profile of this access denies completely.
+
+    The model is not offered them, and a call of one comes back as an error.
+    """
     given = RULES.get(access)
     if given is None:
         return frozenset()

@@ -1,8 +1,8 @@
-"""The headless face of OpenCode and of Kilo: `opencode run --format json`, one process a turn, prompt on stdin.
+"""The headless mode of OpenCode and of Kilo: `opencode run --format json`, one process per turn, prompt on stdin.
 
 The prompt never goes into an argument: one with spaces would reach the model in quotes. Access is an agent profile of
-beam's own, which nobody's configuration overrides; the folder's configuration, which can start servers and give the
-usual profile every right, is read only with `full`. No switch keeps OpenCode from importing the plugins in a folder's
+beam's own, which no configuration overrides; the folder's configuration, which can start servers and give the usual
+profile every right, is read only with `full`. No switch keeps OpenCode from importing the plugins in a folder's
 `.opencode`, whatever the access.
 """
 
@@ -56,8 +56,11 @@ FACE = Capabilities(
 
 
 class Run:
-    """The face of one of the two programs. `prefix` begins the names of its variables. `usual` is its usual profile,
-    for one whose sessions keep the profile of their last turn: with `full` that would be one of beam's."""
+    """The headless mode of one of the two programs.
+
+    `prefix` begins the names of its variables. `usual` is its usual profile, for a program whose sessions keep the
+    profile of their last turn: with `full` that would be one of beam's.
+    """
 
     def __init__(self, program: str, prefix: str, *, usual: str | None = None) -> None:
         self._program = program
@@ -65,7 +68,7 @@ class Run:
         self._usual = usual
 
     def launch(self, turn: Turn, host: Host) -> Launch:
-        """How to run this turn. Raises UnsupportedError for what `run` can't do."""
+        """Return how to run this turn. Raises UnsupportedError for what `run` can't do."""
         name = self._program
         check(turn, name, FACE)
         argv = [host.executable or name, "run", "--format", "json", *_LOGS]
@@ -97,27 +100,29 @@ class Run:
         )
 
     def decoder(self, turn: Turn) -> Decoder:
-        """A new decoder for one process of this turn."""
+        """Return a new decoder for one process of this turn."""
         return Lines(turn, self._program)
 
 
 def checked_session(session_id: str, name: str) -> str:
-    """The id, if it can be a session's. Raises UnsupportedError."""
+    """Return the id if it can be a session's. Raises UnsupportedError."""
     if not _SESSION.match(session_id):
         raise UnsupportedError(f"{session_id[:80]!r} is no session id of {name}'s", subject=session_id[:80])
     return session_id
 
 
 def rights(turn: Turn, prefix: str) -> tuple[str, dict[str, str], dict[str, bytes]]:
-    """The agent profile that has the turn's access: its name, and the environment and files that make it known."""
+    """Return the agent profile with the turn's access: its name, and the environment and files that define it."""
     name = f"beam-{turn.access}"
     env = {f"{prefix}_CONFIG_DIR": f"{turn.scratch}/config", f"{prefix}_DISABLE_PROJECT_CONFIG": "1"}
     return name, env, {f"config/agents/{name}.md": _profile(turn.access, turn.outbox), **_no_install()}
 
 
 def _no_install() -> dict[str, bytes]:
-    """What makes the turn's own directory look as if the library of plugins were installed there. There are none, and
-    it would fetch that library anew in every turn."""
+    """Return files that make the turn's own directory look as if the plugin library was installed there.
+
+    No plugins are there, and it would otherwise download that library in every turn.
+    """
     lock = {"packages": {"": {"dependencies": dict.fromkeys(_LIBRARIES, "*")}}}
     return {"config/node_modules/.keep": b"", "config/package-lock.json": json.dumps(lock).encode()}
 

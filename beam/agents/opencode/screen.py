@@ -1,7 +1,8 @@
-"""OpenCode's terminal face: its full screen, which has no scrollback: an answer longer than it is not seen whole.
+"""OpenCode's terminal mode: its full screen.
 
-It goes on in the same session as the headless face, whose id it says when it quits. Rights are an agent profile of
-beam's own, as there.
+It has no scrollback: an answer that is longer than the screen is not read completely. It shares its sessions with the
+headless mode, and prints the session's id when it quits. Rights are an agent profile of beam's own, as in headless
+mode.
 """
 
 from __future__ import annotations
@@ -59,7 +60,10 @@ profile = Profile(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """OpenCode on its screen, in the session of this turn. Raises UnsupportedError for what its screen can't do."""
+    """Return how to start OpenCode on its screen, in the session of this turn.
+
+    Raises UnsupportedError for what its screen can't do.
+    """
     if turn.settings.system is not None:
         raise UnsupportedError("opencode can't be given a system prompt", subject="system")
     if turn.access not in ("read", "ask", "edit", "full"):

@@ -1,4 +1,4 @@
-"""pi: what people see of it, and its faces."""
+"""pi: its card and its modes."""
 
 from __future__ import annotations
 

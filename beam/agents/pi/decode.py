@@ -1,8 +1,8 @@
-"""pi's JSON Lines, turned into events.
+"""pi's JSON Lines as events.
 
-A failing API ends with exit code 0: what counts is the stop reason of the last message before `agent_end`. One that
-says `willRetry` is not the end yet: retries, or what an extension queued, may follow, until `agent_settled` (from 0.80
-or so; 0.73 ends with `agent_end`). `agent_end` holds the whole conversation, and a `message_update` of 0.73 all of its
+A failing API ends with exit code 0: the stop reason of the last message before `agent_end` counts. An `agent_end` with
+`willRetry` is not the end yet: retries, or what an extension queued, may follow, until `agent_settled` (from 0.80 or
+so; 0.73 ends with `agent_end`). `agent_end` holds the whole conversation, and a `message_update` of 0.73 its whole
 message so far: neither is kept.
 """
 
@@ -48,7 +48,7 @@ class Lines:
         self._given: dict[str, Object] = {}
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """Bodies of what this line says."""
+        """Return the events of this line."""
         return read(line, self._decode)
 
     def _decode(self, value: Object) -> list[Event]:
@@ -115,7 +115,10 @@ class Lines:
         return bodies + ([events.FileChanged(path=path)] if path and not is_error else [])
 
     def _agent_end(self) -> list[Event]:
-        """An error here may be retried: then a new `agent_start` follows, and another end."""
+        """Return the events of an end.
+
+        An error here may be retried: then a new `agent_start` and another end follow.
+        """
         heard = self._heard
         if self._stop in ("error", "aborted"):
             return heard.failed(self._error or f"pi stopped: {self._stop}")
@@ -127,7 +130,9 @@ class Lines:
         return self._heard.retrying(string(value, "errorMessage"), attempt=attempt, of=of)
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """The verdict; the CLI's own sentence on stderr proves that it has no session of the asked id."""
+        """Return the verdict; the CLI's own sentence on stderr proves that the session of the asked id does
+        not exist.
+        """
         heard = self._heard
         gone = _NO_SESSION.format(self._turn.session_id)
         if self._turn.session_id and heard.session_id is None and gone in exit.stderr_tail:

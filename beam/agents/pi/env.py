@@ -1,4 +1,4 @@
-"""What makes pi talk to one model only."""
+"""The settings that make pi talk to one model only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 
 def fake_model_env(url: str) -> dict[str, str]:
-    """The environment that goes with the configuration."""
+    """Return the environment that goes with the configuration."""
     return {
         "PI_OFFLINE": "1",
         "PI_TELEMETRY": "0",
@@ -17,7 +17,7 @@ def fake_model_env(url: str) -> dict[str, str]:
 
 
 def fake_model_files(url: str) -> dict[str, bytes]:
-    """pi's configuration, by its paths under HOME: the model at `url` is a provider, and the default."""
+    """Return pi's configuration, by its paths under HOME: the model at `url` is a provider, and the default."""
     model = {
         "id": "scripted",
         "name": "Scripted",

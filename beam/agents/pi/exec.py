@@ -1,7 +1,7 @@
-"""pi's headless face: `pi -p --mode json`, one process a turn, prompt on stdin.
+"""pi's headless mode: `pi -p --mode json`, one process per turn, prompt on stdin.
 
-pi has no permissions: whatever tool it has, it runs. So `read` is a list of tools that only look, without the
-extensions that could run code, and there is nothing between that and an explicit `full`.
+pi has no permissions: it runs every tool that it has. So `read` is a list of tools that only read, without the
+extensions that could run code, and there is no access between that and an explicit `full`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FACE = Capabilities(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """How to run this turn. Raises UnsupportedError for what `pi -p` can't do."""
+    """Return how to run this turn. Raises UnsupportedError for what `pi -p` can't do."""
     check(turn, "pi", FACE)
     argv = [host.executable or "pi", "-p", "--mode", "json", *_session(turn), *ACCESS[turn.access], *_project(turn)]
     if turn.model is not None:
@@ -51,7 +51,10 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 
 def _project(turn: Turn) -> tuple[str, ...]:
-    """Whether pi loads the folder's own settings and extensions. Without a word from here it does not."""
+    """Return the flags that decide whether pi loads the folder's own settings and extensions.
+
+    Without them it does not.
+    """
     if turn.leave_out:
         return ("--no-approve",)
     return ("--approve",) if turn.folder_trusted and turn.access == "full" else ()
@@ -66,5 +69,5 @@ def _session(turn: Turn) -> tuple[str, ...]:
 
 
 def decoder(turn: Turn) -> Decoder:
-    """A new decoder for one process of this turn."""
+    """Return a new decoder for one process of this turn."""
     return Lines(turn)

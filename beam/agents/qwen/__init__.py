@@ -1,4 +1,4 @@
-"""Qwen Code: what people see of it, and its faces."""
+"""Qwen Code: its card and its modes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Qwen Code's stream-json lines, turned into events.
+"""Qwen Code's stream-json lines as events.
 
-A failing API is a `success` of exit code 0 whose answer is `[API Error: …]`, for which the model counted no tokens (of
-0.15; 0.24 says that it is an error). The result's figures are those of the whole session, calls that no message shows
-among them, so a turn's are what they grew by. Between the lines stands the log of its OpenAI library, which tells that
-it tries again.
+A failing API is a `success` of exit code 0 whose answer is `[API Error: …]`, with no tokens counted (in 0.15; 0.24
+reports an error). The result's figures are those of the whole session, including calls that no message shows, so a
+turn's figures are the difference. The log of its OpenAI library, between the lines, reports retries.
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ class Lines:
         self._open: dict[str, tuple[str, Object]] = {}
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """Bodies of what this line says."""
+        """Return the events of this line."""
         return self._logged(line.decode("utf-8", "replace")) if line.startswith(_LOG) else read(line, self._decode)
 
     def _logged(self, line: str) -> list[Event]:
-        """A retry, if the log says one. When the library gives up, qwen itself tries some failures again."""
+        """Return a retry if the log reports one. When the library gives up, qwen itself retries some failures."""
         found = _TRIED.match(line)
         self._answered = found is None and " succeeded with status " in line
         if found is None:
@@ -91,7 +90,10 @@ class Lines:
         return [*opened, events.Notice(text=changed, code="prompt_changed")] if changed else opened
 
     def _retry(self, data: Object) -> list[Event]:
-        """One more try after an answer that broke off or was empty; other failures the log tells. It comes twice."""
+        """Return one more try after an answer that broke off or was empty; the log reports other failures.
+
+        It comes twice.
+        """
         if not self._answered:
             return []
         self._answered = False
@@ -158,8 +160,9 @@ class Lines:
         return bodies
 
     def _used(self, usage: Object) -> list[Event]:
-        """The turn's figures: the CLI's total of the session, calls that no message shows among them, without what it
-        was before the turn."""
+        """Return the turn's figures: the CLI's total of the session, including calls that no message shows, minus what
+        it was before the turn.
+        """
         heard, turn = self._heard, self._turn
         total = figures.total(_usage(usage), cost_usd=None, models=None)
         if figures.is_nothing(total):
@@ -169,7 +172,9 @@ class Lines:
         return [events.UsageSeen(usage=heard.usage, total=total)]
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """The verdict; the CLI's own sentence on stderr proves that it has no session of the asked id."""
+        """Return the verdict; the CLI's own sentence on stderr proves that the session of the asked id does
+        not exist.
+        """
         heard = self._heard
         gone = _NO_SESSION.format(self._turn.session_id)
         if self._turn.session_id and heard.session_id is None and gone in exit.stderr_tail:

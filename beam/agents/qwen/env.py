@@ -1,10 +1,10 @@
-"""Which variables make Qwen Code talk to one model only."""
+"""The variables that make Qwen Code talk to one model only."""
 
 from __future__ import annotations
 
 
 def fake_model_env(url: str) -> dict[str, str]:
-    """The environment that points Qwen Code at the model at `url`, with no account and no other traffic."""
+    """Return the environment that points Qwen Code at the model at `url`, without an account or any other traffic."""
     return {
         "OPENAI_API_KEY": "dummy",
         "OPENAI_BASE_URL": f"{url}/v1",

@@ -1,7 +1,7 @@
-"""Qwen Code's headless face: `qwen -o stream-json`, one process a turn, prompt on stdin.
+"""Qwen Code's headless mode: `qwen -o stream-json`, one process per turn, prompt on stdin.
 
-It adds two newlines to what it reads there. The access map below is the only place with flags that give it rights. A
-failing API it tries for up to an hour, in silence: the log of its OpenAI library is switched on, which tells of it.
+It adds two newlines to what it reads there. The access map below is the only place with flags that give it rights. It
+silently retries a failing API for up to an hour, so the log of its OpenAI library, which reports that, is switched on.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ FACE = Capabilities(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """How to run this turn. Raises UnsupportedError for what `qwen` can't do headless."""
+    """Return how to run this turn. Raises UnsupportedError for what `qwen` can't do headless."""
     check(turn, "qwen", FACE, system=True)
     argv = [host.executable or "qwen", "-o", "stream-json", "--include-partial-messages", *session_flags(turn)]
     argv += ACCESS[turn.access]
@@ -83,7 +83,7 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 
 def without_the_folder(turn: Turn) -> tuple[dict[str, str], dict[str, bytes]]:
-    """The environment and the files of the turn that keep qwen from the folder's own, where nobody trusted them."""
+    """Return the environment and the files of the turn that keep qwen from reading the folder's own untrusted files."""
     if not turn.leave_out:
         return {}, {}
     settings = {"security": {"folderTrust": {"enabled": True}}}
@@ -93,7 +93,7 @@ def without_the_folder(turn: Turn) -> tuple[dict[str, str], dict[str, bytes]]:
 
 
 def session_flags(turn: Turn) -> tuple[str, ...]:
-    """The flags that name the session."""
+    """Return the flags that name the session."""
     if turn.session_id is None:
         return ("--session-id", turn.fresh_session_id) if turn.fresh_session_id else ()
     if not _UUID.match(turn.session_id):
@@ -102,5 +102,5 @@ def session_flags(turn: Turn) -> tuple[str, ...]:
 
 
 def decoder(turn: Turn) -> Decoder:
-    """A new decoder for one process of this turn."""
+    """Return a new decoder for one process of this turn."""
     return Lines(turn)

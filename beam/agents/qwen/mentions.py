@@ -1,7 +1,7 @@
-"""What headless Qwen Code makes of a prompt with @ in it, which it takes for the names of files.
+"""What headless Qwen Code does to a prompt with @ in it, which it takes for file names.
 
-No switch keeps it off, and only a backslash, which would reach the model too. Each such word gets a space before it,
-blanks between two of them go, and the file, if the folder has it, is added.
+No switch prevents it; only a backslash does, which would reach the model too. Each such word gets a space before it,
+blanks between two of them are removed, and the file's content is added if the file exists.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _ESCAPED = re.compile(r"\\([ \t()\[\]{};|*?$`'\"#&<>!~])")
 
 
 def changed(text: str) -> str:
-    """What is said of a prompt that does not reach the model as it is; "" of one that does."""
+    """Return the notice for a prompt that does not reach the model unchanged; "" for one that does."""
     if "@" not in text or sent(text) == text.strip():
         return ""
     words = ", ".join(dict.fromkeys(word[:40] for word in _WORD.findall(text)))
@@ -21,7 +21,7 @@ def changed(text: str) -> str:
 
 
 def sent(text: str) -> str:
-    """What the model is sent where no such file is there."""
+    """Return what the model receives if no such file exists."""
     made, position = "", 0
     for found in _WORD.finditer(text):
         before = text[position : found.start()]

@@ -1,6 +1,6 @@
-"""Qwen Code's terminal face: its full screen. It goes on in the same session as the headless face.
+"""Qwen Code's terminal mode: its full screen. It shares its sessions with the headless mode.
 
-A message that comes while it starts is put aside, so it must be ready first.
+It loses a message that arrives while it starts, so beam waits until it is ready.
 """
 
 from __future__ import annotations
@@ -68,7 +68,10 @@ profile = Profile(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Qwen Code on its screen, in the session of this turn. Raises UnsupportedError for what its screen can't do."""
+    """Return how to start Qwen Code on its screen, in the session of this turn.
+
+    Raises UnsupportedError for what its screen can't do.
+    """
     if turn.access not in FACE.access:
         raise UnsupportedError(
             f"qwen can't enforce access {turn.access!r}", f"use one of: {', '.join(FACE.access)}", subject=turn.access

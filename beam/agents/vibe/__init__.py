@@ -1,4 +1,4 @@
-"""Mistral Vibe: what people see of it, and its faces."""
+"""Mistral Vibe: its card and its modes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The JSON Lines of `vibe -p --output streaming`, turned into events.
+"""The JSON Lines of `vibe -p --output streaming` as events.
 
-There is no last line that says how it went, and no figures: the turn completed if its last word was an answer that vibe
-kept (`committed`) and it ended with 0. An answer that it threw away and asked for again is `discarded`. What went wrong
-stands on stderr alone. A tool shows up once, when it is done.
+No last line says how the turn ended, and there are no figures: the turn completed if its last message was an answer
+that vibe kept (`committed`) and the exit code was 0. An answer that it discarded and asked for again is `discarded`.
+Failures are on stderr only. A tool is reported once, when it is done.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Lines:
         self._heard = OutputSummary(name="vibe")
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """Bodies of what this line says."""
+        """Return the events of this line."""
         return read(line, self._decode)
 
     def _decode(self, value: Object) -> list[Event]:
@@ -72,7 +72,7 @@ class Lines:
         return bodies
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """The verdict; why a turn failed is said on stderr."""
+        """Return the verdict; stderr tells why a turn failed."""
         heard, turn = self._heard, self._turn
         if exit.code != 0:
             heard.ended = ""

@@ -1,4 +1,4 @@
-"""What makes Vibe talk to one model only."""
+"""The settings that make Vibe talk to one model only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ generate_titles = false
 
 
 def fake_model_env(url: str) -> dict[str, str]:
-    """The environment that goes with the configuration. An empty value switches off what a shell may have set."""
+    """Return the environment that goes with the configuration. An empty value removes what a shell may have set."""
     return {
         "SCRIPTED_API_KEY": "dummy",
         "MISTRAL_API_KEY": "",
@@ -37,5 +37,5 @@ def fake_model_env(url: str) -> dict[str, str]:
 
 
 def fake_model_files(url: str) -> dict[str, bytes]:
-    """Vibe's configuration, by its path under HOME: the model at `url` is the only one."""
+    """Return Vibe's configuration, by its path under HOME: the model at `url` is the only one."""
     return {".vibe/config.toml": _CONFIG.format(base_url=json.dumps(f"{url}/v1")).encode()}

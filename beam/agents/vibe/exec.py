@@ -1,6 +1,6 @@
-"""Vibe's headless face: `vibe -p --output streaming`, one process a turn, prompt on stdin.
+"""Vibe's headless mode: `vibe -p --output streaming`, one process per turn, prompt on stdin.
 
-Without a list of tools it writes files of the folder and asks nobody, so `read` is a list of those that only look. The
+Without a list of tools it writes files of the folder without asking, so `read` is a list of tools that only read. The
 access map below is the only place with flags that give it rights.
 """
 
@@ -27,7 +27,7 @@ FACE = Capabilities(resume=True, tools=True, interrupt=True, denials=True, acces
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """How to run this turn. Raises UnsupportedError for what `vibe -p` can't do."""
+    """Return how to run this turn. Raises UnsupportedError for what `vibe -p` can't do."""
     check(turn, "vibe", FACE)
     argv = [host.executable or "vibe", "-p", "--output", "streaming", *ACCESS[turn.access]]
     if turn.leave_out:
@@ -41,5 +41,5 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 
 def decoder(turn: Turn) -> Decoder:
-    """A new decoder for one process of this turn."""
+    """Return a new decoder for one process of this turn."""
     return Lines(turn)

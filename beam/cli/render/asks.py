@@ -21,7 +21,7 @@ _SHORT = 6  # the letters of an id that were drawn by lot
 
 
 def table(found: Sequence[AskLine]) -> None:
-    """One line an ask."""
+    """Print one line per ask."""
     rows = [
         (
             line.id,
@@ -37,29 +37,29 @@ def table(found: Sequence[AskLine]) -> None:
 
 
 def what(description: str, input: bytes) -> str:
-    """What is asked for, on one line: as the agent shows it, else what the tool would get."""
+    """Return what is asked for, on one line: as the agent shows it, else the tool's input."""
     return flat(description) or ("" if input == b"null" else flat(input.decode("utf-8", "replace")))
 
 
 def time_left(expires: str | None) -> str:
-    """How long until it is denied."""
+    """Return how long it takes until the ask is denied."""
     if expires is None:
         return ""
     return durations.show(max(0, round(recorded_ns(expires) / 1e9 - time.time())))
 
 
 def short_id(ask_id: str) -> str:
-    """As much of its end as names it."""
+    """Return the end of the id, as much as is needed to name it."""
     return ask_id[-_SHORT:]
 
 
 def question(asked: PermissionAsked) -> str:
-    """Who asks for what."""
+    """Return who asks for what."""
     return f"{asked.agent} asks for {asked.tool}: {one_line(what(asked.description, bytes(asked.input)), 160)}"
 
 
 def line(asked: PermissionAsked) -> str:
-    """The same, and how to answer."""
+    """Return who asks for what, and how to answer."""
     short = short_id(asked.ask_id)
     rest = f" ({time_left(asked.expires)} left)" if asked.expires is not None else ""
     return f"{question(asked)}; beam approve {short}, or beam deny {short}{rest}"

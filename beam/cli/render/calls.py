@@ -1,6 +1,6 @@
-"""Tool calls and what came of them, one line each: what a call was is kept until its result is there.
+"""Tool calls and their results, one line each: each call is kept until its result arrives.
 
-A call is told when it begins only if it lasts. Must not know: streams, colours, clocks.
+The beginning of a call is printed only if the call runs for long. Does not depend on streams, colours or clocks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Key = tuple[str, str]
 
 
 class Call(Struct):
-    """A call; `is_told` once its beginning was printed."""
+    """One call; `is_told` once its beginning was printed."""
 
     event: ToolCalled
     is_told: bool = False
@@ -38,18 +38,18 @@ class Calls:
         self._open: dict[Key, Call] = {}
 
     def called(self, event: ToolCalled) -> None:
-        """A call began."""
+        """Record that a call began."""
         self._open[event.agent, event.call_id] = Call(event)
         if len(self._open) > _KEPT:
             del self._open[next(iter(self._open))]
 
     def returned(self, event: ToolReturned) -> ToolCalled | None:
-        """The call that this is the result of; None where nobody saw it."""
+        """Return the call that this result belongs to; None if its beginning was not seen."""
         call = self._open.pop((event.agent, event.call_id), None)
         return call.event if call is not None else None
 
     def before(self, event: Event) -> list[ToolCalled]:
-        """The calls whose beginning has to be told before this event is: they last, or their agent goes on."""
+        """Return the calls to print before this event: they run for long, or their agent continues."""
         parent = getattr(event, "parent", None)
         own = (event.agent, event.call_id) if isinstance(event, ToolReturned) else None
         told = []
@@ -61,11 +61,11 @@ class Calls:
         return _tell(told)
 
     def due(self, now: str) -> list[ToolCalled]:
-        """The calls that last, at that time (RFC 3339)."""
+        """Return the calls that have run for long at that time (RFC 3339)."""
         return _tell([call for call in self._open.values() if not call.is_told and lasts(call.event, now)])
 
     def rest(self) -> list[ToolCalled]:
-        """The calls that nobody told of yet."""
+        """Return the calls that were not printed yet."""
         return _tell([call for call in self._open.values() if not call.is_told])
 
 
@@ -76,12 +76,12 @@ def _tell(calls: list[Call]) -> list[ToolCalled]:
 
 
 def lasts(call: ToolCalled, now: str) -> bool:
-    """Whether the call has been running for long."""
+    """Return whether the call has been running for long."""
     return (seconds_between(call.ts, now) or 0.0) >= LASTS_S
 
 
 def seconds_between(begin: str, end: str) -> float | None:
-    """The time between two events; None where one of them has none."""
+    """Return the seconds between two events; None if one of them has no time."""
     try:
         return (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
     except ValueError:
@@ -89,29 +89,29 @@ def seconds_between(begin: str, end: str) -> float | None:
 
 
 def took(call: ToolCalled, result: ToolReturned) -> str:
-    """How long the call took, for people."""
+    """Return how long the call took, as text for people."""
     seconds = seconds_between(call.ts, result.ts)
     return durations.show(seconds) if seconds is not None and seconds >= 0.001 else ""
 
 
 def what(call: ToolCalled) -> str:
-    """The tool and the part of its input that says most."""
+    """Return the tool and the most telling part of its input."""
     return f"{call.name} {given(call)}".rstrip()
 
 
 def given(call: ToolCalled) -> str:
-    """The part of a call's input that says most."""
+    """Return the most telling part of a call's input."""
     return _told(bytes(call.input))
 
 
 def brief(doing: str) -> str:
-    """The same of a call as `beam team show --json` has it: its tool and its input."""
+    """Return a call's tool and input as `beam team show --json` has them, on one line."""
     name, _, given = doing.partition(" ")
     return f"{name} {_told(given.encode())}".rstrip() if given.startswith("{") else doing
 
 
 def undone(works: Sequence[Unfinished]) -> str:
-    """What a turn left undone, and the CLI's word for how it ended, in one line; "" for nothing."""
+    """Return what a turn left undone, and how the CLI says it ended, on one line; "" if nothing."""
     said = [f"{one_line(f'{work.tool} {_told(bytes(work.input))}'.rstrip(), 100)} ({work.how})" for work in works]
     return f"not done when its turn was over: {', '.join(said)}" if said else ""
 

@@ -1,4 +1,4 @@
-"""A root that may be adopted, on paper: all of it that would run, with nothing in it that a terminal would obey."""
+"""A root that may be adopted, as text: everything of it that would run, without terminal control characters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def lines(candidate: Candidate) -> Iterator[str]:
-    """Yields the lines that show a candidate."""
+    """Yield the lines that show a candidate."""
     yield flat(f"{os.fsencode(candidate.root).decode(errors='backslashreplace')}: {candidate.why}")
     for agent in candidate.agents:
         yield from _agent(agent)

@@ -1,7 +1,7 @@
-"""What somebody who waits for a message is told meanwhile: once, whose turn it is behind, and on a terminal a line that
-is written over itself, and gone when anything else is printed.
+"""Progress for a person who waits for a message.
 
-Must not know: how a journal is read, what an outcome is.
+Prints once which turn the message is behind, and on a terminal a status line that is overwritten in place and removed
+before anything else is printed. Does not depend on how a journal is read, or what an outcome is.
 """
 
 from __future__ import annotations
@@ -30,9 +30,12 @@ _CLEAR = "\r\x1b[K"
 
 
 class Live:
-    """Looks what is going on, in a thread of its own, until it is closed. `look` says which turn runs, `tell` says a
-    line that stays, and `is_shown`: there is a terminal for one that does not. `has_begun`: the message's own turn was
-    seen to begin; `is_held`: what was printed last is not at its end yet."""
+    """Watches what runs, in a thread of its own, until it is closed.
+
+    `look` returns which turn runs; `tell` prints a line that stays; `is_shown` is true if there is a terminal for a
+    status line. `has_begun` is true once the message's own turn has begun; `is_held` while the last printed text has no
+    end of line yet.
+    """
 
     def __init__(
         self, message_id: str, look: Callable[[], Progress | None], tell: Callable[[str], None], *, is_shown: bool
@@ -52,7 +55,7 @@ class Live:
         self._thread.start()
 
     def close(self) -> None:
-        """Nothing more is said, and no line is left."""
+        """Stop printing and remove the status line."""
         self._over.set()
         with self._lock:
             self._clear()
@@ -60,7 +63,7 @@ class Live:
 
     @contextlib.contextmanager
     def printing(self) -> Iterator[None]:
-        """While something else is printed: the line is gone. It comes back later, unless `is_held`."""
+        """Remove the status line while something else is printed. It comes back later, unless `is_held`."""
         with self._lock:
             self._clear()
             yield
@@ -111,12 +114,12 @@ class Live:
 
 
 def is_own(message_id: str, now: Progress | None) -> bool:
-    """Whether the turn is that of the message, given by its id or by the end of it."""
+    """Return whether the turn is the message's own; a message is given by its id or by the end of it."""
     return now is not None and now.message_id.endswith(message_id)
 
 
 def line(message_id: str, now: Progress | None, *, waited_s: float) -> str:
-    """What is going on, for people: the message's own turn, the one that it is behind, or how long nothing ran."""
+    """Return the status line: the message's own turn, the turn it waits behind, or how long nothing ran."""
     if now is None:
         return f"{message_id} waits, {durations.show(round(waited_s))}"
     from beam.cli.render import calls

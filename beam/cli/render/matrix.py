@@ -1,4 +1,4 @@
-"""The conformance table as people and programs read it."""
+"""The conformance table for people and for programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WIDTH = 79
 
 
 def as_table(table: Matrix) -> None:
-    """For a person: a row a case, a narrow column a CLI; then what the marks and columns mean, and why cells fail."""
+    """Print it for a person: a row per case, a narrow column per CLI, then the legend and the reasons of failures."""
     names = short_names([column.adapter for column in table.adapters])
     title = max((len(case.title) for case in table.cases), default=0)
     _row("", title, names)
@@ -32,7 +32,7 @@ def as_table(table: Matrix) -> None:
 
 
 def as_tabs(table: Matrix) -> None:
-    """For a program: the same with tabs, names and words whole; a cell that was not run is empty."""
+    """Print it for a program: separated by tabs, names in full; a cell that was not run is empty."""
     write(sys.stdout, "\t".join(["CASE", *(column.adapter for column in table.adapters)]) + "\n")
     for case in table.cases:
         cells = (column.cells.get(case.name) for column in table.adapters)

@@ -1,5 +1,6 @@
-"""An agent's screen in a part of one's own terminal, and as a picture. Drawn from values: nothing that an agent wrote
-is sent on as it was.
+"""An agent's screen in a part of the user's terminal, and as a picture.
+
+Draws from values: no bytes of the agent are passed on.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ _SVG = """\
 
 
 class Mirror:
-    """Shows pictures on a terminal of `columns` x `lines`, the last of which says whose they are.
+    """Shows pictures on a terminal of `columns` x `lines`; the last line says whose they are.
 
-    What is too large is shown in part: where the cursor is, unless one has `moved` the view.
+    A picture that is too large is shown in part: around the cursor, unless the user has `moved` the view.
     """
 
     def __init__(self, agent: str, *, true_colour: bool) -> None:
@@ -51,17 +52,17 @@ class Mirror:
         self._first = (0, 0)
 
     def follow(self) -> None:
-        """Shows again where the cursor is."""
+        """Show the part around the cursor again."""
         self._moved = None
 
     def move(self, rows: int, columns: int) -> None:
-        """Shows another part: so many halves of the terminal down and to the right."""
+        """Show another part: so many halves of the terminal down and to the right."""
         width, height = self._size
         row, column = self._moved or self._first
         self._moved = max(0, row + rows * max(1, height // 2)), max(0, column + columns * max(1, width // 2))
 
     def draw(self, picture: Picture | None, columns: int, lines: int) -> str:
-        """What has to be written for this picture."""
+        """Return the bytes to write for this picture, as text."""
         begin = ""
         if (columns, lines - 1) != self._size:
             self._size, self._shown, begin = (columns, lines - 1), [], "\x1b[m\x1b[2J"
@@ -86,7 +87,7 @@ class Mirror:
         return f"\x1b[?2026h\x1b[?25l{begin}{changed}{cursor}\x1b[?2026l"
 
     def _part(self, picture: Picture, width: int, height: int) -> tuple[int, int]:
-        """The first row and column that are shown."""
+        """Return the first row and column that are shown."""
         most_top, most_left = max(0, len(picture.rows) - height), max(0, picture.columns - width)
         if self._moved is not None:
             self._moved = min(self._moved[0], most_top), min(self._moved[1], most_left)
@@ -107,7 +108,7 @@ class Mirror:
         return painted(cut((Run(f" beam: {text} ".ljust(width), looks=("reverse",)),), 0, width))
 
     def _set_modes(self, picture: Picture) -> str:
-        """The modes of the agent's terminal that change what one's keys send."""
+        """Return the sequences for those modes of the agent's terminal that change what keys send."""
         before, self._modes = self._modes, (picture.pastes, picture.keypad)
         found = ""
         for number, was, wanted in zip((2004, 1), before, self._modes, strict=True):
@@ -117,7 +118,7 @@ class Mirror:
 
 
 def svg(picture: Picture, *, title: str) -> str:
-    """The screen as an SVG document, in the colours of a dark terminal."""
+    """Return the screen as an SVG document, in the colours of a dark terminal."""
     import io
 
     from rich.console import Console

@@ -1,4 +1,4 @@
-"""Where agents stand: a table for people, what they used, and figures in Prometheus' text format."""
+"""The state of agents: a table for people, their usage, and metrics in Prometheus' text format."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Sample = tuple[dict[str, str], float]
 
 
 def table(found: Sequence[AgentStatus], project: Path) -> None:
-    """One line an agent, with the folder in which it works where that is not the project's."""
+    """Print one line per agent, with its folder if that is not the project's."""
     here = os.path.realpath(project)
     rows = []
     for line in found:
@@ -70,7 +70,7 @@ def _what(line: AgentStatus) -> Iterator[str]:
 
 
 def usage(found: Sequence[UsageLine]) -> None:
-    """One line an agent and model, and the sum."""
+    """Print one line per agent and model, and the sum."""
     rows = []
     for line in found:
         tokens = (getattr(line.usage, f"{kind}_tokens") for kind in _TOKENS)
@@ -90,7 +90,7 @@ def _dollars(cost: float | None) -> str:
 
 
 def metrics(agents: Sequence[AgentStatus], used: Sequence[UsageLine], *, broker: bool, now: float) -> None:
-    """Prints every figure as a gauge or counter. `now` is seconds since the epoch."""
+    """Print every figure as a gauge or counter. `now` is seconds since the epoch."""
     for name, kind, text, samples in _families(agents, used, broker, now):
         write(sys.stdout, f"# HELP {name} {text}\n# TYPE {name} {kind}\n")
         for labels, value in samples:
@@ -104,7 +104,7 @@ def _families(
     running = [(line.agent, turns) for line in agents if (turns := _running(line))]
     yield "beam_broker_up", "gauge", "Whether a broker serves the root.", [({}, float(broker))]
     yield "beam_queue_depth", "gauge", "Messages that wait.", [({"agent": a.agent}, a.waiting) for a in agents]
-    yield "beam_queue_dead", "gauge", "Messages given up on.", [({"agent": a.agent}, a.dead) for a in agents]
+    yield "beam_queue_dead", "gauge", "Dead letters.", [({"agent": a.agent}, a.dead) for a in agents]
     yield (
         *("beam_queue_oldest_age_seconds", "gauge", "Age of the message that waits longest."),
         [({"agent": a.agent}, _age(a.oldest, now)) for a in agents if a.oldest is not None],
@@ -186,7 +186,7 @@ def _families(
 
 
 def _running(line: AgentStatus) -> list[Running]:
-    """The turns of the agent that run, those of --once among them."""
+    """Return the agent's running turns, including those of --once."""
     turn = line.running
     has_died = turn is not None and turn.alive is False and turn.lease_until is None
     own = [turn] if turn is not None and not has_died else []

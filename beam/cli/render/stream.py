@@ -1,4 +1,4 @@
-"""The activity stream: one line an event, for `watch` and `log`."""
+"""The activity stream: one line per event, for `watch` and `log`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ _MOMENT = re.compile(r"/\d+$")
 
 
 class RenderedLine(Struct, frozen=True):
-    """One line without its head: `result` has its share of it, however long the text, and `time` stays whole."""
+    """One line without its prefix.
+
+    `result` keeps its share of the line, however long the text is; `time` is never cut.
+    """
 
     mark: str
     text: str
@@ -43,8 +46,11 @@ class RenderedLine(Struct, frozen=True):
 
 
 class Line(Struct, frozen=True):
-    """An event to be printed. `root` is where its journal is, where several roots are shown, and `project` the folder
-    that the root belongs to; else null. `lane` is the throw-away session that it is of, if any."""
+    """One event to print.
+
+    `root` is the path of its root, if several roots are shown, and `project` the folder of that root; else None. `lane`
+    is the `--once` session that it belongs to, if any.
+    """
 
     event: AnyEvent
     root: Path | None = None
@@ -53,12 +59,12 @@ class Line(Struct, frozen=True):
 
     @property
     def told(self) -> AnyEvent:
-        """The event under a name that no agent of another root has."""
+        """Return the event with an agent name that is unique among all shown roots."""
         return self._as(f"{self.root}/")
 
     @property
     def shown(self) -> AnyEvent:
-        """The event under a name for people: `folder/agent`, and `agent:lane` for a throw-away session."""
+        """Return the event with an agent name for people: `folder/agent`, or `agent:lane` for a `--once` session."""
         return self._as(f"{self.project.name}/" if self.project is not None else "")
 
     def _as(self, folder: str) -> AnyEvent:
@@ -68,7 +74,7 @@ class Line(Struct, frozen=True):
         return replace(self.event, agent=f"{folder if self.root is not None else ''}{self.event.agent}{lane}")
 
     def encoded(self) -> bytes:
-        """The event's JSON, with its `root`, `project` and `lane` if it has them."""
+        """Return the event's JSON, with its `root`, `project` and `lane` if it has them."""
         data = events.encode(self.event)
         for name, value in (("root", self.root), ("project", self.project), ("lane", self.lane)):
             if value is not None:
@@ -78,8 +84,10 @@ class Line(Struct, frozen=True):
 
 
 class Stream:
-    """Prints events to a stream: aligned and coloured for a person, whole as JSON. A line that was cut ends with the
-    id of its event (`short_id`)."""
+    """Prints events to a stream: aligned and coloured for a person, complete as JSON.
+
+    A line that was cut ends with the id of its event (`short_id`).
+    """
 
     def __init__(self, stream: TextIO, *, as_json: bool, plain: bool = False) -> None:
         self._stream = stream
@@ -97,7 +105,7 @@ class Stream:
         self._name_width = 8
 
     def batch(self, batch: Sequence[Line]) -> None:
-        """Prints events that came together, their names in one column."""
+        """Print events that came together, with their names in one column."""
         if not self._json:
             self._widen(line.shown for line in batch)
             told = [line.event for line in batch if isinstance(line.event, events.MemberUsed)]
@@ -109,7 +117,7 @@ class Stream:
                 self.event(line.shown)
 
     def standing(self, shown: TeamShown, now: str) -> None:
-        """Prints how a team stands at that time (RFC 3339): who does what, who is stuck."""
+        """Print the state of a team at that time (RFC 3339): who does what, who is stuck."""
         for member in shown.members:
             if member.colour in team.COLOURS:
                 self._colours[f"{member.member}@{shown.team.team}"] = team.COLOURS[member.colour]
@@ -122,7 +130,7 @@ class Stream:
             self._print(event, RenderedLine(mark, event.text))
 
     def find(self, batch: Sequence[Line], event_id: str) -> int:
-        """Prints the event with that id whole; the exit code. Raises NotFoundError."""
+        """Print the event with that id in full and return the exit code. Raises NotFoundError."""
         found = 0
         for line in batch:
             shown = line.shown
@@ -132,11 +140,13 @@ class Stream:
                 self._whole(line)
                 found += 1
         if not found:
-            raise NotFoundError(f"no event {event_id} is kept", "a line's id is its last word", subject=event_id)
+            raise NotFoundError(
+                f"no event {event_id} is kept", "the id is the last word of a line that was cut", subject=event_id
+            )
         return 0
 
     def event(self, event: AnyEvent) -> None:
-        """Prints one event; those that only carry bookkeeping are not for people."""
+        """Print one event; skip those that only carry bookkeeping if a person reads."""
         if self._json:
             write(self._stream, safe_json(events.encode(event).decode(), self._stream) + "\n")
             return
@@ -147,18 +157,18 @@ class Stream:
             self._print(event, said)
 
     def tick(self, now: str) -> None:
-        """It is that time (RFC 3339): the calls that last are told."""
+        """Print the calls that have run for long at that time (RFC 3339)."""
         for call in self._calls.due(now):
             self._print(call, RenderedLine("⚙", calls.what(call)))
 
     def end(self) -> None:
-        """Nothing comes any more: the calls that did not return are told, and everything is out."""
+        """Print the calls that did not return, then flush: no more events come."""
         for call in self._calls.rest():
             self._print(call, RenderedLine("⚙", calls.what(call)))
         self.flush()
 
     def flush(self) -> None:
-        """Everything printed so far is out."""
+        """Flush everything that was printed."""
         self._stream.flush()
 
     def _whole(self, line: Line) -> None:
@@ -234,7 +244,7 @@ class Stream:
         return RenderedLine(*said) if said is not None else None
 
     def _thread(self, thread: str) -> str:
-        """The number of a conversation in this stream."""
+        """Return the number of a conversation in this stream."""
         return str(self._threads.setdefault(thread, len(self._threads) + 1))
 
     def _returned(self, event: events.ToolReturned) -> RenderedLine:
@@ -257,7 +267,7 @@ class Stream:
             case events.SessionLost():
                 return "!", f"session {event.session_id} is gone: {event.reason}"
             case events.SessionArchived():
-                return "·", f"session {event.session_id} put aside: {event.reason}"
+                return "·", f"session {event.session_id} archived: {event.reason}"
             case events.TurnStarted():
                 attempt = f", attempt {event.attempt}" if event.attempt > 1 else ""
                 return "▶", f"turn {event.turn} ({event.adapter}{attempt})"
@@ -295,7 +305,7 @@ class Stream:
                 word = "allowed" if event.decision == "allow" else "denied"
                 return "·", f"{word} by {event.by}{f': {event.why}' if event.why else ''} [{event.ask_id}]"
             case events.PermissionCancelled():
-                return "·", f"asks no more: {event.why} [{event.ask_id}]"
+                return "·", f"request withdrawn: {event.why} [{event.ask_id}]"
             case events.TurnFinished():
                 return self._finished(event)
             case events.TurnClosed(reply="queued"):
@@ -303,9 +313,9 @@ class Stream:
             case events.TurnClosed(reply="dead"):
                 return "!", f"reply to {event.to} not delivered: {event.detail}"
             case events.MessageDead():
-                return "†", f"given up on {event.message_id}: {event.detail or event.reason}"
+                return "†", f"dead letter {event.message_id}: {event.detail or event.reason}"
             case events.MessageRequeued():
-                return "↻", f"{event.message_id} again: {event.reason}"
+                return "↻", f"requeued {event.message_id}: {event.reason}"
             case events.Notice():
                 return "!", event.text
             case events.ControlDone(ok=False):
@@ -333,12 +343,12 @@ def _name(event: AnyEvent) -> str:
 
 
 def _cut(text: str, width: int, fit: Callable[[str], str]) -> str:
-    """The text in that many columns; where `…` is written as more than one, it is counted."""
+    """Return the text cut to that many columns. Counts `…` as wide as the stream writes it."""
     return text if cells(text) <= width else fit(cut(text, width + 1 - cells(fit("…"))))
 
 
 def short_id(event: AnyEvent) -> str:
-    """Five characters that name an event, the same whenever and from whichever source it is told."""
+    """Return five characters that name an event, the same at any time and from any source."""
     if isinstance(event, events.MailSent):
         key = f"mail/{event.agent}/{event.to}/{event.text}"  # its id is not known to all who know of it
         return _five(key)

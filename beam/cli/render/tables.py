@@ -10,7 +10,7 @@ from beam.cli.streams import is_colourful
 
 
 def columns(head: Sequence[str], rows: Sequence[Sequence[str]], *, wide: bool) -> None:
-    """Prints rows under their head. On a terminal (`wide`) aligned, the last column cut at the edge; else with tabs."""
+    """Print rows under their head: aligned and cut at the edge of a terminal (`wide`), else separated by tabs."""
     if not wide:
         for row in [head, *rows]:
             write(sys.stdout, "\t".join(" ".join(cell.split()) for cell in row) + "\n")
@@ -34,14 +34,14 @@ def columns(head: Sequence[str], rows: Sequence[Sequence[str]], *, wide: bool) -
 
 
 def pairs(rows: Sequence[tuple[str, str]]) -> None:
-    """Prints name and value, one pair a line."""
+    """Print names and values, one pair per line."""
     width = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
         write(sys.stdout, f"{name.ljust(width)}  {visible(value)}\n")
 
 
 def ago(timestamp: str) -> str:
-    """How long ago that was (RFC 3339), in one or two units."""
+    """Return how long ago that was (RFC 3339), in one or two units."""
     import time
 
     from beam.base.clock import parse_rfc3339

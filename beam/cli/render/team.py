@@ -1,4 +1,4 @@
-"""Teams for people: lists, boards and conversations in text."""
+"""Teams for people: lists, boards and conversations as text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def teams(lines: Sequence[TeamLine]) -> None:
-    """The list of teams."""
+    """Print the list of teams."""
     rows = []
     for line in lines:
         tasks = " ".join(f"{count} {status}" for status, count in sorted(line.tasks.items()))
@@ -35,7 +35,7 @@ def teams(lines: Sequence[TeamLine]) -> None:
 
 
 def shown(team: TeamShown) -> None:
-    """One team: its head, its members, what each said last, who waits."""
+    """Print one team: its head, its members, the last text of each, who waits."""
     line = team.team
     lead = f", led by {line.lead}" + (f" (pid {line.lead_pid})" if line.lead_pid else "") if line.lead else ""
     since = f", for {ago(line.created)}" if line.created else ""
@@ -70,7 +70,7 @@ def _member(member: MemberLine) -> tuple[str, ...]:
 
 
 def standing(shown: TeamShown) -> Iterator[tuple[str, str, str]]:
-    """Who does what in a team and who is stuck, a line each: (who, mark, words)."""
+    """Yield who does what in a team and who is stuck, a line each: (name, mark, text)."""
     line = shown.team
     counts = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in sorted(line.tasks.items()))
     at_work = "nobody knows how many" if line.working is None else str(line.working)
@@ -90,7 +90,7 @@ def standing(shown: TeamShown) -> Iterator[tuple[str, str, str]]:
 
 
 def tasks(lines: Sequence[TaskLine]) -> None:
-    """A team's board."""
+    """Print a team's board."""
     rows = []
     for line in lines:
         waits_for = " ".join(f"#{one}" for one in line.blocked_by)
@@ -101,7 +101,7 @@ def tasks(lines: Sequence[TaskLine]) -> None:
 
 
 def mail(lines: Sequence[MailLine], *, by_thread: bool) -> None:
-    """A team's mail, a line a message; by conversation with a heading each."""
+    """Print a team's mail, one line per message; with `by_thread`, under one heading per conversation."""
     thread = ""
     for line in lines:
         if by_thread and line.thread != thread:
@@ -139,7 +139,7 @@ _OBVIOUS = frozenset({"", "transcript", "its pane", "a turn", "busy"})  # how it
 
 
 def _frame(text: str) -> str:
-    """What a message of the team's own protocol says, for people; all that it carries where no part of it is a text."""
+    """Return a message of the team's own protocol for people; all its fields if none of them is a text."""
     value = _object(text)
     if value is None:
         return text
@@ -155,7 +155,7 @@ def _frame(text: str) -> str:
 
 
 def _words(text: str) -> str:
-    """A message for people, whether it is one of the team's own protocol or somebody's words."""
+    """Return a message for people, be it one of the team's own protocol or plain text."""
     kind = (_object(text) or {}).get("type")
     return f"[{kind}] {_frame(text)}".rstrip() if isinstance(kind, str) else text
 
@@ -169,7 +169,7 @@ def _object(text: str) -> dict[str, Any] | None:
 
 
 def waits(lines: Sequence[Wait]) -> None:
-    """Who waits for what."""
+    """Print who waits for what."""
     rows = [
         (ago(line.since), line.team, line.who or "anyone", f"waits for {line.on}" if line.on else "waits", line.what)
         for line in lines
@@ -192,7 +192,7 @@ COLOURS = {
 
 
 def used(event: events.MemberUsed) -> str:
-    """What a turn used and cost: `3.4k tokens, $0.0123`. A model without a price is named."""
+    """Return what a turn used and cost: `3.4k tokens, $0.0123`. Names a model without a price."""
     tokens = (event.usage.input_tokens or 0) + (event.usage.output_tokens or 0)
     size, unit = next(((size, unit) for size, unit in ((1_000_000, "M"), (1_000, "k")) if tokens >= size), (0, ""))
     cost = f"${event.cost_usd:.4f}" if event.cost_usd is not None else f"no price for {', '.join(event.unpriced)}"
@@ -200,12 +200,12 @@ def used(event: events.MemberUsed) -> str:
 
 
 def is_told_otherwise(event: events.ToolCalled) -> bool:
-    """Whether a member's call is one that a mail or task event tells."""
+    """Return whether a member's call is also shown by a mail or task event."""
     return "@" in event.agent and event.name in _TOLD_OTHERWISE
 
 
 def say(event: AnyEvent) -> tuple[str, str] | None:
-    """The mark and the words of what happened in a team."""
+    """Return the mark and the text for what happened in a team; None for other events."""
     match event:
         case events.TeamStarted():
             return "●", f"team {event.team} started" + (f" in {event.cwd}" if event.cwd else "")

@@ -1,4 +1,4 @@
-"""Text on its way to a person: control characters of agents never reach a terminal; a pipe gets the exact text."""
+"""Text on its way to a person: no control character of an agent reaches a terminal; a pipe gets the exact text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u20
 
 
 def visible(text: str) -> str:
-    """The text with every control character shown instead of obeyed (`␛`), line breaks and tabs kept."""
+    """Return the text with every control character replaced by its picture (`␛`), except line breaks and tabs."""
     return _UNSAFE.sub(_shown, text.replace("\r\n", "\n"))
 
 
@@ -31,22 +31,22 @@ def _shown(match: re.Match[str]) -> str:
 
 
 def safe(text: str, stream: TextIO) -> str:
-    """The text as that stream may get it."""
+    """Return the text as it may be written to that stream."""
     return visible(text) if is_terminal(stream) else text
 
 
 def one_line(text: str, width: int) -> str:
-    """The text on one line of at most that many columns, `…` where it was cut."""
+    """Return the text on one line of at most that many columns, with `…` if it was cut."""
     return cut(flat(text), width)
 
 
 def flat(text: str) -> str:
-    """The text on one line, its control characters shown."""
+    """Return the text on one line, with pictures of its control characters."""
     return " ".join(visible(text).split())
 
 
 def cut(text: str, width: int) -> str:
-    """As much of a line as fits into that many columns, `…` at the end where something is missing."""
+    """Return as much of a line as fits into that many columns, with `…` at the end if something is missing."""
     if cells(text) <= width:
         return text
     if text.isascii():
@@ -59,7 +59,7 @@ def cut(text: str, width: int) -> str:
 
 
 def cells(text: str) -> int:
-    """How many columns of a terminal a line takes, at most."""
+    """Return how many columns of a terminal a line takes at most."""
     return len(text) if text.isascii() else sum(map(_cell, text))
 
 
@@ -83,12 +83,12 @@ _ASCII = str.maketrans(
 
 
 def ascii_only(text: str) -> str:
-    """The text in ASCII: signs as what is nearest, other characters as escapes (`\\xe9`)."""
+    """Return the text in ASCII: signs as the nearest ones, other characters as escapes (`\\xe9`)."""
     return text if text.isascii() else text.translate(_ASCII).encode("ascii", "backslashreplace").decode()
 
 
 def write(stream: TextIO, text: str) -> None:
-    """Writes text that may hold anything: what the stream's encoding can't say becomes `?`."""
+    """Write any text; characters that the stream's encoding doesn't have become `?`."""
     try:
         stream.write(text)
     except UnicodeEncodeError:
@@ -97,12 +97,12 @@ def write(stream: TextIO, text: str) -> None:
 
 
 def write_line(text: str) -> None:
-    """Writes a line of the result to stdout."""
+    """Write one line of the result to stdout."""
     write(sys.stdout, text + "\n")
 
 
 def write_json(value: object) -> None:
-    """Writes a value to stdout as one JSON object on one line."""
+    """Write a value to stdout as one JSON object on one line."""
     try:
         data = msgspec.json.encode(value)
     except UnicodeEncodeError:  # a path is in it that is no UTF-8
@@ -111,7 +111,8 @@ def write_json(value: object) -> None:
 
 
 def safe_json(text: str, stream: TextIO) -> str:
-    """JSON as that stream may get it: on a terminal what JSON leaves bare (DEL, C1) is escaped, and stays the same
-    value.
+    """Return JSON as it may be written to that stream.
+
+    For a terminal it escapes what JSON leaves bare (DEL, C1); the value stays the same.
     """
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text) if is_terminal(stream) else text

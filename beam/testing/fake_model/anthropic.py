@@ -1,6 +1,6 @@
 """The Anthropic Messages wire format: what a request asks, and a reply's bytes, whole or as server-sent events.
 
-Pure functions over bytes and values; a dialect (`http.Dialect`). Must not know: sockets, scripts' files, clocks.
+Pure functions over bytes and values; a dialect (`http.Dialect`). Does not depend on sockets, scripts' files or clocks.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _TYPES = {
 
 
 def route(method: str, path: str) -> Literal["ask", "count"] | None:
-    """What a request to this path (without its query) is: one for an answer, one to count tokens, or none of ours."""
+    """Return what a request to this path (without its query) is: for an answer, to count tokens, or None."""
     if method != "POST":
         return None
     return {"/v1/messages": "ask", "/v1/messages/count_tokens": "count"}.get(path)  # type: ignore[return-value]
 
 
 def asked(body: dict[str, Any], size: int, path: str = "") -> Asked:
-    """What the request's body asks; `size` is its bytes."""
+    """Return what the request's body asks; `size` is its bytes."""
     messages = items(body.get("messages"))
     prompts = [text for message in messages if (text := _prompt(message))]
     results = _results(messages)
@@ -52,7 +52,7 @@ def asked(body: dict[str, Any], size: int, path: str = "") -> Asked:
 
 
 def _prompt(message: dict[str, Any]) -> str:
-    """What a person said in this message: no reminders, tool results or words that a CLI put there itself."""
+    """Return what a person said in this message: no reminders, tool results or text that a CLI added itself."""
     if message.get("role") != "user":
         return ""
     content = message.get("content")
@@ -63,7 +63,7 @@ def _prompt(message: dict[str, Any]) -> str:
 
 
 def _is_told(messages: list[dict[str, Any]]) -> bool:
-    """Whether a CLI only tells its model, since the last answer, that a task in the background ended."""
+    """Return whether a CLI only tells its model, since the last answer, that a background task ended."""
     begin = max((n + 1 for n, message in enumerate(messages) if message.get("role") == "assistant"), default=0)
     since = [message for message in messages[begin:] if message.get("role") == "user"]
     texts = [_text_of(block) for message in since for block in items(message.get("content"))]
@@ -71,7 +71,7 @@ def _is_told(messages: list[dict[str, Any]]) -> bool:
 
 
 def _results(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """The (call id, text) of each tool result in the last user message; none where that is a prompt."""
+    """Return the (call id, text) of each tool result in the last user message; [] if that is a prompt."""
     last: dict[str, Any] = next((message for message in reversed(messages) if message.get("role") == "user"), {})
     return [
         (str(block.get("tool_use_id", "")).removeprefix("toolu_"), _joined(block.get("content")))
@@ -94,7 +94,7 @@ def _text_of(block: dict[str, Any]) -> str:
 
 
 def whole(reply: Reply, asked: Asked) -> bytes:
-    """The reply as one JSON object."""
+    """Return the reply as one JSON object."""
     content: list[dict[str, Any]] = []
     if reply.thinking:
         content.append({"type": "thinking", "thinking": reply.thinking, "signature": "ZmFrZQ=="})
@@ -108,7 +108,7 @@ def whole(reply: Reply, asked: Asked) -> bytes:
 
 
 def stream(reply: Reply, asked: Asked) -> list[tuple[bytes, bool]]:
-    """The reply as server-sent events in order; True marks a piece of content, which a script may delay."""
+    """Return the reply as server-sent events in order; True marks a piece of content, which a script may delay."""
     before, after = _usage(reply, asked)
     start = _message(reply, asked, content=[], stop=None, usage=before | {"output_tokens": 1})
     events = [(_event("message_start", {"message": start}), False)]
@@ -123,7 +123,7 @@ def stream(reply: Reply, asked: Asked) -> list[tuple[bytes, bool]]:
 
 
 def _blocks(reply: Reply) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """Each content block as it starts, and its deltas."""
+    """Return each content block as it starts, and its deltas."""
     size = reply.answer.chunk
     blocks: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
     if reply.thinking:
@@ -157,7 +157,7 @@ def _message(
 
 
 def _usage(reply: Reply, asked: Asked) -> tuple[dict[str, int], dict[str, int]]:
-    """The figures that a stream tells first, and those that it tells last."""
+    """Return the figures at a stream's beginning, and those at its end."""
     given = reply.answer.usage
     before, after, _ = figures(reply, asked)
     return {
@@ -168,17 +168,17 @@ def _usage(reply: Reply, asked: Asked) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def count(asked: Asked) -> bytes:
-    """The answer to a request to count tokens."""
+    """Return the answer to a request to count tokens."""
     return dump({"input_tokens": tokens(asked.size)})
 
 
 def error(error: Error, request_id: str) -> bytes:
-    """The body of an HTTP error."""
+    """Return the body of an HTTP error."""
     return dump(_error(error) | {"request_id": request_id})
 
 
 def stream_error(error: Error) -> bytes:
-    """The event of an error in the middle of a stream."""
+    """Return the event of an error in the middle of a stream."""
     return _event("error", _error(error))
 
 

@@ -1,6 +1,6 @@
 """The OpenAI Chat Completions wire format: what a request asks, and a reply's bytes, whole or as server-sent events.
 
-Pure functions over bytes and values; a dialect (`http.Dialect`). Must not know: sockets, scripts' files, clocks.
+Pure functions over bytes and values; a dialect (`http.Dialect`). Does not depend on sockets, scripts' files or clocks.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_
 
 
 def route(method: str, path: str) -> Literal["ask", "count"] | None:
-    """What a request to this path (without its query) is."""
+    """Return what a request to this path (without its query) is."""
     return "ask" if method == "POST" and path in ("/v1/chat/completions", "/chat/completions") else None
 
 
 def asked(body: dict[str, Any], size: int, path: str = "") -> Asked:
-    """What the request's body asks; `size` is its bytes."""
+    """Return what the request's body asks; `size` is its bytes."""
     messages = items(body.get("messages"))
     prompts = [text for message in messages if (text := _prompt(message))]
     results = _results(messages)
@@ -54,7 +54,7 @@ def _prompt(message: dict[str, Any]) -> str:
 
 
 def _results(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """The (call id, text) of the tool results at the end; none where a person spoke last."""
+    """Return the (call id, text) of the tool results at the end; [] if a person spoke last."""
     found = []
     for message in reversed(messages):
         if message.get("role") == "tool":
@@ -69,7 +69,7 @@ def _results(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def whole(reply: Reply, asked: Asked) -> bytes:
-    """The reply as one JSON object."""
+    """Return the reply as one JSON object."""
     message: dict[str, Any] = {"role": "assistant", "content": reply.text or None}
     if reply.thinking:
         message["reasoning_content"] = reply.thinking
@@ -81,7 +81,7 @@ def whole(reply: Reply, asked: Asked) -> bytes:
 
 
 def stream(reply: Reply, asked: Asked) -> list[tuple[bytes, bool]]:
-    """The reply as server-sent events in order; True marks a piece of content, which a script may delay."""
+    """Return the reply as server-sent events in order; True marks a piece of content, which a script may delay."""
     head = _head(reply, asked, "chat.completion.chunk")
 
     def chunk(delta: dict[str, Any], stop: str | None = None) -> bytes:
@@ -123,17 +123,17 @@ def _usage(reply: Reply, asked: Asked) -> dict[str, Any]:
 
 
 def count(asked: Asked) -> bytes:
-    """Nobody asks: this API has no counting of tokens."""
+    """Return an estimate, for completeness: this API has no request to count tokens."""
     return dump({"input_tokens": tokens(asked.size)})
 
 
 def error(error: Error, request_id: str) -> bytes:
-    """The body of an HTTP error."""
+    """Return the body of an HTTP error."""
     return dump(_error(error))
 
 
 def stream_error(error: Error) -> bytes:
-    """The event of an error in the middle of a stream."""
+    """Return the event of an error in the middle of a stream."""
     return event(_error(error))
 
 

@@ -41,9 +41,9 @@ _SLOW_PIECES = 10
 
 
 def answer(asked: Asked, *, before: int) -> Answer:
-    """What the prompt asks for; `before` requests with the same prompt and turn came earlier.
+    """Return what the prompt asks for; `before` requests with the same prompt and turn came earlier.
 
-    A directive whose arguments can't be read gets an API error 400 that says so.
+    A directive whose arguments can't be parsed gets an API error 400 that says so.
     """
     try:
         steps = _steps(asked, before)

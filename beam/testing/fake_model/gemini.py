@@ -1,7 +1,7 @@
 """The Gemini wire format: what a request asks, and a reply's bytes, whole or as server-sent events.
 
-Pure functions over bytes and values; a dialect (`http.Dialect`). The path says which model, and whether to stream.
-Must not know: sockets, scripts' files, clocks.
+Pure functions over bytes and values; a dialect (`http.Dialect`). The path says which model, and whether to stream. Does
+not depend on sockets, scripts' files or clocks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STATUSES = {
 
 
 def route(method: str, path: str) -> Literal["ask", "count"] | None:
-    """What a request to this path (without its query) is."""
+    """Return what a request to this path (without its query) is."""
     found = _PATH.match(path) if method == "POST" else None
     if found is None:
         return None
@@ -40,7 +40,7 @@ def route(method: str, path: str) -> Literal["ask", "count"] | None:
 
 
 def asked(body: dict[str, Any], size: int, path: str = "") -> Asked:
-    """What a request to this path with this body asks; `size` is the body's bytes."""
+    """Return what a request to this path with this body asks; `size` is the body's bytes."""
     found = _PATH.match(path)
     contents = items(body.get("contents"))
     prompts = [text for content in contents if (text := _prompt(content))]
@@ -69,7 +69,7 @@ def _answers(content: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _results(contents: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """The (call id, text) of the tool results that the last content holds."""
+    """Return the (call id, text) of the tool results that the last content contains."""
     return [
         (str(answer.get("id", "")).removeprefix("call_"), _output(answer.get("response")))
         for answer in (_answers(contents[-1]) if contents else [])
@@ -77,7 +77,7 @@ def _results(contents: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _output(response: object) -> str:
-    """The text of a function's response: its `output` or `error` where it has one."""
+    """Return the text of a function's response: its `output` or `error` if it has one."""
     if isinstance(response, dict):
         for key in ("output", "error"):
             if isinstance(response.get(key), str):
@@ -89,12 +89,12 @@ def _output(response: object) -> str:
 
 
 def whole(reply: Reply, asked: Asked) -> bytes:
-    """The reply as one JSON object."""
+    """Return the reply as one JSON object."""
     return dump(_response(reply, asked, _parts(reply, size=1 << 30), _STOPS[reply.stop]))
 
 
 def stream(reply: Reply, asked: Asked) -> list[tuple[bytes, bool]]:
-    """The reply as server-sent events in order; True marks a piece of content, which a script may delay."""
+    """Return the reply as server-sent events in order; True marks a piece of content, which a script may delay."""
     events = [(event(_response(reply, asked, [], None)), False)]
     events += [(event(_response(reply, asked, [part], None)), True) for part in _parts(reply, reply.answer.chunk)]
     events.append((event(_response(reply, asked, [], _STOPS[reply.stop])), False))
@@ -129,17 +129,17 @@ def _response(reply: Reply, asked: Asked, parts: list[dict[str, Any]], stop: str
 
 
 def count(asked: Asked) -> bytes:
-    """The answer to a request to count tokens."""
+    """Return the answer to a request to count tokens."""
     return dump({"totalTokens": tokens(asked.size)})
 
 
 def error(error: Error, request_id: str) -> bytes:
-    """The body of an HTTP error."""
+    """Return the body of an HTTP error."""
     return dump(_error(error))
 
 
 def stream_error(error: Error) -> bytes:
-    """The event of an error in the middle of a stream."""
+    """Return the event of an error in the middle of a stream."""
     return event(_error(error))
 
 

@@ -1,7 +1,7 @@
-"""The scripted model's HTTP: one thread a connection, keep-alive, chunked streams, faults and pace; 127.0.0.1 only.
+"""The scripted model's HTTP: one thread per connection, keep-alive, chunked streams, faults and pace; 127.0.0.1 only.
 
-What to answer is the player's; how it looks on the wire is a dialect's: one more vendor's API is one more module in
-`DIALECTS`. Must not know: scripts' files, the log.
+The player decides the answer, a dialect its wire format: one more vendor's API is one more module in `DIALECTS`. Does
+not depend on scripts' files or the log.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Record = Callable[[str, str, Mapping[str, str], object, Asked | None], None]
 
 
 class Server(ThreadingHTTPServer):
-    """Listens from the moment it is made; `record` is told of each request before it is answered."""
+    """Listens from the moment it is created; `record` is told of each request before it is answered."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -64,7 +64,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def server_bind(self) -> None:
-        """Without the reverse look-up of the name that HTTPServer does."""
+        """Bind without HTTPServer's reverse look-up of the host name."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
 
@@ -109,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: the log of requests is `FakeModel.requests`."""
+        """Log nothing: the log of requests is `FakeModel.requests`."""
 
     def _answer(self) -> None:
         self.request_id = f"req_{uuid.uuid4().hex[:24]}"
@@ -140,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply(dialect, self.server.player.reply(asked), asked)
 
     def _body(self, dialect: Dialect) -> bytes | None:
-        """The request's body; null where the request was answered with an error instead."""
+        """Return the request's body; None if the request was answered with an error instead."""
         length = self.headers.get("content-length", "0")
         if "transfer-encoding" in self.headers or not length.isdecimal():
             problem = Error(status=411, message="a content-length is needed")
@@ -200,7 +200,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
     def _faults(self, reply: Reply) -> None:
-        """The stall and the cut of an answer, here and now; a cut ends the connection's thread."""
+        """Carry out the stall and the cut of an answer; a cut ends the connection's thread."""
         stall = reply.answer.stall
         if stall is not False:
             self._pause(None if stall is True else stall)
@@ -209,7 +209,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise ConnectionAbortedError("cut, as the script says")
 
     def _pause(self, seconds: float | None) -> None:
-        """Wait that long (null: for ever). Raises ConnectionError as soon as the client leaves or the server stops."""
+        """Wait that long (None: for ever). Raises ConnectionError as soon as the client leaves or the server stops."""
         until = None if seconds is None else time.monotonic() + seconds
         poll = select.poll()
         poll.register(self.connection, select.POLLIN)

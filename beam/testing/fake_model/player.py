@@ -1,7 +1,7 @@
 """The player: which answer a request gets, over the life of one scripted model.
 
-It remembers what was used up, and by their ids what answers the results of its own tool calls; so parallel
-conversations do not mix. Must not know: any wire format, sockets, clocks.
+It remembers what was used up, and by their ids which requests answer its own tool calls; so parallel conversations do
+not mix. Does not depend on any wire format, sockets or clocks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Call(Struct, frozen=True, kw_only=True):
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """An answer made out for one request: templates filled, ids given. Pace and faults are the `answer`'s."""
+    """An answer prepared for one request: templates filled, ids given. Pace and faults are the `answer`'s."""
 
     text: str
     thinking: str
@@ -36,12 +36,12 @@ class Reply(Struct, frozen=True, kw_only=True):
 
     @property
     def stop(self) -> str:
-        """end_turn, tool_use, max_tokens or refusal."""
+        """Return the stop reason: end_turn, tool_use, max_tokens or refusal."""
         return "tool_use" if self.calls and self.answer.stop == "end_turn" else self.answer.stop
 
 
 class Player:
-    """Plays one script; safe to ask from several threads. `new_id` gives a fresh id each time."""
+    """Plays one script; safe to ask from several threads. `new_id` returns a fresh id each time."""
 
     def __init__(self, script: Script, *, new_id: Callable[[], str]) -> None:
         self._script = script
@@ -52,7 +52,7 @@ class Player:
         self._then: dict[str, Answer] = {}
 
     def reply(self, asked: Asked) -> Reply:
-        """The reply to this request; asking uses up rules that have a count."""
+        """Return the reply to this request; asking uses up rules that have a count."""
         with self._lock:
             answer = self._answer(asked)
             calls = tuple(Call(id=self._new_id(), name=tool.name, input=tool.input) for tool in answer.tools)

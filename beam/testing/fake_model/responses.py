@@ -1,6 +1,6 @@
 """The OpenAI Responses wire format: what a request asks, and a reply's bytes, whole or as server-sent events.
 
-Pure functions over bytes and values; a dialect (`http.Dialect`). Must not know: sockets, scripts' files, clocks.
+Pure functions over bytes and values; a dialect (`http.Dialect`). Does not depend on sockets, scripts' files or clocks.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _INCOMPLETE = {"max_tokens": "max_output_tokens", "refusal": "content_filter"}
 
 
 def route(method: str, path: str) -> Literal["ask", "count"] | None:
-    """What a request to this path (without its query) is."""
+    """Return what a request to this path (without its query) is."""
     if method != "POST":
         return None
     return {"/v1/responses": "ask", "/v1/responses/input_tokens": "count"}.get(path)  # type: ignore[return-value]
 
 
 def asked(body: dict[str, Any], size: int, path: str = "") -> Asked:
-    """What the request's body asks; `size` is its bytes."""
+    """Return what the request's body asks; `size` is its bytes."""
     given = body.get("input")
     sent = [{"role": "user", "content": given}] if isinstance(given, str) else items(given)
     prompts = [text for item in sent if (text := _prompt(item))]
@@ -46,7 +46,7 @@ def asked(body: dict[str, Any], size: int, path: str = "") -> Asked:
 
 
 def _tools(holders: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The tools on offer: those of the body, of input items, and of name spaces, however deep."""
+    """Return the offered tools: those of the body, of input items, and of name spaces, however deep."""
     found: list[dict[str, Any]] = []
     for holder in holders:
         tools = items(holder.get("tools"))
@@ -63,7 +63,7 @@ def _prompt(item: dict[str, Any]) -> str:
 
 
 def _results(sent: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """The (call id, text) of the tool results at the end; none where a person spoke last."""
+    """Return the (call id, text) of the tool results at the end; [] if a person spoke last."""
     found = []
     for item in reversed(sent):
         if str(item.get("type", "")).endswith("_call_output"):
@@ -77,12 +77,12 @@ def _results(sent: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def whole(reply: Reply, asked: Asked) -> bytes:
-    """The reply as one JSON object."""
+    """Return the reply as one JSON object."""
     return dump(_response(reply, asked, _output(reply, asked)))
 
 
 def stream(reply: Reply, asked: Asked) -> list[tuple[bytes, bool]]:
-    """The reply as server-sent events in order; True marks a piece of content, which a script may delay."""
+    """Return the reply as server-sent events in order; True marks a piece of content, which a script may delay."""
     written = _Events()
     written.add("response.created", response=_response(reply, asked, None))
     output = _output(reply, asked)
@@ -131,7 +131,7 @@ def _deltas(written: _Events, item: dict[str, Any], place: dict[str, Any], size:
 
 
 def _begun(item: dict[str, Any]) -> dict[str, Any]:
-    """The item as it is before anything of it was said."""
+    """Return the item as it is before any of its content."""
     empty = {"summary": [], "content": [], "arguments": "", "input": ""}
     return item | {key: value for key, value in empty.items() if key in item} | {"status": "in_progress"}
 
@@ -166,7 +166,7 @@ def _output(reply: Reply, asked: Asked) -> list[dict[str, Any]]:
 
 
 def _response(reply: Reply, asked: Asked, output: list[dict[str, Any]] | None) -> dict[str, Any]:
-    """The response as it is at its end, or, without `output`, at its beginning."""
+    """Return the response as it is at its end or, without `output`, at its beginning."""
     why = _INCOMPLETE.get(reply.stop) if output is not None else None
     status = "in_progress" if output is None else "incomplete" if why else "completed"
     return {
@@ -194,17 +194,17 @@ def _usage(reply: Reply, asked: Asked) -> dict[str, Any]:
 
 
 def count(asked: Asked) -> bytes:
-    """The answer to a request to count tokens."""
+    """Return the answer to a request to count tokens."""
     return dump({"object": "response.input_tokens", "input_tokens": tokens(asked.size)})
 
 
 def error(error: Error, request_id: str) -> bytes:
-    """The body of an HTTP error."""
+    """Return the body of an HTTP error."""
     return chat.error(error, request_id)
 
 
 def stream_error(error: Error) -> bytes:
-    """The event of an error in the middle of a stream: the response failed."""
+    """Return the event of an error in the middle of a stream: the response failed."""
     code = error.type or _CODES.get(error.status, "server_error")
     response = {"status": "failed", "error": {"code": code, "message": error.message}, "output": []}
     return event({"type": "response.failed", "response": response}, "response.failed")

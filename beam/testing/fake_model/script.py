@@ -1,7 +1,7 @@
 """What the scripted model answers: the values of a script, and how a file becomes one.
 
-A script is a list of rules; `replies` are rules that are used up one after another. Must not know: any vendor's wire
-format, sockets, clocks.
+A script is a list of rules; `replies` are rules that are used up one after another. Does not depend on any vendor's
+wire format, sockets or clocks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Error(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An API error. `type` null: the usual one of that status. `retry_after`: seconds, sent as a header."""
+    """An API error. `type` None: the usual one of that status. `retry_after`: seconds, sent as a header."""
 
     status: Annotated[int, Meta(ge=400, le=599)] = 500
     type: str | None = None
@@ -40,7 +40,7 @@ class Error(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Figures(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Token figures to report; null: estimated at 4 bytes a token (cache figures: 0)."""
+    """Token figures to report; None: estimated at 4 bytes per token (cache figures: 0)."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -52,10 +52,10 @@ class Figures(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One answer of the model.
 
-    `text` null: nothing beside tool calls or a refusal, else the echo; "" is an empty reply. `tools` are called in
-    parallel; `then` answers their results (null: RESULT). `chunk`: characters a streamed piece; `delay`: seconds before
-    each piece. `at` says where `error`, `stall` (seconds, or true: for ever) and `drop` happen. `malformed`: a broken
-    piece of JSON in the middle.
+    `text` None: nothing beside tool calls or a refusal, else the echo; "" is an empty reply. `tools` are called in
+    parallel; `then` answers their results (None: RESULT). `chunk`: characters per streamed piece; `delay`: seconds
+    before each piece. `at` says where `error`, `stall` (seconds, or true: for ever) and `drop` happen. `malformed`: a
+    broken piece of JSON in the middle.
     """
 
     text: str | None = None
@@ -74,10 +74,10 @@ class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Rule(Answer, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An answer and when to give it: all that is said must hold.
+    """An answer and when to give it: all conditions must hold.
 
     `match` is a part of the prompt, `regex` is searched in it, `turns` is the number of prompts in the conversation,
-    `model` a part of the model's name. After `times` requests the rule is used up (null: never).
+    `model` a part of the model's name. After `times` requests the rule is used up (None: never).
     """
 
     match: str | None = None
@@ -87,7 +87,7 @@ class Rule(Answer, frozen=True, kw_only=True, forbid_unknown_fields=True):
     times: Positive | None = None
 
     def fits(self, asked: Asked) -> bool:
-        """Whether this request is one for the rule."""
+        """Return whether the rule applies to this request."""
         return (
             (self.match is None or self.match in asked.prompt)
             and (self.regex is None or re.search(self.regex, asked.prompt) is not None)
@@ -97,7 +97,7 @@ class Rule(Answer, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Script(Struct, frozen=True, kw_only=True):
-    """Rules in the order they are tried. With `directives`, a prompt that fits none may say itself what it gets."""
+    """Rules in the order they are tried. With `directives`, a prompt that matches none may itself say what it gets."""
 
     rules: tuple[Rule, ...] = ()
     directives: bool = True
@@ -108,7 +108,7 @@ class Asked(Struct, frozen=True, kw_only=True):
 
     `prompt` is the last thing a person said, verbatim; `turns` counts how often one did; `call_ids` and `results` are
     the tool calls that the last message answers. `size` is the request's in bytes. `text_tools` are the tools that take
-    text in place of JSON; `usage`: a stream should end with token figures, where that has to be asked for.
+    text instead of JSON; `usage`: a stream should end with token figures, if that has to be requested.
     """
 
     prompt: str = ""
@@ -129,7 +129,7 @@ _PLACEHOLDER = re.compile(r"\{(prompt|turns|model|result)\}")
 
 
 def expand(template: str, asked: Asked) -> str:
-    """The template with {prompt}, {turns}, {model} and {result} filled in; other braces stay as they are."""
+    """Return the template with {prompt}, {turns}, {model} and {result} filled in; other braces stay as they are."""
     values = {
         "prompt": asked.prompt,
         "turns": str(asked.turns),
@@ -147,7 +147,7 @@ class _File(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def load(path: Path) -> Script:
-    """The script of a YAML or JSON file. Raises ConfigError that names the file and the field."""
+    """Return the script in a YAML or JSON file. Raises ConfigError that names the file and the field."""
     import yaml
 
     try:
@@ -162,7 +162,7 @@ def load(path: Path) -> Script:
 
 
 def parse(value: object, *, name: str = "script") -> Script:
-    """The script that this plain value describes; `name` is what errors call it. Raises ConfigError."""
+    """Return the script that this plain value describes; `name` is what errors call it. Raises ConfigError."""
     try:
         read = msgspec.convert(value, _File)
         rules = read.rules + tuple(_once(reply) for reply in read.replies)
@@ -176,7 +176,7 @@ def parse(value: object, *, name: str = "script") -> Script:
 
 
 def as_answer(value: str | Answer) -> Answer:
-    """A text is the answer that says it."""
+    """Return the answer that a value describes; a text is an answer with that text."""
     return Answer(text=value) if isinstance(value, str) else value
 
 

@@ -28,8 +28,11 @@ _SECRET_HEADERS = frozenset(
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """One request as it came. `time` is RFC 3339 UTC; header names are lower case, values of secret ones are `***`;
-    `body` is the parsed JSON, null where there was none; `asked` is set for requests for an answer."""
+    """One request as it came.
+
+    `time` is RFC 3339 UTC; header names are lower case, values of secret ones are `***`; `body` is the parsed JSON,
+    None if there was none; `asked` is set for requests for an answer.
+    """
 
     time: str
     method: str
@@ -42,8 +45,8 @@ class Request(Struct, frozen=True, kw_only=True):
 class FakeModel:
     """A scripted model that answers over HTTP; start it with `with`.
 
-    `script`: a Script, a plain value, the path of a YAML or JSON file, or null for echoes and directives. `port` 0: any
-    free one. `log`: a file that each request is appended to, one JSON object a line. `clock` gives seconds since 1970.
+    `script`: a Script, a plain value, the path of a YAML or JSON file, or None for echoes and directives. `port` 0: any
+    free one. `log`: a file to which each request is appended as JSON Lines. `clock` returns seconds since 1970.
     """
 
     def __init__(
@@ -65,13 +68,13 @@ class FakeModel:
 
     @property
     def url(self) -> str:
-        """Where it listens, without a slash at the end. Only while it runs."""
+        """Return where it listens, without a slash at the end. Only while it runs."""
         if self._server is None:
             raise RuntimeError("the scripted model is not running: use `with`")
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def start(self) -> Self:
-        """Listen and answer in the background. Raises DiskError where the port is taken or the log can't be written."""
+        """Listen and answer in the background. Raises DiskError if the port is taken or the log can't be written."""
         try:
             if self._log is not None:
                 self._log.touch()
@@ -84,7 +87,7 @@ class FakeModel:
         return self
 
     def stop(self) -> None:
-        """Cut all connections, stalled ones too, and close the port. Doing it twice is once."""
+        """Cut all connections, stalled ones too, and close the port. Idempotent."""
         server, thread = self._server, self._thread
         self._server = self._thread = None
         if server is not None and thread is not None:
@@ -100,16 +103,16 @@ class FakeModel:
         self.stop()
 
     def env(self, adapter: str, home: Path | None = None) -> dict[str, str]:
-        """The variables that make a CLI of this adapter talk to this model only.
+        """Return the variables that make a CLI of this adapter talk to this model only.
 
-        A CLI that needs a configuration file as well gets it under `home`, a scratch directory, and HOME names that.
-        Raises NotFoundError for no adapter, UnsupportedError for one that can't be pointed at a model, UsageError for
-        one that needs a home and got none.
+        A CLI that needs a configuration file as well gets it under `home`, a temporary directory, and HOME names that.
+        Raises NotFoundError for an unknown adapter, UnsupportedError for one that can't be pointed at a model,
+        UsageError for one that needs a home and got none.
         """
         return model_env(adapter, self.url, home)
 
     def prompts(self) -> list[str]:
-        """The last thing a person said, of each request for an answer, in order."""
+        """Return the last thing a person said, of each request for an answer, in order."""
         with self._lock:
             return [request.asked.prompt for request in self.requests if request.asked is not None]
 
@@ -125,7 +128,7 @@ class FakeModel:
 
 
 def model_env(adapter: str, url: str, home: Path | None = None) -> dict[str, str]:
-    """The variables that make a CLI of this adapter talk to the model at `url` only; see `FakeModel.env`."""
+    """Return the variables that make a CLI of this adapter talk to the model at `url` only; see `FakeModel.env`."""
     env: dict[str, str] = _env_module(adapter).fake_model_env(url)
     written = model_files(adapter, url)
     if not written:
@@ -143,7 +146,9 @@ def model_env(adapter: str, url: str, home: Path | None = None) -> dict[str, str
 
 
 def model_files(adapter: str, url: str) -> dict[str, bytes]:
-    """The configuration files, by their paths under HOME, that a CLI of this adapter needs beside its variables."""
+    """Return the configuration files, by their paths under HOME, that a CLI of this adapter needs beside its
+    variables.
+    """
     module = _env_module(adapter)
     files: dict[str, bytes] = module.fake_model_files(url) if hasattr(module, "fake_model_files") else {}
     return files

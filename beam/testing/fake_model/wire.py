@@ -1,6 +1,6 @@
-"""What the dialects share: JSON, server-sent events, token figures, and telling a person's words from a CLI's own.
+"""What the dialects share: JSON, server-sent events, token figures, and how to tell a person's text from a CLI's own.
 
-Must not know: any vendor's field names.
+Does not depend on any vendor's field names.
 """
 
 from __future__ import annotations
@@ -28,34 +28,36 @@ _OF_THE_CLI = (  # whole messages that a CLI sends in a person's place
 
 
 def dump(value: object) -> bytes:
-    """The value as compact JSON, ASCII only."""
+    """Return the value as compact JSON, ASCII only."""
     return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
 
 
 def event(value: object, kind: str = "") -> bytes:
-    """One server-sent event; without `kind` it has no name."""
+    """Return one server-sent event; without `kind` it has no name."""
     head = f"event: {kind}\n".encode() if kind else b""
     return head + b"data: " + dump(value) + b"\n\n"
 
 
 def broken(event: bytes) -> bytes:
-    """This event with its JSON cut in half."""
+    """Return this event with its JSON cut in half."""
     body = event.rstrip()
     return body[: (body.index(b"data: ") + len(body)) // 2] + b"\n\n"
 
 
 def pieces(text: str, size: int) -> list[str]:
-    """The text in parts of that many characters."""
+    """Return the text in parts of that many characters."""
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
 def tokens(size: int) -> int:
-    """An estimate: 4 bytes a token, at least 1."""
+    """Return an estimate: 4 bytes per token, at least 1."""
     return max(1, size // 4)
 
 
 def figures(reply: Reply, asked: Asked) -> tuple[int, int, int]:
-    """Tokens of the request, of the reply, and of the thinking in the reply: as the script says, else estimated."""
+    """Return the tokens of the request, of the reply, and of the thinking in the reply: from the script, else
+    estimated.
+    """
     given = reply.answer.usage
     said = len(reply.thinking) + len(reply.text) + sum(len(dump(call.input)) for call in reply.calls)
     thought = tokens(len(reply.thinking)) if reply.thinking else 0
@@ -67,7 +69,7 @@ def figures(reply: Reply, asked: Asked) -> tuple[int, int, int]:
 
 
 def spoken(text: str) -> str:
-    """What a person said in this text, verbatim; "" where a CLI put it there itself."""
+    """Return what a person said in this text, verbatim; "" if a CLI wrote it."""
     while (found := _ASIDE.match(text)) and f"</{found[1]}>" in text:
         text = text.partition(f"</{found[1]}>")[2].lstrip()
     while (name := _closed(text)) and f"<{name}>" in text:
@@ -76,18 +78,18 @@ def spoken(text: str) -> str:
 
 
 def _closed(text: str) -> str:
-    """The name of the aside that the text ends with; "" for none."""
+    """Return the name of the aside that the text ends with; "" for none."""
     end = text.rstrip().rpartition("</")[2]
     return end[:-1] if end.endswith(">") and _ASIDE.fullmatch(f"<{end}") else ""
 
 
 def items(value: object) -> list[dict[str, Any]]:
-    """The objects of a list; none for anything else."""
+    """Return the objects of a list; [] for anything else."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def joined(content: object) -> str:
-    """The text of a message's content: a string, or the texts of its parts, a line each."""
+    """Return the text of a message's content: a string, or the texts of its parts, a line each."""
     if isinstance(content, str):
         return content
     return "\n".join(text for part in items(content) if isinstance(text := part.get("text"), str) and text)

@@ -1,0 +1,61 @@
+"""Every function's docstring begins with a verb that says what the function does: "Return …", "Read …"."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "beam"
+# Shrinks to nothing: packages whose docstrings still have other first words.
+NOT_YET_DONE = frozenset({"api", "broker", "pty_adapter", "turns"})
+DONE = sorted(path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] not in NOT_YET_DONE)
+VERBS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        Add Allocate Allow Announce Answer Append Apply Ask Begin Bind Call Carry Change Check Close Collect Compare
+        Confine Confirm Connect Copy Count Create Cut Declare Deliver Deny Discard Do End Enlarge Find Flush Follow
+        Forget Fork Free Give Go Handle Ignore Import Keep Kill Let List Listen Log Make Match Merge Move Open Print
+        Publish Raise Read Record Refuse Release Remove Rename Replace Report Return Revoke Run Send Serve Set Show
+        Signal Start Stop Store Sync Take Trust Turn Update Use Vouch Wait Wake Watch Write Yield
+        """,
+    )
+)
+
+
+def docstrings(source: str) -> Iterator[tuple[str, int, str]]:
+    """Yield name, line and docstring of every function in the source that has one."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (text := ast.get_docstring(node)):
+            yield node.name, node.lineno, text
+
+
+def without_a_verb(source: str) -> list[str]:
+    """Return the functions whose docstring begins with another word, each as `name (line): first line`."""
+    return [
+        f"{name} ({line}): {text.splitlines()[0]}"
+        for name, line, text in docstrings(source)
+        if text.split()[0].rstrip(",.:;") not in VERBS
+    ]
+
+
+@pytest.mark.parametrize("path", DONE, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_every_docstring_of_a_function_begins_with_a_verb(path: Path) -> None:
+    assert without_a_verb(path.read_text()) == []
+
+
+def test_a_docstring_that_begins_with_a_noun_is_found() -> None:
+    source = 'def size():\n    """The size."""\n\ndef read():\n    """Return the size."""\n'
+    assert without_a_verb(source) == ["size (1): The size."]
+
+
+def test_the_list_of_packages_not_yet_done_names_only_packages_with_something_to_do() -> None:
+    found = {
+        name: [line for path in (PACKAGE / name).rglob("*.py") for line in without_a_verb(path.read_text())]
+        for name in NOT_YET_DONE
+    }
+    assert [name for name, lines in found.items() if not lines] == []
