@@ -82,7 +82,7 @@ class Beam:
     def context(self) -> RootContext:
         """The root with its configuration, checked. Raises ConfigError, DiskError."""
         ownership.check_owner(self.home, uid=os.geteuid())
-        config = load(self.home, environ=self.environ, adapters=tuple(registry.ADAPTERS))
+        config = load(self.home, environ=self.environ, adapters=registry.NAMES)
         ownership.check_filesystem(self.home, allow_fs=config.allow_fs)
         return RootContext(home=self.home, config=config, clock=self._clock, environ=self.environ)
 
@@ -456,7 +456,7 @@ class Beam:
 
         declared = look.agent_names(self.context)
         lines = [look.agent_line(self.context, name) for name in declared]
-        others = [look.agent_line(self.context, name) for name in registry.ADAPTERS if all and name not in declared]
+        others = [look.agent_line(self.context, name) for name in registry.NAMES if name not in declared] if all else []
         return lines + sorted(others, key=lambda line: (line.face == "unverified", line.installed is None))
 
     def agent(self, name: str) -> look.AgentShown:

@@ -44,7 +44,7 @@ class RootContext(Struct, frozen=True, kw_only=True):
 
     def is_agent(self, name: str) -> bool:
         """Whether a message can be sent to that name."""
-        return name in registry.ADAPTERS or name in self.config.names()
+        return name in registry.ADAPTERS or name in self.config.names() or name in registry.NAMES
 
     def is_mailbox(self, name: str) -> bool:
         """Whether the agent is no program; not so where its configuration can't be understood."""

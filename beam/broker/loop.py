@@ -330,7 +330,7 @@ class Broker:
         self._config_seen = now
         try:
             ownership.check_owner(self.context.home, uid=os.geteuid())
-            config = load(self.context.home, environ=self.context.environ, adapters=tuple(adapters.ADAPTERS))
+            config = load(self.context.home, environ=self.context.environ, adapters=adapters.NAMES)
         except BeamError as error:
             if str(error) != self._config_wrong:
                 self.say(f"the old configuration stays: {error}")
