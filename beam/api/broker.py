@@ -13,9 +13,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam import __version__
 from beam.base import files
 from beam.base.errors import DiskError, NotFoundError, UnfinishedError, UnsupportedError
+from beam.base.version import __version__
 from beam.broker import registry
 from beam.broker.context import RootContext
 from beam.broker.registry import BrokerFile

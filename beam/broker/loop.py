@@ -415,7 +415,7 @@ def _not_lost() -> str:
 
 async def run(context: RootContext, *, cap: int, poll: float, poll_only: bool, grace: float, say: Say) -> None:
     """A broker from its first to its last line: claims the root, serves, lets go."""
-    from beam import __version__
+    from beam.base.version import __version__
     from beam.broker import registry
     from beam.process import tree
     from beam.turns.signals import STOPPING

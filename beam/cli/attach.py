@@ -12,7 +12,7 @@ from beam.cli.context import context, is_terminal
 from beam.cli.group import App
 
 if TYPE_CHECKING:
-    from beam.api.attach import Attached
+    from beam import Attached
 
 app = App()
 
@@ -32,7 +32,7 @@ def attach(
     Ctrl-\\ twice detaches; the agent goes on. Ctrl-\\ and an arrow key moves the view, where yours is smaller.
     While beam types a message, your keys wait. That you typed is noted in the journal; what you typed is not.
     """
-    from beam.base.errors import UsageError
+    from beam import UsageError
 
     call = context(ctx)
     if as_text and svg is not None:
@@ -53,7 +53,7 @@ def attach(
 def _picture(attached: Attached, path: str | None, *, as_svg: bool) -> None:
     from pathlib import Path
 
-    from beam.api.attach import picture_of
+    from beam import picture_of
     from beam.cli.render import screen
     from beam.cli.render.text import safe, write_line
 

@@ -8,7 +8,7 @@ import typer
 from typer import _click as click  # typer carries its own click; the one on PyPI would be a second one
 from typer.core import TyperGroup
 
-from beam.base.errors import ExitCode
+from beam import ExitCode
 from beam.cli.context import context
 from beam.cli.group import App, Group
 from beam.cli.render.text import safe, write, write_json
@@ -38,11 +38,11 @@ def broker(
 
     ^C or TERM: no new turns, running ones get --grace and are then interrupted; again: at once.
     """
-    from beam.base.durations import parse
+    from beam import durations
 
     if ctx.invoked_subcommand is None:
         serve = context(ctx).beam.serve
-        serve(cap=cap, poll=parse(poll), poll_only=poll_only, grace=parse(grace), write=_log)
+        serve(cap=cap, poll=durations.parse(poll), poll_only=poll_only, grace=durations.parse(grace), write=_log)
 
 
 def _log(text: str) -> None:
@@ -60,10 +60,10 @@ def start(
     ),
 ) -> None:
     """Start a detached broker; print its pid."""
-    from beam.base.durations import parse
+    from beam import durations
 
     call = context(ctx)
-    sys.stdout.write(f"{call.beam.start_broker(cap=cap, poll=parse(poll), poll_only=poll_only)}\n")
+    sys.stdout.write(f"{call.beam.start_broker(cap=cap, poll=durations.parse(poll), poll_only=poll_only)}\n")
 
 
 @app.verb()
@@ -72,16 +72,16 @@ def stop(
     grace: str = typer.Option("30s", "--grace", metavar="D", help="Running turns get this long; then at once."),
 ) -> None:
     """Stop the broker; return when it is gone."""
-    from beam.base.durations import parse
+    from beam import durations
 
     call = context(ctx)
-    call.note(f"the broker (pid {call.beam.stop_broker(grace=parse(grace))}) stopped")
+    call.note(f"the broker (pid {call.beam.stop_broker(grace=durations.parse(grace))}) stopped")
 
 
 @app.verb()
 def status(ctx: typer.Context, as_json: bool = typer.Option(False, "--json", help="Print one JSON object.")) -> int:
     """Say whether a broker serves this root; exit 4 if none does."""
-    from beam.base.errors import NotFoundError
+    from beam import NotFoundError
     from beam.cli.render.tables import ago, pairs
 
     call = context(ctx)

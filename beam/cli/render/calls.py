@@ -11,15 +11,13 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
-from beam.base import durations
+from beam import Event, Unfinished, durations, events
 from beam.cli.render.text import one_line
-from beam.model.events import Event, MemberIdle, Text, Thinking, ToolCalled, ToolReturned, TurnFinished
-from beam.model.outcome import Unfinished
 
 LASTS_S = 2.0
 _KEPT = 2_000
 _TELLING = ("command", "cmd", "file_path", "path", "pattern", "query", "url", "description", "prompt", "text")
-_GOES_ON = (Text, Thinking, TurnFinished, MemberIdle)
+_GOES_ON = (events.Text, events.Thinking, events.TurnFinished, events.MemberIdle)
 
 Key = tuple[str, str]
 
@@ -27,7 +25,7 @@ Key = tuple[str, str]
 class Call(Struct):
     """A call; `is_told` once its beginning was printed."""
 
-    event: ToolCalled
+    event: events.ToolCalled
     is_told: bool = False
 
 
@@ -37,21 +35,21 @@ class Calls:
     def __init__(self) -> None:
         self._open: dict[Key, Call] = {}
 
-    def called(self, event: ToolCalled) -> None:
+    def called(self, event: events.ToolCalled) -> None:
         """A call began."""
         self._open[event.agent, event.call_id] = Call(event)
         if len(self._open) > _KEPT:
             del self._open[next(iter(self._open))]
 
-    def returned(self, event: ToolReturned) -> ToolCalled | None:
+    def returned(self, event: events.ToolReturned) -> events.ToolCalled | None:
         """The call that this is the result of; None where nobody saw it."""
         call = self._open.pop((event.agent, event.call_id), None)
         return call.event if call is not None else None
 
-    def before(self, event: Event) -> list[ToolCalled]:
+    def before(self, event: Event) -> list[events.ToolCalled]:
         """The calls whose beginning has to be told before this event is: they last, or their agent goes on."""
         parent = getattr(event, "parent", None)
-        own = (event.agent, event.call_id) if isinstance(event, ToolReturned) else None
+        own = (event.agent, event.call_id) if isinstance(event, events.ToolReturned) else None
         told = []
         for key, call in self._open.items():
             is_parent = key == (event.agent, parent)
@@ -60,22 +58,22 @@ class Calls:
                 told.append(call)
         return _tell(told)
 
-    def due(self, now: str) -> list[ToolCalled]:
+    def due(self, now: str) -> list[events.ToolCalled]:
         """The calls that last, at that time (RFC 3339)."""
         return _tell([call for call in self._open.values() if not call.is_told and lasts(call.event, now)])
 
-    def rest(self) -> list[ToolCalled]:
+    def rest(self) -> list[events.ToolCalled]:
         """The calls that nobody told of yet."""
         return _tell([call for call in self._open.values() if not call.is_told])
 
 
-def _tell(calls: list[Call]) -> list[ToolCalled]:
+def _tell(calls: list[Call]) -> list[events.ToolCalled]:
     for call in calls:
         call.is_told = True
     return [call.event for call in calls]
 
 
-def lasts(call: ToolCalled, now: str) -> bool:
+def lasts(call: events.ToolCalled, now: str) -> bool:
     """Whether the call has been running for long."""
     return (seconds_between(call.ts, now) or 0.0) >= LASTS_S
 
@@ -88,18 +86,18 @@ def seconds_between(begin: str, end: str) -> float | None:
         return None
 
 
-def took(call: ToolCalled, result: ToolReturned) -> str:
+def took(call: events.ToolCalled, result: events.ToolReturned) -> str:
     """How long the call took, for people."""
     seconds = seconds_between(call.ts, result.ts)
     return durations.show(seconds) if seconds is not None and seconds >= 0.001 else ""
 
 
-def what(call: ToolCalled) -> str:
+def what(call: events.ToolCalled) -> str:
     """The tool and the part of its input that says most."""
     return f"{call.name} {given(call)}".rstrip()
 
 
-def given(call: ToolCalled) -> str:
+def given(call: events.ToolCalled) -> str:
     """The part of a call's input that says most."""
     return _told(bytes(call.input))
 
