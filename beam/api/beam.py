@@ -324,25 +324,13 @@ class Beam:
         place = self._existing(agent)
         yield from Reader(place.journal, after).poll()
 
-    def stream(
-        self,
-        *,
-        agents: Sequence[str] = (),
-        follow: bool = True,
-        history: bool = False,
-        teams: Teams | None = None,
-    ) -> Iterator[list[AnyEvent]]:
-        """Batches of events of this root's agents (or those named), as they are written; an empty batch now and then.
+    def stream_all(self, teams: Teams, *, follow: bool = True, history: bool = False) -> Iterator[list[Placed]]:
+        """Return batches of events of all roots that this user has, this one first, each event with its root, as they
+        are written; an empty batch now and then.
 
         With `history` all events so far come first. Without `follow` it ends there. `teams` puts the events of Claude
-        Code's agent teams among them (see `beam.api.teams.teams`).
+        Code's agent teams among them.
         """
-        from beam.api.watch import watch
-
-        return watch(self.context, agents=list(agents), follow=follow, history=history, teams=teams)
-
-    def stream_all(self, teams: Teams, *, follow: bool = True, history: bool = False) -> Iterator[list[Placed]]:
-        """The same of this root and of every other that this user has, each event with its root."""
         from beam.api.watch import watch_roots
 
         found: list[paths.RootPaths] = []
