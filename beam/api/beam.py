@@ -83,7 +83,7 @@ class Beam:
     def context(self) -> RootContext:
         """The root with its configuration, checked. Raises ConfigError, DiskError."""
         ownership.check_owner(self.home, uid=os.geteuid())
-        config = load(self.home, environ=self.environ, adapters=tuple(registry.ADAPTERS))
+        config = load(self.home, environ=self.environ, adapters=registry.NAMES)
         ownership.check_filesystem(self.home, allow_fs=config.allow_fs)
         return RootContext(home=self.home, config=config, clock=self._clock, environ=self.environ, carry_out=carry_out)
 
@@ -326,25 +326,13 @@ class Beam:
         place = self._existing(agent)
         yield from Reader(place.journal, after).poll()
 
-    def stream(
-        self,
-        *,
-        agents: Sequence[str] = (),
-        follow: bool = True,
-        history: bool = False,
-        teams: Teams | None = None,
-    ) -> Iterator[list[AnyEvent]]:
-        """Batches of events of this root's agents (or those named), as they are written; an empty batch now and then.
+    def stream_all(self, teams: Teams, *, follow: bool = True, history: bool = False) -> Iterator[list[Placed]]:
+        """Return batches of events of all roots that this user has, this one first, each event with its root, as they
+        are written; an empty batch now and then.
 
         With `history` all events so far come first. Without `follow` it ends there. `teams` puts the events of Claude
-        Code's agent teams among them (see `beam.api.teams.teams`).
+        Code's agent teams among them.
         """
-        from beam.api.watch import watch
-
-        return watch(self.context, agents=list(agents), follow=follow, history=history, teams=teams)
-
-    def stream_all(self, teams: Teams, *, follow: bool = True, history: bool = False) -> Iterator[list[Placed]]:
-        """The same of this root and of every other that this user has, each event with its root."""
         from beam.api.watch import watch_roots
 
         found: list[paths.RootPaths] = []
@@ -458,7 +446,7 @@ class Beam:
 
         declared = look.agent_names(self.context)
         lines = [look.agent_line(self.context, name) for name in declared]
-        others = [look.agent_line(self.context, name) for name in registry.ADAPTERS if all and name not in declared]
+        others = [look.agent_line(self.context, name) for name in registry.NAMES if name not in declared] if all else []
         return lines + sorted(others, key=lambda line: (line.face == "unverified", line.installed is None))
 
     def agent(self, name: str) -> look.AgentShown:

@@ -57,13 +57,15 @@ def _agents(context: RootContext, *, every: bool) -> Iterator[Check]:
     from concurrent.futures import ThreadPoolExecutor
 
     declared = agent_names(context)
-    others = [name for name in registry.ADAPTERS if name not in declared]
-    unverified = [name for name in others if registry.adapter(name).card.unverified]
+    others = [name for name in registry.NAMES if name not in declared]
+    unverified = [name for name in others if name in registry.ADAPTERS and registry.adapter(name).card.unverified]
     seen = [name for name in others if name not in unverified]
     with ThreadPoolExecutor(_AT_ONCE) as pool:  # each is asked for its version, which takes some of them seconds
         looked = list(pool.map(lambda name: _agent(context, name), [*declared, *seen]))
     for rank in (_DECLARED, _HERE, _MISSING):
         yield from (check for found, check in looked if found == rank)
+    for name, why in registry.ignored():
+        yield Check(what=f"agent {name}", result="note", detail=f"left out: {why}")
     if every:
         yield from (_agent(context, name)[1] for name in unverified)
     elif unverified:

@@ -58,7 +58,7 @@ class RootContext(Struct, frozen=True, kw_only=True):
 
     def is_agent(self, name: str) -> bool:
         """Return whether a message can be sent to that name."""
-        return name in registry.ADAPTERS or name in self.config.names()
+        return name in registry.ADAPTERS or name in self.config.names() or name in registry.NAMES
 
     def is_mailbox(self, name: str) -> bool:
         """Return whether the agent is no program; False where its configuration can't be understood."""

@@ -54,7 +54,7 @@ def start_process(home: RootPaths, place: AgentPaths, environ: Mapping[str, str]
         if place.log.exists() and place.log.stat().st_size > _LOG_BYTES:
             mode |= os.O_TRUNC
         log = files.open_stream(place.log, mode)
-    argv = [sys.executable, "-m", "beam.broker.worker", str(home.root), place.agent]
+    argv = [sys.executable, "-P", "-m", "beam.broker.worker", str(home.root), place.agent]
     if place.lane is not None:
         argv.append(place.lane)
     try:

@@ -332,7 +332,7 @@ class Broker:
         self._config_seen = now
         try:
             ownership.check_owner(self.context.home, uid=os.geteuid())
-            config = load(self.context.home, environ=self.context.environ, adapters=tuple(adapters.ADAPTERS))
+            config = load(self.context.home, environ=self.context.environ, adapters=adapters.NAMES)
         except BeamError as error:
             if str(error) != self._config_wrong:
                 self.say(f"the old configuration stays: {error}")
@@ -415,7 +415,7 @@ def _not_lost() -> str:
 
 async def run(context: RootContext, *, cap: int, poll: float, poll_only: bool, grace: float, say: Say) -> None:
     """A broker from its first to its last line: claims the root, serves, lets go."""
-    from beam import __version__
+    from beam.base.version import __version__
     from beam.broker import registry
     from beam.process import tree
     from beam.turns.signals import STOPPING

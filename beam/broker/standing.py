@@ -116,9 +116,10 @@ def waiting_reason(context: RootContext, place: AgentPaths) -> str | None:
 def everything(context: RootContext) -> list[Finding]:
     """Finds all that any agent here, declared or not, would obey in the folder with any access."""
     found: dict[str, Finding] = {}
-    for name in dict.fromkeys([*context.config.names(), *registry.ADAPTERS]):
+    for name in dict.fromkeys([*context.config.names(), *registry.NAMES]):
         try:
             resolved = context.resolve(name)
+            registry.adapter(resolved.settings.adapter)
         except BeamError:
             continue  # an agent that can't run needs no trust
         for access in EVERY:

@@ -39,7 +39,7 @@ def main(argv: list[str]) -> int:
     home = discovery.at(Path(argv[0]), environ)
     discovery.check_folder(home, environ)
     check_owner(home, uid=os.geteuid())
-    config = load(home, environ=environ, adapters=adapters.ADAPTERS)
+    config = load(home, environ=environ, adapters=adapters.NAMES)
     check_filesystem(home, allow_fs=config.allow_fs)
     context = RootContext(home=home, config=config, clock=SystemClock(), environ=environ, carry_out=carry_out)
     files.check_descriptors(files.TURN_FILES)

@@ -7,12 +7,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beam.base.errors import UsageError
+from beam import UsageError
 
 if TYPE_CHECKING:
     import typer
 
-    from beam.api import Beam
+    from beam import Beam
 
 
 class Context:
@@ -42,14 +42,14 @@ class Context:
     @cached_property
     def environ(self) -> dict[str, str]:
         """Return the environment, plus the state directory that the user's own configuration names."""
-        from beam.api import settled
+        from beam import settled
 
         return settled(os.environ)
 
     @cached_property
     def beam(self) -> Beam:
         """Return the root that this call works on."""
-        from beam.api import Beam
+        from beam import Beam
 
         found = Beam(self._root, cwd=self.cwd)
         if found.turn is None:

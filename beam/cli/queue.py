@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from beam.base.errors import UsageError
+from beam import UsageError
 from beam.cli.context import context
 from beam.cli.group import App
 from beam.cli.render.text import write_json

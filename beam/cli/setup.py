@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from beam.base.errors import ExitCode, UsageError
+from beam import ExitCode, UsageError
 from beam.cli.context import Context, context
 from beam.cli.group import App
 from beam.cli.render.text import write_json
@@ -36,7 +36,7 @@ def trust(
     call = context(ctx)
     beam = call.beam
     if folder is not None:
-        from beam.api import Beam
+        from beam import Beam
 
         beam = Beam(cwd=call.path(folder))
     if no and diff:
@@ -44,7 +44,7 @@ def trust(
     if no:
         call.note(f"no longer trusted: {beam.untrust()}")
         return
-    from beam.api import trusting
+    from beam import trusting
 
     looked = beam.look_at_folder()
     if diff:
@@ -245,7 +245,7 @@ def _smoke(call: Context, names: list[str], *, as_json: bool) -> int:
 def _collect(
     call: Context, older_than: str | None, keep_bytes: str | None, *, dead: bool, dry_run: bool, as_json: bool
 ) -> None:
-    from beam.base import durations
+    from beam import durations
     from beam.cli.render.tables import columns
 
     collected = call.beam.gc(

@@ -1,11 +1,9 @@
 """The state of one agent: a pure fold over its journal's events.
 
-No clock, no I/O: folding the same events twice gives the same bytes. `fold` does not change its argument; `apply` is
-the same step in place, for the owner of the state.
+No clock, no I/O: applying the same events twice, from the start, gives the same bytes.
 """
 
-import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Raw, Struct, field
@@ -201,23 +199,8 @@ class State(Struct, kw_only=True):
         return self.open_turn is None and all(known.phase in (CLOSED, DEAD) for known in self.known.values())
 
 
-def fold(state: State, event: AnyEvent) -> State:
-    """Return the state after the event."""
-    after = copy.deepcopy(state)
-    apply(after, event)
-    return after
-
-
-def fold_all(state: State, later: Iterable[AnyEvent]) -> State:
-    """Return the state after all the events."""
-    after = copy.deepcopy(state)
-    for event in later:
-        apply(after, event)
-    return after
-
-
 def apply(state: State, event: AnyEvent) -> None:
-    """Apply the event in place."""
+    """Apply the event to the state, in place."""
     state.seq = event.seq
     state.ts = event.ts
     step = _STEPS.get(type(event))

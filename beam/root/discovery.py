@@ -128,7 +128,7 @@ def _folder_around(real: str, environ: Mapping[str, str]) -> Path | None:
 
 
 def _plausible(home: RootPaths, environ: Mapping[str, str]) -> RootPaths:
-    """Return the root if its project.json is credible: whoever may write in a folder may have put a whole root there."""
+    """Return the root if its project.json is credible: who may write in a folder may have put a whole root there."""
     around = _folder_around(os.path.realpath(home.root), environ)
     if around is None or around == home.project or root_of(home.project, environ) == home.root:
         return home

@@ -18,7 +18,19 @@ from tests.support.cli import Cli
 
 pytestmark = pytest.mark.acceptance
 
-HEAVY = ("asyncio", "yaml", "rich", "pydantic", "watchfiles", "http", "ssl", "unittest", "xml", "email")
+HEAVY = (
+    "importlib.metadata",
+    "asyncio",
+    "yaml",
+    "rich",
+    "pydantic",
+    "watchfiles",
+    "http",
+    "ssl",
+    "unittest",
+    "xml",
+    "email",
+)
 REPORT = """
 import json, sys
 from beam.cli.main import answer

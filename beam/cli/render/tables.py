@@ -44,10 +44,10 @@ def ago(timestamp: str) -> str:
     """Return how long ago that was (RFC 3339), in one or two units."""
     import time
 
-    from beam.base.clock import parse_rfc3339
+    from beam import clock
 
     try:
-        seconds = max(0.0, time.time() - parse_rfc3339(timestamp) / 1e9)
+        seconds = max(0.0, time.time() - clock.parse_rfc3339(timestamp) / 1e9)
     except ValueError:
         return "?"
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):

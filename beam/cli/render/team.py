@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from beam.base import durations
+from beam import AnyEvent, durations, events
 from beam.cli.render.calls import brief
 from beam.cli.render.tables import ago, columns
 from beam.cli.render.text import flat, one_line, safe, write
 from beam.cli.streams import is_terminal
-from beam.model import events
-from beam.model.events import AnyEvent
 
 if TYPE_CHECKING:
-    from beam.teams.board import MailLine, MemberLine, TaskLine, TeamLine, TeamShown
-    from beam.teams.stuck import Wait
+    from beam import MailLine, MemberLine, TaskLine, TeamLine, TeamShown, Wait
 
 
 def teams(lines: Sequence[TeamLine]) -> None:

@@ -9,7 +9,7 @@ from typing import TextIO
 
 import msgspec
 
-from beam.base.surrogates import escape_surrogates
+from beam import escape_surrogates
 from beam.cli.streams import is_terminal
 
 # C0 but newline and tab, DEL, C1, and what turns the direction of text around.
