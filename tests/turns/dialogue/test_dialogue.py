@@ -334,14 +334,14 @@ class Agent:
 def test_an_adapter_with_this_face_runs_its_turns_on_it(tmp_path: Path) -> None:
     root = Root(tmp_path)
     root.put("worker", "say hi")
-    holder = root.hold("worker")
-    (entry,) = holder.waiting.look()
-    claimed = holder.waiting.claim(entry)
+    lease = root.hold("worker")
+    (entry,) = lease.waiting.scan()
+    claimed = lease.waiting.claim(entry)
     assert claimed is not None
-    order = structs.replace(order_of(holder, claimed[1]), adapter=Agent(), adapter_name="lines")
+    order = structs.replace(order_of(lease.log, claimed[1]), adapter=Agent(), adapter_name="lines")
 
     def record(body: events.Event, *, sync: bool = False) -> events.Event:
-        return holder.record(body, turn=order.turn, message_id=order.message.id, sync=sync)
+        return lease.log.record(body, turn=order.turn, message_id=order.message.id, sync=sync)
 
     async def turn() -> events.TurnFinished:
         return await run(order, services(record), handle(record))
