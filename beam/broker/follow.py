@@ -24,7 +24,7 @@ _MOST_STARTS = 7  # with the growing pauses half a minute
 
 
 def outcome_in(place: AgentPaths, state: State, message_id: str) -> Outcome | None:
-    """The message's outcome, if it has one and nothing more will happen to it."""
+    """Return the message's outcome, if it has one and nothing more will happen to it."""
     known = state.known.get(message_id)
     if known is None or known.phase not in (CLOSED, DEAD) or known.outcome_seq is None:
         return None
@@ -34,7 +34,8 @@ def outcome_in(place: AgentPaths, state: State, message_id: str) -> Outcome | No
 def _outcome_event(
     place: AgentPaths, known: MessageRecord, message_id: str
 ) -> events.TurnFinished | events.MessageDead:
-    """Raises NotFoundError where `doctor --gc` removed it: that the message is over is known for longer."""
+    """Read the event with the outcome. Raises NotFoundError where `doctor --gc` removed it: that the message is over is
+    known for longer."""
     try:
         event = read_event(place.journal, known.outcome_seq or 0)
     except DiskError as error:
@@ -51,7 +52,7 @@ def _outcome_event(
 
 
 def replay_outcome(place: AgentPaths, state: State, message_id: str, seen: Callable[[Event], None]) -> Outcome | None:
-    """The same; the event that put it on disk goes to `seen`."""
+    """Do the same; the event that put it on disk goes to `seen`."""
     outcome = outcome_in(place, state, message_id)
     if outcome is not None:
         seen(_outcome_event(place, state.known[message_id], message_id))
@@ -148,7 +149,7 @@ def _follow(
 
 
 def _check_is_there(place: AgentPaths, message_id: str) -> None:
-    """Raises NotFoundError where neither the queue nor the journal has the message any more."""
+    """Raise NotFoundError where neither the queue nor the journal has the message any more."""
     if Queue(place.queue, place.put_lock).find(message_id) is None:
         if message_id in read_state(place.journal).known:
             return
@@ -161,8 +162,8 @@ def _check_is_there(place: AgentPaths, message_id: str) -> None:
 
 @contextlib.contextmanager
 def gone_is_said(place: AgentPaths, message_id: str) -> Iterator[None]:
-    """A DiskError inside is a NotFoundError where it comes from this: the message was there, and somebody removed it
-    with all of its agent's files."""
+    """Turn a DiskError inside into a NotFoundError where the message was there, and somebody removed it with all of its
+    agent's files."""
     try:
         yield
     except DiskError:

@@ -1,4 +1,4 @@
-"""One agent, or one of its lanes, as the broker sees it: whether it needs a look, who holds it, what runs.
+"""One agent, or one of its lanes, as the broker sees it: whether it needs a step, its lease, what runs.
 
 Does not depend on: what is done about it.
 """
@@ -49,23 +49,23 @@ class Served:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a turn of it runs."""
+        """Return whether a turn of it runs."""
         return self.task is not None and not self.task.done()
 
     def due(self) -> float:
-        """When time alone makes another look worth it (monotonic seconds)."""
+        """Return when time alone makes another step worth it (monotonic seconds)."""
         if self.is_dirty:
             return self.not_before
         kept = self.lease.keeper.due() if self.lease is not None else None
         return self.look_at if kept is None else min(self.look_at, kept)
 
     def needs_look(self, now: float) -> bool:
-        """Whether there may be something to do; `now` is monotonic seconds."""
+        """Return whether there may be something to do; `now` is monotonic seconds."""
         return not self.is_busy and self.not_before <= now and (self.is_dirty or self.look_at <= now)
 
     def compare_stamps(self, now_ns: int) -> None:
-        """Dirty, if a directory was changed since this was asked last, or so lately that the next change might not
-        show.
+        """Mark it dirty if a directory was changed since this was called last, or so lately that the next change might
+        not show.
         """
         stamps = tuple(stamp[0] if (stamp := stamp_of(path)) else 0 for path in self.directories)
         is_settled = now_ns - max(stamps) > _SETTLED_NS
@@ -73,7 +73,7 @@ class Served:
         self.stamps = stamps if is_settled else None
 
     def entered_lanes(self, now_ns: int) -> list[AgentPaths]:
-        """Returns its lanes that may have something left. They are listed anew only where their directory changed, or
+        """Return its lanes that may have something left. They are listed anew only where their directory changed, or
         so lately that the next change might not show."""
         stamps = (stamp_of(self.lanes_folder), stamp_of(self.place.dir / "once"))
         if stamps != self._lanes_stamps:
@@ -84,12 +84,12 @@ class Served:
 
 
 def _are_listed(lanes_folder: object, once: object) -> bool:
-    """Whether the directory of lanes tells of all; an earlier beam made none."""
+    """Return whether the directory of lanes lists all of them; an earlier beam made none."""
     return lanes_folder is not None or once is None
 
 
 def stamp_of(path: Path) -> tuple[int, ...] | None:
-    """What changes when the file or directory does, or who may write it; None if it is not there."""
+    """Return what changes when the file or directory does, or who may write it; None if it is not there."""
     try:
         found = path.stat()
     except OSError:

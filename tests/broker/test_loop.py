@@ -227,12 +227,12 @@ def test_a_bug_with_one_agents_files_ends_no_broker_and_no_other_agent(
     root = Root(tmp_path)
     root.put("worker")
     root.put("other")
-    take = AgentLease.acquire.__func__  # type: ignore[attr-defined]
+    acquire = AgentLease.acquire.__func__  # type: ignore[attr-defined]
 
     def taken(cls: type[AgentLease], context: RootContext, place: AgentPaths) -> AgentLease | None:
         if place.agent == "worker":
             raise RecursionError("deeper than anybody thought")
-        found: AgentLease | None = take(cls, context, place)
+        found: AgentLease | None = acquire(cls, context, place)
         return found
 
     monkeypatch.setattr(AgentLease, "acquire", classmethod(taken))
