@@ -197,7 +197,7 @@ def serve(
     """Serves in the foreground until a signal says to stop. `write` gets its talk: whole lines, each with the time."""
     import asyncio
 
-    from beam.broker import loop
+    from beam.broker import life
 
     discovery.check_folder(context.home, context.environ)
     discovery.create(context.home)
@@ -206,7 +206,7 @@ def serve(
     def say(text: str) -> None:
         write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} beam broker: {text}\n")
 
-    asyncio.run(loop.run(context, cap=cap or default_cap(), poll=poll, poll_only=poll_only, grace=grace, say=say))
+    asyncio.run(life.run(context, cap=cap or default_cap(), poll=poll, poll_only=poll_only, grace=grace, say=say))
 
 
 def default_cap() -> int:

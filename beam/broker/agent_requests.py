@@ -144,7 +144,7 @@ def _deny(context: RootContext, request: Request, sender: Sender) -> Steps[Answe
 
 
 def _place_of(context: RootContext, whole_id: str) -> AgentPaths:
-    """Where the message or ask with that id belongs. Raises NotFoundError for an id of no agent of this root."""
+    """Return where the message or ask with that id belongs. Raises NotFoundError for an id of no agent of this root."""
     name = agent_of(whole_id)
     if name not in context.home.agents():
         raise NotFoundError(f"{whole_id[:120]!r} is nothing of this root", "give the whole id", subject=whole_id[:120])
@@ -154,7 +154,7 @@ def _place_of(context: RootContext, whole_id: str) -> AgentPaths:
 
 
 def _inside(folder: Path, named: str) -> Path:
-    """The path of a file that an agent attaches. Raises UsageError where it lies outside the agent's own folder."""
+    """Return the path of a file that an agent attaches. Raises UsageError for one outside the agent's own folder."""
     path = Path(os.path.realpath(folder / named)) if "\0" not in named else folder.parent
     if not path.is_relative_to(os.path.realpath(folder)):
         raise UsageError(

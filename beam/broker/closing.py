@@ -1,6 +1,7 @@
-"""How a message leaves a holder: its reply routed and its turn closed, offered again, or given up on.
+"""How a message leaves its agent's queue: its reply routed and its turn closed, requeued, or dead-lettered.
 
-Each function ends with the message's file where the journal says it is; each can be cut short and done again.
+Each function ends with the message's file where the journal says it is. Each is idempotent: one that was cut short is
+called again.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ GIVEN_UP = frozenset({Status.FAILED, Status.TIMEOUT, Status.UNKNOWN, Status.LIMI
 
 
 def close(log: AgentLog, entry: Entry, message: Message, finished: TurnFinished) -> None:
-    """Routes the reply, says that all is done, and puts the file away; then a new segment begins if it is time. What
-    the policy wants tried again goes back to its place instead."""
+    """Route the reply, record that all is done, and remove the file; then begin a new segment of the journal if it is
+    time. What the policy retries is requeued instead.
+    """
     failure.count_cost(log.context, message, finished)
     again = failure.next_attempt(log.context.policy, message, finished)
     if again is not None:
@@ -45,7 +47,7 @@ def close(log: AgentLog, entry: Entry, message: Message, finished: TurnFinished)
 
 
 def requeue(log: AgentLog, entry: Entry, message: Message, *, reason: str, not_before: str | None = None) -> None:
-    """Back to its place as the next attempt, which its file says already."""
+    """Requeue the message as its next attempt, which its file says already."""
     log.record(
         events.MessageRequeued(attempt=message.attempt, reason=reason, not_before=not_before),
         message_id=message.id,
@@ -57,7 +59,7 @@ def requeue(log: AgentLog, entry: Entry, message: Message, *, reason: str, not_b
 
 
 def archive(log: AgentLog, entry: Entry, message: Message, known: MessageRecord) -> None:
-    """The file of a closed message goes: into `dead/` if it is given up on, which the journal says first."""
+    """Remove the file of a closed message; that of a failed one goes to `dead/`, which the journal says first."""
     if known.status in GIVEN_UP and known.phase == CLOSED:
         status = known.status
         log.record(
@@ -84,8 +86,7 @@ def dead_letter(
     class_: Class | None = None,
     tell: bool = False,
 ) -> None:
-    """Gives the message up, before any turn: said in the journal, then to an agent that counts on a reply (`tell`),
-    then its file goes to dead/."""
+    """Dead-letter a message before any turn: record it, tell an agent that wants a reply (`tell`), move the file."""
     dead = log.record(
         events.MessageDead(
             attempt=message.attempt,
@@ -104,7 +105,7 @@ def dead_letter(
 
 
 def finish_dead_letter(log: AgentLog, entry: Entry, message: Message, known: MessageRecord) -> None:
-    """Does what is left to do for a message that the journal calls dead, and whose file is not in dead/ yet."""
+    """Finish dead-lettering a message that the journal calls dead, and whose file is not in dead/ yet."""
     dead = read_event(log.place.journal, known.outcome_seq or 0)
     _finish_burial(log, entry, message, dead if isinstance(dead, events.MessageDead) else None)
 
@@ -119,7 +120,7 @@ def _finish_burial(log: AgentLog, entry: Entry, message: Message, dead: events.M
 
 
 def move_to_dead(log: AgentLog, entry: Entry) -> None:
-    """The file of a message that the journal calls dead is in `dead/`."""
+    """Move the file of a message that the journal calls dead to `dead/`."""
     with contextlib.suppress(FileNotFoundError):
         log.queue.move(entry, "dead")
     log.forget(entry)

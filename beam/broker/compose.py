@@ -111,7 +111,7 @@ def compose(
 
 
 def check_text(text: str, limits: Limits) -> None:
-    """Refuses an empty text and one over the limit."""
+    """Raise UsageError for an empty text, LimitError for one over the limit."""
     if not text.strip():
         raise UsageError("the prompt is empty", "give a text, -f FILE, or something on stdin")
     size = len(text.encode("utf-8", "replace"))
@@ -123,7 +123,7 @@ def check_text(text: str, limits: Limits) -> None:
 
 
 def check_replies(replies: int, mode: ReplyMode) -> None:
-    """Refuses a number of replies where none is routed, and one that can't be."""
+    """Raise UsageError for a number of replies where none is routed, and for one out of range."""
     if mode == "wait":
         raise UsageError("--replies is for messages that nobody waits for", "add --no-wait, or leave it out")
     if mode == "none":
@@ -133,7 +133,7 @@ def check_replies(replies: int, mode: ReplyMode) -> None:
 
 
 def replace_surrogates(text: str) -> str:
-    """The text with U+FFFD for every lone surrogate, which no file and no agent could take."""
+    """Return the text with U+FFFD for every lone surrogate, which no file and no agent could take."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

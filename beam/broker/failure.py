@@ -1,4 +1,4 @@
-"""What a holder does about failure: it asks the policy, and writes down what was decided."""
+"""Failures: what the policy says about them, and what is recorded of that."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _NS = 1_000_000_000
 
 
 def next_attempt(policy: Policy, message: Message, finished: TurnFinished) -> tuple[Message, str] | None:
-    """The message as its next attempt, and not before when (RFC 3339); None if it is given up on.
+    """Return the message as its next attempt, and not before when (RFC 3339); None if it is given up on.
 
-    The same outcome always gives the same answer, so that a holder that died before it acted is followed exactly.
+    The same outcome always gives the same answer, so that a process that died before it acted is followed exactly.
     """
     chance = _chance(message.id, finished.attempt)
     pause = retry_in(policy, finished.status, finished.class_, finished.attempt, chance)
@@ -40,20 +40,20 @@ def next_attempt(policy: Policy, message: Message, finished: TurnFinished) -> tu
 
 
 def is_shortage(error: BeamError) -> bool:
-    """Whether the error says that the system has no process, memory or descriptor to spare just now."""
+    """Return whether the error says that the system is short of processes, memory or descriptors just now."""
     cause = error.__cause__
     return isinstance(error, ShortageError) or (isinstance(cause, OSError) and cause.errno in PASSING)
 
 
 def after_shortage(policy: Policy, message: Message, shortages: int, now_ns: int) -> tuple[str, float]:
-    """When the agent may be started next (RFC 3339) after so many tries, and the seconds until then."""
+    """Return when the agent may be started next (RFC 3339) after so many tries, and the seconds until then."""
     pause = min(policy.backoff * 2.0 ** (shortages - 1), policy.backoff_max)
     pause *= 1 + policy.jitter * _chance(message.id, shortages)
     return rfc3339(now_ns + int(pause * _NS)), pause
 
 
 def judge_circuit(log: AgentLog, finished: TurnFinished) -> None:
-    """Opens or closes the agent's circuit after an outcome, and says so."""
+    """Open or close the agent's circuit after an outcome, and record that."""
     state = log.state
     failures = tuple(_seconds(ts) for ts in state.failures if ts != finished.ts)
     before = Circuit(failures=failures, until=_until(state))
@@ -67,12 +67,12 @@ def judge_circuit(log: AgentLog, finished: TurnFinished) -> None:
 
 
 def _chance(message_id: str, number: int) -> float:
-    """In [0, 1), always the same for the same."""
+    """Return a number in [0, 1), always the same for the same arguments."""
     return sha256(f"{message_id} {number}".encode()).digest()[0] / 256
 
 
 def circuit_word(state: State, now_ns: int) -> str:
-    """closed, open, or half open."""
+    """Return the state of the circuit: closed, open, or half open."""
     return Circuit(until=_until(state)).word(now_ns / _NS)
 
 
@@ -85,8 +85,7 @@ def _seconds(timestamp: str) -> float:
 
 
 def pause_s(state: State, head: str | None, now_ns: int) -> float | None:
-    """Seconds until something may be claimed; None: only when somebody says so. `head` is the
-    message that comes next."""
+    """Return the seconds until something may be claimed; None while the queue is paused. `head`: the next message."""
     if state.paused:
         return None
     until = [0.0]
@@ -99,14 +98,14 @@ def pause_s(state: State, head: str | None, now_ns: int) -> float | None:
 
 
 def budget_used_up(context: RootContext, message: Message) -> str | None:
-    """Why the message may not run, in words: its thread or the root used up its budget; None where it may."""
+    """Return why the message may not run, as text: its thread or the root used up its budget; None where it may."""
     policy = context.policy
     spent = more(message.spent, _thread(context, message).spent()) if message.hops > 0 else message.spent
     return over_budget(policy, spent, root_spent(context) if bounds_root(policy) else None)
 
 
 def check_budget(context: RootContext, message: Message) -> None:
-    """Refuses (LimitError) what an agent sends in a thread that used up its budget: it would never run."""
+    """Raise LimitError for what an agent sends in a thread that used up its budget: it would never run."""
     used_up = budget_used_up(context, message)
     if used_up is not None:
         raise LimitError(
@@ -117,7 +116,7 @@ def check_budget(context: RootContext, message: Message) -> None:
 
 
 def count_turn(context: RootContext, message: Message) -> str | None:
-    """Counts the turn that the message gets now to its whole thread; why it may not have it, if others were quicker.
+    """Count the turn that the message gets now to its whole thread; return why it may not have it, if that is too many.
 
     What a person sent begins a thread, which takes no counting. Raises DiskError.
     """
@@ -128,7 +127,7 @@ def count_turn(context: RootContext, message: Message) -> str | None:
 
 
 def count_cost(context: RootContext, message: Message, finished: TurnFinished) -> None:
-    """Counts what the turn cost to its whole thread, where that is bounded."""
+    """Count what the turn cost to its whole thread, where that is bounded."""
     if context.policy.thread_cost_usd is None or not finished.cost_usd:
         return
     with contextlib.suppress(DiskError):  # an outcome must get through; what its message carries bounds it still
@@ -140,7 +139,7 @@ def _thread(context: RootContext, message: Message) -> Thread:
 
 
 def root_spent(context: RootContext) -> Spent:
-    """What all agents of the root used so far, by their journals. One that can't be read counts as nothing."""
+    """Return what all agents of the root used so far, by their journals. One that can't be read counts as nothing."""
     turns, cost = 0, 0.0
     for name in context.home.agents():
         place = context.place(name)
@@ -158,7 +157,7 @@ Refusal = tuple[str, str, Status]  # reason, detail, status
 
 
 def refusal(message: Message, state: State, context: RootContext) -> Refusal | None:
-    """Why a message may not be claimed; None where it may."""
+    """Return why a message may not be claimed; None where it may."""
     limits = context.limits
     if message.deadline is not None and context.clock.now_ns() > parse_rfc3339(message.deadline):
         return "expired", "its deadline passed before its turn came; nothing ran", Status.TIMEOUT
@@ -172,5 +171,5 @@ def refusal(message: Message, state: State, context: RootContext) -> Refusal | N
 
 
 def over(used_up: str) -> Refusal:
-    """The refusal of a message for whose turn no budget is left."""
+    """Return the refusal of a message for whose turn no budget is left."""
     return "budget", f"the budget is used up: {used_up}", Status.LIMIT

@@ -1,4 +1,4 @@
-"""The outboxes through which an agent asks for things in its turn: requests are read, bounded, counted and answered.
+"""Outboxes, through which an agent asks for things in its turn: requests are read, bounded, counted and answered.
 
 Does not depend on: what a request does; `RootContext.carry_out` knows that.
 """

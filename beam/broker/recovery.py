@@ -1,8 +1,7 @@
-"""What a new holder does first: ends what is left of the last one's turn, and brings every message file to where the
-journal says.
+"""Recovers an agent: ends what is left of the last turn, and brings each message file to where the journal says.
 
-By the last durable step of each message: nothing sent, or its agent was never started: back to its place; sent: nobody
-knows; finished: closed; closed: put away. Each step can be cut short and done again.
+By the last durable step of each message: nothing sent, or its agent was never started: requeued; sent: its outcome is
+unknown; finished: closed; closed: removed. Each step is idempotent.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ def _recover(log: AgentLog) -> str | None:
 
 
 def _drain(log: AgentLog) -> None:
-    """Carries out what the agent of the dead holder's turn had asked for and nobody took yet."""
+    """Carry out what the agent of the dead process's turn had asked for and nobody took yet."""
     turn = log.state.open_turn
     entry = next((one for one in log.queue.entries("cur") if turn is not None and one.id == turn.message_id), None)
     message = Waiting(log).read(entry) if entry is not None else None
@@ -113,8 +112,8 @@ def _end_kept(log: AgentLog) -> str | None:
 
 
 def _account(log: AgentLog) -> None:
-    """A message that the journal knows, without an outcome and without a file, was taken away by hand: that is its
-    outcome, so that nobody waits for ever."""
+    """Record an outcome for each message without one and without a file, so that nobody waits for ever: its file was
+    taken out of the queue by hand."""
     still_open = [key for key, known in log.state.known.items() if known.phase not in (CLOSED, DEAD)]
     if not still_open:
         return
@@ -193,7 +192,7 @@ def _finished(log: AgentLog, known: MessageRecord) -> TurnFinished:
 
 
 def _back(log: AgentLog, entry: Entry, message: Message, known: MessageRecord) -> None:
-    """Claimed, and its agent was not started: back to its place, up to three times."""
+    """Requeue a claimed message whose agent was not started; dead-letter it after too many deaths."""
     deaths = log.context.limits.deaths_before_prompt
     if known.deaths + 1 >= deaths:
         detail = f"holder died {deaths} times before the prompt was sent"
@@ -206,13 +205,13 @@ def _back(log: AgentLog, entry: Entry, message: Message, known: MessageRecord) -
 
 
 def _was_never_started(log: AgentLog) -> bool:
-    """Whether the guard of the open turn, which is gone now, left word that it never let the agent go."""
+    """Return whether the guard of the open turn, which is gone now, left a note that it never let the agent start."""
     turn = log.state.open_turn
     return turn is not None and log.place.unstarted(turn.turn_key).is_file()
 
 
 def remove_words(log: AgentLog) -> None:
-    """Removes what guards left word of, where the journal says what came of it."""
+    """Remove the notes that guards left, where the journal says what came of it."""
     for name in files.names(log.place.dir):
         if name.endswith(".unstarted"):
             with contextlib.suppress(OSError):

@@ -35,12 +35,12 @@ class BrokerFile(Struct, frozen=True, kw_only=True):
 
 
 def path(home: RootPaths) -> Path:
-    """Where broker.json is."""
+    """Return where broker.json is."""
     return home.root / "broker.json"
 
 
 def log_path(home: RootPaths) -> Path:
-    """Where a detached broker's log is."""
+    """Return where a detached broker's log is."""
     return home.root / "broker.log"
 
 
@@ -54,7 +54,7 @@ class Claim:
             self._directory = files.open_directory(root, follow=False)
 
     def why_lost(self) -> str:
-        """Why what is there is not this process's any more; "" while it is. What can't be seen now is not lost."""
+        """Return why the root is not this process's any more; "" while it is, or while that can't be seen."""
         try:
             named, held = self._root.stat(follow_symlinks=False), os.fstat(self._directory)
             if (named.st_dev, named.st_ino) != (held.st_dev, held.st_ino):
@@ -66,13 +66,13 @@ class Claim:
             return ""
 
     def release(self) -> None:
-        """Another process may be its broker now."""
+        """Release the lock: another process may be its broker now."""
         os.close(self._directory)
         self._lock.release()
 
 
 def claim(home: RootPaths, told: BrokerFile) -> Claim:
-    """This process is the root's broker from now on. Raises UsageError if there is one."""
+    """Make this process the root's broker. Raises UsageError if there is one."""
     lock = try_lock(home.root / "broker.lock")
     if lock is None:
         other = read(home)
@@ -96,7 +96,7 @@ def claim(home: RootPaths, told: BrokerFile) -> Claim:
 
 
 def release(home: RootPaths, claimed: Claim) -> None:
-    """The root has no broker any more, unless it is somebody else's by now."""
+    """Remove broker.json, unless it is another process's by now, and release the root."""
     if not claimed.why_lost():
         with contextlib.suppress(OSError):
             path(home).unlink(missing_ok=True)
@@ -104,7 +104,7 @@ def release(home: RootPaths, claimed: Claim) -> None:
 
 
 def read(home: RootPaths) -> BrokerFile | None:
-    """What broker.json says, alive or not. Raises CorruptError."""
+    """Return what broker.json says, whether its broker is alive or not; None without one. Raises CorruptError."""
     try:
         return msgspec.json.decode(files.read(path(home), _MOST_BYTES), type=BrokerFile)
     except FileNotFoundError:
@@ -114,7 +114,7 @@ def read(home: RootPaths) -> BrokerFile | None:
 
 
 def running(home: RootPaths) -> BrokerFile | None:
-    """The broker that lives; None where none does. One on another host counts as living: nobody here can know."""
+    """Return the live broker; None where there is none. One on another host counts as live."""
     told = read(home)
     return None if told is None or tree.is_alive(told.owner) is False else told
 

@@ -35,7 +35,7 @@ class Renewal:
         self._before = {one: _content(self._cwd, one) for one in remembers}
 
     def settle(self, decisions: Sequence[str]) -> None:
-        """Renews what these decisions changed, and says so in the journal."""
+        """Renew the trust in what these decisions changed, and record that."""
         if not decisions or not self._before:
             return
         context = self._log.context
@@ -58,8 +58,8 @@ class Renewal:
 
 
 def only_adds(before: bytes | None, after: bytes | None, keys: Sequence[str], most: int) -> bool:
-    """Whether the second JSON document is the first with at most so many entries more at the end of the list that the
-    keys lead to."""
+    """Return whether the second JSON document is the first with at most so many entries more at the end of the list
+    that the keys lead to."""
     try:
         had, has = (msgspec.json.decode(data) if data is not None else {} for data in (before, after))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -72,8 +72,10 @@ def only_adds(before: bytes | None, after: bytes | None, keys: Sequence[str], mo
 
 
 def _taken(document: Any, keys: Sequence[str]) -> Any:
-    """The value that the keys lead to, taken out of the document with what is empty then; an empty list where there is
-    nothing, null where something else is in its way."""
+    """Take the value that the keys lead to out of the document, with what is empty then, and return it.
+
+    An empty list where there is nothing; None where something else is in its way.
+    """
     if not isinstance(document, dict):
         return None
     first, *rest = keys

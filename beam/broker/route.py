@@ -20,7 +20,7 @@ _AROUND_END = " \t\r\n.*_`\"'"  # how models dress up a word
 
 
 def reply(context: RootContext, message: Message, finished: TurnFinished, state: State) -> TurnClosed:
-    """Delivers the reply and says what became of it. Doing it twice is doing it once. Raises DiskError."""
+    """Deliver the reply and return the event that says what became of it. Idempotent. Raises DiskError."""
     if message.reply == "wait":
         return TurnClosed(attempt=finished.attempt, reply="waited", to=message.sender)
     if message.reply != "queue":
@@ -51,7 +51,7 @@ def reply(context: RootContext, message: Message, finished: TurnFinished, state:
 
 
 def _why_dead(context: RootContext, answer: Message) -> str | None:
-    """Why the receiver's holder will give this reply up, in words: both journals say it."""
+    """Return why this reply will be dead-lettered at its receiver, as text: both journals say it."""
     if not context.is_agent(answer.to):
         return f"no agent is called {answer.to} any more"
     if answer.hops > context.limits.hops:
@@ -65,8 +65,8 @@ def _why_dead(context: RootContext, answer: Message) -> str | None:
 
 
 def answer_to(context: RootContext, message: Message, finished: TurnFinished, state: State) -> Message | None:
-    """The reply as a message; None where nothing was said, or END. A turn without an answer is told, and ends the
-    exchange."""
+    """Return the reply as a message; None where nothing was said, or END. A turn without an answer is reported to the
+    sender, and ends the exchange."""
     answered = finished.status in _ANSWERED
     text = finished.reply or ""
     if answered and text.strip(_AROUND_END) in ("", "END"):
@@ -97,7 +97,7 @@ def answer_to(context: RootContext, message: Message, finished: TurnFinished, st
 
 
 def put(context: RootContext, message: Message) -> None:
-    """Puts a message whose id says what it is into its agent's queue, once, and sees that somebody will run it."""
+    """Put a message whose id says what it is into its agent's queue, and make sure that it is run. Idempotent."""
     place = context.place(message.to)
     discovery.create(context.home, place)
     queue = Queue(place.queue, place.put_lock)

@@ -1,4 +1,4 @@
-"""The lock of a vendor's session, so that two roots can't drive one conversation."""
+"""Locks of vendors' sessions, so that two roots can't drive one conversation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from beam.store.lock import try_lock
 
 @contextlib.contextmanager
 def session_lock(context: RootContext, adapter: str, session_id: str | None, *, scope: str = "") -> Iterator[None]:
-    """Nobody else resumes the session inside. Raises LimitError if somebody does already.
+    """Lock the session, so that nobody else resumes it inside. Raises LimitError if somebody does already.
 
     `scope` tells sessions of one id apart where ids are not the vendor's alone (a program that counts them from 1).
     """

@@ -25,22 +25,24 @@ _AGAIN_S = 5.0
 
 
 def found(agent: AgentPaths) -> Iterator[AgentPaths]:
-    """The lanes with something left that nobody holds, the oldest first."""
+    """Yield the lanes with something left that nobody holds, the oldest first."""
     for lane in lanes.entered(agent):
         if lanes.has_left(lane) and not is_held(lane.lock):
             yield lane
 
 
 def own_s(lane: AgentPaths, now_ns: int) -> float:
-    """Seconds for which the lane is still left to its own worker: while its message is new. Positions are times."""
+    """Return the seconds for which the lane is still left to its own worker: while its message is new."""
     found = (parse_file_name(name) for name in files.names(lane.queue / "new"))
     age_s = max(((now_ns - parsed[0]) / 1e9 for parsed in found if parsed), default=OWN_S)
     return max(0.0, OWN_S - age_s) if age_s >= 0 else 0.0  # below: the clock was set back since
 
 
 def rescue(context: RootContext, left: AgentPaths) -> None:
-    """Starts workers for such lanes of the agent that was just left. One that can't be worked on is left alone, and for
-    each a worker is started every few seconds at most: where it can do nothing, this would be asked again and again.
+    """Start workers for such lanes of the agent that was just handed over.
+
+    A lane that can't be worked on is left alone. For each lane a worker is started every few seconds at most: where it
+    can do nothing, this would be asked again and again.
     """
     agent = context.home.agent(left.agent)
     if context.is_mailbox(agent.agent):

@@ -180,7 +180,7 @@ class Waiting:
         return False
 
     def _remove_older(self, message: Message) -> None:
-        """The dead letter whose next attempt this is goes; one that only bears its id stays."""
+        """Remove the dead letter whose next attempt this is; one that only has its id stays."""
         for entry in self.log.queue.entries("dead"):
             if entry.id != message.id:
                 continue

@@ -27,7 +27,7 @@ _MORE_TRIES, _MOMENT_S = 3, 0.02
 
 
 def main(argv: list[str]) -> int:
-    """Drains the queue that the arguments name."""
+    """Drain the queue that the arguments name; return the exit code."""
     import asyncio
 
     from beam.agents import registry as adapters
@@ -56,8 +56,8 @@ def _told(argv: list[str]) -> int:
 
 
 async def serve(context: RootContext, place: AgentPaths) -> None:
-    """Drains the place, and then every lane of its agent whose own worker died. A lane that can't be drained is said,
-    and the others go on."""
+    """Drain the agent or lane, and then every lane of the agent whose own worker died. A lane that can't be drained is
+    reported on stderr, and the others are drained."""
     import asyncio
 
     from beam.broker import stranded

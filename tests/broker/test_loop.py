@@ -20,7 +20,9 @@ from beam.base.clock import SystemClock
 from beam.broker import launch, standing
 from beam.broker.context import RootContext
 from beam.broker.lease import AgentLease
-from beam.broker.loop import Broker, Served, run
+from beam.broker.life import run
+from beam.broker.loop import Broker
+from beam.broker.served import Served
 from beam.model.events import MessageClaimed
 from beam.model.message import Options
 from beam.process.inotify import Inotify
@@ -85,7 +87,7 @@ def test_what_came_too_late_for_a_broker_gets_a_worker_when_it_stops(
         broker = Broker(real_time(root), cap=1, poll=0.05, say=lambda _: None)
         serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
         async with asyncio.timeout(30):
-            while "worker" not in broker.served or not broker.served["worker"].missed:
+            while "worker" not in broker.roster.agents or not broker.roster.agents["worker"].missed:
                 await asyncio.sleep(0.01)
         root.put("worker")  # somebody else has it, and the broker knows that
         broker.ask_to_stop()
@@ -108,12 +110,12 @@ def test_an_agent_that_somebody_had_for_a_moment_is_taken_right_after_it(tmp_pat
         broker = Broker(real_time(root), cap=1, poll=60, say=lambda _: None)
         serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
         async with asyncio.timeout(30):
-            while not broker.served or not broker.served["worker"].missed:
+            while not broker.roster.agents or not broker.roster.agents["worker"].missed:
                 await asyncio.sleep(0.001)
             assert held is not None
             held.release()
-            missed.append(broker.served["worker"].missed)
-            while broker.served["worker"].lease is None:
+            missed.append(broker.roster.agents["worker"].missed)
+            while broker.roster.agents["worker"].lease is None:
                 await asyncio.sleep(0.001)
         broker.ask_to_stop()
         await serving
@@ -281,12 +283,12 @@ def test_a_bug_with_one_agents_files_ends_no_broker_and_no_other_agent(
     root = Root(tmp_path)
     root.put("worker")
     root.put("other")
-    take = AgentLease.acquire.__func__  # type: ignore[attr-defined]
+    acquire = AgentLease.acquire.__func__  # type: ignore[attr-defined]
 
     def taken(cls: type[AgentLease], context: RootContext, place: AgentPaths) -> AgentLease | None:
         if place.agent == "worker":
             raise RecursionError("deeper than anybody thought")
-        found: AgentLease | None = take(cls, context, place)
+        found: AgentLease | None = acquire(cls, context, place)
         return found
 
     monkeypatch.setattr(AgentLease, "acquire", classmethod(taken))

@@ -1,0 +1,63 @@
+"""The life of a broker's process: it claims the root, serves it until a signal asks it to stop, and lets it go."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import sys
+
+from beam.base import files
+from beam.base.clock import rfc3339
+from beam.base.errors import DiskError
+from beam.base.version import __version__
+from beam.broker import registry
+from beam.broker.context import RootContext
+from beam.broker.loop import Broker, Say
+from beam.process import tree
+from beam.root import discovery
+from beam.turns.signals import STOPPING
+
+_GC_THRESHOLDS = 2_000, 10, 10  # those of a short command would let what is garbage here lie for days
+
+
+async def run(context: RootContext, *, cap: int, poll: float, poll_only: bool, grace: float, say: Say) -> None:
+    """Run a broker from its first to its last line of log: claim the root, serve, let go.
+
+    `cap` bounds turns at once; `poll` and `grace` are seconds (see `Broker`). Raises UsageError where another broker
+    serves the root, DiskError where the root was removed or replaced meanwhile.
+    """
+    discovery.check_folder(context.home, context.environ)
+    discovery.create(context.home)
+    held = files.HELD_FILES * (len(context.home.agents()) + cap)
+    files.check_descriptors(files.TURN_FILES + files.MORE_TURN_FILES * (cap - 1) + held)
+    told = registry.BrokerFile(
+        owner=tree.this_process(),
+        version=__version__,
+        started_at=rfc3339(context.clock.now_ns()),
+        poll=poll,
+        cap=cap,
+    )
+    broker = Broker(context, cap=cap, poll=poll, poll_only=poll_only, say=say)
+    loop = asyncio.get_running_loop()
+    for number in STOPPING:
+        loop.add_signal_handler(number, broker.ask_to_stop)
+    tree.become_subreaper()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+    claimed = None
+    try:
+        claimed = registry.claim(context.home, told)  # who reads broker.json may send a signal at once
+        broker.why_lost = claimed.why_lost
+        say(f"serving {context.home.root} (pid {os.getpid()}, up to {cap} turns at once)")
+        await broker.serve(grace=grace)
+    finally:
+        if claimed is not None:
+            registry.release(context.home, claimed)
+        for number in STOPPING:
+            loop.remove_signal_handler(number)
+        if claimed is not None:
+            say("stopped")
+        sys.stderr.flush()
+    if broker.lost:
+        raise DiskError(broker.lost, "beam broker start, where the agents are now", subject=str(context.home.root))

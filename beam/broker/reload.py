@@ -1,0 +1,56 @@
+"""The configuration of a process that lives long: read again when its files change.
+
+Does not depend on: who uses it, when it is asked.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import msgspec
+
+from beam.agents import registry as adapters
+from beam.base.errors import BeamError
+from beam.broker.context import RootContext
+from beam.broker.served import stamp_of
+from beam.config.resolve import load
+from beam.root import ownership
+from beam.root.user_dirs import config_dir
+from beam.trust import ledger
+
+
+class ConfigWatch:
+    """Watches the files that a root's configuration comes from. `say` takes lines for a log."""
+
+    def __init__(self, context: RootContext, say: Callable[[str], None]) -> None:
+        environ = context.environ
+        self._paths = context.home.config_file, config_dir(environ) / "config.yaml", ledger.store_path(environ)
+        self._say = say
+        self._stamps = self._now()
+        self._wrong = ""  # why the files could not be read last time
+
+    def _now(self) -> tuple[object, ...]:
+        return tuple(stamp_of(path) for path in self._paths)
+
+    def read_again(self, context: RootContext, *, retry: bool) -> RootContext | None:
+        """Return the context with the new configuration if a file changed; None if none did, or it can't be read.
+
+        With `retry` one that could not be read is tried once more: what was wrong may be gone without any trace in
+        these files.
+        """
+        now = self._now()
+        if now == self._stamps and not (retry and self._wrong):
+            return None
+        self._stamps = now
+        try:
+            ownership.check_owner(context.home, uid=os.geteuid())
+            config = load(context.home, environ=context.environ, adapters=adapters.NAMES)
+        except BeamError as error:
+            if str(error) != self._wrong:
+                self._say(f"the old configuration stays: {error}")
+            self._wrong = str(error)
+            return None
+        self._wrong = ""
+        self._say("read the configuration again")
+        return msgspec.structs.replace(context, config=config)

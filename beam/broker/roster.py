@@ -1,0 +1,92 @@
+"""The roster of a broker: which agents and lanes it serves. New ones are adopted, gone ones are let go.
+
+Does not depend on: what is done for an agent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection
+from pathlib import Path
+
+from beam.base.errors import BeamError
+from beam.broker import stranded
+from beam.broker.context import RootContext
+from beam.broker.served import Served
+from beam.broker.wake import Wake
+from beam.root.paths import AgentPaths
+from beam.store import lanes
+
+
+class Roster:
+    """The agents, by name, and their lanes, by path, that a broker serves."""
+
+    def __init__(self) -> None:
+        self.agents: dict[str, Served] = {}
+        self.lanes: dict[AgentPaths, Served] = {}
+
+    def all(self) -> list[Served]:
+        """Return the agents, then the lanes."""
+        return [*self.agents.values(), *self.lanes.values()]
+
+    def adopt_agents(self, context: RootContext, wake: Wake) -> None:
+        """Serve every agent that has files in the root and watch its directories; let go those without files."""
+        names = context.home.agents()
+        wake.watch(context.home.root / "agents")
+        for name in names:
+            if name not in self.agents:
+                place = context.place(name)
+                self.agents[name] = Served(place)
+                with contextlib.suppress(BeamError):  # the agent's own step says it
+                    lanes.make(place)
+                wake.watch(self.agents[name].lanes_folder)
+            watch(self.agents[name], wake)
+        for name in set(self.agents).difference(names):
+            served = self.agents[name]
+            if not served.is_busy:
+                if served.lease is not None:
+                    served.lease.close()
+                for directory in (*served.directories, served.lanes_folder):
+                    wake.forget(directory)
+                del self.agents[name]
+
+    def has_new_lanes(self, changed: Collection[Path]) -> bool:
+        """Return whether one of these directories is where an agent's lanes are listed."""
+        return any(served.lanes_folder in changed for served in self.agents.values())
+
+    def adopt_lanes(self, context: RootContext, wake: Wake, began: dict[str, float]) -> None:
+        """Serve every lane with something left, once its own worker had its time; let go those that are over.
+
+        `began`: when the last turn of a lane of each agent began, in monotonic seconds.
+        """
+        found: set[AgentPaths] = set()
+        now_ns = context.clock.now_ns()
+        for served in self.agents.values():
+            with contextlib.suppress(BeamError):  # the agent's own step says it
+                found.update(served.entered_lanes(now_ns, wake.watch))
+        for place in sorted(found.difference(self.lanes), key=lambda lane: lane.lane or ""):
+            self.lanes[place] = lane = Served(place)
+            lane.started = began.get(place.agent, 0.0)
+            lane.not_before = context.clock.monotonic() + stranded.own_s(place, context.clock.now_ns())
+        for place in set(self.lanes).difference(found):
+            if not self.lanes[place].is_busy:
+                self.let_go(self.lanes.pop(place))
+
+    def held_lanes(self) -> int:
+        """Return how many lanes' leases are held."""
+        return sum(lane.lease is not None for lane in self.lanes.values())
+
+    def let_go(self, served: Served) -> None:
+        """Close the lease, so that another process may have it, and mark the lanes that waited for fewer to be held."""
+        if served.lease is not None:
+            served.lease.close()
+            served.lease = None
+        for lane in self.lanes.values():
+            lane.is_dirty |= lane.is_put_off
+            lane.is_put_off = False
+
+
+def watch(served: Served, wake: Wake) -> None:
+    """Have changes in the agent's directories wake the broker. Idempotent."""
+    for directory in served.directories:
+        wake.watch(directory)
