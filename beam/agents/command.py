@@ -61,7 +61,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     """
     settings = turn.settings
     if not settings.command:
-        raise UsageError(f"agent {turn.agent} has no command", "say which program it is: `command: [...]`")
+        raise UsageError(f"agent {turn.agent} has no command", "set its program: `command: [...]`")
     used = _placeholders(settings)
     lacking = _lacking(turn, used)
     if lacking:

@@ -41,7 +41,7 @@ def check(turn: Turn, name: str, face: Capabilities, *, system: bool = False) ->
     }
     words = [word for word, lacks in lacking.items() if lacks]
     if words:
-        raise UnsupportedError(f"{name} can't {', '.join(words)} in its headless mode", subject=name)
+        raise UnsupportedError(f"{name} can't {', '.join(words)} in exec mode", subject=name)
     if turn.access not in face.access:
         raise UnsupportedError(
             f"{name} can't enforce access {turn.access!r}",
@@ -57,7 +57,7 @@ def argument(name: str, what: str, value: str) -> str:
     if value.startswith("-") or "\0" in value or not value:
         raise UnsupportedError(
             f"{name} can't be given the {what} {value[:80]!r}",
-            "it begins with -, is empty or holds a NUL",
+            "use a value that is not empty, begins with no -, and contains no NUL",
             subject=what,
         )
     return value
@@ -72,8 +72,8 @@ def prompt_argument(name: str, text: str) -> str:
         raise UnsupportedError(f"{name} takes its prompt as an argument, and no argument can hold a NUL", subject=name)
     if len(text.encode("utf-8", "replace")) > DEFAULT.argv_text_bytes:
         raise UnsupportedError(
-            f"{name} takes its prompt as an argument, and those end at {DEFAULT.argv_text_bytes} bytes",
-            "put it into a file and name the file in the prompt",
+            f"{name} takes its prompt as an argument, which is limited to {DEFAULT.argv_text_bytes} bytes",
+            "write the text to a file and name the file in the prompt",
             subject=name,
         )
     return scrubbed(text)

@@ -154,7 +154,7 @@ def launch(turn: Turn, host: Host) -> Launch:
         session = ("--session-id", turn.fresh_session_id) if turn.fresh_session_id else ()
     access = ("--permission-mode", "default") if turn.access == "ask" else ACCESS.get(turn.access)
     if access is None:
-        raise UnsupportedError(f"claude's screen has no access {turn.access!r}", subject=turn.access)
+        raise UnsupportedError(f"claude has no access {turn.access!r} in terminal mode", subject=turn.access)
     argv = [host.executable or "claude", *session, *access]
     if turn.leave_out or turn.access == "read" or (turn.access in ("edit", "ask") and not turn.folder_trusted):
         argv += ("--setting-sources", "user")

@@ -12,7 +12,7 @@ from beam.base import durations
 from beam.cli.context import is_terminal
 from beam.cli.render.calls import brief
 from beam.cli.render.tables import ago, columns
-from beam.cli.render.text import flat, one_line, safe, write
+from beam.cli.render.text import collapse_to_line, one_line, safe, write
 from beam.model import events
 from beam.model.events import AnyEvent
 
@@ -49,7 +49,7 @@ def shown(team: TeamShown) -> None:
         write(sys.stdout, "\n")
     unpriced = sorted({name for member in team.members for name in member.unpriced})
     if unpriced:
-        write(sys.stdout, f"\nno price known (as of {team.prices_as_of}): {flat(', '.join(unpriced))}\n")
+        write(sys.stdout, f"\nno price known (as of {team.prices_as_of}): {collapse_to_line(', '.join(unpriced))}\n")
     if team.waits:
         write(sys.stdout, "\n")
         waits(team.waits)
@@ -204,7 +204,7 @@ def is_told_otherwise(event: events.ToolCalled) -> bool:
     return "@" in event.agent and event.name in _TOLD_OTHERWISE
 
 
-def say(event: AnyEvent) -> tuple[str, str] | None:
+def render(event: AnyEvent) -> tuple[str, str] | None:
     """Return the mark and the text for what happened in a team; None for other events."""
     match event:
         case events.TeamStarted():
