@@ -73,7 +73,7 @@ def standing(shown: TeamShown) -> Iterator[tuple[str, str, str]]:
     """Yield who does what in a team and who is stuck, a line each: (name, mark, text)."""
     line = shown.team
     counts = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in sorted(line.tasks.items()))
-    at_work = "nobody knows how many" if line.working is None else str(line.working)
+    at_work = "an unknown number" if line.working is None else str(line.working)
     yield "", "●", f"{line.members or 0} members, {at_work} at work; tasks: {counts or 'none'}; in {line.cwd}"
     for member in shown.members:
         since = f" for {ago(member.since)}" if member.since else ""
