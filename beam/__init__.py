@@ -1,3 +1,173 @@
-"""One command for every coding agent."""
+"""One command for every coding agent. This module is the front door for Python programs, the command line among them.
 
-__version__ = "0.1.0"
+`from beam import Beam, Outcome` imports what it names when it is named, so `import beam` costs nothing. Every name here
+stands in `_LAZY` and, for type checkers, in the imports below it.
+"""
+
+# What programs that send messages and read outcomes use. The rest of `_LAZY` is what the command line shows.
+__all__ = [
+    "Beam",
+    "Message",
+    "Options",
+    "Access",
+    "Outcome",
+    "Status",
+    "Class",
+    "Usage",
+    "ModelUsage",
+    "Denial",
+    "Unfinished",
+    "AgentSettings",
+    "Limits",
+    "Policy",
+    "Event",
+    "AnyEvent",
+    "events",
+    "errors",
+    "BeamError",
+    "ExitCode",
+]
+__all__ += ["conformance", "messages", "outcomes", "pictures", "recordings", "screens", "team_hook", "team_views"]
+
+_LAZY = {
+    "beam.agents.base": "Capabilities Exit",
+    "beam.api.adopt": "Candidate Finding Waiting",
+    "beam.api.asks": "AskLine",
+    "beam.api.attach": "Attached picture_of",
+    "beam.api.beam": "Beam",
+    "beam.api.cursor": "open_cursor",
+    "beam.api.look": "AgentStatus",
+    "beam.api.manage": "parsed",
+    "beam.api.progress": "Progress",
+    "beam.api.teams": "TeamsHere install_hooks",
+    "beam.api.turns_now": "Running",
+    "beam.api.usage": "UsageLine",
+    "beam.api.wanted": "Wanted",
+    "beam.api.watch": "since watch_root",
+    "beam.base.errors": (
+        "BeamError ConfigError DiskError ExitCode LimitError NotFoundError SignalledError UnfinishedError "
+        "UnsupportedError UntrustedError UsageError"
+    ),
+    "beam.base.surrogates": "escape_surrogates",
+    "beam.base.version": "__version__",
+    "beam.config.resolve": "settled",
+    "beam.model.events": "AnyEvent Event",
+    "beam.model.limits": "Limits",
+    "beam.model.message": "Access Message Options",
+    "beam.model.outcome": "Class Denial ModelUsage Outcome Status Unfinished Usage",
+    "beam.model.policy": "Policy",
+    "beam.model.settings": "AgentSettings",
+    "beam.pty_adapter.cast": "NoCastError",
+    "beam.secrets.redact": "redact",
+    "beam.teams.board": "MailLine MemberLine TaskLine TeamLine TeamShown",
+    "beam.teams.stuck": "Wait",
+    "beam.teams.watch": "Teams",
+}
+_LAZY_MODULES = {
+    "clock": "beam.base.clock",
+    "conformance": "beam.api.matrix",
+    "durations": "beam.base.durations",
+    "errors": "beam.base.errors",
+    "events": "beam.model.events",
+    "fake_model": "beam.testing.fake_model",
+    "messages": "beam.model.message",
+    "outcomes": "beam.model.outcome",
+    "pictures": "beam.pty_adapter.picture",
+    "recordings": "beam.testing.replay",
+    "screens": "beam.pty_adapter.replay",
+    "team_hook": "beam.teams.hook",
+    "team_views": "beam.api.teams",
+    "trusting": "beam.api.trusting",
+}
+
+TYPE_CHECKING = False  # `typing` is not imported for one name
+if TYPE_CHECKING:
+    from beam.agents.base import Capabilities as Capabilities
+    from beam.agents.base import Exit as Exit
+    from beam.api import matrix as conformance
+    from beam.api import teams as team_views
+    from beam.api import trusting as trusting
+    from beam.api.adopt import Candidate as Candidate
+    from beam.api.adopt import Finding as Finding
+    from beam.api.adopt import Waiting as Waiting
+    from beam.api.asks import AskLine as AskLine
+    from beam.api.attach import Attached as Attached
+    from beam.api.attach import picture_of as picture_of
+    from beam.api.beam import Beam as Beam
+    from beam.api.cursor import open_cursor as open_cursor
+    from beam.api.look import AgentStatus as AgentStatus
+    from beam.api.manage import parsed as parsed
+    from beam.api.progress import Progress as Progress
+    from beam.api.teams import TeamsHere as TeamsHere
+    from beam.api.teams import install_hooks as install_hooks
+    from beam.api.turns_now import Running as Running
+    from beam.api.usage import UsageLine as UsageLine
+    from beam.api.wanted import Wanted as Wanted
+    from beam.api.watch import since as since
+    from beam.api.watch import watch_root as watch_root
+    from beam.base import clock as clock
+    from beam.base import durations as durations
+    from beam.base import errors as errors
+    from beam.base.errors import BeamError as BeamError
+    from beam.base.errors import ConfigError as ConfigError
+    from beam.base.errors import DiskError as DiskError
+    from beam.base.errors import ExitCode as ExitCode
+    from beam.base.errors import LimitError as LimitError
+    from beam.base.errors import NotFoundError as NotFoundError
+    from beam.base.errors import SignalledError as SignalledError
+    from beam.base.errors import UnfinishedError as UnfinishedError
+    from beam.base.errors import UnsupportedError as UnsupportedError
+    from beam.base.errors import UntrustedError as UntrustedError
+    from beam.base.errors import UsageError as UsageError
+    from beam.base.surrogates import escape_surrogates as escape_surrogates
+    from beam.base.version import __version__ as __version__
+    from beam.config.resolve import settled as settled
+    from beam.model import events as events
+    from beam.model import message as messages
+    from beam.model import outcome as outcomes
+    from beam.model.events import AnyEvent as AnyEvent
+    from beam.model.events import Event as Event
+    from beam.model.limits import Limits as Limits
+    from beam.model.message import Access as Access
+    from beam.model.message import Message as Message
+    from beam.model.message import Options as Options
+    from beam.model.outcome import Class as Class
+    from beam.model.outcome import Denial as Denial
+    from beam.model.outcome import ModelUsage as ModelUsage
+    from beam.model.outcome import Outcome as Outcome
+    from beam.model.outcome import Status as Status
+    from beam.model.outcome import Unfinished as Unfinished
+    from beam.model.outcome import Usage as Usage
+    from beam.model.policy import Policy as Policy
+    from beam.model.settings import AgentSettings as AgentSettings
+    from beam.pty_adapter import picture as pictures
+    from beam.pty_adapter import replay as screens
+    from beam.pty_adapter.cast import NoCastError as NoCastError
+    from beam.secrets.redact import redact as redact
+    from beam.teams import hook as team_hook
+    from beam.teams.board import MailLine as MailLine
+    from beam.teams.board import MemberLine as MemberLine
+    from beam.teams.board import TaskLine as TaskLine
+    from beam.teams.board import TeamLine as TeamLine
+    from beam.teams.board import TeamShown as TeamShown
+    from beam.teams.stuck import Wait as Wait
+    from beam.teams.watch import Teams as Teams
+    from beam.testing import fake_model as fake_model
+    from beam.testing import replay as recordings
+
+
+def __getattr__(name: str) -> object:
+    """Import the name from where it is defined. Raises AttributeError for one that is not here."""
+    import sys
+
+    module = _LAZY_MODULES.get(name) or next((where for where, names in _LAZY.items() if name in names.split()), None)
+    if module is None:
+        raise AttributeError(f"module 'beam' has no attribute {name!r}")
+    __import__(module)
+    found: object = sys.modules[module] if name in _LAZY_MODULES else getattr(sys.modules[module], name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

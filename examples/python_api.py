@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from beam.api import Beam
-from beam.base.errors import BeamError
-from beam.model.events import ToolCalled
+from beam import Beam, BeamError, events
 
 
 def one_after_the_other(text: str, agents: list[str]) -> None:
@@ -28,7 +26,7 @@ async def all_at_once(text: str, agents: list[str]) -> None:
     outcomes = await asyncio.gather(*(beam.send.aio(agent, text) for agent in agents))
     print("at once:", ", ".join(f"{outcome.agent} turn {outcome.turn}" for outcome in outcomes))
     for agent in agents:
-        tools = [event.name for event in beam.events(agent) if isinstance(event, ToolCalled)]
+        tools = [event.name for event in beam.events(agent) if isinstance(event, events.ToolCalled)]
         print(f"{agent} called: {', '.join(tools) or 'nothing'}")
 
 

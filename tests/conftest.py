@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import inspect
 import os
 import re
 import signal
@@ -34,12 +36,30 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if _WHOLE_FILE.search(collection_path.read_text()) else None
 
 
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+    """With `--unit`, makes no tests of a function with one of the marks of longer tests, whatever its parameters."""
+    if not collector.config.getoption("--unit") or not inspect.isfunction(obj):
+        return None
+    return [] if any(mark.name in _LONGER for mark in getattr(obj, "pytestmark", ())) else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With `--unit`, leaves out each test with one of the marks of longer tests."""
+    """With `--unit`, leaves out the parameters, and the tests of modules, with one of the marks of longer tests."""
     if config.getoption("--unit"):
-        left_out = [item for item in items if any(item.get_closest_marker(mark) for mark in _LONGER)]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        left_out = {item for item in items if any(item.get_closest_marker(mark) for mark in _LONGER)}
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Keeps the garbage collector from the thousands of tests: all of them live as long as the process."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_configure() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.claims import said_once
-from tests.support.cli import Cli, Ended, eventually
+from tests.support.cli import Cli, Ended, eventually, processes_with
 
 pytestmark = pytest.mark.acceptance
 
@@ -235,6 +235,7 @@ def test_a_umask_of_777_leaves_what_beam_makes_to_its_owner(beam: Cli) -> None:
     script = "umask 777; beam agent add mine scripted; beam send mine hi; beam send mine --no-wait later; beam trust"
     done = beam.shell(script)
     assert done.code == 0, done
+    eventually(lambda: not processes_with(str(beam.base)), what="the second message is still run")
     made = [*beam.root.rglob("*"), *(beam.base / "home").rglob("*")]
     assert made
     for path in made:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-import pyte
 import pytest
 
+from beam.pty_adapter.screen import Screen
 from tests.support.cli import BEAM, Cli, eventually
 from tests.support.terminal import Terminal
 
@@ -89,9 +89,9 @@ def test_an_agent_that_waits_for_another_is_told_nothing(busy: Cli) -> None:
 
 def screen_of(seen: str) -> list[str]:
     """The rows of the terminal that got that, those without text left out."""
-    screen = pyte.Screen(80, 24)
-    pyte.Stream(screen).feed(seen.replace("\n", "\r\n"))
-    return [row.rstrip() for row in screen.display if row.strip()]
+    screen = Screen(80, 24)
+    screen.feed(seen.replace("\n", "\r\n").encode())
+    return [row for row in screen.view().rows if row]
 
 
 def test_at_a_terminal_a_line_tells_the_time_the_call_and_the_tokens_and_is_gone_in_the_end(busy: Cli) -> None:

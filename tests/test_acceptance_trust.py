@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -317,3 +319,20 @@ def test_a_broker_leaves_messages_waiting_while_trust_lapsed_and_goes_on_once_it
         assert trusted("wait", message, "--timeout", "30s").code == 0
     assert ran(trusted)
     assert trusted("broker", "stop", "--grace", "0s").code == 0
+
+
+# -- modules of the folder ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("serve", [["send", "scripted", "hi", "--no-wait"], ["broker", "start"]], ids=" ".join)
+def test_no_process_of_beams_own_imports_a_module_of_the_folder(beam: Cli, serve: list[str]) -> None:
+    """A worker and a broker start in the project folder, and Python would look there for modules."""
+    for name in ("msgspec", "asyncio", "yaml", "queue"):
+        (beam.project / f"{name}.py").write_text(f"open({str(beam.project / 'ran-code')!r}, 'w')\n")
+    safe = [sys.executable, "-P", "-m", "beam"]
+    done = subprocess.run([*safe, *serve], cwd=beam.project, env=beam.env, capture_output=True, timeout=60)
+    assert done.returncode == 0, done
+    done = subprocess.run([*safe, "send", "scripted", "hi"], cwd=beam.project, env=beam.env, capture_output=True)
+    assert done.returncode == 0, done
+    subprocess.run([*safe, "broker", "stop"], cwd=beam.project, env=beam.env, capture_output=True, timeout=60)
+    assert not ran(beam)

@@ -19,7 +19,7 @@ from beam.base import faults
 from beam.config import file
 from beam.model import events
 from beam.model.outcome import Class, Status
-from tests.support import console, made, made_agents
+from tests.support import console, made, made_agents, other_package
 from tests.support.cli import Cli
 from tests.support.markdown import blocks, broken_links, parts, rows, with_parts
 
@@ -33,6 +33,7 @@ def page(name: str) -> str:
     return (TOP / "docs" / name).read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", PAGES, ids=lambda file: file.name)
 def test_the_generated_parts_are_what_the_code_says(file: Path) -> None:
     text = file.read_text()
@@ -140,17 +141,21 @@ def test_the_adapter_of_the_page_is_complete_and_decodes_what_it_says() -> None:
     assert module["exec"].decoder(turn).end(Exit(signal="SIGKILL"))[1].class_ is Class.CRASHED
 
 
-@pytest.mark.acceptance
-def test_the_adapter_of_the_page_runs_turns_once_it_has_its_line_in_the_registry(beam: Cli) -> None:
-    (source,) = [block.text for block in blocks(page("adding-an-agent.md"), "python") if block.note == "adapter"]
-    (beam.base / "oracle.py").write_text(source)
-    (beam.base / "oracle").write_text(
+def oracle_program(folder: Path) -> None:
+    """Writes the CLI that the page's adapter is for into the folder."""
+    (folder / "oracle").write_text(
         '#!/bin/sh\nthread=t1; mode=$2\nfor word; do [ "$last" = --resume ] && thread=$word; last=$word; done\n'
         'echo "{\\"thread\\": \\"$thread\\"}"\nasked=$(cat)\n'
         '[ "$asked" = login ] && echo \'{"error": "who are you?", "code": "login"}\' && exit 0\n'
         'echo "{\\"answer\\": \\"$mode $asked\\"}"\n'
     )
-    (beam.base / "oracle").chmod(0o755)
+    (folder / "oracle").chmod(0o755)
+
+
+@pytest.mark.acceptance
+def test_the_adapter_of_the_page_runs_turns_once_it_has_its_line_in_the_registry(beam: Cli) -> None:
+    (beam.base / "oracle.py").write_text(other_package.oracle())
+    oracle_program(beam.base)
     register = (
         f"import sys; sys.path.insert(0, {str(beam.base)!r})\n"
         "from beam.agents import registry; registry.ADAPTERS['oracle'] = 'oracle'\n"
@@ -170,6 +175,48 @@ def test_the_adapter_of_the_page_runs_turns_once_it_has_its_line_in_the_registry
     assert (second["reply"], second["session"], second["session_id"]) == ("--read-only Why not?", "resumed", "t1")
     failed = run("send", "oracle", "login", "--json")
     assert (failed["status"], failed["class"], failed["reply"]) == ("failed", "auth", None)
+
+
+@pytest.mark.acceptance
+def test_the_adapter_of_the_page_runs_turns_as_another_package_too(beam: Cli) -> None:
+    site = other_package.installed(
+        beam.base / "site", {"beam_oracle": other_package.oracle()}, {"oracle": "beam_oracle"}
+    )
+    oracle_program(beam.base)
+    there = beam.with_env({"PYTHONPATH": str(site), "PATH": f"{beam.base}:{beam.env['PATH']}"})
+
+    assert "oracle" not in [line["agent"] for line in beam("agent", "list", "--all", "--json").lines]
+    (line,) = [line for line in there("agent", "list", "--all", "--json").lines if line["agent"] == "oracle"]
+    assert (line["adapter"], line["face"], line["installed"]) == ("oracle", "exec", str(beam.base / "oracle"))
+    first, second = there("send", "oracle", "Why?", "--json").json, there("send", "oracle", "Why not?", "--json").json
+    assert (first["reply"], first["session"]) == ("--read-only Why?", "new")
+    assert (second["reply"], second["session"], second["session_id"]) == ("--read-only Why not?", "resumed", "t1")
+
+    assert there("agent", "add", "seer", "oracle", "--access", "full").code == 0
+    put = there("send", "seer", "Go on", "--no-wait")
+    assert put.code == 0, put
+    assert there("wait", put.out.strip(), "--timeout", "40s").out == "--yes Go on\n"
+    assert there("trust").code == 0
+    refused = beam("send", "seer", "x")
+    assert (refused.code, "there is no adapter 'oracle'" in refused.err) == (2, True), refused
+
+
+@pytest.mark.acceptance
+def test_a_broken_package_is_named_and_keeps_no_other_agent_from_anything(beam: Cli) -> None:
+    entries = {"oracle": "beam_oracle", "claude": "beam_oracle"}
+    site = other_package.installed(beam.base / "site", {"beam_oracle": "import nowhere"}, entries)
+    there = beam.with_env({"PYTHONPATH": str(site)})
+    why = "adapter oracle of oracle-beam 1.0 can't be used: ModuleNotFoundError: No module named 'nowhere'"
+
+    sent = there("send", "oracle", "x")
+    assert (sent.code, why in sent.err, "Traceback" in sent.err) == (2, True, False), sent
+    lines = {line["agent"]: line for line in there("agent", "list", "--all", "--json").lines}
+    assert (lines["oracle"]["error"], lines["claude"]["error"]) == (why, None)
+    assert there("send", "scripted", "hello").code == 0
+    assert there("trust").code == 0
+    checks = {(check["what"], check["result"], check["detail"]) for check in there("doctor", "--json").lines}
+    told = {detail.partition(";")[0] for what, _, detail in checks if what in ("agent oracle", "agent claude")}
+    assert {why, "left out: oracle-beam 1.0 may not replace the built-in adapter claude"} <= told
 
 
 def test_the_page_names_all_that_an_adapter_can_say() -> None:

@@ -15,8 +15,9 @@ import pytest
 
 from beam.base.clock import SystemClock
 from beam.broker import closing
+from beam.broker.agent_requests import carry_out
 from beam.broker.context import RootContext
-from beam.broker.hold import Holder
+from beam.broker.lease import AgentLease
 from beam.model.events import MessageDead, Notice
 from beam.model.message import new_id
 from beam.store.queue import Entry
@@ -44,7 +45,7 @@ class Relay:
         self.kind: Any = kind
         self.root = root
         self.context = RootContext(
-            home=root.context.home, config=root.context.config, clock=_CLOCK, environ=root.environ
+            home=root.context.home, config=root.context.config, clock=_CLOCK, environ=root.environ, carry_out=carry_out
         )
         self.place = root.place(AGENT)
         self.inside = self.place.dir / "inside"
@@ -96,19 +97,19 @@ class Relay:
 
         It says in the journal who it is, and makes a file that must not be there yet.
         """
-        holder = Holder.take(self.context, self.place)
-        if holder is None:
+        lease = AgentLease.acquire(self.context, self.place)
+        if lease is None:
             return False
         os.close(os.open(self.inside, os.O_CREAT | os.O_EXCL))
-        holder.record(Notice(code=HOLDS, text=name))
-        for entry in holder.waiting.look()[:1]:
-            waiting = holder.waiting.read(entry)
+        lease.log.record(Notice(code=HOLDS, text=name))
+        for entry in lease.waiting.scan()[:1]:
+            waiting = lease.waiting.read(entry)
             assert waiting is not None
-            closing.dead_letter(holder, entry, waiting, "dropped", "by the test")
-            holder.queue.remove(Entry(entry.position, entry.id, "dead"))
-        holder.journal.rotate_if_due()
+            closing.dead_letter(lease.log, entry, waiting, "dropped", "by the test")
+            lease.log.queue.remove(Entry(entry.position, entry.id, "dead"))
+        lease.log.journal.rotate_if_due()
         self.inside.unlink()
-        return holder.leave(start_worker=False)
+        return lease.hand_over(start_worker=False)
 
 
 @pytest.mark.slow

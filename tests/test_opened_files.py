@@ -13,7 +13,8 @@ ROOT = Path(package.__file__).parent
 OPENER = "base/files.py"
 METHODS = {"read_text", "read_bytes", "write_text", "write_bytes", "touch"}
 MODULES = {"os", "io", "posix", "codecs", "fileinput", "mmap"}
-OURS = {"Journal", "Living", "viewers", "cls", "webbrowser"}  # what has an `open` that opens no file, or opens it so
+# What has an `open` that opens no file, or opens it so.
+OURS = {"Journal", "LinkProcess", "TerminalProcess", "cls", "link", "viewers", "webbrowser"}
 
 # (module, call): why it may.
 REASONS = {

@@ -19,10 +19,11 @@ import pytest
 from beam.agents import registry
 from beam.base.clock import rfc3339
 from beam.base.errors import CorruptError
-from beam.broker import mailbox
+from beam.broker import mailbox, turn
+from beam.broker.agent_requests import carry_out
 from beam.broker.context import RootContext
-from beam.broker.control import Requests
-from beam.broker.hold import Holder
+from beam.broker.control import answer_requests
+from beam.broker.lease import AgentLease
 from beam.config.resolve import Config, load
 from beam.model import events
 from beam.model.message import Message, Options, Payload, decode, new_id
@@ -75,7 +76,7 @@ class Scene:
         self.clock = FakeClock()
         environ = {"HOME": str(base.parent), "PATH": "/usr/bin:/bin", "BEAM_TRUST": "1"}
         self.context = RootContext(
-            home=placed(base), config=config or configured(base), clock=self.clock, environ=environ
+            home=placed(base), config=config or configured(base), clock=self.clock, environ=environ, carry_out=carry_out
         )
         self.disk = Disk(base)
         self._claimed: tuple[str, int] | None = None
@@ -83,7 +84,7 @@ class Scene:
     def record(self, patch: pytest.MonkeyPatch) -> None:
         """From now on everything is recorded."""
         self.disk.record(patch)
-        for module in ("beam.turns.exec", "beam.broker.mailbox"):
+        for module in ("beam.turns.engine", "beam.broker.mailbox"):
             patch.setattr(f"{module}.crash_point", self._reached)
         real = Journal._sync
 
@@ -116,29 +117,29 @@ class Scene:
         self.disk.mark("put", message.id)
         return message
 
-    def hold(self, agent: str) -> Holder:
-        """The agent's holder, after recovery."""
+    def hold(self, agent: str) -> AgentLease:
+        """The agent's lease, after recovery."""
         place = self.context.place(agent)
         directories.create(self.context.home, place)
-        holder = Holder.take(self.context, place)
-        assert holder is not None
-        return holder
+        lease = AgentLease.acquire(self.context, place)
+        assert lease is not None
+        return lease
 
     def run(self, agent: str, *, attempt: int = 1) -> None:
         """Runs all that waits; each outcome is told."""
-        holder = self.hold(agent)
-        Requests(holder).look()
-        for entry in holder.waiting.look():
+        lease = self.hold(agent)
+        answer_requests(lease)
+        for entry in lease.waiting.scan():
             self._claimed = (entry.id, attempt)
-            claimed = holder.waiting.claim(entry)
+            claimed = lease.waiting.claim(entry)
             assert claimed is not None
-            outcome = asyncio.run(holder.run(*claimed, Stop()))
+            outcome = asyncio.run(turn.run(lease, *claimed, Stop()))
             assert outcome is not None
             self.disk.mark("told", (entry.id, attempt, outcome.status.value, outcome.reply))
-        holder.release()
+        lease.close()
 
     def ask(self, agent: str, verb: str, target: str, **fields: object) -> None:
-        """A request to the holder, and its answer."""
+        """A request to the lease, and its answer."""
         wish = control.Control(
             id=f"{agent}-{self.clock.random(4).hex()}",
             verb=verb,  # type: ignore[arg-type]
@@ -148,9 +149,9 @@ class Scene:
             **fields,  # type: ignore[arg-type]
         )
         control.publish(self.context.place(agent).control, wish)
-        holder = self.hold(agent)
-        Requests(holder).look()
-        holder.release()
+        lease = self.hold(agent)
+        answer_requests(lease)
+        lease.close()
         self.disk.mark("asked", (agent, target, verb, fields.get("text")))
 
 
@@ -208,7 +209,7 @@ def people_who_change_their_mind(scene: Scene) -> None:
 def a_holder_that_died_after_the_prompt(scene: Scene) -> None:
     scene.put("worker")
     died(scene, "agent.exited")
-    scene.hold("worker").release()
+    scene.hold("worker").close()
 
 
 def a_holder_that_died_before_the_prompt(scene: Scene) -> None:
@@ -220,21 +221,21 @@ def a_holder_that_died_before_the_prompt(scene: Scene) -> None:
 def a_holder_that_died_before_a_sync(scene: Scene) -> None:
     """Its last line is there to read, and not on disk: the next holder must not act on it before it is."""
     scene.put("worker")
-    holder = scene.hold("worker")
-    real = holder.journal._sync
+    lease = scene.hold("worker")
+    real = lease.log.journal._sync
 
     def sync() -> None:
-        if any(known.phase == CLOSED for known in holder.state.known.values()):
+        if any(known.phase == CLOSED for known in lease.log.state.known.values()):
             raise Died
         real()
 
-    holder.journal._sync = sync  # type: ignore[method-assign]
-    (entry,) = holder.waiting.look()
-    claimed = holder.waiting.claim(entry)
+    lease.log.journal._sync = sync  # type: ignore[method-assign]
+    (entry,) = lease.waiting.scan()
+    claimed = lease.waiting.claim(entry)
     assert claimed is not None
     with pytest.raises(Died):
-        asyncio.run(holder.run(*claimed, Stop()))
-    holder.release()
+        asyncio.run(turn.run(lease, *claimed, Stop()))
+    lease.close()
     scene.run("worker")
 
 
@@ -244,19 +245,19 @@ class Died(BaseException):
 
 def died(scene: Scene, at: str) -> None:
     """A holder that takes the next message and ends at that event, as if killed there."""
-    holder = scene.hold("worker")
+    lease = scene.hold("worker")
 
     def watch(event: events.Event) -> None:
         if type(event) is KINDS[at]:
             raise Died
 
-    holder.watcher = watch
-    (entry,) = holder.waiting.look()
-    claimed = holder.waiting.claim(entry)
+    lease.log.watcher = watch
+    (entry,) = lease.waiting.scan()
+    claimed = lease.waiting.claim(entry)
     assert claimed is not None
     with pytest.raises(Died):
-        asyncio.run(holder.run(*claimed, Stop()))
-    holder.release()
+        asyncio.run(turn.run(lease, *claimed, Stop()))
+    lease.close()
 
 
 KINDS = {"agent.exited": events.AgentExited, "turn.started": events.TurnStarted}
@@ -293,10 +294,10 @@ class Recovered:
             self.events[agent] = []
             if agent not in self.context.home.agents():
                 continue
-            holder = scene.hold(agent)
-            Requests(holder).look()
-            holder.waiting.look()
-            holder.release()
+            lease = scene.hold(agent)
+            answer_requests(lease)
+            lease.waiting.scan()
+            lease.close()
             place = self.context.place(agent)
             self.events[agent] = Reader(place.journal).poll()
             for box in ("tmp", "new", "cur", "dead"):

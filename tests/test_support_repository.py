@@ -50,6 +50,7 @@ def names_in(node: ast.AST, here: dict[str, ast.FunctionDef | ast.ClassDef]) -> 
     return found
 
 
+@pytest.mark.slow
 def test_every_test_of_a_real_cli_works_in_a_git_repository_of_its_own() -> None:
     found = dict(real_tests())
     assert len(found) > 100

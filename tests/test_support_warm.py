@@ -17,7 +17,7 @@ from tests.support.warm import RUNNING, Warm, is_cold
 pytestmark = pytest.mark.acceptance
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def warm() -> Iterator[Warm]:
     warm = Warm()
     yield warm
@@ -81,12 +81,23 @@ def test_a_command_has_the_umask_of_who_asks_and_is_found_while_it_runs(beam: Cl
     assert not RUNNING
 
 
-def test_without_the_process_that_forks_it_is_said(beam: Cli, warm: Warm) -> None:
+def test_one_command_dies_where_it_is_told_to_and_the_next_does_not(beam: Cli, warm: Warm) -> None:
+    crash = {"BEAM_CRASH_AT": "put.written"}
+    codes = [
+        warm.run(("send", "scripted", "x"), cwd=beam.project, env=beam.env | env, data=None, timeout=30).returncode
+        for env in (crash, {}, crash)
+    ]
+    assert codes == [-9, 0, -9]
+
+
+def test_without_the_process_that_forks_it_is_said(beam: Cli) -> None:
+    warm = Warm()
     warm.process.kill()
     with pytest.raises((RuntimeError, ConnectionError)):
         warm.run(("--version",), cwd=beam.project, env=beam.env, data=None, timeout=30)
+    warm.close()
 
 
-@pytest.mark.parametrize("env", [{"LANG": "C"}, {"LC_ALL": "C"}, {"PYTHONUTF8": "0"}, {"BEAM_CRASH_AT": "put.written"}])
+@pytest.mark.parametrize("env", [{"LANG": "C"}, {"LC_ALL": "C"}, {"PYTHONUTF8": "0"}])
 def test_what_is_read_at_the_start_needs_a_process_of_its_own(beam: Cli, env: dict[str, str]) -> None:
     assert is_cold(beam.env | env)

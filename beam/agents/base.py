@@ -377,8 +377,3 @@ def last_line(text: str) -> str:
     """Return the last line of a text that is not blank, cut at 500 characters."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:500] if lines else ""
-
-
-def absent(value: object) -> bool:
-    """Return whether an optional field of a wire value was missing."""
-    return value is UNSET

@@ -1,4 +1,4 @@
-"""beam from Python: `Beam(root).send("claude", "hello")`. The command line calls only this."""
+"""The verbs of beam from Python. Programs, the command line among them, import them from `beam` itself."""
 
 from beam.api.beam import Beam as Beam
 from beam.config.resolve import settled as settled

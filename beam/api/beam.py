@@ -15,6 +15,7 @@ from beam.api.inside import TurnAround, turn_around
 from beam.base.clock import Clock, SystemClock
 from beam.base.errors import DiskError, NotFoundError, UsageError
 from beam.base.steps import Steps, finished
+from beam.broker.agent_requests import carry_out
 from beam.broker.compose import HUMAN, Caller, compose
 from beam.broker.context import RootContext
 from beam.config.resolve import load, settled
@@ -82,9 +83,9 @@ class Beam:
     def context(self) -> RootContext:
         """The root with its configuration, checked. Raises ConfigError, DiskError."""
         ownership.check_owner(self.home, uid=os.geteuid())
-        config = load(self.home, environ=self.environ, adapters=tuple(registry.ADAPTERS))
+        config = load(self.home, environ=self.environ, adapters=registry.NAMES)
         ownership.check_filesystem(self.home, allow_fs=config.allow_fs)
-        return RootContext(home=self.home, config=config, clock=self._clock, environ=self.environ)
+        return RootContext(home=self.home, config=config, clock=self._clock, environ=self.environ, carry_out=carry_out)
 
     # -- talk ------------------------------------------------------------------------------------------------------
 
@@ -182,8 +183,8 @@ class Beam:
     def put(self, message: Message) -> Steps[str]:
         """Puts the message into its queue and sees that somebody runs it; its id. It returns as soon as that is sure:
         at once where the agent is held or no broker serves, else after half a second at most."""
+        from beam.broker import launch
         from beam.broker import registry as brokers
-        from beam.broker import worker
         from beam.broker.put import put
 
         if self.turn is not None:
@@ -193,7 +194,7 @@ class Beam:
         if not self._is_mailbox(message.to):
             if place.lane is None:
                 yield from brokers.yield_to_broker(self.context, place)
-            worker.ensure(self.context, place)
+            launch.ensure(self.context, place)
         return message.id
 
     def _is_mailbox(self, agent: str) -> bool:
@@ -207,11 +208,12 @@ class Beam:
             return None
         if self._is_mailbox(message.to):
             return f"{message.to} is a mailbox; it answers when somebody does: beam recv {message.to}"
+        from beam.broker import standing
         from beam.store.journal import read_state
 
         if read_state(self._place(message).journal).paused:
             return f"the queue of {message.to} is paused; beam queue resume {message.to}"
-        why = self.context.waiting_reason(self._place(message))
+        why = standing.waiting_reason(self.context, self._place(message))
         return None if why is None else f"what waits for {message.to} does so until you trust the folder: {why}"
 
     def progress(self, message: Message | str) -> Callable[[], Progress | None] | None:
@@ -324,25 +326,13 @@ class Beam:
         place = self._existing(agent)
         yield from Reader(place.journal, after).poll()
 
-    def stream(
-        self,
-        *,
-        agents: Sequence[str] = (),
-        follow: bool = True,
-        history: bool = False,
-        teams: Teams | None = None,
-    ) -> Iterator[list[AnyEvent]]:
-        """Batches of events of this root's agents (or those named), as they are written; an empty batch now and then.
+    def stream_all(self, teams: Teams, *, follow: bool = True, history: bool = False) -> Iterator[list[Placed]]:
+        """Return batches of events of all roots that this user has, this one first, each event with its root, as they
+        are written; an empty batch now and then.
 
         With `history` all events so far come first. Without `follow` it ends there. `teams` puts the events of Claude
-        Code's agent teams among them (see `beam.api.teams.teams`).
+        Code's agent teams among them.
         """
-        from beam.api.watch import watch
-
-        return watch(self.context, agents=list(agents), follow=follow, history=history, teams=teams)
-
-    def stream_all(self, teams: Teams, *, follow: bool = True, history: bool = False) -> Iterator[list[Placed]]:
-        """The same of this root and of every other that this user has, each event with its root."""
         from beam.api.watch import watch_roots
 
         found: list[paths.RootPaths] = []
@@ -456,7 +446,7 @@ class Beam:
 
         declared = look.agent_names(self.context)
         lines = [look.agent_line(self.context, name) for name in declared]
-        others = [look.agent_line(self.context, name) for name in registry.ADAPTERS if all and name not in declared]
+        others = [look.agent_line(self.context, name) for name in registry.NAMES if name not in declared] if all else []
         return lines + sorted(others, key=lambda line: (line.face == "unverified", line.installed is None))
 
     def agent(self, name: str) -> look.AgentShown:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam import __version__
 from beam.base import files
 from beam.base.errors import DiskError, NotFoundError, UnfinishedError, UnsupportedError
+from beam.base.version import __version__
 from beam.broker import registry
 from beam.broker.context import RootContext
 from beam.broker.registry import BrokerFile
@@ -52,7 +52,7 @@ def start(context: RootContext, *, cap: int | None, poll: float, poll_only: bool
     discovery.remember(context.home, context.environ)
     log = registry.log_path(context.home)
     _rotate(log)
-    argv = [sys.executable, "-m", "beam", "--root", str(context.home.root), "broker", "--poll", f"{poll:g}"]
+    argv = [sys.executable, "-P", "-m", "beam", "--root", str(context.home.root), "broker", "--poll", f"{poll:g}"]
     argv += ["--cap", str(cap)] if cap is not None else []
     argv += ["--poll-only"] if poll_only else []
     before = registry.running(context.home)
@@ -180,7 +180,7 @@ def unit(context: RootContext) -> str:
 Description=beam broker of {context.base}
 
 [Service]
-ExecStart={sys.executable} -m beam --root {context.home.root} broker
+ExecStart={sys.executable} -P -m beam --root {context.home.root} broker
 WorkingDirectory={context.base}
 {state}Restart=on-failure
 KillMode=mixed

@@ -15,6 +15,7 @@ from beam.api.look import agent_names, places
 from beam.api.root import check
 from beam.api.verify import damage
 from beam.base.errors import BeamError
+from beam.broker import standing
 from beam.broker.context import RootContext
 from beam.root import ownership
 from beam.turns.confine import held_by
@@ -56,13 +57,15 @@ def _agents(context: RootContext, *, every: bool) -> Iterator[Check]:
     from concurrent.futures import ThreadPoolExecutor
 
     declared = agent_names(context)
-    others = [name for name in registry.ADAPTERS if name not in declared]
-    unverified = [name for name in others if registry.adapter(name).card.unverified]
+    others = [name for name in registry.NAMES if name not in declared]
+    unverified = [name for name in others if name in registry.ADAPTERS and registry.adapter(name).card.unverified]
     seen = [name for name in others if name not in unverified]
     with ThreadPoolExecutor(_AT_ONCE) as pool:  # each is asked for its version, which takes some of them seconds
         looked = list(pool.map(lambda name: _agent(context, name), [*declared, *seen]))
     for rank in (_DECLARED, _HERE, _MISSING):
         yield from (check for found, check in looked if found == rank)
+    for name, why in registry.ignored():
+        yield Check(what=f"agent {name}", result="note", detail=f"left out: {why}")
     if every:
         yield from (_agent(context, name)[1] for name in unverified)
     elif unverified:
@@ -88,7 +91,7 @@ def _agent(context: RootContext, name: str) -> tuple[int, Check]:
         detail = "; ".join(filter(None, (error.message, error.hint)))
         result: Literal["note", "bad"] = "note" if missing or not declared else "bad"
         return _MISSING if missing else rank, Check(what=what, result=result, detail=detail)
-    why = context.stands(resolved).refusal
+    why = standing.stands(context, resolved).refusal
     if why is not None:
         return rank, Check(what=what, result="note", detail=f"not trusted: {why}; beam trust")
     if not executable:

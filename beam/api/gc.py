@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from beam.base import files
 from beam.base.errors import DiskError
-from beam.broker import registry, worker
+from beam.broker import launch, registry
 from beam.broker.context import RootContext
 from beam.model.state import CLOSED, DEAD, State
 from beam.root.paths import GONE, AgentPaths, RootPaths
@@ -97,7 +97,7 @@ def collect(
                 take(candidate)
     for place, before in waiting.items():
         if not set(_waiting(place)).issubset(before):
-            worker.ensure(context, place)
+            launch.ensure(context, place)
     return Collected(removed=tuple(removed), held=tuple(held), bytes=size)
 
 

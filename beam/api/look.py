@@ -263,7 +263,7 @@ def status_of(context: RootContext, place: AgentPaths) -> AgentStatus:
         word = "running" if "running" in words else "died"
     elif word == "idle" and state.paused:
         word = "paused"
-    untrusted = context.waiting_reason(place) if word == "idle" and waiting else None
+    untrusted = _waiting_reason(context, place) if word == "idle" and waiting else None
     word = "untrusted" if untrusted is not None else word
     return AgentStatus(
         agent=place.agent,
@@ -288,6 +288,12 @@ def status_of(context: RootContext, place: AgentPaths) -> AgentStatus:
         once=tuple(once),
         folder=works_in,
     )
+
+
+def _waiting_reason(context: RootContext, place: AgentPaths) -> str | None:
+    from beam.broker.standing import waiting_reason  # it loads what looks through folders; most agents need it not
+
+    return waiting_reason(context, place)
 
 
 def folder_of(context: RootContext, settings: AgentSettings) -> str:
@@ -392,6 +398,8 @@ def agent_shown(context: RootContext, name: str) -> AgentShown:
     """Everything about one agent. Raises NotFoundError, ConfigError."""
     resolved = context.resolve(name)
     adapter = registry.adapter(resolved.settings.adapter)
+    from beam.broker import standing
+
     line = agent_line(context, name)
     return AgentShown(
         agent=name,
@@ -401,7 +409,7 @@ def agent_shown(context: RootContext, name: str) -> AgentShown:
         origin=dict(resolved.origin),
         card=adapter.card,
         installed=line.installed,
-        untrusted=context.stands(resolved).refusal,
+        untrusted=standing.stands(context, resolved).refusal,
         status=status_of(context, context.place(name)),
         environment="that of the process that runs the turn, minus the deny list, plus env:",
         cwd=folder_of(context, resolved.settings),

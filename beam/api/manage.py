@@ -28,7 +28,7 @@ from beam.store.lock import Lock, try_lock
 from beam.trust import ledger
 
 if TYPE_CHECKING:
-    from beam.broker.hold import Holder
+    from beam.broker.lease import AgentLease
 
 Taken = TypeVar("Taken")
 _MOMENT_S = 1.0
@@ -65,6 +65,7 @@ def fork(context: RootContext, name: str, new: str, *, by: str) -> str:
     The session's id. Raises NotFoundError where the agent has no session, UnsupportedError where it can't copy one,
     UntrustedError where its own settings may not count yet, UsageError where `new` is there already.
     """
+    from beam.broker import standing
     from beam.model import events
     from beam.store.journal import Journal, read_state
     from beam.turns.request import face_of
@@ -72,7 +73,7 @@ def fork(context: RootContext, name: str, new: str, *, by: str) -> str:
     place = context.place(check_name(new))
     settings = msgspec.structs.replace(context.config, variables={}).resolve(name).settings
     resolved = context.resolve(name)
-    context.check_trusted(resolved)
+    standing.check_trusted(context, resolved)
     card = registry.adapter(settings.adapter).card
     if not any(can.fork for can in card.faces.values()):
         raise UnsupportedError(
@@ -148,8 +149,8 @@ def remove(context: RootContext, name: str, *, purge: bool) -> str:
             files.remove(path)
         return f"{name} is not declared any more; its queue and journal stay in {place.dir}"
     with contextlib.ExitStack() as held:
-        holders = [_held(context, each, held) for each in (place, *place.lanes())]
-        waited = sum(_give_up_all(holder) for holder in holders if holder is not None)
+        leases = [_held(context, each, held) for each in (place, *place.lanes())]
+        waited = sum(_give_up_all(lease) for lease in leases if lease is not None)
         away = place.dir.with_name(f"{GONE}{name}")
         with files.disk("remove", place.dir):
             shutil.rmtree(away, ignore_errors=True)  # what a purge that was killed left
@@ -161,19 +162,19 @@ def remove(context: RootContext, name: str, *, purge: bool) -> str:
     return f"{name} and all its messages and events are gone{told}"
 
 
-def _held(context: RootContext, place: AgentPaths, held: contextlib.ExitStack) -> Holder | None:
-    """The holder of it, until `held` ends; None where its files are too damaged for one, and only its lock is held."""
-    from beam.broker.hold import Holder
+def _held(context: RootContext, place: AgentPaths, held: contextlib.ExitStack) -> AgentLease | None:
+    """The lease of it, until `held` ends; None where its files are too damaged for one, and only its lock is held."""
+    from beam.broker.lease import AgentLease
 
     try:
-        holder = _once_free(lambda: Holder.take(context, place))
+        lease = _once_free(lambda: AgentLease.acquire(context, place))
     except DiskError:
         held.enter_context(_locked(place))
         return None
-    if holder is None:
+    if lease is None:
         raise _in_a_turn(place)
-    held.callback(holder.release)
-    return holder
+    held.callback(lease.close)
+    return lease
 
 
 def _locked(place: AgentPaths) -> Lock:
@@ -195,22 +196,23 @@ def _in_a_turn(place: AgentPaths) -> UnfinishedError:
     return UnfinishedError(f"{place.agent} is in a turn", "wait for it, or interrupt it", subject=place.agent)
 
 
-def _give_up_all(holder: Holder) -> int:
+def _give_up_all(lease: AgentLease) -> int:
     """Gives up what waits, so that who counts on a reply gets one; how many that were. What can't be said is left."""
     from beam.broker import closing
 
-    name = holder.place.agent
+    log = lease.log
+    name = log.place.agent
     count = 0
     for box in ("cur", "new"):
-        for entry in holder.queue.entries(box):
+        for entry in log.queue.entries(box):
             count += 1
             with contextlib.suppress(BeamError):
-                message = holder.waiting.read(entry)
-                if box == "cur" and holder.is_leased():
-                    holder.cancel_lease(entry, "removal of its mailbox")
+                message = lease.waiting.read(entry)
+                if box == "cur" and log.is_lent():
+                    lease.waiting.take_back(entry, "removal of its mailbox")
                 elif message is not None:
                     closing.dead_letter(
-                        holder,
+                        log,
                         entry,
                         message,
                         "dropped",

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from beam.base.errors import LimitError, SignalledError
 from beam.base.steps import sleeping
-from beam.broker import registry
+from beam.broker import duty, registry
 from beam.broker.context import RootContext
 from beam.broker.failure import circuit_word
 from beam.broker.follow import follow, gone_is_said, replay_outcome
-from beam.broker.hold import Holder
+from beam.broker.lease import AgentLease
 from beam.broker.put import put
 from beam.broker.requests import withdraw
 from beam.model.events import Event
@@ -86,23 +86,20 @@ async def _run_here(
         if event.message_id == message.id:
             seen(event)
 
-    holder = Holder.take(context, place, watch)
-    if holder is None:
+    lease = AgentLease.acquire(context, place, watch)
+    if lease is None:
         return None
     try:
-        if holder.blocked is not None or holder.is_held_back() or holder.is_mailbox():
+        due = duty.step(lease)
+        if not due.entries or due.entries[0].id != message.id:
             return None
-        from beam.broker.control import Requests
+        claimed = lease.waiting.claim(due.entries[0])
+        if claimed is None:
+            return replay_outcome(place, lease.log.state, message.id, seen)
+        from beam.broker.turn import run
         from beam.process import tree
 
-        Requests(holder).look()
-        waiting = holder.waiting.look()
-        if not waiting or waiting[0].id != message.id or holder.waits_for_trust(waiting[0]) is not None:
-            return None
-        claimed = holder.waiting.claim(waiting[0])
-        if claimed is None:
-            return replay_outcome(place, holder.state, message.id, seen)
         tree.become_subreaper()
-        return await holder.run(*claimed, stop)
+        return await run(lease, *claimed, stop)
     finally:
-        holder.leave()
+        lease.hand_over()

@@ -229,7 +229,7 @@ def _command(adapter: Adapter) -> list[str]:
     """A turn through beam itself, with the least access that the CLI can be held to."""
     access = next(iter(adapter.card.faces["exec"].access), None)
     options = ["--json", "--via", "exec", "--timeout", f"{_TURN_S}s", *(("--access", access) if access else ())]
-    return [sys.executable, "-m", "beam", "send", adapter.card.name, *options, "--", TEXT]
+    return [sys.executable, "-P", "-m", "beam", "send", adapter.card.name, *options, "--", TEXT]
 
 
 def _environment(scratch: Path, path: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from msgspec import Struct
 
 from beam.api.look import places, queue_of
-from beam.broker import standing, worker
+from beam.broker import launch, standing
 from beam.broker.context import RootContext
 from beam.model.autoloaded import Finding
 from beam.secrets.redact import redact
@@ -39,7 +39,7 @@ def trust(context: RootContext, looked: Looked) -> None:
     ledger.trust(context.base, looked.found, context.environ)
     for place in places(context):
         if queue_of(place).entries("new"):
-            worker.ensure(context, place)
+            launch.ensure(context, place)
 
 
 def allowed(looked: Looked) -> Iterator[str]:

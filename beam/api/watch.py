@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from beam.api.look import places
 from beam.base.clock import rfc3339
@@ -30,21 +30,12 @@ class Placed(Struct, frozen=True):
     lane: str | None = None
 
 
-def watch(
-    context: RootContext, *, agents: list[str], follow: bool, history: bool, teams: Teams | None = None
-) -> Iterator[list[AnyEvent]]:
-    """Batches of events sorted by time, those of `teams` among them. Agents that appear later are taken in. Wakes when
-    a file changes, and once a second anyway; a batch may be empty. A damaged journal is left out, and raised
-    (CorruptError) when the others are told.
-    """
-    for batch in watch_root(context, agents=agents, follow=follow, history=history, teams=teams):
-        yield [placed.event for placed in batch]
-
-
 def watch_root(
     context: RootContext, *, agents: list[str], follow: bool, history: bool, teams: Teams | None = None
 ) -> Iterator[list[Placed]]:
-    """The same, each event with where it is from."""
+    """Return batches of events sorted by time, those of `teams` among them, each with where it is from. Agents that
+    appear later are taken in. Wakes when a file changes, and once a second anyway; a batch may be empty. A damaged
+    journal is left out, and raised (CorruptError) when the others are told."""
     wakes = iter(()) if not follow else _changes(context) if teams is None else None
     return _watch(lambda: [context.home], context, agents, wakes, follow=follow, history=history, teams=teams)
 
@@ -77,9 +68,7 @@ def _watch(
         for home in homes():
             if teams is not None:
                 teams.also(home.root / "agents")
-            for place in places(
-                RootContext(home=home, config=context.config, clock=context.clock, environ={}), agents or None
-            ):
+            for place in places(structs.replace(context, home=home, environ={}), agents or None):
                 name = str(place.dir)
                 if name in damaged:
                     continue

@@ -11,8 +11,9 @@ from beam.agents import registry
 from beam.base.digest import sha256
 from beam.base.errors import BeamError
 from beam.base.surrogates import escape_surrogates
+from beam.broker import standing
 from beam.broker.context import RootContext
-from beam.broker.outbox import Sender
+from beam.broker.sender import Sender
 from beam.model import events
 from beam.model.message import Message, SessionContext
 from beam.model.outcome import Total
@@ -23,29 +24,31 @@ from beam.turns.confine import Own
 from beam.turns.request import TurnRequest, lowest, most_of
 
 if TYPE_CHECKING:
-    from beam.broker.hold import Holder
+    from beam.broker.log import AgentLog
 
 
-def order_of(holder: Holder, message: Message) -> TurnRequest:
+def order_of(log: AgentLog, message: Message) -> TurnRequest:
     """The order for this message's turn. Puts the session aside first where the message asks for a new one."""
-    context, place = holder.context, holder.place
+    context, place = log.context.at_once(), log.place
     resolved = context.resolve(message.to)
     settings = resolved.settings
-    stands = context.stands_for(resolved, message)
+    stands = standing.stands_for(context, resolved, message)
     turn_key = context.clock.random(16).hex()
-    session_id = _session(holder, message, settings.adapter)
-    session = holder.state.session if session_id is not None else None
-    fork = holder.state.fork if session_id is not None else None
+    session_id = _session(log, message, settings.adapter)
+    session = log.state.session if session_id is not None else None
+    fork = log.state.fork if session_id is not None else None
     place_key = escape_surrogates(str(place.dir))
+    adapter = registry.adapter(settings.adapter)
+    is_held = any(can.access for can in adapter.card.faces.values())  # a program has all the rights of its user
     return TurnRequest(
         message=message,
-        turn=holder.state.turn + 1,
+        turn=log.state.turn + 1,
         turn_key=turn_key,
         session_id=session_id,
         fork=fork is not None,
         carried=_carried_by(context, fork) if fork is not None else session.carried if session is not None else None,
         fresh_session_id=_session_id(f"{place_key} {message.id} {message.attempt}"),
-        adapter=registry.adapter(settings.adapter),
+        adapter=adapter,
         adapter_name=settings.adapter,
         settings=settings,
         limits=context.limits,
@@ -65,7 +68,7 @@ def order_of(holder: Holder, message: Message) -> TurnRequest:
         base=context.base,
         scratch=context.home.turns_of(place) / turn_key,
         owner=tree.this_process(),
-        own=Own.of(context.home.root, context.environ),
+        own=Own.of(context.home.root, context.environ) if is_held else None,
         unstarted=place.unstarted(turn_key),
         untrusted=stands.refusal,
         folder_trusted=stands.trusted,
@@ -88,9 +91,9 @@ def program() -> str:
     return str(path) if path.is_file() else ""
 
 
-def sender_of(holder: Holder, order: TurnRequest) -> Sender:
+def sender_of(log: AgentLog, order: TurnRequest) -> Sender:
     """Who speaks through the outbox of this turn, and what it may do."""
-    session = holder.state.session
+    session = log.state.session
     return Sender(
         agent=order.message.to,
         message=order.message,
@@ -101,13 +104,13 @@ def sender_of(holder: Holder, order: TurnRequest) -> Sender:
     )
 
 
-def _session(holder: Holder, message: Message, adapter: str) -> str | None:
-    session = holder.state.session or holder.state.fork
+def _session(log: AgentLog, message: Message, adapter: str) -> str | None:
+    session = log.state.session or log.state.fork
     if session is None:
         return None
     if message.options.new or session.adapter != adapter:
         reason = "a new session was asked for" if message.options.new else f"the agent's adapter is {adapter} now"
-        holder.record(
+        log.record(
             events.SessionArchived(session_id=session.session_id, reason=reason, by=message.actor or message.sender),
             message_id=message.id,
             sync=True,

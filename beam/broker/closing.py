@@ -19,62 +19,62 @@ from beam.store.journal import read_event
 from beam.store.queue import Entry
 
 if TYPE_CHECKING:
-    from beam.broker.hold import Holder
+    from beam.broker.log import AgentLog
 
 # A message that ended like this is given up on, and kept in dead/ for `beam queue retry`.
 GIVEN_UP = frozenset({Status.FAILED, Status.TIMEOUT, Status.UNKNOWN, Status.LIMIT})
 
 
-def close(holder: Holder, entry: Entry, message: Message, finished: TurnFinished) -> None:
+def close(log: AgentLog, entry: Entry, message: Message, finished: TurnFinished) -> None:
     """Routes the reply, says that all is done, and puts the file away; then a new segment begins if it is time. What
     the policy wants tried again goes back to its place instead."""
-    failure.count_cost(holder.context, message, finished)
-    again = failure.next_attempt(holder.context.policy, message, finished)
+    failure.count_cost(log.context, message, finished)
+    again = failure.next_attempt(log.context.policy, message, finished)
     if again is not None:
-        holder.queue.rewrite(entry, again[0])
+        log.queue.rewrite(entry, again[0])
         crash_point("offer.rewritten")
-        requeue(holder, entry, again[0], reason="retry", not_before=again[1])
+        requeue(log, entry, again[0], reason="retry", not_before=again[1])
         return
     crash_point("route.before")
-    closed = route.reply(holder.context, message, finished, holder.state)
+    closed = route.reply(log.context, message, finished, log.state)
     crash_point("close.before")
-    holder.record(closed, turn=finished.turn, message_id=message.id, sync=True)
+    log.record(closed, turn=finished.turn, message_id=message.id, sync=True)
     crash_point("close.recorded")
-    archive(holder, entry, message, holder.state.known[message.id])
-    holder.journal.rotate_if_due()
+    archive(log, entry, message, log.state.known[message.id])
+    log.journal.rotate_if_due()
 
 
-def requeue(holder: Holder, entry: Entry, message: Message, *, reason: str, not_before: str | None = None) -> None:
+def requeue(log: AgentLog, entry: Entry, message: Message, *, reason: str, not_before: str | None = None) -> None:
     """Back to its place as the next attempt, which its file says already."""
-    holder.record(
+    log.record(
         events.MessageRequeued(attempt=message.attempt, reason=reason, not_before=not_before),
         message_id=message.id,
         sync=True,
     )
     crash_point("offer.recorded")
-    holder.queue.move(entry, "new")
+    log.queue.move(entry, "new")
     crash_point("requeue.moved")
 
 
-def archive(holder: Holder, entry: Entry, message: Message, known: MessageRecord) -> None:
+def archive(log: AgentLog, entry: Entry, message: Message, known: MessageRecord) -> None:
     """The file of a closed message goes: into `dead/` if it is given up on, which the journal says first."""
     if known.status in GIVEN_UP and known.phase == CLOSED:
         status = known.status
-        holder.record(
+        log.record(
             events.MessageDead(attempt=message.attempt, reason=status.value, status=status),
             message_id=message.id,
             sync=True,
         )
         crash_point("dead.recorded")
-        move_to_dead(holder, entry)
+        move_to_dead(log, entry)
         return
     crash_point("remove.before")
-    holder.queue.remove(entry)
+    log.queue.remove(entry)
     crash_point("removed")
 
 
 def dead_letter(
-    holder: Holder,
+    log: AgentLog,
     entry: Entry,
     message: Message,
     reason: str,
@@ -86,7 +86,7 @@ def dead_letter(
 ) -> None:
     """Gives the message up, before any turn: said in the journal, then to an agent that counts on a reply (`tell`),
     then its file goes to dead/."""
-    dead = holder.record(
+    dead = log.record(
         events.MessageDead(
             attempt=message.attempt,
             reason=reason,
@@ -100,27 +100,27 @@ def dead_letter(
         sync=True,
     )
     crash_point("dead.recorded")
-    _finish_burial(holder, entry, message, dead)
+    _finish_burial(log, entry, message, dead)
 
 
-def finish_dead_letter(holder: Holder, entry: Entry, message: Message, known: MessageRecord) -> None:
+def finish_dead_letter(log: AgentLog, entry: Entry, message: Message, known: MessageRecord) -> None:
     """Does what is left to do for a message that the journal calls dead, and whose file is not in dead/ yet."""
-    dead = read_event(holder.place.journal, known.outcome_seq or 0)
-    _finish_burial(holder, entry, message, dead if isinstance(dead, events.MessageDead) else None)
+    dead = read_event(log.place.journal, known.outcome_seq or 0)
+    _finish_burial(log, entry, message, dead if isinstance(dead, events.MessageDead) else None)
 
 
-def _finish_burial(holder: Holder, entry: Entry, message: Message, dead: events.MessageDead | None) -> None:
+def _finish_burial(log: AgentLog, entry: Entry, message: Message, dead: events.MessageDead | None) -> None:
     if dead is not None and dead.tell:
         told = TurnFinished(attempt=dead.attempt, status=dead.status, class_=dead.class_, reason=dead.detail)
-        closed = route.reply(holder.context, message, told, holder.state)
+        closed = route.reply(log.context, message, told, log.state)
         if closed.reply == "dead":
-            holder.record(events.Notice(code="reply_dead", text=closed.detail), message_id=message.id)
-    move_to_dead(holder, entry)
+            log.record(events.Notice(code="reply_dead", text=closed.detail), message_id=message.id)
+    move_to_dead(log, entry)
 
 
-def move_to_dead(holder: Holder, entry: Entry) -> None:
+def move_to_dead(log: AgentLog, entry: Entry) -> None:
     """The file of a message that the journal calls dead is in `dead/`."""
     with contextlib.suppress(FileNotFoundError):
-        holder.queue.move(entry, "dead")
-    holder.waiting.forget(entry)
+        log.queue.move(entry, "dead")
+    log.forget(entry)
     crash_point("dead.moved")

@@ -1,16 +1,16 @@
-"""What a holder needs besides the agent: the root, its configuration, the clock, the environment."""
+"""What a process knows of a root: where it is, its configuration, the clock, the environment."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from beam.agents import registry
 from beam.base.clock import Clock
-from beam.base.errors import BeamError, UntrustedError
+from beam.base.errors import BeamError
 from beam.config.resolve import Config, Resolved
 from beam.model.limits import Limits
 from beam.model.message import Access, Message
@@ -19,16 +19,30 @@ from beam.root import discovery
 from beam.root.paths import AgentPaths, RootPaths
 
 if TYPE_CHECKING:
-    from beam.broker.standing import FolderStanding
+    from beam.base.steps import Steps
+    from beam.broker.sender import Sender
+    from beam.store.outbox import Answer, Request
+
+    # context, request, its name, who asks, and what takes an answer that comes before the last one
+    CarryOut = Callable[["RootContext", Request, str, Sender, Callable[[Answer], None]], Steps[Answer]]
 
 
 class RootContext(Struct, frozen=True, kw_only=True):
-    """One root as one process sees it."""
+    """One root as one process sees it. `carry_out`: what is done with requests of agents in their turns.
+
+    `exposed`: what `is_exposed` returned for the decision that this one is made for (`at_once`); None: it looks.
+    """
 
     home: RootPaths
     config: Config
     clock: Clock
     environ: Mapping[str, str]
+    carry_out: CarryOut
+    exposed: bool | None = None
+
+    def at_once(self) -> RootContext:
+        """Return the same for one decision, which asks several times where the root lies: it looks once, now."""
+        return structs.replace(self, exposed=self.is_exposed)
 
     @property
     def limits(self) -> Limits:
@@ -39,43 +53,22 @@ class RootContext(Struct, frozen=True, kw_only=True):
         return self.config.policy
 
     def resolve(self, agent: str) -> Resolved:
-        """The agent's settings; for a name that nobody declared, its adapter's. Raises NotFoundError, ConfigError."""
+        """Return the agent's settings (an undeclared one has its adapter's). Raises NotFoundError, ConfigError."""
         return self.config.resolve(agent)
 
     def is_agent(self, name: str) -> bool:
-        """Whether a message can be sent to that name."""
-        return name in registry.ADAPTERS or name in self.config.names()
+        """Return whether a message can be sent to that name."""
+        return name in registry.ADAPTERS or name in self.config.names() or name in registry.NAMES
 
     def is_mailbox(self, name: str) -> bool:
-        """Whether the agent is no program; not so where its configuration can't be understood."""
+        """Return whether the agent is no program; False where its configuration can't be understood."""
         try:
             return "mailbox" in registry.adapter(self.resolve(name).settings.adapter).card.faces
         except BeamError:
             return False
 
-    def stands(self, resolved: Resolved, access: Access | None = None) -> FolderStanding:
-        """How the agent stands in its folder, with this access or else the one that its settings give."""
-        from beam.broker import standing
-
-        return standing.stands(self, resolved, access or resolved.settings.access or "read")
-
-    def stands_for(self, resolved: Resolved, message: Message) -> FolderStanding:
-        """The same for the turn of a message."""
-        return self.stands(resolved, self.access_for(resolved, message))
-
-    def waiting_reason(self, place: AgentPaths) -> str | None:
-        """Why what waits there does so until a person trusts the folder; None where it need not, or nothing waits."""
-        from beam.broker import standing
-        from beam.store.queue import Queue
-
-        queue = Queue(place.queue, place.put_lock)
-        head = queue.first("new")
-        if head is None or self.is_mailbox(place.agent):
-            return None
-        return standing.waits_for_trust(self, queue, head)
-
     def access_for(self, resolved: Resolved, message: Message) -> Access:
-        """The access that the agent's settings and this message come to."""
+        """Return the access that the agent's settings and this message allow."""
         from beam.turns.request import granted_access
 
         return granted_access(
@@ -85,23 +78,16 @@ class RootContext(Struct, frozen=True, kw_only=True):
             at_most="read" if self.is_exposed else message.at_most,
         )
 
-    def check_trusted(self, resolved: Resolved, access: Access | None = None) -> FolderStanding:
-        """The same. Raises UntrustedError where the agent may not run before `beam trust`."""
-        stands = self.stands(resolved, access)
-        if stands.refusal is not None:
-            raise UntrustedError(stands.refusal, stands.hint, subject=str(self.base))
-        return stands
-
     @property
     def is_exposed(self) -> bool:
-        """Whether the root lies where agents may write: what it holds may be anybody's."""
-        return discovery.exposed(self.home, self.environ) is not None
+        """Return whether the root lies where agents may write: what it holds may be anybody's."""
+        return discovery.exposed(self.home, self.environ) is not None if self.exposed is None else self.exposed
 
     @property
     def base(self) -> Path:
         return self.home.project
 
     def place(self, agent: str, lane: str | None = None) -> AgentPaths:
-        """Where the agent's files are."""
+        """Return where the agent's files are, or those of one of its lanes."""
         place = self.home.agent(agent)
         return place if lane is None else place.lane_of(lane)

@@ -21,7 +21,7 @@ from beam.store.thread import Thread
 
 if TYPE_CHECKING:
     from beam.broker.context import RootContext
-    from beam.broker.hold import Holder
+    from beam.broker.log import AgentLog
 
 _NS = 1_000_000_000
 
@@ -52,18 +52,18 @@ def after_shortage(policy: Policy, message: Message, shortages: int, now_ns: int
     return rfc3339(now_ns + int(pause * _NS)), pause
 
 
-def judge_circuit(holder: Holder, finished: TurnFinished) -> None:
+def judge_circuit(log: AgentLog, finished: TurnFinished) -> None:
     """Opens or closes the agent's circuit after an outcome, and says so."""
-    state = holder.state
+    state = log.state
     failures = tuple(_seconds(ts) for ts in state.failures if ts != finished.ts)
     before = Circuit(failures=failures, until=_until(state))
-    after = circuit_after(holder.context.policy, before, finished.status, finished.class_, _seconds(finished.ts))
+    after = circuit_after(log.context.policy, before, finished.status, finished.class_, _seconds(finished.ts))
     if after.until == before.until:
         return
     if after.until is None:
-        holder.record(events.CircuitClosed())
+        log.record(events.CircuitClosed())
     else:
-        holder.record(events.CircuitOpened(until=rfc3339(int(after.until * _NS)), failures=len(after.failures)))
+        log.record(events.CircuitOpened(until=rfc3339(int(after.until * _NS)), failures=len(after.failures)))
 
 
 def _chance(message_id: str, number: int) -> float:

@@ -1,4 +1,4 @@
-"""Waiting for a message's outcome by reading the journal, whoever runs it; and seeing that somebody does."""
+"""Waits for a message's outcome by reading the journal, whoever runs it, and makes sure that somebody does."""
 
 from __future__ import annotations
 
@@ -123,7 +123,9 @@ def _follow(
             )
         if now - looked >= pause and not looks_only:
             looked = now
-            _check_is_there(place, message_id)
+            _check_is_there(place, message_id, state.places.get(message_id))
+            from beam.broker.duty import ensure_running  # what is over needs none of it
+
             if ensure_running(context, place, message_id):
                 pause, starts = min(2 * pause, _LONGEST_PAUSE_S), starts + 1
             if starts > _MOST_STARTS:
@@ -145,9 +147,9 @@ def _follow(
             yield _POLL_S
 
 
-def _check_is_there(place: AgentPaths, message_id: str) -> None:
+def _check_is_there(place: AgentPaths, message_id: str, position: int | None = None) -> None:
     """Raises NotFoundError where neither the queue nor the journal has the message any more."""
-    if Queue(place.queue, place.put_lock).find(message_id) is None:
+    if Queue(place.queue, place.put_lock).find(message_id, position) is None:
         if message_id in read_state(place.journal).known:
             return
         raise NotFoundError(
@@ -167,36 +169,3 @@ def gone_is_said(place: AgentPaths, message_id: str) -> Iterator[None]:
         with contextlib.suppress(DiskError):  # the first one says more
             _check_is_there(place, message_id)
         raise
-
-
-def ensure_running(context: RootContext, place: AgentPaths, message_id: str | None = None) -> bool:
-    """If nobody holds the agent, does a holder's duty for a moment: recovers, answers requests, starts a worker; says
-    whether it started one. Of a mailbox it looks at that message alone: many may wait there, each for as long as the
-    person who answers it likes.
-
-    Raises UnfinishedError if the agent is blocked.
-    """
-    from beam.broker.control import Requests
-    from beam.broker.hold import Holder
-
-    holder = Holder.take(context, place)
-    if holder is None:
-        return False
-    started = False
-    try:
-        if holder.blocked is not None:
-            raise UnfinishedError(
-                f"{place.agent} is blocked: {holder.blocked}",
-                f"end those processes; if they are gone: beam agent unblock {place.agent} (nothing was lost)",
-                subject=place.agent,
-                kind="blocked",
-            )
-        Requests(holder).look()
-        if not holder.is_mailbox():
-            holder.waiting.look()
-            holder.waiting.expire()
-        elif message_id is not None:
-            holder.waiting.look_at(message_id)
-    finally:
-        started = holder.leave()
-    return started

@@ -21,10 +21,9 @@ from beam.agents import registry as adapters
 from beam.base import files
 from beam.base.clock import rfc3339
 from beam.base.errors import BeamError, DiskError
-from beam.broker import stranded, worker
+from beam.broker import duty, launch, stranded
 from beam.broker.context import RootContext
-from beam.broker.control import Requests
-from beam.broker.hold import Holder
+from beam.broker.lease import AgentLease
 from beam.broker.served import Served, stamp_of
 from beam.broker.wake import Wake
 from beam.config.resolve import load
@@ -70,15 +69,15 @@ class Broker:
     async def serve(self, *, grace: float) -> None:
         """Serves until `ask_to_stop`; then running turns get `grace` seconds, and what is left is interrupted."""
         self._wake = Wake(poll_only=self.poll_only)
-        worker.served_here.add(self.context.home.root)
+        launch.served_here.add(self.context.home.root)
         try:
             while not self.stopping:
                 self._look()
                 await self._wake.wait(self._pause_s())
-            worker.served_here.discard(self.context.home.root)
+            launch.served_here.discard(self.context.home.root)
             await self._finish(grace)
         finally:
-            worker.served_here.discard(self.context.home.root)
+            launch.served_here.discard(self.context.home.root)
             self._leave()
             self._wake.close()
 
@@ -98,16 +97,20 @@ class Broker:
         self._see_what_changed()
         now = self.context.clock.monotonic()
         ready = []
+        fresh: dict[Served, duty.Due] = {}
         for served in self._all():
             if served.needs_look(now):
-                served.next = self._prepared(served)
+                due = self._prepared(served)
+                served.next = due.entries[0].position if due is not None else None
+                if due is not None:
+                    fresh[served] = due
             self._tend(served)
             if served.next is not None and not served.is_busy:
                 ready.append((served.started, served.next, served))
         room = self.cap - sum(served.is_busy for served in self._all())
         # Whose last turn is longest ago comes first, so that a long queue keeps no other agent waiting.
         for _, _, served in sorted(ready, key=lambda each: each[:2])[: max(0, room)]:
-            self._start(served)
+            self._start(served, fresh.get(served))
 
     def _all(self) -> list[Served]:
         return [*self.served.values(), *self.lanes.values()]
@@ -133,11 +136,12 @@ class Broker:
             for lane in self.lanes.values():
                 lane.is_dirty = True
         self._reload(again=is_time)
+        now_ns = self.context.clock.now_ns()
         for served in self.served.values():
             if changed is None or (is_time and not self._wake.notifies) or not changed.isdisjoint(served.directories):
                 served.is_dirty = True
             elif is_time:
-                served.compare_stamps(self.context.clock.now_ns())
+                served.compare_stamps(now_ns)
 
     def _adopt(self) -> None:
         """Every agent with files is served; what came is watched, what went is let go."""
@@ -150,23 +154,25 @@ class Broker:
                 self.served[name] = Served(place)
                 with contextlib.suppress(BeamError):  # the agent's own look says it
                     lanes.make(place)
+                self._wake.watch(self.served[name].lanes_folder)
             self._watch(self.served[name])
         for name in set(self.served).difference(names):
             served = self.served[name]
             if not served.is_busy:
-                if served.holder is not None:
-                    served.holder.release()
+                if served.lease is not None:
+                    served.lease.close()
                 for directory in (*served.directories, served.lanes_folder):
                     self._wake.forget(directory)
                 del self.served[name]
 
     def _adopt_lanes(self) -> None:
         """Every lane with something left is served once its own worker had its time; what is over is let go."""
+        assert self._wake is not None
         found: set[AgentPaths] = set()
         now_ns = self.context.clock.now_ns()
         for served in self.served.values():
             with contextlib.suppress(BeamError):  # the agent's own look says it
-                found.update(served.entered_lanes(now_ns))
+                found.update(served.entered_lanes(now_ns, self._wake.watch))
         for place in sorted(found.difference(self.lanes), key=lambda lane: lane.lane or ""):
             self.lanes[place] = lane = Served(place)
             lane.started = self._lane_began.get(place.agent, 0.0)
@@ -177,75 +183,67 @@ class Broker:
 
     def _let_go(self, served: Served) -> None:
         """Somebody else may have it now. What waited for one lane less to be held is looked at."""
-        if served.holder is not None:
-            served.holder.release()
-            served.holder = None
+        if served.lease is not None:
+            served.lease.close()
+            served.lease = None
         for lane in self.lanes.values():
             lane.is_dirty |= lane.is_put_off
             lane.is_put_off = False
 
     def _watch(self, served: Served) -> None:
         assert self._wake is not None
-        for directory in (*served.directories, served.lanes_folder):
+        for directory in served.directories:
             self._wake.watch(directory)
 
-    def _taken(self, served: Served) -> Holder | None:
+    def _acquired(self, served: Served) -> AgentLease | None:
         """Its holder, if nobody else is. No more lanes are held at once than turns may run: each costs open files."""
-        if served.holder is not None:
-            return served.holder
+        if served.lease is not None:
+            return served.lease
         assert self._wake is not None
         is_lane = served.place.lane is not None
-        if is_lane and sum(lane.holder is not None for lane in self.lanes.values()) >= self.cap:
+        if is_lane and sum(lane.lease is not None for lane in self.lanes.values()) >= self.cap:
             served.is_dirty, served.is_put_off = False, True
             return None
         if not is_lane:
             discovery.create(self.context.home, served.place)
             self._watch(served)
-        served.holder = Holder.take(self.context, served.place)
-        if served.holder is None:
+        served.lease = AgentLease.acquire(self.context, served.place)
+        if served.lease is None:
             served.missed += 1
             again = _TRY_SOON_S if served.missed <= _MOST_SOON else min(_TRY_AGAIN_S, self.poll)
             served.not_before = self.context.clock.monotonic() + again
             return None
         served.missed = 0
-        served.holder.keeper.keeps = not (self.stopping or is_lane)
-        served.holder.keeper.on_exit = self._wake.now
-        return served.holder
+        served.lease.keeper.keeps = not (self.stopping or is_lane)
+        served.lease.keeper.on_exit = self._wake.now
+        return served.lease
 
-    def _prepare(self, served: Served) -> int | None:
-        """Takes the agent if it is free, answers requests; the position of the message that comes next, if one does."""
+    def _prepare(self, served: Served) -> duty.Due | None:
+        """Take the agent if it is free, and do one step for it; return what may be claimed, if anything may."""
         served.look_at = math.inf
-        holder = self._taken(served)
-        if holder is None:
+        lease = self._acquired(served)
+        if lease is None:
             return None
         served.is_dirty = False
-        holder.context = self.context
-        Requests(holder).look()
-        if holder.blocked is not None:
-            raise BeamError(f"blocked: {holder.blocked}")
-        if holder.is_mailbox():
+        lease.log.context = self.context
+        due = duty.step(lease)
+        if due.blocked is not None:
+            raise BeamError(f"blocked: {due.blocked}")
+        if lease.log.is_mailbox():
             self._let_go(served)
             return None
-        waiting = holder.waiting.look()
-        if holder.is_held_back():
-            holder.waiting.expire()
         served.trouble = ""
-        if waiting and holder.waits_for_trust(waiting[0]) is not None:
-            served.look_at = self.context.clock.monotonic() + _TRUST_S
-            if served.place.lane is not None:
-                self._let_go(served)
-            return None
-        pause = holder.pause_s(waiting[0]) if waiting else None
-        if pause == 0:
-            return waiting[0].position
-        if pause is not None:
-            served.look_at = self.context.clock.monotonic() + pause
+        if due.entries:
+            return due
+        wait_s = _TRUST_S if due.untrusted is not None else due.pause_s
+        if wait_s is not None:
+            served.look_at = self.context.clock.monotonic() + wait_s
         if served.place.lane is not None:
             self._let_go(served)
         return None
 
-    def _prepared(self, served: Served) -> int | None:
-        """The same; trouble stops this agent only."""
+    def _prepared(self, served: Served) -> duty.Due | None:
+        """Do the same; trouble stops this agent only."""
         try:
             return self._prepare(served)
         except (BeamError, OSError) as error:
@@ -266,16 +264,16 @@ class Broker:
 
     def _tend(self, served: Served) -> None:
         """Ends a kept terminal whose time is over."""
-        if served.holder is None or served.is_busy:
+        if served.lease is None or served.is_busy:
             return
-        why = served.holder.why_terminal_ends()
+        why = served.lease.why_kept_ends()
         if why:
-            served.task = asyncio.get_running_loop().create_task(self._end_terminal(served, why))
+            served.task = asyncio.get_running_loop().create_task(self._end_kept(served, why))
 
-    async def _end_terminal(self, served: Served, why: str) -> None:
-        assert served.holder is not None
+    async def _end_kept(self, served: Served, why: str) -> None:
+        assert served.lease is not None
         try:
-            await served.holder.end_terminal(why, hard=lambda: self.forced)
+            await served.lease.end_kept(why, hard=lambda: self.forced)
         except (BeamError, OSError) as error:
             self._trouble(served, error)
         except Exception as error:  # noqa: BLE001 - see `_turn`
@@ -285,18 +283,22 @@ class Broker:
             if self._wake is not None:
                 self._wake.now()
 
-    def _start(self, served: Served) -> None:
+    def _start(self, served: Served, due: duty.Due | None) -> None:
+        """Begin its next turn. `due` is what this very look found; None if that is from an earlier one."""
         served.stop = Stop()
         served.started = self.context.clock.monotonic()
         if served.place.lane is not None:
             self._lane_began[served.place.agent] = served.started
         served.next = None
-        served.task = asyncio.get_running_loop().create_task(self._turn(served, served.stop))
+        served.task = asyncio.get_running_loop().create_task(self._turn(served, served.stop, due))
 
-    async def _turn(self, served: Served, stop: Stop) -> None:
-        assert served.holder is not None
+    async def _turn(self, served: Served, stop: Stop, due: duty.Due | None) -> None:
+        assert served.lease is not None
         try:
-            await served.holder.run_next(stop)
+            if due is not None:
+                await duty.run_first(served.lease, due, stop)
+            else:
+                await duty.run_next(served.lease, stop)
         except (BeamError, OSError) as error:
             self._trouble(served, error)
         except Exception as error:  # noqa: BLE001 - a bug in one turn must not stop the other agents; it is logged whole
@@ -330,7 +332,7 @@ class Broker:
         self._config_seen = now
         try:
             ownership.check_owner(self.context.home, uid=os.geteuid())
-            config = load(self.context.home, environ=self.context.environ, adapters=tuple(adapters.ADAPTERS))
+            config = load(self.context.home, environ=self.context.environ, adapters=adapters.NAMES)
         except BeamError as error:
             if str(error) != self._config_wrong:
                 self.say(f"the old configuration stays: {error}")
@@ -346,12 +348,10 @@ class Broker:
 
     async def _finish(self, grace: float) -> None:
         for served in self._all():
-            if served.holder is not None:
-                served.holder.keeper.keeps = False
+            if served.lease is not None:
+                served.lease.keeper.keeps = False
         await self._finish_turns(grace)
-        await asyncio.gather(
-            *(self._end_terminal(served, "the broker stops") for served in self._all() if served.holder)
-        )
+        await asyncio.gather(*(self._end_kept(served, "the broker stops") for served in self._all() if served.lease))
 
     async def _finish_turns(self, grace: float) -> None:
         busy = [served.task for served in self._all() if served.task is not None and not served.task.done()]
@@ -380,10 +380,10 @@ class Broker:
         In a root that is not this broker's any more nothing is looked at."""
         if self.lost:
             for served in self.served.values():
-                if served.holder is not None:
-                    served.holder.release()
+                if served.lease is not None:
+                    served.lease.close()
             return
-        held = [served for served in self.served.values() if served.holder is not None]
+        held = [served for served in self.served.values() if served.lease is not None]
         before = {served.place.agent: self._last_waiting(served) for served in held}
         for name in set(self.context.home.agents()).difference(self.served):
             self.served[name] = Served(self.context.place(name))
@@ -391,7 +391,7 @@ class Broker:
             self._let_go(served)
         for name, served in self.served.items():
             if self._last_waiting(served) > before.get(name, 0):
-                worker.ensure(self.context, served.place)
+                launch.ensure(self.context, served.place)
         left = sum(1 for served in self._all() for _ in self._waiting(served))
         if left:
             self.say(f"{left} messages wait; beam broker start, or beam wait ID, goes on with them")
@@ -415,7 +415,7 @@ def _not_lost() -> str:
 
 async def run(context: RootContext, *, cap: int, poll: float, poll_only: bool, grace: float, say: Say) -> None:
     """A broker from its first to its last line: claims the root, serves, lets go."""
-    from beam import __version__
+    from beam.base.version import __version__
     from beam.broker import registry
     from beam.process import tree
     from beam.turns.signals import STOPPING

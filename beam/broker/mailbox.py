@@ -9,9 +9,10 @@ from beam.base.clock import recorded_ns, rfc3339
 from beam.base.errors import DiskError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.base.faults import crash_point
 from beam.base.steps import Steps, finished
-from beam.broker import closing
+from beam.broker import closing, duty
 from beam.broker.context import RootContext
-from beam.broker.hold import Holder
+from beam.broker.lease import AgentLease
+from beam.broker.log import AgentLog
 from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import Message
@@ -22,10 +23,11 @@ from beam.root import discovery
 from beam.root.paths import AgentPaths
 
 _PATIENCE_S = 5.0
-_LOOK_S = 0.01
+_POLL_S = 0.01
 
 
-def _hold(context: RootContext, place: AgentPaths) -> Steps[Holder]:
+def _acquire(context: RootContext, place: AgentPaths) -> Steps[AgentLease]:
+    """Acquire the mailbox's lease and take one step of its duty; waits some seconds while another process has it."""
     settings = context.resolve(place.agent).settings
     if "mailbox" not in registry.adapter(settings.adapter).card.faces:
         raise UnsupportedError(
@@ -35,49 +37,54 @@ def _hold(context: RootContext, place: AgentPaths) -> Steps[Holder]:
         )
     discovery.create(context.home, place)
     until = context.clock.monotonic() + _PATIENCE_S
-    while (holder := Holder.take(context, place)) is None:
+    while (lease := AgentLease.acquire(context, place)) is None:
         if context.clock.monotonic() > until:
             raise UnfinishedError(f"{place.agent} is held by another process", "try again", subject=place.agent)
-        yield _LOOK_S
-    if holder.blocked is not None:
-        holder.release()
-        raise UnfinishedError(f"{place.agent} is blocked: {holder.blocked}", "beam status", subject=place.agent)
-    return holder
+        yield _POLL_S
+    try:
+        due = duty.step(lease)
+    except BaseException:
+        lease.close()
+        raise
+    if due.blocked is not None:
+        lease.close()
+        raise UnfinishedError(f"{place.agent} is blocked: {due.blocked}", "beam status", subject=place.agent)
+    return lease
 
 
-def recv(context: RootContext, place: AgentPaths, lease: float | None) -> Message | None:
-    """The next message, claimed for `lease` seconds (default: the agent's, else the limit).
+def recv(context: RootContext, place: AgentPaths, seconds: float | None) -> Message | None:
+    """Return the next message, claimed for so many seconds (default: the agent's lease, else the limit).
 
     None if none waits, or the queue is paused. Raises UnfinishedError while one is out and not answered.
     """
-    holder = finished(_hold(context, place))
+    lease = finished(_acquire(context, place))
     try:
-        turn = holder.state.open_turn
+        turn = lease.log.state.open_turn
         if turn is not None and turn.lease_until is not None and not turn.finished:
             raise UnfinishedError(
                 f"{turn.message_id} is out until {turn.lease_until} and not answered",
                 f"beam reply {turn.message_id} TEXT",
                 subject=turn.message_id or "",
             )
-        for entry in holder.waiting.each():
-            if holder.pause_s(entry) != 0:
+        for entry in lease.waiting.each():
+            if lease.waiting.pause_s(entry) != 0:
                 return None
-            claimed = holder.waiting.claim(entry)
+            claimed = lease.waiting.claim(entry)
             if claimed is not None:
-                _lend(holder, claimed[1], lease)
+                _lend(lease.log, claimed[1], seconds)
                 return claimed[1]
         return None
     finally:
-        holder.release()
+        lease.close()
 
 
-def _lend(holder: Holder, message: Message, lease: float | None) -> None:
-    context = holder.context
+def _lend(log: AgentLog, message: Message, seconds: float | None) -> None:
+    context = log.context
     settings = context.resolve(message.to).settings
-    seconds = lease if lease is not None else settings.lease or context.limits.lease
-    number = holder.state.turn + 1
+    seconds = seconds if seconds is not None else settings.lease or context.limits.lease
+    number = log.state.turn + 1
     crash_point("turn.before")
-    holder.record(
+    log.record(
         events.TurnStarted(
             attempt=message.attempt,
             owner=tree.this_process(),
@@ -93,20 +100,21 @@ def _lend(holder: Holder, message: Message, lease: float | None) -> None:
     crash_point("turn.started")
     crash_point("prompt.before")
     sent = events.PromptSent(bytes=len(message.text.encode("utf-8", "replace")))
-    holder.record(sent, turn=number, message_id=message.id, sync=True)
+    log.record(sent, turn=number, message_id=message.id, sync=True)
     crash_point("prompt.sent")
 
 
 def reply(context: RootContext, place: AgentPaths, message_id: str, text: str, *, failed: bool) -> Outcome:
-    """Answers a message that was taken. Raises NotFoundError if it is not out (answered already, its lease is over)."""
+    """Answer a message that was taken. Raises NotFoundError if it is not out (answered already, its lease is over)."""
     return finished(replying(context, place, message_id, text, failed=failed))
 
 
 def replying(context: RootContext, place: AgentPaths, message_id: str, text: str, *, failed: bool) -> Steps[Outcome]:
-    """The same for one who has more to do than to wait until nobody else holds the mailbox."""
-    holder = yield from _hold(context, place)
+    """Do the same in steps, for one who has more to do than to wait for the mailbox's lease."""
+    lease = yield from _acquire(context, place)
+    log = lease.log
     try:
-        turn, known = holder.state.open_turn, holder.state.known.get(message_id)
+        turn, known = log.state.open_turn, log.state.known.get(message_id)
         if turn is None or turn.message_id != message_id or known is None or known.phase != SENT:
             raise NotFoundError(
                 f"{message_id} is not waiting for an answer",
@@ -115,17 +123,17 @@ def replying(context: RootContext, place: AgentPaths, message_id: str, text: str
             )
         if failed and not text.strip():
             raise UsageError("--failed needs a reason", "beam reply ID --failed TEXT", subject=message_id)
-        entry = next((entry for entry in holder.queue.entries("cur") if entry.id == message_id), None)
-        message = holder.waiting.read(entry) if entry is not None else None
+        entry = next((entry for entry in log.queue.entries("cur") if entry.id == message_id), None)
+        message = lease.waiting.read(entry) if entry is not None else None
         if entry is None or message is None:
             raise NotFoundError(f"{message_id} is gone", "", subject=message_id)
         status, class_ = (Status.FAILED, Class.UNKNOWN) if failed else (Status.COMPLETED, None)
         began = recorded_ns(turn.started_at)
         if not failed:
             with contextlib.suppress(DiskError):  # the outcome says it too, and fits where this may not
-                holder.record(events.Text(text=text), turn=turn.turn, message_id=message_id)
+                log.record(events.Text(text=text), turn=turn.turn, message_id=message_id)
         crash_point("finish.before")
-        finished = holder.record(
+        finished = log.record(
             TurnFinished(
                 attempt=turn.attempt,
                 status=status,
@@ -141,7 +149,7 @@ def replying(context: RootContext, place: AgentPaths, message_id: str, text: str
             sync=True,
         )
         crash_point("finish.recorded")
-        closing.close(holder, entry, message, finished)
+        closing.close(log, entry, message, finished)
         return events.outcome_of(finished)
     finally:
-        holder.release()
+        lease.close()

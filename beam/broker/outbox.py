@@ -1,55 +1,31 @@
-"""What a turn's holder does with the requests of its agent: who speaks, and what that one may do, is the holder's own
-knowledge, never what a request says.
+"""The outboxes through which an agent asks for things in its turn: requests are read, bounded, counted and answered.
 
-A request is carried out once: the id of a message follows from the turn and the request's name, so a holder that died
-between putting it and removing the request is followed exactly.
+Does not depend on: what a request does; `RootContext.carry_out` knows that.
 """
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import Struct
 
-from beam.base.errors import BeamError, CorruptError, LimitError, NotFoundError, RefusedFileError, UsageError
+from beam.base.errors import BeamError, LimitError, RefusedFileError
 from beam.base.faults import crash_point
 from beam.base.steps import Steps
+from beam.broker.sender import Sender
 from beam.model import events
-from beam.model.message import Access, Message, SessionContext, agent_of, sent_id
-from beam.store.outbox import Answer, Folder, OpenTurn, Request, left_in, refusal_of
+from beam.store.outbox import Answer, Folder, OpenTurn, left_in, refusal_of
 
 if TYPE_CHECKING:
-    from beam.broker.context import RootContext
-    from beam.broker.hold import Holder
-    from beam.root.paths import AgentPaths
+    from beam.broker.log import AgentLog
 
-_AT_ONCE = 20  # requests that are taken in one look: ten looks a second
+_AT_ONCE = 20  # requests that are taken at one poll: ten polls a second
 _MOST_NOTICES = 20
 _LAST_LOOKS, _LAST_LOOK_S = 50, 0.01
 _MORE_BYTES = 64 * 1024  # of a request, beside its text
 _ESCAPED = 6  # bytes that JSON may need for one
-
-
-class Sender(Struct, frozen=True, kw_only=True):
-    """Who speaks through the outbox: the agent in its turn, as the holder knows it. `at_most`: what a message of it may
-    be run with; null: what the receiver's settings say. `folder`: files below it may be attached."""
-
-    agent: str
-    message: Message
-    turn_key: str
-    at_most: Access | None
-    context: SessionContext
-    folder: Path
-
-    @property
-    def chain(self) -> tuple[str, ...]:
-        """The agents whose turns wait for what this one does."""
-        return (*self.message.chain, self.agent)
 
 
 class _Asked(Struct):
@@ -62,10 +38,10 @@ class _Asked(Struct):
 
 
 class Outboxes:
-    """The outboxes of one holder: that of the turn that runs, and that of a process that is kept between turns."""
+    """The outboxes of one agent: that of the turn that runs, and that of a process that is kept between turns."""
 
-    def __init__(self, holder: Holder) -> None:
-        self.holder = holder
+    def __init__(self, log: AgentLog) -> None:
+        self.log = log
         self._folders: dict[str, Folder] = {}
         self._asked: list[_Asked] = []
         self._stuck: set[tuple[str, str]] = set()
@@ -73,19 +49,19 @@ class Outboxes:
         self._notices = 0
 
     def make(self, turn_key: str) -> Path:
-        """Makes the outbox of a turn; where it is. Raises DiskError."""
-        path = self.holder.context.home.turns_of(self.holder.place) / turn_key / "outbox"
+        """Make the outbox of a turn; return where it is. Raises DiskError."""
+        path = self.log.context.home.turns_of(self.log.place) / turn_key / "outbox"
         self._folders[turn_key] = Folder.make(path)
         return path
 
     def begin(self, sender: Sender) -> None:
-        """From now on requests are carried out, as this sender's."""
+        """Carry out requests from now on, as this sender's."""
         self._count = self._notices = 0
         for folder in self._folders.values():
             folder.open_turn(OpenTurn(agent=sender.agent, message_id=sender.message.id))
 
-    def look(self, sender: Sender) -> None:
-        """Takes in what was asked since, and goes on with what takes its time. Never waits."""
+    def poll(self, sender: Sender) -> None:
+        """Take the new requests, and continue those that take time. Never waits."""
         for key, folder in self._folders.items():
             stuck = {name for at, name in self._stuck if at == key}
             for name in folder.names(besides=stuck)[:_AT_ONCE]:
@@ -93,12 +69,11 @@ class Outboxes:
         self._asked = [asked for asked in self._asked if not self._step(asked)]
 
     def end(self, sender: Sender) -> Steps[None]:
-        """Takes in the last requests, and waits a moment for what takes no longer; nothing is carried out after this.
-        An outbox that is gone is forgotten."""
+        """Take the last requests, and wait a moment for the short ones; nothing is carried out after this."""
         before = -1
         while self._count != before:  # twenty at a time
             before = self._count
-            self.look(sender)
+            self.poll(sender)
         for _ in range(_LAST_LOOKS):
             self._asked = [asked for asked in self._asked if asked.is_short and not self._step(asked)]
             if not self._asked:
@@ -109,19 +84,19 @@ class Outboxes:
             folder.close_turn()
 
     def forget_gone(self) -> None:
-        """Closes the outboxes whose folders were removed."""
+        """Close the outboxes whose folders were removed."""
         for key in [key for key, folder in self._folders.items() if folder.is_gone]:
             self._folders.pop(key).close()
 
     def close(self) -> None:
-        """Looks at none any more."""
+        """Close all of them."""
         for folder in self._folders.values():
             folder.close()
         self._folders.clear()
 
     def drain_left(self, sender: Sender) -> None:
-        """Takes in what the agent of a dead holder's turn had asked for; may wait a moment."""
-        self._folders = dict(left_in(self.holder.context.home.turns_of(self.holder.place)))
+        """Take what the agent of a dead process's turn had asked for; may wait a moment."""
+        self._folders = dict(left_in(self.log.context.home.turns_of(self.log.place)))
         try:
             for pause in self.end(sender):
                 time.sleep(pause)
@@ -131,7 +106,7 @@ class Outboxes:
     # -- one request -----------------------------------------------------------------------------------------------
 
     def _take(self, key: str, folder: Folder, name: str, sender: Sender) -> None:
-        limits = self.holder.context.limits
+        limits = self.log.context.limits
         try:
             if self._count >= limits.sends:
                 raise LimitError(
@@ -143,7 +118,9 @@ class Outboxes:
             if request is None:
                 return
             self._count += 1
-            steps = self._carry_out(request, name, key, sender)
+            steps = self.log.context.carry_out(
+                self.log.context, request, name, sender, lambda answer: folder.answer(name, answer)
+            )
             asked = _Asked(folder, name, steps, request.verb == "reply")
             if not self._step(asked):
                 self._asked.append(asked)
@@ -157,7 +134,7 @@ class Outboxes:
         crash_point("outbox.removed")
 
     def _step(self, asked: _Asked) -> bool:
-        """Goes on with a request; whether it is answered."""
+        """Continue a request; return whether it is answered."""
         try:
             next(asked.steps)
         except StopIteration as done:
@@ -171,127 +148,4 @@ class Outboxes:
     def _notice(self, text: str) -> None:
         self._notices += 1
         if self._notices <= _MOST_NOTICES:
-            self.holder.record(events.Notice(code="bad_request", text=text))
-
-    def _carry_out(self, request: Request, name: str, key: str, sender: Sender) -> Steps[Answer]:
-        verbs: dict[str, Callable[[], Steps[Answer]]] = {
-            "send": lambda: self._send(request, name, key, sender),
-            "reply": lambda: self._reply(request),
-            "interrupt": lambda: self._interrupt(request, sender),
-            "deny": lambda: self._deny(request, sender),
-        }
-        return verbs[request.verb]()
-
-    def _send(self, request: Request, name: str, key: str, sender: Sender) -> Steps[Answer]:
-        from beam.broker import worker
-        from beam.broker.follow import follow
-        from beam.broker.put import check_receiver, put
-
-        context = self.holder.context
-        message = self._message(request, name, sender)
-        check_receiver(context, message.to, context.access_for(context.resolve(message.to), message))
-        lane = message.id.rpartition("-")[2] if message.options.once else None
-        place = context.place(message.to, lane)
-        put(context, place, message, once=True)
-        crash_point("outbox.put")
-        worker.ensure(context, place)
-        if not request.wait:
-            return Answer(accepted=message.id)
-        folder = self._folders[key]
-        folder.answer(name, Answer(accepted=message.id))
-        outcome = yield from follow(context, place, message.id, seen=lambda event: None)
-        return Answer(accepted=message.id, outcome=outcome)
-
-    def _message(self, request: Request, name: str, sender: Sender) -> Message:
-        from beam.broker.compose import Caller, compose
-
-        context, before = self.holder.context, sender.message
-        message = compose(
-            request.to,
-            request.text,
-            caller=Caller(
-                name=sender.agent,
-                thread=before.thread or before.id,
-                hops=before.hops,
-                chain=sender.chain,
-                spent=msgspec.structs.replace(before.spent, turns=before.spent.turns + 1),
-            ),
-            wait=request.wait,
-            clock=context.clock,
-            limits=context.limits,
-            attach=[_inside(sender.folder, path) for path in request.attach],
-            options=request.options,
-            key=request.key,
-            deadline=request.deadline,
-            replies=request.replies,
-            session_context=sender.context,
-        )
-        if request.key is None:
-            message = msgspec.structs.replace(message, id=sent_id(request.to, sender.turn_key, name))
-        return msgspec.structs.replace(message, at_most=sender.at_most)
-
-    def _reply(self, request: Request) -> Steps[Answer]:
-        from beam.broker.mailbox import replying
-
-        context, target = self.holder.context, request.target
-        outcome = yield from replying(context, _place_of(context, target), target, request.text, failed=request.failed)
-        return Answer(outcome=outcome)
-
-    def _interrupt(self, request: Request, sender: Sender) -> Steps[Answer]:
-        from beam.broker.requests import request as ask
-        from beam.store.queue import Queue
-
-        place = _place_of(self.holder.context, request.target)
-        queue = Queue(place.queue, place.put_lock)
-        entry = queue.find(request.target)
-        if entry is None:
-            raise NotFoundError(f"{request.target} is over, or never was", "beam show ID", subject=request.target)
-        try:
-            said_by = queue.read(entry).sender
-        except (FileNotFoundError, CorruptError) as error:
-            raise NotFoundError(f"{request.target} is over", "", subject=request.target) from error
-        if said_by != sender.agent:
-            raise UsageError(
-                f"{request.target} is {said_by}'s message: an agent ends only what it sent itself",
-                f"a person can: beam interrupt {request.target}",
-                subject=request.target,
-            )
-        said = yield from ask(self.holder.context, place, "interrupt", request.target, by=sender.agent)
-        return Answer(said=said)
-
-    def _deny(self, request: Request, sender: Sender) -> Steps[Answer]:
-        from beam.broker.requests import request as ask
-
-        place = _place_of(self.holder.context, request.target)
-        said = yield from ask(
-            self.holder.context,
-            place,
-            "deny",
-            request.target,
-            by=sender.agent,
-            text=request.text or None,
-            stop=request.stop,
-        )
-        return Answer(said=said)
-
-
-def _place_of(context: RootContext, whole_id: str) -> AgentPaths:
-    """Where the message or ask with that id belongs. Raises NotFoundError for an id of no agent of this root."""
-    name = agent_of(whole_id)
-    if name not in context.home.agents():
-        raise NotFoundError(f"{whole_id[:120]!r} is nothing of this root", "give the whole id", subject=whole_id[:120])
-    place = context.place(name)
-    lane = whole_id.rpartition("-")[2]
-    return next((each for each in place.lanes() if each.lane == lane), place)
-
-
-def _inside(folder: Path, named: str) -> Path:
-    """The path of a file that an agent attaches. Raises UsageError where it lies outside the agent's own folder."""
-    path = Path(os.path.realpath(folder / named)) if "\0" not in named else folder.parent
-    if not path.is_relative_to(os.path.realpath(folder)):
-        raise UsageError(
-            f"{named[:200]!r} lies outside {folder}: an agent attaches only files of its own folder",
-            "say what it holds, or copy it there",
-            subject=named[:200],
-        )
-    return path
+            self.log.record(events.Notice(code="bad_request", text=text))

@@ -18,21 +18,22 @@ if TYPE_CHECKING:
 
 
 def check_receiver(context: RootContext, agent: str, access: Access | None = None) -> FolderStanding:
-    """Checks that a message to this agent could be run here, with this access; how the agent stands in its folder.
+    """Check that a message to this agent could be run here, with this access; return how it stands in its folder.
 
     Raises NotFoundError (no such agent; its CLI is missing), UntrustedError, ConfigError.
     """
+    from beam.broker.standing import check_trusted
     from beam.turns.request import find_executable
 
     resolved = context.resolve(agent)
-    stands = context.check_trusted(resolved, access)
+    stands = check_trusted(context, resolved, access)
     find_executable(registry.adapter(resolved.settings.adapter), resolved.settings, context.environ, context.base)
     return stands
 
 
 def put(context: RootContext, place: AgentPaths, message: Message, *, once: bool = False) -> bool:
-    """The message is in its queue, on disk; False if a message of its key is here already, with the same text, and with
-    `once` one of its id.
+    """Put the message into its queue, on disk. Idempotent for a message with a key, and for an id with `once`: False
+    if it is there already, with the same text.
 
     Raises UsageError if that one's text was another, LimitError for a full queue or a thread without budget,
     NotFoundError where somebody removes the agent's files meanwhile, DiskError.

@@ -19,26 +19,26 @@ from beam.trust import ledger, scan
 from beam.turns.request import TurnRequest
 
 if TYPE_CHECKING:
-    from beam.broker.hold import Holder
+    from beam.broker.log import AgentLog
 
 
 class Renewal:
     """Made before a turn; `settle` is called after it."""
 
-    def __init__(self, holder: Holder, order: TurnRequest) -> None:
-        self._holder = holder
+    def __init__(self, log: AgentLog, order: TurnRequest) -> None:
+        self._log = log
         self._order = order
-        context = holder.context
-        self._cwd = Path(context.base, order.settings.cwd or "").resolve()
+        context = log.context
         is_trusted = order.folder_trusted and context.environ.get(ledger.VARIABLE) != "1"
         remembers = order.adapter.card.remembers if is_trusted else ()
+        self._cwd = Path(context.base, order.settings.cwd or "").resolve() if remembers else context.base
         self._before = {one: _content(self._cwd, one) for one in remembers}
 
     def settle(self, decisions: Sequence[str]) -> None:
         """Renews what these decisions changed, and says so in the journal."""
         if not decisions or not self._before:
             return
-        context = self._holder.context
+        context = self._log.context
         resolved = context.resolve(self._order.message.to)
         found, _ = standing.found_for(context, resolved, "ask")
         changes = ledger.stands(context.base, found, context.environ).changes
@@ -50,7 +50,7 @@ class Renewal:
                 continue
             ids = ", ".join(decisions)
             ledger.renew(context.base, changes[0].found, ids, context.environ)
-            self._holder.record(
+            self._log.record(
                 events.Notice(code="trust_renewed", text=f"{name} is trusted as it was changed by decision {ids}"),
                 message_id=self._order.message.id,
                 sync=True,

@@ -1,4 +1,4 @@
-"""Requests to whoever holds an agent, and their answers. If nobody holds it, the caller does a holder's duty itself."""
+"""Requests to whoever has an agent's lease, and their answers. If nobody has it, the caller takes it for one step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from beam.base.clock import rfc3339
 from beam.base.errors import BeamError, UnfinishedError, exit_code_of
 from beam.base.steps import Steps
 from beam.broker.context import RootContext
-from beam.broker.follow import ensure_running, outcome_in
+from beam.broker.follow import outcome_in
 from beam.model.events import ControlDone
 from beam.model.message import new_id
 from beam.model.outcome import Outcome
@@ -36,7 +36,12 @@ def request(
     stop: bool = False,
     timeout: float = 10.0,
 ) -> Steps[str]:
-    """What the holder did, in its words. Raises what it refused with, or UnfinishedError after `timeout` seconds."""
+    """Publish a request and return what was done, as text.
+
+    Raises the BeamError with which it was refused, or UnfinishedError after `timeout` seconds.
+    """
+    from beam.broker.duty import ensure_running  # loads what a turn needs
+
     discovery.create(context.home, place)
     now = context.clock.now_ns()
     wish = Control(
@@ -88,9 +93,10 @@ def withdraw(
     hurry: Callable[[], bool] = lambda: False,
     timeout: float = 20.0,
 ) -> Steps[Outcome | None]:
-    """Interrupts or withdraws the message, wherever it is; its outcome, or None if it is not over in time (seconds).
+    """Interrupt or withdraw the message, wherever it is; return its outcome, or None if it is not over after `timeout`
+    seconds.
 
-    Once `hurry` says yes the holder is asked a second time, which means at once.
+    Once `hurry` says yes, the request is made a second time, which ends the turn forcibly.
     """
     until = context.clock.monotonic() + timeout
     asked = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from beam.base.clock import rfc3339
 from beam.base.errors import BeamError, CorruptError, DiskError
 from beam.base.faults import crash_point
-from beam.broker import failure, worker
+from beam.broker import failure, launch
 from beam.broker.context import RootContext
 from beam.model.events import TurnClosed, TurnFinished
 from beam.model.message import Message, Payload, SessionContext, access_word, reply_id
@@ -107,5 +107,5 @@ def put(context: RootContext, message: Message) -> None:
     crash_point("route.put")
     entry = queue.find(message.id)
     if entry is not None and entry.box == "new":
-        worker.ensure(context, place)
+        launch.ensure(context, place)
     crash_point("route.told")

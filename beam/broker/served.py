@@ -1,12 +1,14 @@
 """One agent, or one of its lanes, as the broker sees it: whether it needs a look, who holds it, what runs.
 
-Must not know: what is done about it.
+Does not depend on: what is done about it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,7 @@ from beam.root.paths import AgentPaths
 from beam.store import lanes
 
 if TYPE_CHECKING:
-    from beam.broker.hold import Holder
+    from beam.broker.lease import AgentLease
     from beam.turns.stop import Stop
 
 _SETTLED_NS = 1_000_000_000  # file systems tell times no finer than some milliseconds
@@ -31,15 +33,18 @@ class Served:
     def __init__(self, place: AgentPaths) -> None:
         self.place = place
         self.directories = (place.queue / "new", place.control / "new")
+        self._names = (str(self.directories[0]), str(self.directories[1]))
         self.lanes_folder = lanes.folder(place)
+        self._once = place.dir / "once"
         self._lanes: list[AgentPaths] = []
         self._lanes_stamps: tuple[object, ...] = ()
+        self._no_lanes: tuple[int, ...] | None = None  # the stamp of the agent's directory while it had none
         self.is_dirty = True
         self.next: int | None = None
         self.look_at = math.inf
         self.started = 0.0
         self.stamps: tuple[int, ...] | None = None
-        self.holder: Holder | None = None
+        self.lease: AgentLease | None = None
         self.task: asyncio.Task[None] | None = None
         self.stop: Stop | None = None
         self.not_before = 0.0
@@ -56,7 +61,7 @@ class Served:
         """When time alone makes another look worth it (monotonic seconds)."""
         if self.is_dirty:
             return self.not_before
-        kept = self.holder.keeper.due() if self.holder is not None else None
+        kept = self.lease.keeper.due() if self.lease is not None else None
         return self.look_at if kept is None else min(self.look_at, kept)
 
     def needs_look(self, now: float) -> bool:
@@ -67,16 +72,24 @@ class Served:
         """Dirty, if a directory was changed since this was asked last, or so lately that the next change might not
         show.
         """
-        stamps = tuple(stamp[0] if (stamp := stamp_of(path)) else 0 for path in self.directories)
+        stamps = (_changed_ns(self._names[0]), _changed_ns(self._names[1]))
         is_settled = now_ns - max(stamps) > _SETTLED_NS
         self.is_dirty = self.is_dirty or stamps != self.stamps
         self.stamps = stamps if is_settled else None
 
-    def entered_lanes(self, now_ns: int) -> list[AgentPaths]:
+    def entered_lanes(self, now_ns: int, watch: Callable[[Path], None]) -> list[AgentPaths]:
         """Returns its lanes that may have something left. They are listed anew only where their directory changed, or
-        so lately that the next change might not show."""
-        stamps = (stamp_of(self.lanes_folder), stamp_of(self.place.dir / "once"))
+        so lately that the next change might not show; it is watched then. Where there never was one, it can't come
+        without a change of the agent's own."""
+        own = stamp_of(self.place.dir)
+        if own is not None and own == self._no_lanes:
+            return self._lanes
+        stamps = (stamp_of(self.lanes_folder), stamp_of(self._once))
+        is_settled = own is not None and now_ns - own[0] > _SETTLED_NS
+        self._no_lanes = own if stamps == (None, None) and is_settled else None
         if stamps != self._lanes_stamps:
+            if stamps[0] is not None:
+                watch(self.lanes_folder)
             self._lanes = lanes.entered(self.place)
             latest = max((stamp[0] for stamp in stamps if stamp is not None), default=0)
             self._lanes_stamps = stamps if now_ns - latest > _SETTLED_NS and _are_listed(*stamps) else ()
@@ -86,6 +99,14 @@ class Served:
 def _are_listed(lanes_folder: object, once: object) -> bool:
     """Whether the directory of lanes tells of all; an earlier beam made none."""
     return lanes_folder is not None or once is None
+
+
+def _changed_ns(path: str) -> int:
+    """When the directory was changed last; 0 if it is not there. Asked hundreds of times a second."""
+    try:
+        return os.stat(path).st_mtime_ns  # noqa: PTH116 - a text needs no turning into one
+    except OSError:
+        return 0
 
 
 def stamp_of(path: Path) -> tuple[int, ...] | None:

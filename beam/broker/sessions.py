@@ -37,3 +37,25 @@ def session_lock(context: RootContext, adapter: str, session_id: str | None, *, 
         )
     with lock:
         yield
+
+
+class KeptSession:
+    """The lock of the vendor's session that a kept process is in, from turn to turn."""
+
+    def __init__(self) -> None:
+        self._session: tuple[str, str] | None = None  # adapter, session id
+        self._lock = contextlib.ExitStack()
+
+    def has(self, adapter: str, session_id: str) -> bool:
+        """Return whether this is the session that is locked here."""
+        return self._session == (adapter, session_id)
+
+    def keep(self, adapter: str, session_id: str, lock: contextlib.ExitStack) -> None:
+        """Keep the lock of that session, and release the last one."""
+        self._lock.close()
+        self._session, self._lock = (adapter, session_id), lock
+
+    def close(self) -> None:
+        """Release the lock."""
+        self._session = None
+        self._lock.close()

@@ -9,24 +9,22 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
 from beam.agents import registry
 from beam.agents.base import Card
-from beam.base.errors import BeamError
+from beam.base.errors import BeamError, UntrustedError
+from beam.broker.context import RootContext
 from beam.config.resolve import AGENT_JSON, BEAM_YAML, Resolved
 from beam.model.autoloaded import EVERY, Finding
-from beam.model.message import Access
+from beam.model.message import Access, Message
+from beam.root.paths import AgentPaths
 from beam.root.user_dirs import user_home
+from beam.store.queue import Entry, Queue
 from beam.trust import git_config, ledger, scan
 from beam.trust.declarations import VariablesGiven, wants
 from beam.trust.ledger import Change, Standing
-
-if TYPE_CHECKING:
-    from beam.broker.context import RootContext
-    from beam.store.queue import Entry, Queue
 
 _NAMED = 3  # things that a refusal names
 _TOO_MUCH = f"more than beam looks through ({scan.MOST_FILES} files, {scan.MOST_BYTES >> 20} MiB)"
@@ -45,8 +43,9 @@ class FolderStanding(Struct, frozen=True, kw_only=True):
     by_variable: bool = False
 
 
-def stands(context: RootContext, resolved: Resolved, access: Access) -> FolderStanding:
-    """Looks at the folder now, for a turn of this agent with that access."""
+def stands(context: RootContext, resolved: Resolved, access: Access | None = None) -> FolderStanding:
+    """Check the folder now, for a turn of this agent with that access (default: what its settings give)."""
+    access = access or resolved.settings.access or "read"
     found, git = found_for(context, resolved, access)
     planted = _planted(context, resolved)
     if planted:
@@ -65,6 +64,20 @@ def stands(context: RootContext, resolved: Resolved, access: Access) -> FolderSt
     return FolderStanding(left_out=left_out, env=env)
 
 
+def stands_for(context: RootContext, resolved: Resolved, message: Message) -> FolderStanding:
+    """Check the folder now, for the turn of this message."""
+    once = context.at_once()
+    return stands(once, resolved, once.access_for(resolved, message))
+
+
+def check_trusted(context: RootContext, resolved: Resolved, access: Access | None = None) -> FolderStanding:
+    """Check the folder now. Raises UntrustedError where the agent may not run before `beam trust`."""
+    found = stands(context, resolved, access)
+    if found.refusal is not None:
+        raise UntrustedError(found.refusal, found.hint, subject=str(context.base))
+    return found
+
+
 def _planted(context: RootContext, resolved: Resolved) -> list[Finding]:
     """What an agent.json asks for that beam did not write, in a root that agents may write: trust of the folder does
     not make up for that."""
@@ -79,24 +92,34 @@ def _vouched(resolved: Resolved, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def waits_for_trust(context: RootContext, queue: Queue, entry: Entry) -> str | None:
-    """Why this message waits until a person trusts the folder; None where it need not, or can't be told."""
+    """Return why this message waits until a person trusts the folder; None if it need not, or if that is unknown."""
     try:
         message = queue.read(entry)
         resolved = context.resolve(message.to)
     except (BeamError, FileNotFoundError):
         return None  # whoever claims it says what is wrong
     try:
-        return context.stands_for(resolved, message).refusal
+        return stands_for(context, resolved, message).refusal
     except BeamError as error:
         return error.message
+
+
+def waiting_reason(context: RootContext, place: AgentPaths) -> str | None:
+    """Return why the agent's next message waits until a person trusts the folder; None if it does not."""
+    queue = Queue(place.queue, place.put_lock)
+    head = queue.first("new")
+    if head is None or context.is_mailbox(place.agent):
+        return None
+    return waits_for_trust(context, queue, head)
 
 
 def everything(context: RootContext) -> list[Finding]:
     """Finds all that any agent here, declared or not, would obey in the folder with any access."""
     found: dict[str, Finding] = {}
-    for name in dict.fromkeys([*context.config.names(), *registry.ADAPTERS]):
+    for name in dict.fromkeys([*context.config.names(), *registry.NAMES]):
         try:
             resolved = context.resolve(name)
+            registry.adapter(resolved.settings.adapter)
         except BeamError:
             continue  # an agent that can't run needs no trust
         for access in EVERY:

@@ -11,7 +11,7 @@ from itertools import islice
 
 from beam.base import files
 from beam.base.errors import BeamError
-from beam.broker import worker
+from beam.broker import launch
 from beam.broker.context import RootContext
 from beam.model.message import parse_file_name
 from beam.root.paths import AgentPaths
@@ -49,7 +49,7 @@ def rescue(context: RootContext, left: AgentPaths) -> None:
     able = (lane for lane in found(agent) if lane != left and _is_able(lane))
     due = (lane for lane in able if lanes.try_again(lane, now_ns, after_s=_AGAIN_S))
     for lane in islice(due, _AT_ONCE):
-        worker.start(context, lane)
+        launch.start(context, lane)
 
 
 def _is_able(lane: AgentPaths) -> bool:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from inotify_simple import INotify
+from beam.process import inotify
+from beam.process.inotify import Inotify
+
+_APPEARED = inotify.MOVED_TO | inotify.CREATE | inotify.ONLYDIR | inotify.DONT_FOLLOW
 
 
 class Wake:
@@ -21,13 +21,14 @@ class Wake:
 
     def __init__(self, *, poll_only: bool = False) -> None:
         self._event = asyncio.Event()
-        self._inotify: INotify | None = None
+        self._inotify: Inotify | None = None
         self._watched: dict[Path, int] = {}
         self._directories: dict[int, Path] = {}
         self._changed: set[Path] = set()
         self._overflowed = False
-        if sys.platform == "linux" and not poll_only:
-            self._inotify = _inotify()
+        if not poll_only:
+            with contextlib.suppress(OSError):  # another system, or this user's instances are used up
+                self._inotify = Inotify()
         if self._inotify is not None:
             asyncio.get_running_loop().add_reader(self._inotify.fileno(), self._readable)
 
@@ -40,11 +41,8 @@ class Wake:
         """What appears in this directory wakes; again is no harm. A directory that is gone is left out."""
         if self._inotify is None or directory in self._watched:
             return
-        from inotify_simple import flags
-
-        mask = flags.MOVED_TO | flags.CREATE | flags.ONLYDIR | flags.DONT_FOLLOW
         with contextlib.suppress(OSError):
-            number = self._inotify.add_watch(directory, mask)
+            number = self._inotify.add(directory, _APPEARED)
             self._watched[directory] = number
             self._directories[number] = directory
 
@@ -53,8 +51,7 @@ class Wake:
         number = self._watched.pop(directory, None)
         if number is not None and self._inotify is not None:
             self._directories.pop(number, None)
-            with contextlib.suppress(OSError):
-                self._inotify.rm_watch(number)
+            self._inotify.remove(number)
 
     def now(self) -> None:
         """Wakes whoever waits."""
@@ -82,29 +79,16 @@ class Wake:
 
     def _readable(self) -> None:
         assert self._inotify is not None
-        with contextlib.suppress(BlockingIOError):
-            for event in self._inotify.read(timeout=0):
-                self._note(event.wd, event.mask)
+        for change in self._inotify.read():
+            self._note(change.watch, change.mask)
         self._event.set()
 
     def _note(self, number: int, mask: int) -> None:
-        from inotify_simple import flags
-
         directory = self._directories.get(number)
-        if mask & flags.IGNORED and directory is not None:  # the directory is gone; one of its name is another
+        if mask & inotify.IGNORED and directory is not None:  # the directory is gone; one of its name is another
             del self._directories[number]
             self._watched.pop(directory, None)
-        if mask & flags.Q_OVERFLOW:
+        if mask & inotify.OVERFLOW:
             self._overflowed = True
         elif directory is not None:
             self._changed.add(directory)
-
-
-def _inotify() -> INotify | None:
-    """The kernel's notification; None where it has no more to give (the limit of instances a user)."""
-    from inotify_simple import INotify
-
-    try:
-        return INotify(nonblocking=True)
-    except OSError:
-        return None

@@ -5,11 +5,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,79 +15,15 @@ from beam.base.errors import BeamError
 from beam.broker.context import RootContext
 from beam.root import discovery
 from beam.root.ownership import check_filesystem, check_owner
-from beam.root.paths import AgentPaths, RootPaths
-from beam.store.lock import is_free
+from beam.root.paths import AgentPaths
 
 if TYPE_CHECKING:
-    from beam.broker.hold import Holder
+    from beam.broker.lease import AgentLease
     from beam.turns.stop import Stop
 
-_LOG_BYTES = 256 * 1024
 _MOST_BUGS = 4  # one more than a message may have before it is given up
-_LOOK_S = 0.2
-_MORE_LOOKS, _MOMENT_S = 3, 0.02
-_SERVE_NS = 600 * 1_000_000_000
-
-served_here: set[Path] = set()  # the roots whose agents a broker in this process takes, new ones as well
-
-
-def ensure(context: RootContext, place: AgentPaths) -> None:
-    """Somebody will look at the queue: whoever holds the agent looks again after letting go, and if nobody does, a
-    worker is started. A broker in this process takes the agent itself. A mailbox needs none: its messages are asked
-    for. A lane always gets a worker: at its lock people look, too."""
-    if context.is_mailbox(place.agent):
-        return
-    if place.lane is not None or (is_free(place.lock) and context.home.root not in served_here):
-        start(context, place)
-
-
-def start(context: RootContext, place: AgentPaths) -> None:
-    """Starts a worker, detached from this process and its terminal."""
-    launch(context.home, place, context.environ)
-
-
-def launch(home: RootPaths, place: AgentPaths, environ: Mapping[str, str]) -> None:
-    """Starts the worker's process. What it says goes to the place's worker.log.
-
-    Raises DiskError where the system starts no more processes.
-    """
-    import subprocess
-
-    from beam.process import tree
-
-    mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    with files.disk("open", place.log):
-        if place.log.exists() and place.log.stat().st_size > _LOG_BYTES:
-            mode |= os.O_TRUNC
-        log = files.open_stream(place.log, mode)
-    argv = [sys.executable, "-m", "beam.broker.worker", str(home.root), place.agent]
-    if place.lane is not None:
-        argv.append(place.lane)
-    try:
-        with files.disk("start a worker in", home.project):
-            started = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-                cwd=home.project,
-                env=dict(environ),
-                start_new_session=True,
-            )
-    finally:
-        os.close(log)
-    tree.spared.add(started.pid)
-    started.returncode = 0  # it may outlive this process on purpose
-    threading.Thread(target=_see_off, args=(started.pid,), daemon=True).start()
-
-
-def _see_off(pid: int) -> None:
-    """A worker that ends before the process that started it leaves no entry in the table of processes."""
-    from beam.process import tree
-
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, 0)
-    tree.spared.discard(pid)
+_POLL_S = 0.2
+_MORE_TRIES, _MOMENT_S = 3, 0.02
 
 
 def main(argv: list[str]) -> int:
@@ -99,15 +32,16 @@ def main(argv: list[str]) -> int:
 
     from beam.agents import registry as adapters
     from beam.base.clock import SystemClock
+    from beam.broker.agent_requests import carry_out
     from beam.config.resolve import load
 
     environ = dict(os.environ)
     home = discovery.at(Path(argv[0]), environ)
     discovery.check_folder(home, environ)
     check_owner(home, uid=os.geteuid())
-    config = load(home, environ=environ, adapters=adapters.ADAPTERS)
+    config = load(home, environ=environ, adapters=adapters.NAMES)
     check_filesystem(home, allow_fs=config.allow_fs)
-    context = RootContext(home=home, config=config, clock=SystemClock(), environ=environ)
+    context = RootContext(home=home, config=config, clock=SystemClock(), environ=environ, carry_out=carry_out)
     files.check_descriptors(files.TURN_FILES)
     asyncio.run(serve(context, context.place(argv[1], argv[2] if len(argv) > 2 else None)))
     return 0
@@ -157,11 +91,11 @@ async def drain(context: RootContext, place: AgentPaths) -> bool:
 
     tree.become_subreaper()
     bugs = 0
-    while (holder := await _taken(context, place)) is not None:
+    while (lease := await _acquired(context, place)) is not None:
         stop = Stop()
         waits = False
         try:
-            await _work(holder, stop)
+            await _work(lease, stop)
             bugs = 0
         except BeamError:
             raise
@@ -173,42 +107,40 @@ async def drain(context: RootContext, place: AgentPaths) -> bool:
 
             traceback.print_exc()
         finally:
-            waits = holder.leave(start_worker=False)
+            waits = lease.hand_over(start_worker=False)
         if stop.reason is not None or not (waits or bugs):
             return stop.reason is None
     return True
 
 
-async def _taken(context: RootContext, place: AgentPaths) -> Holder | None:
-    """The holder. A lane is asked for again: somebody may just have looked whether it is held."""
+async def _acquired(context: RootContext, place: AgentPaths) -> AgentLease | None:
+    """Acquire the lease. A lane's is asked for again: somebody may just have checked whether its lock is free."""
     import asyncio
 
-    from beam.broker.hold import Holder
+    from beam.broker.lease import AgentLease
 
-    holder = Holder.take(context, place)
-    for _ in range(_MORE_LOOKS if place.lane is not None else 0):
-        if holder is not None:
+    lease = AgentLease.acquire(context, place)
+    for _ in range(_MORE_TRIES if place.lane is not None else 0):
+        if lease is not None:
             break
         await asyncio.sleep(_MOMENT_S)
-        holder = Holder.take(context, place)
-    return holder
+        lease = AgentLease.acquire(context, place)
+    return lease
 
 
-async def _work(holder: Holder, stop: Stop) -> None:
-    from beam.broker.control import Requests
+async def _work(lease: AgentLease, stop: Stop) -> None:
+    """Run what waits until nothing may be claimed, or `stop` is asked for."""
+    from beam.broker import duty
     from beam.turns.signals import stopping
 
-    if holder.blocked is not None:
-        return
-    Requests(holder).look()
     with stopping(stop, by="a signal to its worker"):
         while stop.reason is None:
-            if not await holder.run_next(stop):
-                pause = holder.pause_s()
-                if not pause or not holder.waits():
-                    return
-                await stop.wait(min(pause, _LOOK_S))
-            Requests(holder).look()
+            due = duty.step(lease)
+            if await duty.run_first(lease, due, stop):
+                continue
+            if not due.pause_s:
+                return
+            await stop.wait(min(due.pause_s, _POLL_S))
 
 
 if __name__ == "__main__":

@@ -7,10 +7,11 @@ import sys
 import msgspec
 import typer
 
-from beam.base.errors import UsageError
-from beam.cli.context import context, is_terminal
+from beam import UsageError
+from beam.cli.context import context
 from beam.cli.group import App
 from beam.cli.render.text import write_json
+from beam.cli.streams import is_terminal
 
 app = App("List, show, add, fork, change, reset and remove agents.")
 
@@ -69,12 +70,12 @@ def list_(
 
 
 def _matrix(as_json: bool) -> None:
-    from beam.api.matrix import lines, matrix
+    from beam import conformance
     from beam.cli.render.matrix import as_table, as_tabs
 
-    table = matrix()
+    table = conformance.matrix()
     if as_json:
-        for line in lines(table):
+        for line in conformance.lines(table):
             write_json(line)
     elif is_terminal(sys.stdout):
         as_table(table)
@@ -141,8 +142,7 @@ def add(
     ),
 ) -> None:
     """Declare an agent for this root only (in agent.json)."""
-    from beam.api.manage import parsed
-    from beam.model.settings import AgentSettings
+    from beam import AgentSettings, parsed
 
     call = context(ctx)
     given = {"adapter": adapter, "model": model, "access": access, "command": command, **dict(_pairs(setting))}

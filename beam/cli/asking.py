@@ -13,11 +13,10 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from beam.base.errors import BeamError
+from beam import BeamError
 
 if TYPE_CHECKING:
-    from beam.api import Beam
-    from beam.model.events import Event
+    from beam import Beam, Event
 
 _TICK_S = 0.1
 _YES, _NO = ("y", "yes"), ("n", "no")
@@ -42,7 +41,7 @@ class Asking:
 
     def event(self, event: Event) -> None:
         """Ask about a new request, or stop asking about one that is over."""
-        from beam.model import events
+        from beam import events
 
         match event:
             case events.PermissionAsked():
@@ -60,10 +59,10 @@ class Asking:
             over.set()
 
     def _ask(self, asked: object) -> None:
+        from beam import events
         from beam.cli.render.asks import question
-        from beam.model.events import PermissionAsked
 
-        assert isinstance(asked, PermissionAsked)
+        assert isinstance(asked, events.PermissionAsked)
         over = self._over.get(asked.ask_id)
         if over is None:
             return

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from beam.cli.context import context, is_terminal
+from beam.cli.context import context
 from beam.cli.group import App
+from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
-    from beam.api.attach import Attached
+    from beam import Attached
 
 app = App()
 
@@ -32,7 +33,7 @@ def attach(
     twice detaches; the agent continues. Ctrl-\\ and an arrow key scroll the view if your terminal is smaller. While
     beam types a message, your keys are held back. The journal notes that you typed, but not what you typed.
     """
-    from beam.base.errors import UsageError
+    from beam import UsageError
 
     call = context(ctx)
     if as_text and svg is not None:
@@ -56,7 +57,7 @@ def attach(
 def _picture(attached: Attached, path: str | None, *, as_svg: bool) -> None:
     from pathlib import Path
 
-    from beam.api.attach import picture_of
+    from beam import picture_of
     from beam.cli.render import screen
     from beam.cli.render.text import safe, write_line
 

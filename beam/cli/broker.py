@@ -8,7 +8,7 @@ import typer
 from typer import _click as click  # typer carries its own click; the one on PyPI would be a second one
 from typer.core import TyperGroup
 
-from beam.base.errors import ExitCode
+from beam import ExitCode
 from beam.cli.context import context
 from beam.cli.group import App, Group
 from beam.cli.render.text import safe, write, write_json
@@ -43,11 +43,11 @@ def broker(
     ^C or SIGTERM starts no new turns and gives running ones --grace before it interrupts them. A second ^C interrupts
     them immediately.
     """
-    from beam.base.durations import parse
+    from beam import durations
 
     if ctx.invoked_subcommand is None:
         serve = context(ctx).beam.serve
-        serve(cap=cap, poll=parse(poll), poll_only=poll_only, grace=parse(grace), write=_log)
+        serve(cap=cap, poll=durations.parse(poll), poll_only=poll_only, grace=durations.parse(grace), write=_log)
 
 
 def _log(text: str) -> None:
@@ -69,10 +69,10 @@ def start(
     ),
 ) -> None:
     """Start a detached broker and print its pid."""
-    from beam.base.durations import parse
+    from beam import durations
 
     call = context(ctx)
-    sys.stdout.write(f"{call.beam.start_broker(cap=cap, poll=parse(poll), poll_only=poll_only)}\n")
+    sys.stdout.write(f"{call.beam.start_broker(cap=cap, poll=durations.parse(poll), poll_only=poll_only)}\n")
 
 
 @app.verb()
@@ -83,16 +83,16 @@ def stop(
     ),
 ) -> None:
     """Stop the broker and wait until it is gone."""
-    from beam.base.durations import parse
+    from beam import durations
 
     call = context(ctx)
-    call.note(f"stopped the broker (pid {call.beam.stop_broker(grace=parse(grace))})")
+    call.note(f"stopped the broker (pid {call.beam.stop_broker(grace=durations.parse(grace))})")
 
 
 @app.verb()
 def status(ctx: typer.Context, as_json: bool = typer.Option(False, "--json", help="Print one JSON object.")) -> int:
     """Show whether a broker serves this root; exit 4 if none does."""
-    from beam.base.errors import NotFoundError
+    from beam import NotFoundError
     from beam.cli.render.tables import ago, pairs
 
     call = context(ctx)

@@ -7,12 +7,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beam.base.errors import UsageError
+from beam import UsageError
 
 if TYPE_CHECKING:
     import typer
 
-    from beam.api import Beam
+    from beam import Beam
 
 
 class Context:
@@ -42,14 +42,14 @@ class Context:
     @cached_property
     def environ(self) -> dict[str, str]:
         """Return the environment, plus the state directory that the user's own configuration names."""
-        from beam.api import settled
+        from beam import settled
 
         return settled(os.environ)
 
     @cached_property
     def beam(self) -> Beam:
         """Return the root that this call works on."""
-        from beam.api import Beam
+        from beam import Beam
 
         found = Beam(self._root, cwd=self.cwd)
         if found.turn is None:
@@ -79,22 +79,3 @@ def context(ctx: typer.Context) -> Context:
     found = ctx.find_object(Context)
     assert found is not None
     return found
-
-
-def is_interactive(*streams: object) -> bool:
-    """Return whether a person uses all these streams: terminals, and not those of a CI job."""
-    return all(is_terminal(stream) for stream in streams) and os.environ.get("CI", "") in ("", "0", "false")
-
-
-def is_colourful(stream: object) -> bool:
-    """Return whether colour is welcome on the stream (not with NO_COLOR, TERM=dumb or in CI)."""
-    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM", "dumb") == "dumb"
-    return is_interactive(stream) and not plain
-
-
-def is_terminal(stream: object) -> bool:
-    """Return whether the stream is a terminal, which would obey escape sequences."""
-    try:
-        return os.isatty(stream.fileno())  # type: ignore[attr-defined]
-    except (AttributeError, OSError, ValueError):
-        return False

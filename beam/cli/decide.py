@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from beam.base.errors import BeamError
+from beam import BeamError
 from beam.cli.context import context
 from beam.cli.group import App
 

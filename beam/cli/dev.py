@@ -52,14 +52,16 @@ def fake_model(
     import os
     import tempfile
 
-    from beam.base.errors import UsageError
-    from beam.testing.fake_model import FakeModel, load, model_files
+    from beam import UsageError, fake_model
 
     if command and env is None:
         raise UsageError("which CLI is the command?", "name its adapter: --env claude -- claude -p hi")
-    with FakeModel(load(script) if script else None, port=port, log=log) as model, ExitStack() as stack:
+    with (
+        fake_model.FakeModel(fake_model.load(script) if script else None, port=port, log=log) as model,
+        ExitStack() as stack,
+    ):
         home = None
-        if env and model_files(env, model.url):
+        if env and fake_model.model_files(env, model.url):
             home = Path(
                 stack.enter_context(tempfile.TemporaryDirectory(prefix="beam-home-", ignore_cleanup_errors=True))
             )
@@ -111,7 +113,7 @@ def _run(command: list[str], environ: Mapping[str, str]) -> int:
 def _started(command: list[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
     import subprocess
 
-    from beam.base.errors import NotFoundError
+    from beam import NotFoundError
 
     try:
         return subprocess.Popen(command, env=environ)
@@ -162,16 +164,14 @@ def decode(
         return
     import sys
 
-    from beam.agents.base import Exit
+    from beam import Exit, events, recordings
     from beam.cli.render.text import safe_json, write_line
-    from beam.model.events import encode
-    from beam.testing.replay import replay, without_raw
 
     tail = _bytes(stderr).decode(errors="replace") if stderr else ""
     ended = Exit(code=None if signal else exit_code, signal=signal, stderr_tail=tail)
     with file.open("rb") if file else sys.stdin.buffer as lines:
-        for event in replay(adapter, lines, session_id=session, exit=ended):
-            write_line(safe_json(encode(event if raw else without_raw(event)).decode(), sys.stdout))
+        for event in recordings.replay(adapter, lines, session_id=session, exit=ended):
+            write_line(safe_json(events.encode(event if raw else recordings.without_raw(event)).decode(), sys.stdout))
 
 
 def _bytes(file: Path) -> bytes:
@@ -185,25 +185,23 @@ def _decode_terminal(file: Path | None, profile: str | None, size: str, enters: 
     import re
     import sys
 
-    from beam.base.errors import UsageError
+    from beam import NoCastError, UsageError, screens
     from beam.cli.prompt import bounded
     from beam.cli.render.text import write_json
-    from beam.pty_adapter import replay
-    from beam.pty_adapter.cast import NoCastError
 
     dimensions = re.fullmatch(r"(\d{1,3})x(\d{1,3})", size)
     if dimensions is None or "0" in dimensions.groups():
         raise UsageError(f"--size {size}: not a size", "columns and rows, like 100x40", subject=size)
-    screen = replay.profile_of(profile)
+    screen = screens.profile_of(profile)
     data = _bytes(file) if file else bounded(sys.stdin.buffer, "stdin")
     beside = file.with_suffix(".timeline.jsonl") if file else None
     timeline = _bytes(beside) if beside is not None and beside.is_file() else None
     try:
-        recording = replay.read(data, timeline, columns=int(dimensions[1]), rows=int(dimensions[2]), enters=enters)
+        recording = screens.read(data, timeline, columns=int(dimensions[1]), rows=int(dimensions[2]), enters=enters)
     except NoCastError as error:
         hint = "an asciicast of version 2, or raw bytes"
         raise UsageError(f"{file or 'stdin'} is no recording of a terminal: {error}", hint) from error
-    for noted in replay.replay(recording, screen, explain=explain):
+    for noted in screens.replay(recording, screen, explain=explain):
         write_json(noted)
 
 

@@ -11,7 +11,7 @@ import typer
 from msgspec import Struct
 from typer._click import exceptions  # typer carries its own click; the one on PyPI would be a second one
 
-from beam.base.errors import BeamError, ExitCode, SignalledError
+from beam import BeamError, ExitCode, SignalledError
 from beam.cli import streams
 from beam.cli.render.text import safe, write, write_json
 
@@ -140,8 +140,7 @@ def _bug(error: BaseException) -> ErrorBody:
     import tempfile
     import traceback
 
-    from beam import __version__
-    from beam.secrets.redact import redact
+    from beam import __version__, redact
 
     text, _ = redact("".join(traceback.format_exception(error)))
     what = f"a bug in beam: {type(error).__name__}: {redact(str(error))[0][:200]}"

@@ -15,11 +15,11 @@ import tty
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
-from beam.base.errors import SignalledError
+from beam import SignalledError
 from beam.cli.render.screen import ENTER, LEAVE, Mirror
 
 if TYPE_CHECKING:
-    from beam.api.attach import Attached
+    from beam import Attached
 
 _PREFIX = b"\x1c"  # ^\
 _ARROWS = {b"A": (-1, 0), b"B": (1, 0), b"C": (0, 1), b"D": (0, -1)}

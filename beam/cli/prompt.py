@@ -9,9 +9,9 @@ from typing import BinaryIO, Literal, cast, get_args
 
 from msgspec import UNSET, UnsetType
 
-from beam.base.errors import LimitError, NotFoundError, UsageError
-from beam.cli.context import Context, is_terminal
-from beam.model.message import Access
+from beam import Access, LimitError, NotFoundError, UsageError
+from beam.cli.context import Context
+from beam.cli.streams import is_terminal
 
 _MOST_BYTES = 64 * 1024 * 1024  # far over any limit on prompts; a stream that goes on has no end
 

@@ -6,10 +6,11 @@ import sys
 
 import typer
 
-from beam.base.errors import UsageError
-from beam.cli.context import context, is_terminal
+from beam import UsageError
+from beam.cli.context import context
 from beam.cli.group import App
 from beam.cli.render.text import write_json
+from beam.cli.streams import is_terminal
 
 app = App("List, retry, drop and edit messages; pause and resume agents.")
 

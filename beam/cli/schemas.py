@@ -11,15 +11,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 import msgspec
 from msgspec import Raw, Struct
 
-from beam.api.asks import AskLine
-from beam.base.errors import UsageError
+from beam import AgentSettings, AskLine, Limits, Message, Outcome, Policy, UsageError, events
 from beam.cli.errors import ErrorObject
-from beam.model import events
-from beam.model.limits import Limits
-from beam.model.message import Message
-from beam.model.outcome import Outcome
-from beam.model.policy import Policy
-from beam.model.settings import AgentSettings
 
 DURATIONS = frozenset(
     {"timeout", "idle_timeout", "ask_timeout", "grace", "lease", "keep"}

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from beam.base.errors import ExitCode, NotFoundError, UsageError
+from beam import ExitCode, NotFoundError, UsageError
 from beam.cli.context import Context, context
 from beam.cli.group import App
 from beam.cli.render.text import write_json
 
 if TYPE_CHECKING:
-    from beam.api import Beam
-    from beam.api.wanted import Wanted
+    from beam import Beam, Teams, Wanted
     from beam.cli.render.stream import Line, Stream
-    from beam.teams.watch import Teams
 
 app = App()
 
@@ -53,25 +51,22 @@ def watch(
     A line that was cut ends with its event's id: `beam watch --event ID` prints it in full. --after names a cursor,
     which beam stores: started again with the same cursor, watch continues without gaps or repeats.
     """
-    from beam.api.cursor import open_cursor
-    from beam.api.teams import teams
-    from beam.api.wanted import Wanted
-    from beam.api.watch import since as since_time
-    from beam.base.durations import parse
+    from beam import Wanted, durations, open_cursor, team_views
+    from beam import since as since_time
     from beam.cli.render.stream import Stream
 
     call = context(ctx)
     for wrong in _unfit(types or ()):
         call.note(wrong)
     if stuck is not None:
-        if not _stuck(call, parse(stuck), team or (), claude_home or (), as_json=as_json):
+        if not _stuck(call, durations.parse(stuck), team or (), claude_home or (), as_json=as_json):
             call.note(f"no member of your teams has waited for longer than {stuck}")
         return 0
     if every and agent:
         raise UsageError("--all and names of agents don't go together", "--agent NAME picks one of all")
     stream = Stream(sys.stdout, as_json=as_json, plain=plain)
     cursor = open_cursor(after, call.environ) if after is not None else None
-    seconds = parse(since) if since is not None else None
+    seconds = durations.parse(since) if since is not None else None
     begin = since_time(seconds) if seconds is not None else cursor.since if cursor is not None else ""
     now = now or event is not None
     history = now or begin != ""
@@ -82,7 +77,9 @@ def watch(
         journals = call.beam.home.root / "agents"
         from_when = begin if begin or not now else _EVER
         gone = event is not None or begin != ""
-        live = teams(call.environ, claude_homes=claude_home or (), since=from_when, with_gone=gone, also=[journals])
+        live = team_views.teams(
+            call.environ, claude_homes=claude_home or (), since=from_when, with_gone=gone, also=[journals]
+        )
     if not now and not as_json:
         call.note(f"watching {'all roots' if every else call.beam.home.root} and your Claude teams; ^C ends it")
     if live is not None and not now and not as_json and not begin and not types:
@@ -113,20 +110,19 @@ def _standing(stream: Stream, live: Teams, wanted: Wanted) -> None:
     """Print the state of those teams that have to be mentioned: someone in them is stuck."""
     import time
 
-    from beam.api.teams import standing
-    from beam.base.clock import rfc3339
+    from beam import clock, team_views
 
     now_ns = time.time_ns()
-    for shown in standing(live, now_ns=now_ns, longer_than_s=_STUCK_S)[:_TEAMS]:
+    for shown in team_views.standing(live, now_ns=now_ns, longer_than_s=_STUCK_S)[:_TEAMS]:
         if not wanted.agents and (not wanted.teams or any(part in shown.team.team for part in wanted.teams)):
-            stream.standing(shown, rfc3339(now_ns))
+            stream.standing(shown, clock.rfc3339(now_ns))
     stream.flush()
 
 
 def _batches(
     beam: Beam, names: list[str], teams: Teams | None, *, follow: bool, history: bool, every: bool
 ) -> Iterator[list[Line]]:
-    from beam.api.watch import watch_root
+    from beam import watch_root
     from beam.cli.render.stream import Line
 
     if every and teams is not None:
@@ -144,17 +140,17 @@ def _unfit(patterns: Sequence[str]) -> Iterator[str]:
     """Yield what is wrong with patterns that can't match any event."""
     from fnmatch import fnmatchcase
 
-    from beam.model.events import types
+    from beam import events
 
     for pattern in patterns:
-        if not any(fnmatchcase(tag, pattern) for tag in types()):
-            groups = ", ".join(sorted({f"{tag.partition('.')[0]}.*" if "." in tag else tag for tag in types()}))
+        if not any(fnmatchcase(tag, pattern) for tag in events.types()):
+            groups = ", ".join(sorted({f"{tag.partition('.')[0]}.*" if "." in tag else tag for tag in events.types()}))
             yield f"no event is like {pattern!r}; there are {groups} (docs/events.md)"
 
 
 def _stuck(call: Context, seconds: float, names: Sequence[str], claude_homes: Sequence[str], *, as_json: bool) -> int:
     """Print who waits for longer than that and return how many there are."""
-    from beam.api.teams import TeamsHere
+    from beam import TeamsHere
     from beam.cli.render import team as render
 
     waits = TeamsHere(call.environ, claude_homes=claude_homes).stuck(seconds, names=names)

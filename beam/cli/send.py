@@ -8,11 +8,10 @@ from typing import NoReturn, TypeVar
 
 import typer
 
-from beam.base.errors import DiskError, SignalledError, UntrustedError, UsageError
-from beam.cli.context import Context, context, is_interactive
+from beam import DiskError, Message, Options, Outcome, SignalledError, UntrustedError, UsageError
+from beam.cli.context import Context, context
 from beam.cli.group import App
-from beam.model.message import Message, Options
-from beam.model.outcome import Outcome
+from beam.cli.streams import is_interactive
 
 T = TypeVar("T")
 
@@ -75,7 +74,7 @@ def send(
     The prompt is TEXT, then each -f FILE, separated by blank lines; without either, it is read from stdin. The exit
     code is that of the outcome: docs/exit-codes.md.
     """
-    from beam.base.durations import parse
+    from beam import durations
     from beam.cli import prompt
     from beam.cli.render.text import write_json, write_line
 
@@ -96,7 +95,7 @@ def send(
         once=once,
         schema=prompt.schema(schema, call),
         via=via,
-        timeout=parse(timeout) if timeout is not None else None,
+        timeout=durations.parse(timeout) if timeout is not None else None,
         max_turns=max_turns,
         budget_usd=budget,
         require=prompt.require(require),
@@ -112,7 +111,7 @@ def send(
             attach=[call.path(path) for path in attach],
             options=options,
             key=key,
-            deadline=parse(deadline) if deadline is not None else None,
+            deadline=durations.parse(deadline) if deadline is not None else None,
             replies=replies,
         )
 
@@ -135,7 +134,7 @@ def send(
         except OSError as error:
             _say_sent(sent, error)
         return 0
-    from beam.cli.render.outcome import Printer
+    from beam.cli.printer import Printer
 
     waits = beam.waiting_reason(message)
     if waits is not None:
@@ -171,7 +170,7 @@ def trusting(call: Context, act: Callable[[], T]) -> T:
     except UntrustedError as error:
         if not is_interactive(sys.stdin, sys.stderr):
             raise
-        from beam.api import trusting
+        from beam import trusting
         from beam.cli.render.text import escape_controls
 
         looked = call.beam.look_at_folder()

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from beam.base.errors import ExitCode, UsageError
-from beam.cli.context import Context, context, is_terminal
+from beam import ExitCode, UsageError
+from beam.cli.context import Context, context
 from beam.cli.group import App
 from beam.cli.render.text import write_json
+from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +36,7 @@ def trust(
     call = context(ctx)
     beam = call.beam
     if folder is not None:
-        from beam.api import Beam
+        from beam import Beam
 
         beam = Beam(cwd=call.path(folder))
     if no and diff:
@@ -43,7 +44,7 @@ def trust(
     if no:
         call.note(f"no longer trusted: {beam.untrust()}")
         return
-    from beam.api import trusting
+    from beam import trusting
 
     looked = beam.look_at_folder()
     if diff:
@@ -244,7 +245,7 @@ def _smoke(call: Context, names: list[str], *, as_json: bool) -> int:
 def _collect(
     call: Context, older_than: str | None, keep_bytes: str | None, *, dead: bool, dry_run: bool, as_json: bool
 ) -> None:
-    from beam.base import durations
+    from beam import durations
     from beam.cli.render.tables import columns
 
     collected = call.beam.gc(

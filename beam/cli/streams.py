@@ -44,6 +44,25 @@ def is_ascii(environ: Mapping[str, str]) -> bool:
     return next((environ[name] for name in names if environ.get(name)), "") in ("C", "POSIX")
 
 
+def is_interactive(*streams: object) -> bool:
+    """Return whether a person uses all these streams: terminals, and not those of a CI job."""
+    return all(is_terminal(stream) for stream in streams) and os.environ.get("CI", "") in ("", "0", "false")
+
+
+def is_colourful(stream: object) -> bool:
+    """Return whether colour is welcome on the stream (not with NO_COLOR, TERM=dumb or in CI)."""
+    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM", "dumb") == "dumb"
+    return is_interactive(stream) and not plain
+
+
+def is_terminal(stream: object) -> bool:
+    """Return whether the stream is a terminal, which would obey escape sequences."""
+    try:
+        return os.isatty(stream.fileno())  # type: ignore[attr-defined]
+    except (AttributeError, OSError, ValueError):
+        return False
+
+
 def drop_stdout() -> None:
     """Discard what is buffered for stdout, so that its flush at the exit can't fail."""
     _point(1, os.O_WRONLY)

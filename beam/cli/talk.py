@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from beam.base.errors import ExitCode, SignalledError, UnfinishedError, UsageError
+from beam import ExitCode, SignalledError, UnfinishedError, UsageError
 from beam.cli.context import context
 from beam.cli.group import App
 
@@ -27,14 +27,14 @@ def wait(
 
     --timeout limits only the waiting and stops nothing. The exit code is that of the outcome.
     """
-    from beam.base.durations import parse
-    from beam.cli.render.outcome import Printer
+    from beam import durations
+    from beam.cli.printer import Printer
 
     call = context(ctx)
     if as_json and as_events:
         raise UsageError("--json and --events don't go together", "use --events alone: its last line is the outcome")
     printer = Printer(as_json=as_json, as_events=as_events, call=call)
-    seconds = parse(timeout) if timeout is not None else None
+    seconds = durations.parse(timeout) if timeout is not None else None
     try:
         with printer.waiting(message, call.beam.progress(message)):
             outcome = call.beam.wait(message, timeout=seconds, seen=printer.event)
@@ -55,10 +55,10 @@ def show(
 
     For a finished message, print what `wait` prints; for another, print where it is and exit 12.
     """
+    from beam import Outcome
     from beam.cli.errors import complain
-    from beam.cli.render.outcome import Printer
+    from beam.cli.printer import Printer
     from beam.cli.render.text import write_json
-    from beam.model.outcome import Outcome
 
     call = context(ctx)
     found = call.beam.show(message)
@@ -87,20 +87,21 @@ def recv(
 
     Prints its text to stdout and its id to stderr; answer it with `beam reply ID`. Exits 12 if no message waits.
     """
-    from beam.base.durations import parse
+    from beam import durations, messages
     from beam.cli.render.text import safe, safe_json, write
-    from beam.model.message import encode
 
     call = context(ctx)
-    lease_s = parse(lease) if lease is not None else None
+    lease_s = durations.parse(lease) if lease is not None else None
     if wait_:
-        found = call.beam.recv_wait(agent, lease=lease_s, timeout=parse(timeout) if timeout is not None else None)
+        found = call.beam.recv_wait(
+            agent, lease=lease_s, timeout=durations.parse(timeout) if timeout is not None else None
+        )
     else:
         found = call.beam.recv(agent, lease=lease_s)
     if found is None:
         raise UnfinishedError(f"no message waits for {agent}", f"beam recv {agent} --wait", subject=agent)
     if as_json:
-        write(sys.stdout, safe_json(encode(found).decode(), sys.stdout))
+        write(sys.stdout, safe_json(messages.encode(found).decode(), sys.stdout))
     else:
         call.note(f"from {found.sender}; answer with: beam reply {found.id} TEXT")
         write(sys.stdout, safe(found.text, sys.stdout) + ("" if found.text.endswith("\n") else "\n"))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 import typer
 
-from beam.base.errors import BeamError, UsageError
+from beam import BeamError, UsageError
 from beam.cli.context import Context, context
 from beam.cli.group import App
 from beam.cli.render.text import write, write_json, write_line
@@ -24,7 +24,7 @@ _TEAM = typer.Argument(..., metavar="TEAM", help="The team's name, or an unambig
 @app.verb("list")
 def list_(ctx: typer.Context, claude_home: list[str] | None = _HOME, as_json: bool = _JSON) -> None:
     """List teams: live, stale, and inboxes that nobody reads."""
-    from beam.api.teams import TeamsHere
+    from beam import TeamsHere
     from beam.cli.render import team as render
 
     lines = TeamsHere(context(ctx).environ, claude_homes=claude_home or ()).teams()
@@ -39,7 +39,7 @@ def list_(ctx: typer.Context, claude_home: list[str] | None = _HOME, as_json: bo
 @app.verb()
 def show(ctx: typer.Context, team: str = _TEAM, claude_home: list[str] | None = _HOME, as_json: bool = _JSON) -> None:
     """Show a team: its members, what each does and said last, tokens and cost, who waits."""
-    from beam.api.teams import TeamsHere
+    from beam import TeamsHere
     from beam.cli.render import team as render
 
     found = TeamsHere(context(ctx).environ, claude_homes=claude_home or ()).show(team)
@@ -52,7 +52,7 @@ def show(ctx: typer.Context, team: str = _TEAM, claude_home: list[str] | None = 
 @app.verb()
 def tasks(ctx: typer.Context, team: str = _TEAM, claude_home: list[str] | None = _HOME, as_json: bool = _JSON) -> None:
     """Show a team's tasks: in progress, ready, blocked, done."""
-    from beam.api.teams import TeamsHere
+    from beam import TeamsHere
     from beam.cli.render import team as render
 
     lines = TeamsHere(context(ctx).environ, claude_homes=claude_home or ()).tasks(team)
@@ -73,7 +73,7 @@ def mail(
     as_json: bool = _JSON,
 ) -> None:
     """Show a team's mail: what waits, and what its transcripts still have."""
-    from beam.api.teams import TeamsHere
+    from beam import TeamsHere
     from beam.cli.render import team as render
 
     lines = TeamsHere(context(ctx).environ, claude_homes=claude_home or ()).mail(team, by_thread=thread)
@@ -101,15 +101,15 @@ def hook(
     if (install and uninstall) or (user and project):
         raise UsageError("choose one of --install and --uninstall, and one of --user and --project")
     if not install and not uninstall:
-        from beam.teams import hook as fast
+        from beam import team_hook
 
-        fast.main(_bytes(context(ctx)))
+        team_hook.main(_bytes(context(ctx)))
         if veto is not None:
             write(sys.stderr, veto + "\n")
         return 0 if veto is None else 2
     if veto is not None:
         raise UsageError("--veto is for a hook's call", "write the command with it into Claude Code's settings")
-    from beam.api.teams import install_hooks
+    from beam import install_hooks
 
     call = context(ctx)
     scope = "project" if project else "user"

@@ -73,7 +73,7 @@ class Config(Struct, frozen=True, kw_only=True):
     """
 
     home: RootPaths
-    adapters: tuple[str, ...]
+    adapters: Collection[str]
     path: Path | None
     limits: Limits
     policy: Policy
@@ -127,7 +127,8 @@ class Config(Struct, frozen=True, kw_only=True):
         source = Source(places.get(origin.get("adapter", said_by), said_by))
         adapter = adapter_of(name, fields, self.adapters)
         if not adapter:
-            some = ", ".join(self.adapters[:5]) + (", …" if len(self.adapters) > 5 else "")
+            known = list(self.adapters)
+            some = ", ".join(known[:5]) + (", …" if len(known) > 5 else "")
             hint = f"write `adapter:` with one of {some} (beam agent list --all), or `command:` with a program"
             raise source.error(("agents", name), "says no adapter", hint)
         check_adapter(name, {"adapter": adapter}, (name,), source=source, adapters=self.adapters)
@@ -180,7 +181,7 @@ def load(home: RootPaths, *, environ: Mapping[str, str], adapters: Collection[st
     limits, limits_origin = _merged([(origin, file.limits) for origin, file in files])
     return Config(
         home=home,
-        adapters=tuple(adapters),
+        adapters=adapters,
         path=next((file.path for origin, file in files if origin == BEAM_YAML), None),
         limits=Limits(**limits),  # type: ignore[arg-type]
         policy=Policy(**_merged([(origin, file.policy) for origin, file in files])[0]),  # type: ignore[arg-type]

@@ -1,11 +1,9 @@
 """The state of one agent: a pure fold over its journal's events.
 
-No clock, no I/O: folding the same events twice gives the same bytes. `fold` does not change its argument; `apply` is
-the same step in place, for the owner of the state.
+No clock, no I/O: applying the same events twice, from the start, gives the same bytes.
 """
 
-import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Raw, Struct, field
@@ -161,7 +159,8 @@ class State(Struct, kw_only=True):
     """Everything the next holder and every reader need, without reading more than one segment.
 
     `archived`: the last 50 archived session ids; `failures`: the times of the last ones, none since the last answer;
-    `answered`: the last 50 requests to the holder that were carried out or refused.
+    `answered`: the last 50 requests to the holder that were carried out or refused; `places`: the position in the queue
+    of each message that is not over, as it was queued, so that its file is found by its name.
     """
 
     v: int = 1
@@ -182,6 +181,7 @@ class State(Struct, kw_only=True):
     totals: Totals = field(default_factory=Totals)
     last: Last | None = None
     answered: list[str] = []
+    places: dict[str, int] = {}
 
     @property
     def word(self) -> str:
@@ -199,23 +199,8 @@ class State(Struct, kw_only=True):
         return self.open_turn is None and all(known.phase in (CLOSED, DEAD) for known in self.known.values())
 
 
-def fold(state: State, event: AnyEvent) -> State:
-    """Return the state after the event."""
-    after = copy.deepcopy(state)
-    apply(after, event)
-    return after
-
-
-def fold_all(state: State, later: Iterable[AnyEvent]) -> State:
-    """Return the state after all the events."""
-    after = copy.deepcopy(state)
-    for event in later:
-        apply(after, event)
-    return after
-
-
 def apply(state: State, event: AnyEvent) -> None:
-    """Apply the event in place."""
+    """Apply the event to the state, in place."""
     state.seq = event.seq
     state.ts = event.ts
     step = _STEPS.get(type(event))
@@ -244,6 +229,8 @@ def _queued(state: State, event: events.MessageQueued) -> None:
     known = _known(state, event)
     if known is not None:
         known.digest, known.revision = event.digest, event.revision
+        if event.message_id is not None and event.position:
+            state.places[event.message_id] = event.position
 
 
 def _claimed(state: State, event: events.MessageClaimed) -> None:
@@ -283,6 +270,7 @@ def _dead(state: State, event: events.MessageDead) -> None:
             at=event.ts,
         )
     known.phase, known.attempt = DEAD, event.attempt
+    state.places.pop(event.message_id or "", None)
     if state.open_turn is not None and state.open_turn.message_id == event.message_id:
         state.open_turn = None
 
@@ -436,6 +424,7 @@ def _turn_closed(state: State, event: events.TurnClosed) -> None:
     known = _known(state, event)
     if known is not None and known.phase != DEAD:
         known.phase, known.attempt = CLOSED, event.attempt
+        state.places.pop(event.message_id or "", None)
     if state.open_turn is not None and state.open_turn.message_id == event.message_id:
         state.open_turn = None
 

@@ -14,12 +14,11 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from beam.base import files
-from beam.process import table
+from beam.process.inotify import MODIFY, Inotify
 from beam.process.pipes import settle
 
 READ_BYTES = 256 * 1024  # at a time; other tasks run in between
 POLL_SECONDS = 0.02  # where the kernel tells nothing: macOS, or a user's inotify instances are used up
-_IN_MODIFY = 2
 
 
 class StdoutFile:
@@ -50,11 +49,11 @@ class StdoutFile:
             self.sink = files.open_stream(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
             opened_here.callback(os.close, self.sink)
             self._source = files.open_to_read(path)
-            self._notices = table.inotify(os.fsencode(path), _IN_MODIFY) if notified else -1
+            self._notices = _watch(path) if notified else None
             path.unlink()
             opened_here.pop_all()
-        if self._notices >= 0:
-            loop.add_reader(self._notices, self._noticed)
+        if self._notices is not None:
+            loop.add_reader(self._notices.fileno(), self._noticed)
         else:
             self._later(POLL_SECONDS)
 
@@ -78,15 +77,15 @@ class StdoutFile:
     def _release(self) -> None:
         if self._next:
             self._next.cancel()
-        if self._notices >= 0:
-            self._loop.remove_reader(self._notices)
-            os.close(self._notices)
+        if self._notices is not None:
+            self._loop.remove_reader(self._notices.fileno())
+            self._notices.close()
         with suppress(OSError):
             os.close(self._source)
 
     def _noticed(self) -> None:
-        with suppress(BlockingIOError):
-            os.read(self._notices, 64 * 1024)
+        assert self._notices is not None
+        self._notices.read()
         if self._next is None:
             self._read()
 
@@ -105,10 +104,24 @@ class StdoutFile:
             self.close()
         elif len(data) == READ_BYTES or self._until is not None:
             self._later(0)
-        elif self._notices < 0:
+        elif self._notices is None:
             self._later(POLL_SECONDS)
 
     def _later(self, seconds: float) -> None:
         if self._next:
             self._next.cancel()
         self._next = self._loop.call_later(seconds, self._read) if seconds else self._loop.call_soon(self._read)
+
+
+def _watch(path: Path) -> Inotify | None:
+    """Return what tells of writes to the file; None where the system has no more to give."""
+    try:
+        notices = Inotify()
+    except OSError:
+        return None
+    try:
+        notices.add(path, MODIFY)
+    except OSError:
+        notices.close()
+        return None
+    return notices

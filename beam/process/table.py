@@ -157,17 +157,6 @@ def prctl(option: int, value: int) -> bool:
     return LINUX and libc(b"prctl")(option, value, 0, 0, 0) == 0
 
 
-def inotify(path: bytes, mask: int) -> int:
-    """Return a descriptor that becomes readable when that happens to the file; -1 if there is none, or none left."""
-    if not LINUX:
-        return -1
-    fd = libc(b"inotify_init1")(posix.O_NONBLOCK | posix.O_CLOEXEC)
-    if fd >= 0 and libc(b"inotify_add_watch")(fd, path, mask) < 0:
-        posix.close(fd)
-        return -1
-    return fd
-
-
 def libc(name: bytes) -> Callable[..., int]:
     """Return a function of the C library that takes ints and bytes and returns an int; `_ctypes` alone saves 3 ms of
     CPU.

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from pyte.screens import wcwidth
+from wcwidth import wcwidth
 
 from beam.pty_adapter.grid import Grid, Line
 from beam.pty_adapter.screen import Screen

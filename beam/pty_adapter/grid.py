@@ -1,30 +1,63 @@
-"""One buffer of a terminal: rows of cells, a cursor, a scroll region. pyte's screen, made fast, exact and bounded.
+"""One buffer of a terminal: rows of cells, a cursor, a scroll region; bounded, whatever is written.
 
-What pyte 0.8.2 does otherwise than terminals do is put right here, always towards what tmux shows: rows that leave at
-the top are kept, cursor movement beside the scroll region, wide characters that are cut in half. Must not know bytes,
-sequences or modes of the terminal as a whole.
+It does what the VT220 and xterm do, and where those differ what tmux shows: rows that leave at the top are kept, and a
+wide character that is cut in half becomes blanks. Does not depend on bytes, escape sequences or modes of the terminal
+as a whole.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from functools import lru_cache
-from typing import Any
+from typing import NamedTuple
 
 from msgspec import Struct
-from pyte import modes
-from pyte.graphics import BG_AIXTERM, BG_ANSI, FG_AIXTERM, FG_ANSI, FG_BG_256, TEXT
-from pyte.screens import Char, Margins, Savepoint, wcwidth
-from pyte.screens import Screen as PyteScreen
+from wcwidth import wcwidth
 
-_BLANK = Char(" ")
+from beam.pty_adapter.attributes import PLAIN, Attributes, changes
+
 _STUB = ""  # the right half of a wide character
 _CACHED_CHARACTERS = 4096
 _CACHED_STYLES = 512
 _CACHED_FOLLOWERS = 32  # of each style
-_CACHED_SEQUENCES = 2048
 _CELL_CHARACTERS = 16  # of one cell: combining characters beyond are left out
 _CLIMBS = 32
+_TAB = 8  # columns
+_LINE_DRAWING = "\xa0◆▒␉␌␍␊°±␤␋┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£·"  # DEC Special Graphics, from `_` to `~`
+_GRAPHICS = {ord("_") + n: char for n, char in enumerate(_LINE_DRAWING)}
+_CHARSETS: dict[str, dict[int, str] | None] = {"0": _GRAPHICS, "B": None}  # by their final character; None: as written
+
+
+class Margins(NamedTuple):
+    """The scroll region: its first and last row, from 0."""
+
+    top: int
+    bottom: int
+
+
+class Cursor:
+    """Where the next character goes, from 0 (`x` may be one past the last column: then the next one wraps), and how it
+    will look."""
+
+    __slots__ = ("attributes", "hidden", "x", "y")
+
+    def __init__(self) -> None:
+        self.x = 0
+        self.y = 0
+        self.attributes = PLAIN
+        self.hidden = False
+
+
+class _Saved(NamedTuple):
+    """What DECSC saves."""
+
+    x: int
+    y: int
+    attributes: Attributes
+    charset: int
+    charsets: tuple[dict[int, str] | None, ...]
+    origin: bool
+    wraps: bool
+
 
 Climb = tuple[int, int, int]  # its number, how many rows were begun by then, and the line where it ended
 
@@ -37,14 +70,16 @@ class Line(Struct, frozen=True):
 
 
 class Row:
-    """The cells of one row: what stands in each ("" in the right half of a wide character), and its attributes, whose
-    `data` says nothing. `line` is its text, None after a change."""
+    """The cells of one row: what stands in each ("" in the right half of a wide character), and its attributes.
+
+    `line` is its text, None after a change.
+    """
 
     __slots__ = ("attributes", "cells", "line", "wrapped")
 
     def __init__(self, columns: int) -> None:
         self.cells = [" "] * columns
-        self.attributes = [_BLANK] * columns
+        self.attributes = [PLAIN] * columns
         self.line: Line | None = None
         self.wrapped = False
 
@@ -54,7 +89,7 @@ class Row:
             self.line = Line("".join(self.cells).rstrip(), self.wrapped)
         return self.line
 
-    def put(self, start: int, cells: str | list[str], attributes: Char) -> None:
+    def put(self, start: int, cells: str | list[str], attributes: Attributes) -> None:
         """Fills the cells from `start` on."""
         end = start + len(cells)
         self.cells[start:end] = cells
@@ -64,13 +99,13 @@ class Row:
     def cut(self, start: int, end: int) -> None:
         """Blanks the cells from `start` to before `end`."""
         self.part(start, end)
-        self.put(start, " " * (end - start), _BLANK)
+        self.put(start, " " * (end - start), PLAIN)
 
     def part(self, start: int, end: int) -> None:
         """Blanks the other halves of wide characters that lie half inside."""
         for x in (start, end):
             if 0 < x < len(self.cells) and self.cells[x] == _STUB:
-                self.put(x - 1, "  ", _BLANK)
+                self.put(x - 1, "  ", PLAIN)
 
 
 class Style:
@@ -78,34 +113,41 @@ class Style:
 
     __slots__ = ("after", "attributes")
 
-    def __init__(self, attributes: Char) -> None:
+    def __init__(self, attributes: Attributes) -> None:
         self.attributes = attributes
         self.after: dict[str, Style] = {}  # by the parameters of a SGR
 
 
-class Grid(PyteScreen):
+class Grid:
     """The buffer. `history` has the lines that left it at the top; without `scrollback` none are kept."""
 
     def __init__(self, columns: int, lines: int, *, scrollback: int) -> None:
+        self.columns = columns
+        self.lines = lines
         self.history: deque[Line] = deque(maxlen=scrollback)
         self.scrolled = 0  # how many lines ever left at the top
-        self._style = Style(_BLANK)
-        self._styles = {_BLANK: self._style}
-        self._narrow: set[str] = set()  # characters that were seen to take one cell
-        self._wide = False  # whether there ever was a wide character
-        self._saved: Savepoint | None = None
-        self.grid: list[Row] = []
         self.rows_begun = 0  # by line feeds
         self.climbs = deque[Climb](maxlen=_CLIMBS)
         self._climbs = 0
-        super().__init__(columns, lines)
+        self._narrow: set[str] = set()  # characters that were seen to take one cell
+        self._wide = False  # whether there ever was a wide character
+        self.reset()
 
     def reset(self) -> None:
-        """As it was at the beginning, but for the history."""
-        super().reset()
+        """Put everything but the history as it was at the beginning."""
         self.grid = self._blank(self.lines)
-        self._saved = None
-        self._restyle()
+        self.cursor = Cursor()
+        self.margins: Margins | None = None
+        self.origin = False  # DECOM: rows are counted from the top of the region
+        self.wraps = True  # DECAWM: text that reaches the end of a row goes on in the next
+        self.inserts = False  # IRM: a character moves those right of it
+        self._charset = 0
+        self._charsets: list[dict[int, str] | None] = [None, None]  # G0 and G1
+        self._tab_stops = set(range(_TAB, self.columns, _TAB))
+        self._saved: _Saved | None = None
+        self._style = Style(PLAIN)
+        self._styles = {PLAIN: self._style}
+        self._climb()
 
     def read(self) -> list[Line]:
         """All rows, from the top."""
@@ -131,10 +173,9 @@ class Grid(PyteScreen):
         """Whether each character just takes the next cell."""
         return (
             (data.isascii() or self._narrow.issuperset(data))
-            and not self.charset
-            and self.g0_charset is _LATIN
-            and modes.IRM not in self.mode
-            and (self.cursor.x + len(data) <= self.columns or modes.DECAWM in self.mode)
+            and self._charsets[self._charset] is None
+            and not self.inserts
+            and (self.cursor.x + len(data) <= self.columns or self.wraps)
         )
 
     def _put(self, text: str) -> None:
@@ -144,7 +185,7 @@ class Grid(PyteScreen):
         cursor.x = end = start + len(text)
         if self._wide:
             row.part(start, end)
-        row.put(start, text, cursor.attrs)
+        row.put(start, text, cursor.attributes)
 
     def _wrap(self) -> None:
         """To the beginning of the next row, where the text goes on."""
@@ -154,10 +195,9 @@ class Grid(PyteScreen):
 
     def _draw_slowly(self, data: str) -> None:
         cursor, columns = self.cursor, self.columns
-        charset = self.g1_charset if self.charset else self.g0_charset
-        if charset is not _LATIN:
+        charset = self._charsets[self._charset]
+        if charset is not None:
             data = data.translate(charset)
-        wraps = modes.DECAWM in self.mode
         for char in data:
             width = wcwidth(char)
             if width <= 0:
@@ -165,19 +205,19 @@ class Grid(PyteScreen):
                     self._combine(char)
                 continue
             if cursor.x + width > columns:
-                if wraps:
+                if self.wraps:
                     self._wrap()
                 else:
                     cursor.x = max(0, columns - width)
-            if modes.IRM in self.mode:
+            if self.inserts:
                 self.insert_characters(width)
             row = self.grid[cursor.y]
             row.part(cursor.x, cursor.x + width)
-            row.put(cursor.x, [char], cursor.attrs)
+            row.put(cursor.x, [char], cursor.attributes)
             if width == 2:
                 self._wide = True
                 if cursor.x + 1 < columns:
-                    row.put(cursor.x + 1, [_STUB], _BLANK)
+                    row.put(cursor.x + 1, [_STUB], PLAIN)
             else:
                 if len(self._narrow) >= _CACHED_CHARACTERS:
                     self._narrow.clear()
@@ -241,11 +281,9 @@ class Grid(PyteScreen):
 
     def cursor_position(self, line: int | None = None, column: int | None = None) -> None:
         """To a row and a column, both from 1."""
-        if self.margins is not None and modes.DECOM in self.mode:
-            super().cursor_position(line, column)
-            return
+        top, bottom = self._region() if self.origin else (0, self.lines - 1)
         self.cursor.x = min(column or 1, self.columns) - 1
-        self.cursor.y = min(line or 1, self.lines) - 1
+        self.cursor.y = min(top + (line or 1) - 1, bottom)
         self._climb()
 
     def _climb(self) -> None:
@@ -262,7 +300,7 @@ class Grid(PyteScreen):
 
     def tab(self) -> None:
         """To the next tab stop."""
-        self.cursor.x = min((stop for stop in self.tabstops if stop > self.cursor.x), default=self.columns - 1)
+        self.cursor.x = min((stop for stop in self._tab_stops if stop > self.cursor.x), default=self.columns - 1)
 
     def set_margins(self, top: int | None = None, bottom: int | None = None) -> None:
         """The scroll region, rows from 1; the cursor goes home."""
@@ -272,20 +310,81 @@ class Grid(PyteScreen):
             self.cursor_position()
 
     def save_cursor(self) -> None:
-        """Remembers the cursor, one of it."""
-        super().save_cursor()
-        self._saved = self.savepoints.pop()
+        """Remember the cursor, its attributes, character sets and modes; one of it."""
+        cursor = self.cursor
+        self._saved = _Saved(
+            cursor.x, cursor.y, cursor.attributes, self._charset, tuple(self._charsets), self.origin, self.wraps
+        )
 
     def restore_cursor(self) -> None:
-        """The remembered cursor; it may be restored again."""
-        if self._saved is not None:
-            self.savepoints.append(self._saved)
-        super().restore_cursor()
-        self.savepoints.clear()
-        if self._saved is not None:
-            self.save_cursor()
+        """Go back to the remembered cursor, which may be done again; home where none was."""
+        saved = self._saved
+        if saved is None:
+            self.set_origin(False)
+            return
+        self._charset, self._charsets = saved.charset, list(saved.charsets)
+        self.origin, self.wraps = saved.origin, saved.wraps
+        self.cursor.x, self.cursor.y = saved.x, saved.y
+        self.cursor.attributes = saved.attributes
         self._restyle()
         self._climb()
+
+    def cursor_forward(self, count: int = 1) -> None:
+        """Move right, at most to the last column."""
+        self.cursor.x = min(self.cursor.x + count, self.columns - 1)
+
+    def cursor_back(self, count: int = 1) -> None:
+        """Move left, at most to the first column. A cursor that would wrap stands in the last column."""
+        self.cursor.x = max(min(self.cursor.x, self.columns - 1) - count, 0)
+
+    def cursor_up1(self, count: int = 1) -> None:
+        """Move to the beginning of a row further up."""
+        self.cursor_up(count)
+        self.cursor.x = 0
+
+    def cursor_down1(self, count: int = 1) -> None:
+        """Move to the beginning of a row further down."""
+        self.cursor_down(count)
+        self.cursor.x = 0
+
+    def backspace(self) -> None:
+        """Move one column left."""
+        self.cursor_back()
+
+    def carriage_return(self) -> None:
+        """Move to the beginning of the row."""
+        self.cursor.x = 0
+
+    def set_tab_stop(self) -> None:
+        """Set a tab stop at the cursor."""
+        self._tab_stops.add(self.cursor.x)
+
+    def clear_tab_stop(self, how: int = 0) -> None:
+        """Clear the tab stop at the cursor (0), or all (3)."""
+        if how == 0:
+            self._tab_stops.discard(self.cursor.x)
+        elif how == 3:
+            self._tab_stops.clear()
+
+    # -- modes and character sets --------------------------------------------------------------------------------------
+
+    def set_origin(self, on: bool) -> None:
+        """Count rows from the top of the scroll region, or from that of the screen; the cursor goes home."""
+        self.origin = on
+        self.cursor_position()
+
+    def define_charset(self, code: str, which: str) -> None:
+        """Make G0 (`which` is "(") or G1 (")") the character set with this final character, if it is a known one."""
+        if code in _CHARSETS:
+            self._charsets[which == ")"] = _CHARSETS[code]
+
+    def shift_in(self) -> None:
+        """Use G0."""
+        self._charset = 0
+
+    def shift_out(self) -> None:
+        """Use G1."""
+        self._charset = 1
 
     # -- rows and cells ------------------------------------------------------------------------------------------------
 
@@ -327,7 +426,7 @@ class Grid(PyteScreen):
         row.part(self.columns - count, self.columns)
         del row.cells[self.columns - count :], row.attributes[self.columns - count :]
         row.cells[x:x] = [" "] * count
-        row.attributes[x:x] = [_BLANK] * count
+        row.attributes[x:x] = [PLAIN] * count
         row.line = None
 
     def delete_characters(self, count: int | None = None) -> None:
@@ -336,13 +435,13 @@ class Grid(PyteScreen):
         count = min(count or 1, self.columns - x)
         row.part(x, x + count)
         del row.cells[x : x + count], row.attributes[x : x + count]
-        row.put(self.columns - count, " " * count, _BLANK)
+        row.put(self.columns - count, " " * count, PLAIN)
 
     def erase_characters(self, count: int | None = None) -> None:
         """Blanks from the cursor on."""
         self.grid[self.cursor.y].cut(self.cursor.x, min(self.cursor.x + (count or 1), self.columns))
 
-    def erase_in_line(self, how: int = 0, private: bool = False) -> None:
+    def erase_in_line(self, how: int = 0) -> None:
         """Blanks the row: from the cursor on (0), up to it (1), all (2)."""
         row, x = self.grid[self.cursor.y], self.cursor.x
         if how == 0:
@@ -354,7 +453,7 @@ class Grid(PyteScreen):
             row.cut(0, self.columns)
             row.wrapped = False
 
-    def erase_in_display(self, how: int = 0, *args: Any, **kwargs: Any) -> None:
+    def erase_in_display(self, how: int = 0) -> None:
         """Blanks the screen: from the cursor on (0), up to it (1), all (2), the history alone (3)."""
         y = self.cursor.y
         if how == 3:
@@ -368,7 +467,7 @@ class Grid(PyteScreen):
     def alignment_display(self) -> None:
         """Fills it with E."""
         for row in self.grid:
-            row.put(0, "E" * self.columns, _BLANK)
+            row.put(0, "E" * self.columns, PLAIN)
 
     # -- attributes ----------------------------------------------------------------------------------------------------
 
@@ -377,71 +476,19 @@ class Grid(PyteScreen):
         style = self._style.after.get(parameters)
         if style is None:
             before = self._style
-            self.cursor.attrs = before.attributes._replace(**_changes(parameters))
+            self.cursor.attributes = before.attributes._replace(**changes(parameters))
             self._restyle()
             style = before.after[parameters] = self._style
             if len(before.after) > _CACHED_FOLLOWERS:
                 before.after.clear()
         self._style = style
-        self.cursor.attrs = style.attributes
+        self.cursor.attributes = style.attributes
 
     def _restyle(self) -> None:
         """Finds the style of the cursor's attributes."""
-        attributes = self.cursor.attrs
+        attributes = self.cursor.attributes
         if len(self._styles) > _CACHED_STYLES:
             for style in self._styles.values():
                 style.after.clear()
             self._styles.clear()
         self._style = self._styles.setdefault(attributes, Style(attributes))
-
-
-_LATIN = PyteScreen(1, 1).g0_charset
-
-
-_CHANGES: dict[int, dict[str, str | bool]] = {
-    0: {name: value for name, value in _BLANK._asdict().items() if name != "data"},
-    **{number: {"fg": name} for number, name in (FG_ANSI | FG_AIXTERM).items()},
-    **{number: {"bg": name} for number, name in (BG_ANSI | BG_AIXTERM).items()},
-    **{number: {word[1:]: word[0] == "+"} for number, word in TEXT.items()},
-}
-
-
-@lru_cache(maxsize=_CACHED_SEQUENCES)
-def _changes(parameters: str) -> dict[str, Any]:
-    """What a SGR sequence with these parameters changes. Colours that do not exist change nothing, nor does that of
-    the underline (58)."""
-    found: dict[str, Any] = {}
-    rest = list(reversed(_attributes(parameters)))
-    while rest:
-        number = rest.pop()
-        if number not in (38, 48, 58):
-            found.update(_CHANGES.get(number, {}))
-            continue
-        kind = rest.pop() if rest else 0
-        size = {5: 1, 2: 3}.get(kind, 0)
-        values = [rest.pop() for _ in range(min(size, len(rest)))]
-        valid = len(values) == size and size > 0 and all(value < len(FG_BG_256) for value in values)
-        if valid and number != 58:
-            found["fg" if number == 38 else "bg"] = FG_BG_256[values[0]] if kind == 5 else bytes(values).hex()
-    return found
-
-
-def _attributes(parameters: str) -> list[int]:
-    """The numbers of a SGR in one form: `38:2::r:g:b` becomes `38;2;r;g;b`, `4:3` becomes `4`."""
-    found: list[int] = []
-    for part in parameters.split(";"):
-        number, *sub = part.split(":")
-        if number in ("38", "48", "58") and sub:
-            values = [_number(value) for value in sub if value]
-            values = [values[0], *values[-3:]] if values and values[0] == 2 else values
-            colour = [int(number), *values]
-        else:
-            colour = [0 if sub[:1] == ["0"] and number == "4" else _number(number)]
-            if colour == [0] and number == "4":
-                colour = [24]
-        found += colour
-    return found
-
-
-def _number(text: str) -> int:
-    return min(int(text), 9999) if text.isascii() and text.isdigit() else 0

@@ -11,22 +11,15 @@ from operator import itemgetter
 from unicodedata import category
 
 from msgspec import Struct
-from pyte.screens import Char
 from wcwidth import wcwidth
 
+from beam.pty_adapter.attributes import Attributes
 from beam.pty_adapter.grid import Line, Row
 from beam.pty_adapter.screen import Screen
 
 _WORDS = ("bold", "italics", "underscore", "strikethrough", "reverse", "blink")
 _SGR = dict(zip(_WORDS, ("1", "3", "4", "9", "7", "5"), strict=True))
 _COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
-_NAMES = {
-    **{name: name for name in _COLOURS},
-    **{f"bright{name}": f"bright {name}" for name in _COLOURS},
-    "brown": "yellow",  # as pyte spells it, and its bright ones
-    "brightbrown": "bright yellow",
-    "bfightmagenta": "bright magenta",
-}
 _OBEYED = frozenset(("Cc", "Cs", "Zl", "Zp"))
 _JOINER = "\u200d"  # of emoji; the other format characters turn the direction of text around, or are not seen
 _BRIGHT = 60  # from a colour's number to its bright one's
@@ -105,14 +98,8 @@ def _runs(row: Row) -> Runs:
 
 
 @lru_cache(maxsize=512)
-def _look(cell: Char) -> tuple[str, str, tuple[str, ...]]:
-    return _colour(cell.fg), _colour(cell.bg), tuple(word for word in _WORDS if getattr(cell, word))
-
-
-def _colour(name: str) -> str:
-    if name == "default":
-        return ""
-    return _NAMES.get(name) or f"#{name}"
+def _look(cell: Attributes) -> tuple[str, str, tuple[str, ...]]:
+    return cell.colour, cell.ground, tuple(word for word in _WORDS if getattr(cell, word))
 
 
 # -- for a terminal ----------------------------------------------------------------------------------------------------

@@ -228,10 +228,16 @@ class Screen:
                 self._to_alternate(save=number == 1049)
             elif number == 1048:
                 self._grid.save_cursor()
-            elif number in (6, 7):
-                self._grid.set_mode(number, private=True)
+            elif number == 6:
+                self._grid.set_origin(True)
+            elif number == 7:
+                self._grid.wraps = True
         if len(self.modes) > 256:
             self.modes.clear()
+
+    def set_insert(self, on: bool) -> None:
+        """Set IRM or reset it."""
+        self._grid.inserts = on
 
     def reset_modes(self, numbers: list[int]) -> None:
         """DECRST."""
@@ -245,8 +251,10 @@ class Screen:
                 self._to_main(restore=number == 1049)
             elif number == 1048:
                 self._grid.restore_cursor()
-            elif number in (6, 7):
-                self._grid.reset_mode(number, private=True)
+            elif number == 6:
+                self._grid.set_origin(False)
+            elif number == 7:
+                self._grid.wraps = False
 
     def _to_alternate(self, *, save: bool) -> None:
         if self._grid is self._alternate:
@@ -278,9 +286,10 @@ class Screen:
         """DECSTR."""
         self._grid.margins = None
         self._grid.style("0")
-        self._grid.set_mode(7, 25, private=True)
-        self._grid.reset_mode(6, private=True)
-        self._grid.reset_mode(4)
+        self._grid.wraps = True
+        self._grid.inserts = False
+        self._grid.cursor.hidden = False
+        self._grid.set_origin(False)
 
     def repeat(self, count: int) -> None:
         """REP: the last character again, to the end of the row at most."""
@@ -428,8 +437,8 @@ _CSI: dict[str, Callable[[Screen, list[int]], Action]] = {
     "b": lambda screen, numbers: partial(screen.repeat, numbers[0] or 1),
     "s": lambda screen, numbers: screen._grid.save_cursor,
     "u": lambda screen, numbers: screen._grid.restore_cursor,
-    "h": lambda screen, numbers: partial(screen._grid.set_mode, *(n for n in numbers if n == 4)),
-    "l": lambda screen, numbers: partial(screen._grid.reset_mode, *(n for n in numbers if n == 4)),
+    "h": lambda screen, numbers: partial(screen.set_insert, True) if 4 in numbers else _ignored,
+    "l": lambda screen, numbers: partial(screen.set_insert, False) if 4 in numbers else _ignored,
     "?h": lambda screen, numbers: partial(screen.set_modes, numbers),
     "?l": lambda screen, numbers: partial(screen.reset_modes, numbers),
     "!p": lambda screen, numbers: screen.soft_reset,

@@ -108,23 +108,28 @@ def exposed(home: RootPaths, environ: Mapping[str, str]) -> Path | None:
     not count if agents work in the whole home directory: whoever may edit there can write the shell's own files as
     well.
     """
-    is_inside = Path(os.path.realpath(home.root)).is_relative_to(os.path.realpath(home.project))
+    root, project = os.path.realpath(home.root), os.path.realpath(home.project)
+    is_inside = root == project or root.startswith(project.rstrip("/") + "/")
     if is_inside and not (is_own(home.root, environ) and _is_too_wide(home.project, environ)):
         return home.project
-    return _folder_around(home.root, environ)
+    return _folder_around(root, environ)
 
 
-def _folder_around(root: Path, environ: Mapping[str, str]) -> Path | None:
-    """Return the nearest folder above the root with a beam.yaml or a git work tree."""
-    real = Path(os.path.realpath(root))
-    return next((each for each in real.parents if _is_marked(each) and not _is_too_wide(each, environ)), None)
+def _folder_around(real: str, environ: Mapping[str, str]) -> Path | None:
+    """Return the nearest folder above the root, a real path, with a beam.yaml or a git work tree."""
+    folder = os.path.dirname(real)  # noqa: PTH120 - words, not paths, here and below: asked for every message
+    while True:
+        if _is_marked(folder) and not _is_too_wide(Path(folder), environ):
+            return Path(folder)
+        above = os.path.dirname(folder)  # noqa: PTH120
+        if above == folder:
+            return None
+        folder = above
 
 
 def _plausible(home: RootPaths, environ: Mapping[str, str]) -> RootPaths:
-    """Return the root if its project.json is credible: whoever may write in a folder may have put a whole
-    root there.
-    """
-    around = _folder_around(home.root, environ)
+    """Return the root if its project.json is credible: who may write in a folder may have put a whole root there."""
+    around = _folder_around(os.path.realpath(home.root), environ)
     if around is None or around == home.project or root_of(home.project, environ) == home.root:
         return home
     raise UsageError(
@@ -150,8 +155,8 @@ def project_folder(here: Path, environ: Mapping[str, str]) -> Path:
     return here
 
 
-def _is_marked(folder: Path) -> bool:
-    return os.path.lexists(folder / CONFIG_NAME) or os.path.lexists(folder / ".git")
+def _is_marked(folder: Path | str) -> bool:
+    return os.path.lexists(f"{folder}/{CONFIG_NAME}") or os.path.lexists(f"{folder}/.git")
 
 
 def root_of(folder: Path, environ: Mapping[str, str]) -> Path:

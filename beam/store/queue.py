@@ -23,6 +23,7 @@ from beam.model.message import Message, decode, encode, file_name, parse_file_na
 from beam.store.lock import short_lock
 
 BOXES = ("tmp", "new", "cur", "dead")
+_IN_TURN = ("new", "cur", "dead", "new", "cur")  # as a message moves, and again for one that went back
 MESSAGE_BYTES = 16 << 20  # of its file: twice the longest text (1 MiB unless `limits:` says more), each letter escaped
 LAST_POSITION = 2**63 - 1  # what a journal and every reader of JSON can hold
 _LATEST = LAST_POSITION - 2**40  # clocks that are past this (the year 2262) leave room to count on
@@ -64,8 +65,12 @@ class Queue:
 
     def each(self, box: str) -> Iterator[Entry]:
         """Yield the entries of that box, in order. Taking only the first is cheap, however many there are."""
-        for name in files.names(self.directory / box):
-            if (parsed := parse_file_name(name)) is not None:
+        names = files.listed(self.directory / box)
+        first = min(names, default="")
+        if (parsed := parse_file_name(first)) is not None:
+            yield Entry(parsed[0], parsed[1], box)
+        for name in sorted(names):
+            if name != first and (parsed := parse_file_name(name)) is not None:
                 yield Entry(parsed[0], parsed[1], box)
 
     def first(self, box: str) -> Entry | None:
@@ -81,13 +86,22 @@ class Queue:
         names = files.names(self.directory / "new")
         return bisect_left(names, entry.name) - bisect_left(names, "0")  # a hidden file is no message
 
-    def find(self, message_id: str) -> Entry | None:
+    def find(self, message_id: str, position: int | None = None) -> Entry | None:
         """Return where the message is.
 
-        Searches the boxes in the order in which messages move, then again for one that was requeued meanwhile.
+        With the `position` that it was queued at its file is looked for by its name first, and the boxes are listed
+        only if there is none. They are searched in the order in which messages move, then again for one that was
+        requeued meanwhile.
         """
-        boxes = ("new", "cur", "dead", "new", "cur")
-        return next((entry for box in boxes if (entry := self.find_in(box, message_id)) is not None), None)
+        named = self.named(message_id, position) if position is not None else None
+        if named is not None:
+            return named
+        return next((entry for box in _IN_TURN if (entry := self.find_in(box, message_id)) is not None), None)
+
+    def named(self, message_id: str, position: int) -> Entry | None:
+        """Return where the message is, if it has that position; None if it is not there or has another."""
+        entries = (Entry(position, message_id, box) for box in _IN_TURN)
+        return next((entry for entry in entries if os.path.lexists(self.path(entry))), None)
 
     def find_in(self, box: str, message_id: str) -> Entry | None:
         """Return where the message is in that box."""
@@ -173,8 +187,11 @@ class Queue:
 
         Does not parse every name, which may cost more than the disk.
         """
-        names = files.names(new)
-        parsed = (found[0] for name in reversed(names) if (found := parse_file_name(name)))
+        names = files.listed(new)
+        last = parse_file_name(max(names, default=""))
+        if last is not None and last[0] <= LAST_POSITION:
+            return len(names), last[0]
+        parsed = (found[0] for name in sorted(names, reverse=True) if (found := parse_file_name(name)))
         return len(names), next((position for position in parsed if position <= LAST_POSITION), 0)
 
     def _last_position(self, handle: int) -> int:

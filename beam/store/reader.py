@@ -7,8 +7,7 @@ from pathlib import Path
 from beam.base import files
 from beam.base.errors import CorruptError, DiskError
 from beam.model.events import AnyEvent
-from beam.model.state import State
-from beam.store.segment import Lines, check_snapshot, read_state, segments
+from beam.store.segment import Lines, check_snapshot, segments
 
 
 class Reader:
@@ -21,14 +20,6 @@ class Reader:
         self._offset = 0
         self._is_in_snapshot = True
         self._lines: Lines | None = None
-
-    @classmethod
-    def at_end(cls, directory: Path) -> tuple[Reader, State]:
-        """Return a reader of everything that comes after now, and the current state."""
-        reader = cls(directory)
-        state = read_state(directory)
-        reader.seq = state.seq
-        return reader, state
 
     def poll(self) -> list[AnyEvent]:
         """Return the events that are new since the last call.

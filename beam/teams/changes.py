@@ -13,13 +13,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from beam.teams import disk
 from beam.teams.disk import FileSnapshot, Signature, TeamFile
 
 if TYPE_CHECKING:
     from beam.teams.notify import Notify
+    from beam.teams.notify_elsewhere import NotifyElsewhere
 
 HOT_SWEEP_S = 2.0  # a notification may be lost: the living teams are looked at again that often,
 FULL_SWEEP_S = 30.0  # and everything that often, and after a burst or a pause of this process
@@ -27,10 +28,7 @@ SWEEP_SHARE = 0.003  # of the time, at most, goes into looking at the living tea
 MISSING_S = 0.1  # how soon a directory that was not there is noticed
 POLL_S = 0.04
 POLL_ALL_S = 0.2
-BURST = 2_000
 SLICE = 100  # files are looked at between two looks at what changed
-BUSY_S = 2.0  # so long after a change the next one is looked for every millisecond,
-IDLE_STEP_MS = 20  # and else so often: each look costs some CPU
 COPYING_S = 0.01  # so long, at most, copying goes on before what was copied is shown
 _SWITCH_S = 0.0005
 _SLEPT_S = 5.0
@@ -52,7 +50,6 @@ class Changes:
         self._wanted = (*self._folders, *others)
         self._poll_only = poll_only
         self._wake = wake
-        self._busy_until = 0.0
         self._signatures: dict[str, Signature] = {}
         self._places: dict[str, TeamFile] = {}
         self._seen: deque[FileSnapshot] = deque()
@@ -62,7 +59,7 @@ class Changes:
         self._thread: threading.Thread | None = None
         self._watching: tuple[str, ...] = ()
         self.hot: dict[str, frozenset[str]] = {}
-        self._listener: Notify | None = None
+        self._listener: Notify | NotifyElsewhere | None = None
         self.error = ""
 
     def start(self) -> None:
@@ -118,7 +115,7 @@ class Changes:
                 between()  # what was told comes in its order; what is left then was not told
             there = {place.path for place, _ in found}
             changed = [one for one in found if self._signatures.get(one[0].path) != one[1]]
-            for place, _ in sorted(changed, key=lambda one: (one[1][0], _natural(one[0].path))):
+            for place, _ in sorted(changed, key=lambda one: (one[1][0], disk.natural(one[0].path))):
                 self._copy(place)
             known = [p for p in list(self._places.values()) if p.home == home and (groups is None or p.group in groups)]
             for place in known:
@@ -154,27 +151,30 @@ class Changes:
     def _paths(self) -> tuple[str, ...]:
         return tuple(path for path in self._wanted if Path(path).is_dir())
 
-    def _notify(self) -> Any:
+    def _notify(self) -> Notify | NotifyElsewhere | None:
         self._watching = self._paths()
         if not self._watching:
             return None
         try:
-            if sys.platform == "linux":
-                from beam.teams.notify import Notify
-
-                small = [path for path in self._watching if path in self._small]
-                grown = [path for path in self._watching if path not in self._small]
-                self._listener = Notify(small, grown=grown)
-                return self._listener
-            from watchfiles._rust_notify import RustNotify
-
-            return RustNotify(list(self._watching), False, False, 0, True, True)
+            self._listener = self._new_listener()
         except (OSError, RuntimeError) as error:
             self.error = f"the system can't notify ({error}); looking every {POLL_S * 1000:.0f} ms instead"
             self._poll_only = True
             return None
+        return self._listener
 
-    def _run(self, notify: Any) -> None:
+    def _new_listener(self) -> Notify | NotifyElsewhere:
+        if sys.platform == "linux":
+            from beam.teams.notify import Notify
+
+            small = [path for path in self._watching if path in self._small]
+            grown = [path for path in self._watching if path not in self._small]
+            return Notify(small, grown=grown)
+        from beam.teams.notify_elsewhere import NotifyElsewhere
+
+        return NotifyElsewhere(self._watching)
+
+    def _run(self, notify: Notify | NotifyElsewhere | None) -> None:
         hot = full = missing = time.monotonic()
         rest = HOT_SWEEP_S
         while not self._stop.is_set():
@@ -211,29 +211,19 @@ class Changes:
         """Return the seconds until a missing directory is looked for again."""
         return _OTHERS_S if set(self._folders) <= set(self._watching) else MISSING_S
 
-    def _await(self, notify: Any) -> bool:
+    def _await(self, notify: Notify | NotifyElsewhere | None) -> bool:
         """Wait for changes and copy them; return whether there were so many that some may be missing."""
         if notify is None:
             self._stop.wait(MISSING_S)
             return False
-        if sys.platform == "linux":
-            return self._listen(notify, int(self._patience() * 1000))
-        step_ms = 1 if time.monotonic() < self._busy_until else IDLE_STEP_MS
-        changes = notify.watch(1, step_ms, int(self._patience() * 1000), self._stop)
-        if not isinstance(changes, set):
-            return False
-        self._busy_until = time.monotonic() + BUSY_S
-        for path in sorted({path for _, path in changes}, key=_natural):
-            self._changed(path)
-        self._announce()
-        return len(changes) > BURST
+        return self._listen(notify, int(self._patience() * 1000))
 
-    def _meanwhile(self, notify: Any) -> None:
+    def _meanwhile(self, notify: Notify | NotifyElsewhere | None) -> None:
         """Copy what changes during a long sweep, so that a message does not wait for its end."""
-        if notify is not None and sys.platform == "linux":
+        if notify is not None:
             self._listen(notify, 0)
 
-    def _listen(self, notify: Notify, timeout_ms: int) -> bool:
+    def _listen(self, notify: Notify | NotifyElsewhere, timeout_ms: int) -> bool:
         """Copy what changes until nothing more comes, or for a moment; only then wake the reader."""
         paths, lost = notify.wait(timeout_ms)
         until = time.monotonic() + COPYING_S
@@ -283,9 +273,3 @@ class Changes:
         if everything:
             self._mark("*")
         self.sweep(None if everything else self.hot)
-
-
-def _natural(path: str) -> tuple[str, int, str]:
-    """Return a sort key for files of one moment: in the order of their numbers."""
-    folder, _, name = path.rpartition("/")
-    return folder, len(name), name

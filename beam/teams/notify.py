@@ -11,22 +11,21 @@ import select
 import threading
 from collections.abc import Sequence
 
-from inotify_simple import INotify, flags
-
+from beam.process import inotify
+from beam.process.inotify import Inotify
 from beam.teams import disk
 
-_WRITTEN = int(
-    flags.CREATE
-    | flags.CLOSE_WRITE
-    | flags.MOVED_TO
-    | flags.MOVED_FROM
-    | flags.DELETE
-    | flags.DELETE_SELF
-    | flags.ONLYDIR
+_WRITTEN = (
+    inotify.CREATE
+    | inotify.CLOSE_WRITE
+    | inotify.MOVED_TO
+    | inotify.MOVED_FROM
+    | inotify.DELETE
+    | inotify.DELETE_SELF
+    | inotify.ONLYDIR
 )
-_GROWN = _WRITTEN | int(flags.MODIFY)
-_CREATE, _DIRECTORY, _APPEARED = int(flags.CREATE), int(flags.ISDIR), int(flags.CREATE | flags.MOVED_TO)
-_OVERFLOW, _IGNORED = int(flags.Q_OVERFLOW), int(flags.IGNORED)
+_GROWN = _WRITTEN | inotify.MODIFY
+_APPEARED = inotify.CREATE | inotify.MOVED_TO
 
 
 class Notify:
@@ -37,7 +36,7 @@ class Notify:
     """
 
     def __init__(self, folders: Sequence[str], *, grown: Sequence[str] = ()) -> None:
-        self._inotify = INotify(nonblocking=True)
+        self._inotify = Inotify()
         self._paths: dict[int, tuple[str, int]] = {}
         self._lock = threading.Lock()
         self._ended, self._end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -58,22 +57,21 @@ class Notify:
         paths: dict[str, None] = {}
         lost = False
         self._poller.poll(timeout_ms)
-        for event in self._inotify.read(timeout=0):
-            watch, mask, name = event.wd, event.mask, event.name
-            if mask & _OVERFLOW:
+        for watch, mask, name in self._inotify.read():
+            if mask & inotify.OVERFLOW:
                 lost = True
                 continue
-            if mask & _IGNORED:
+            if mask & inotify.IGNORED:
                 self._paths.pop(watch, None)
                 continue
             if watch not in self._paths or name.endswith(".lock"):
                 continue
             folder, wanted = self._paths[watch]
             path = f"{folder}/{name}" if name else folder
-            if mask & _DIRECTORY and mask & _APPEARED:
+            if mask & inotify.ISDIR and mask & _APPEARED:
                 paths[path] = None
                 paths.update(dict.fromkeys(self._found(path, wanted)))
-            elif not (mask & _CREATE and wanted == _WRITTEN):
+            elif not (mask & inotify.CREATE and wanted == _WRITTEN):
                 paths.pop(path, None)
                 paths[path] = None
         return list(paths), lost
@@ -81,7 +79,7 @@ class Notify:
     def interrupt(self) -> None:
         """End a `wait`, from another thread, and every later one."""
         with self._lock:
-            if not self._inotify.closed:
+            if not self._inotify.is_closed:
                 os.write(self._end, b"x")
 
     def close(self) -> None:
@@ -99,7 +97,7 @@ class Notify:
 
     def _add(self, folder: str, mask: int) -> list[str]:
         try:
-            self._paths[self._inotify.add_watch(folder, mask)] = (folder, mask)
+            self._paths[self._inotify.add(folder, mask)] = (folder, mask)
         except (FileNotFoundError, NotADirectoryError):
             return []
         found = []

@@ -1,7 +1,8 @@
-"""Where the terminal of an agent stays between its turns, if its holder lives longer than one.
+"""Where the process of an agent stays between its turns, if its holder lives longer than one: on its terminal, or with
+its protocol.
 
-The next turn that wants the same (`ReuseKey`) types into it; any other ends it first. Owns when it is over: too long
-idle, exited, another session. Must not know queues, locks or other agents.
+The next turn that wants the same (`ReuseKey`) goes on in it; any other ends it first. Owns when it is over: too long
+idle, exited, another session. Does not depend on queues, locks or other agents.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
+from beam.agents.base import Face
 from beam.base import durations
 from beam.base.clock import Clock
 from beam.base.errors import BeamError
 from beam.model import events
 from beam.model.events import Event
 from beam.model.settings import AgentSettings
+from beam.turns.input import TurnInput
 
 if TYPE_CHECKING:
-    from beam.turns.terminal.living import Living
+    from beam.turns.process import AgentProcess
 
 
 class Note(Protocol):
@@ -33,6 +36,7 @@ class Note(Protocol):
 class ReuseKey(Struct, frozen=True, kw_only=True):
     """What two turns must have in common to run in one process."""
 
+    face: Face
     adapter: str
     executable: str
     session_id: str | None
@@ -44,17 +48,35 @@ class ReuseKey(Struct, frozen=True, kw_only=True):
     leave_out: bool
     folder_env: Mapping[str, str]
 
+    @classmethod
+    def of(cls, input: TurnInput, face: Face, session_id: str | None) -> ReuseKey:
+        """Returns the key of a turn of this face in that session."""
+        turn = input.turn
+        return cls(
+            face=face,
+            adapter=turn.settings.adapter,
+            executable=input.host.executable,
+            session_id=session_id,
+            model=turn.model,
+            access=turn.access,
+            cwd=turn.cwd,
+            settings=turn.settings,
+            folder_trusted=turn.folder_trusted,
+            leave_out=turn.leave_out,
+            folder_env=input.folder_env,
+        )
+
 
 class ProcessKeeper:
-    """The terminal of one agent. `directory` is the agent's; `note` writes what happens between turns; `keeps`: a
-    terminal may stay here after its turn."""
+    """The process of one agent. `directory` is the agent's; `note` writes what happens between turns; `keeps`: a
+    process may stay here after its turn."""
 
     def __init__(self, directory: Path, note: Note, clock: Clock, *, keeps: bool = False) -> None:
         self.directory = directory
         self.keeps = keeps
         self.clock = clock
-        self.living: Living | None = None  # between turns only
-        self.likeness: ReuseKey | None = None
+        self.living: AgentProcess | None = None  # between turns only
+        self.key: ReuseKey | None = None
         self.unwanted = ""  # why it has to go, if somebody said so
         self.on_exit: Callable[[], None] = _nobody
         self._note = note
@@ -71,71 +93,73 @@ class ProcessKeeper:
         return self.directory / "casts" / f"{turn}.cast"
 
     def needs(self, scratch: Path) -> bool:
-        """Whether the kept terminal was started with files in there; then it removes them itself."""
+        """Whether the kept process was started with files in there; then it removes them itself."""
         return self.living is not None and self.living.scratch == scratch
 
-    def park(self, living: Living, likeness: ReuseKey, seconds: float) -> None:
-        """It stays, for at most so long without a turn or a viewer."""
-        self.living, self.likeness = living, likeness
+    def keep(self, process: AgentProcess, key: ReuseKey, seconds: float) -> None:
+        """Keeps the process for turns with this key, for at most so long without a turn or somebody who watches it."""
+        self.living, self.key = process, key
         self.unwanted = ""
         self._seconds, self._since = seconds, self.clock.monotonic()
-        living.notice = lambda text: self.noticed(f"{text}, between two turns")
-        living.ended.add_done_callback(lambda _: self.on_exit())
+        process.owns_scratch = True
+        process.notice = lambda text: self.noticed(f"{text}, between two turns")
+        process.ended.add_done_callback(lambda _: self.on_exit())
 
     def noticed(self, text: str) -> None:
-        """Says it in the journal, outside any turn. What can't be written is not worth the terminal."""
+        """Says it in the journal, outside any turn. What can't be written is not worth the process."""
         try:
             self._note(events.Notice(code="terminal", text=text))
         except BeamError as error:
             self.unwanted = error.message
 
-    async def take(self, likeness: ReuseKey) -> Living | None:
-        """The terminal, for a turn that wants this; None where there is none, and one that is unlike was ended."""
-        living, same = self.living, self.likeness == likeness
-        if living is not None and same and not living.gone and not self.unwanted:
+    async def take(self, key: ReuseKey) -> AgentProcess | None:
+        """Returns the process, for a turn with this key; None where there is none. One with another key is ended."""
+        process, is_same = self.living, self.key == key
+        why = self.unwanted or (process.unfit if process is not None else "")
+        if process is not None and is_same and not process.gone and not why:
             self.living = None
-            return living
-        await self.end(self.unwanted or ("" if same else "the next turn wants another session or other settings"))
+            return process
+        await self.end(why or ("" if is_same else "the next turn wants another session or other settings"))
         return None
 
     def over(self, session_id: str | None) -> str:
         """Why it has to go now; "" while it may stay. `session_id` is the agent's current one."""
-        living = self.living
-        if living is None:
+        process = self.living
+        if process is None:
             return ""
-        if living.gone:
+        if process.gone:
             return "it exited"
-        if self.unwanted:
-            return self.unwanted
-        if self.likeness is not None and self.likeness.session_id != session_id:
+        if self.unwanted or process.unfit:
+            return self.unwanted or process.unfit
+        if self.key is not None and self.key.session_id != session_id:
             return "its session was put aside"
-        if living.viewers.count:
+        if process.is_watched:
             self._since = self.clock.monotonic()
         if self.clock.monotonic() - self._since >= self._seconds:
             return f"no turn for {durations.show(self._seconds)}"
         return ""
 
     def due(self) -> float | None:
-        """When time alone is a reason to look again (monotonic seconds); None without a terminal."""
+        """When time alone is a reason to look again (monotonic seconds); None without a process."""
         return None if self.living is None else self._since + self._seconds
 
     async def end(self, why: str, *, hard: Callable[[], bool] = lambda: False) -> None:
         """Asks it to quit, ends it with all that it started, and says so in the journal."""
-        living, self.living, self.likeness = self.living, None, None
-        if living is None:
+        process, self.living, self.key = self.living, None, None
+        if process is None:
             return
-        exited_itself = living.gone
+        exited_itself = process.gone
         try:
-            ended = await living.quit(hard=hard)
+            ended = await process.quit(hard=hard)
         finally:
-            await asyncio.shield(living.close(why or "it exited"))
-        self._note(living.exited(ended, None if exited_itself else why), sync=True)
+            await asyncio.shield(process.close(why or "it exited"))
+        self._note(process.exited(ended, None if exited_itself else why), sync=True)
 
     def drop(self) -> None:
         """Ends it at once, unsaid: the next holder finds it in the journal, and nothing of it."""
-        living, self.living, self.likeness = self.living, None, None
-        if living is not None:
-            living.drop()
+        process, self.living, self.key = self.living, None, None
+        if process is not None:
+            process.drop()
 
 
 def _nobody() -> None:

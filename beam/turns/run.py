@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Awaitable, Callable
 
 import msgspec
 
 from beam.agents.base import Capabilities, Face, HasHistory, HasTerminal, Host, Turn, Verdict
 from beam.base import durations, files
-from beam.base.clock import Clock
 from beam.base.errors import (
     BeamError,
     DiskError,
@@ -33,8 +31,9 @@ from beam.model.policy import is_answer
 from beam.secrets.redact import redact_event
 from beam.turns import confine, denied
 from beam.turns import exec as exec_face
-from beam.turns.asks import Asks
 from beam.turns.confine import Confined
+from beam.turns.handle import TurnHandle, TurnServices
+from beam.turns.input import TurnInput
 from beam.turns.keeper import ProcessKeeper
 from beam.turns.pieces import Pieces
 from beam.turns.request import (
@@ -53,31 +52,20 @@ _NAMED = 5  # files that a notice names
 STRUCTURED = frozenset({"history", "osc"})  # the agent's own word on where its turn stands
 
 
-async def run(
-    order: TurnRequest,
-    record: Record,
-    stop: Stop,
-    clock: Clock,
-    look: Callable[[], None],
-    last_look: Callable[[], Awaitable[None]],
-    asks: Asks,
-    keeper: ProcessKeeper | None = None,
-) -> TurnFinished:
+async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) -> TurnFinished:
     """Runs the turn and returns its outcome as it stands in the journal, on disk.
 
-    `look` is called ten times a second while the turn runs (control requests); there `asks` are decided. `last_look` is
-    called when the agent is over, before its folders go and the outcome is known. `keeper` has the agent's terminal
-    between turns. Raises DiskError if the journal can't be written; then everything that was started is gone, and the
-    next holder says what is known. Raises ShortageError if the system had no room for the agent's process; then nothing
-    ran.
+    Raises DiskError if the journal can't be written; then everything that was started is gone, and the next holder says
+    what is known. Raises ShortageError if the system had no room for the agent's process; then nothing ran.
     """
+    clock, stop = services.clock, handle.stop
     began = clock.monotonic()
     face = None
-    record = pieces = Pieces(record, clock)
+    record = pieces = Pieces(services.record, clock)
 
-    def look_at_all() -> None:
+    def poll() -> None:
         pieces.look()
-        look()
+        services.poll()
 
     try:
         face = face_of(order.adapter, order.message.options.via)
@@ -105,10 +93,12 @@ async def run(
     record(started, sync=True)
     crash_point("turn.started")
     files.make_directory(order.scratch)
+    keeper = services.keeper
     try:
-        verdict = await _verdict(order, face, record, stop, clock, look_at_all, asks, keeper)
-        asks.close("the turn is over")
-        await last_look()
+        verdict = await _verdict(order, face, msgspec.structs.replace(services, record=record, poll=poll), handle)
+        handle.asks.close("the turn is over")
+        handle.calls.close("the turn is over")
+        await services.poll_last()
     finally:
         if keeper is None or not keeper.needs(order.scratch):
             shutil.rmtree(order.scratch, ignore_errors=True)
@@ -117,104 +107,66 @@ async def run(
     return _finish(order, record, verdict, stop, face, clock.monotonic() - began)
 
 
-async def _verdict(
-    order: TurnRequest,
-    face: Face,
-    record: Record,
-    stop: Stop,
-    clock: Clock,
-    look: Callable[[], None],
-    asks: Asks,
-    keeper: ProcessKeeper | None,
-) -> Verdict:
+async def _verdict(order: TurnRequest, face: Face, services: TurnServices, handle: TurnHandle) -> Verdict:
     try:
         if order.untrusted is not None:
             raise UntrustedError(order.untrusted, f"look at it, then: beam trust {order.base}")
         if order.left_out:
             names = ", ".join(order.left_out[:_NAMED]) + (", …" if len(order.left_out) > _NAMED else "")
             text = f"{order.adapter_name} runs without {names}, which nobody trusted: beam trust"
-            record(events.Notice(code="left_out", text=text))
+            services.record(events.Notice(code="left_out", text=text))
         turn = turn_of(order, face, str(order.scratch))
         host = host_of(order)
         confined = await confine.confined(order.adapter.card, face, turn, order.own, version=order.landlock)
         if (said := confine.notice(confined, turn)) is not None:
-            record(said)
+            services.record(said)
         if face == "terminal" and isinstance(order.adapter, HasTerminal):
-            return await _on_terminal(
-                order, order.adapter, turn, host, confined, record, stop, clock, look, asks, keeper
-            )
-        if keeper is not None:
-            await keeper.end(f"the next turn runs on the {face} face")
+            from beam.turns import terminal as terminal_face
+
+            history = order.adapter.transcripts if isinstance(order.adapter, HasHistory) else None
+            input = _input_of(order, turn, host, confined, services.keeper)
+            return await terminal_face.run_turn(order.adapter.terminal, history, input, services, handle)
+        if face == "dialogue":
+            from beam.agents.link import HasDialogue
+            from beam.turns import dialogue as dialogue_face
+
+            if isinstance(order.adapter, HasDialogue):
+                input = _input_of(order, turn, host, confined, services.keeper)
+                return await dialogue_face.run_turn(order.adapter.dialogue, input, services, handle)
+        if services.keeper is not None:
+            await services.keeper.end(f"the next turn runs on the {face} face")
         if order.adapter.exec is None or face != "exec":
             raise UnsupportedError(f"{order.adapter_name} agents run no turns; a person or a script answers them")
-        return await exec_face.play(
-            exec_face.Play(
-                exec=order.adapter.exec,
-                turn=turn,
-                host=host,
-                turn_key=order.turn_key,
-                limits=order.limits,
-                environ=order.environ,
-                child_env={**order.settings.env, **order.folder_env, **order.child_env},
-                timeout=order.timeout,
-                idle_timeout=order.idle_timeout,
-                confined=confined,
-                unstarted=order.unstarted,
-            ),
-            record,
-            stop,
-            clock,
-            look,
-        )
+        input = _input_of(order, turn, host, confined, None)
+        return await exec_face.run_turn(order.adapter.exec, input, services, handle)
     except (DiskError, ShortageError):
         raise
     except BeamError as error:
         return refusal(error)
 
 
-async def _on_terminal(
-    order: TurnRequest,
-    adapter: HasTerminal,
-    turn: Turn,
-    host: Host,
-    confined: Confined,
-    record: Record,
-    stop: Stop,
-    clock: Clock,
-    look: Callable[[], None],
-    asks: Asks,
-    keeper: ProcessKeeper | None,
-) -> Verdict:
-    from beam.turns import terminal as terminal_face
-
+def _input_of(
+    order: TurnRequest, turn: Turn, host: Host, confined: Confined, keeper: ProcessKeeper | None
+) -> TurnInput:
+    """Returns what the turn's face needs; `keeper` is null where no process outlives its turn."""
     keep = order.limits.keep if order.settings.keep is None else order.settings.keep
     keeps = keeper is not None and keeper.keeps and keep > 0
     child_env = env_for_kept_process(order.child_env) if keeps else order.child_env
-
-    return await terminal_face.play(
-        terminal_face.Play(
-            terminal=adapter.terminal,
-            history=adapter.transcripts if isinstance(adapter, HasHistory) else None,
-            turn=turn,
-            host=host,
-            turn_key=order.turn_key,
-            limits=order.limits,
-            environ=order.environ,
-            child_env={**order.settings.env, **order.folder_env, **child_env},
-            timeout=order.timeout,
-            idle_timeout=order.idle_timeout,
-            commands=order.message.options.via == "terminal" and not order.from_agent,
-            asks=asks,
-            number=order.turn,
-            folder_env=order.folder_env,
-            keep=keep,
-            confined=confined,
-        ),
-        record,
-        stop,
-        clock,
-        look,
-        keeper,
+    return TurnInput(
+        turn=turn,
+        host=host,
+        turn_key=order.turn_key,
+        limits=order.limits,
+        environ=order.environ,
+        child_env={**order.settings.env, **order.folder_env, **child_env},
+        timeout=order.timeout,
+        idle_timeout=order.idle_timeout,
+        number=order.turn,
+        confined=confined,
+        unstarted=order.unstarted,
+        commands=order.message.options.via == "terminal" and not order.from_agent,
+        keep=keep,
+        folder_env=order.folder_env,
     )
 
 

@@ -616,11 +616,13 @@ LINES = [
 ]
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=200))
 def test_no_bytes_make_it_raise(data: bytes) -> None:
     check(data)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.sampled_from(LINES), st.data())
 def test_no_change_of_a_real_line_makes_it_raise(line: bytes, data: st.DataObject) -> None:

@@ -123,6 +123,7 @@ def test_a_turn_whose_cli_ended_early_is_called_completed_only_where_nothing_of_
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_each_reason_to_call_a_cut_turn_completed_is_one_that_a_recording_needs() -> None:
     needed = {(adapter, kind, end) for adapter, *rest in NAMES for kind, end, _ in completed_cuts(adapter, *rest)}
     listed = {

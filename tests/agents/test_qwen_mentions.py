@@ -28,6 +28,7 @@ def test_of_a_prompt_that_arrives_as_it_is_nothing_is_said(text: str) -> None:
     assert changed(text) == ""
 
 
+@pytest.mark.slow
 @given(st.text(alphabet="a@ \n.,\\"))
 def test_only_blanks_and_backslashes_are_ever_changed(text: str) -> None:
     assert "".join(sent(text).replace("\\", "").split()) == "".join(text.replace("\\", "").split())

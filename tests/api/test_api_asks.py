@@ -22,15 +22,15 @@ def root(tmp_path: Path) -> Root:
 
 def asking(root: Root, agent: str, *ask_ids: str, decided: str = "", owner: events.Owner | None = None) -> None:
     """The agent is in a turn that waits for these decisions."""
-    holder = root.hold(agent)
+    lease = root.hold(agent)
     started = events.TurnStarted(owner=owner or tree.this_process(), turn_key="k", adapter="command", via="exec")
-    holder.record(started, turn=1, message_id=f"{agent}-m")
+    lease.log.record(started, turn=1, message_id=f"{agent}-m")
     for ask_id in ask_ids:
         asked = events.PermissionAsked(ask_id=ask_id, tool="Bash", description="ls", expires="2030-01-01T00:00:00Z")
-        holder.record(asked, turn=1, message_id=f"{agent}-m")
+        lease.log.record(asked, turn=1, message_id=f"{agent}-m")
     if decided:
-        holder.record(events.PermissionDecided(ask_id=decided, decision="deny"), turn=1, message_id=f"{agent}-m")
-    holder.release()
+        lease.log.record(events.PermissionDecided(ask_id=decided, decision="deny"), turn=1, message_id=f"{agent}-m")
+    lease.close()
 
 
 def test_open_asks_are_listed_oldest_first_with_whose_they_are(root: Root) -> None:

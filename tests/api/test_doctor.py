@@ -19,9 +19,9 @@ def root(tmp_path: Path) -> Root:
 def test_a_whole_journal_has_no_damage_and_a_damaged_one_is_told_line_by_line(root: Root) -> None:
     for number in range(3):
         root.put("box", str(number))
-    holder = root.hold("box")
-    holder.waiting.look()
-    holder.release()
+    lease = root.hold("box")
+    lease.waiting.scan()
+    lease.close()
     journal = root.place("box").journal
     assert damage(journal) == []
     (segment,) = journal.glob("*.jsonl")
@@ -35,9 +35,9 @@ def test_a_whole_journal_has_no_damage_and_a_damaged_one_is_told_line_by_line(ro
 def test_a_gap_in_the_numbers_is_damage(root: Root) -> None:
     for number in range(3):
         root.put("box", str(number))
-    holder = root.hold("box")
-    holder.waiting.look()
-    holder.release()
+    lease = root.hold("box")
+    lease.waiting.scan()
+    lease.close()
     (segment,) = root.place("box").journal.glob("*.jsonl")
     lines = segment.read_bytes().split(b"\n")
     segment.write_bytes(b"\n".join([*lines[:2], *lines[3:]]))

@@ -10,7 +10,7 @@ import pytest
 from beam.api import gc
 from beam.api.gc import Collected, collect
 from beam.broker import closing, mailbox
-from beam.broker.hold import Holder
+from beam.broker.lease import AgentLease
 from beam.root import directories
 from beam.root.paths import AgentPaths
 from beam.store import control, lanes
@@ -48,14 +48,14 @@ def lane(root: Root, *, dead_letter: bool = False) -> AgentPaths:
     directories.create(root.context.home, place)
     message = root.message("box")
     Queue(place.queue, place.put_lock).put(message, root.clock, root.context.limits)
-    holder = Holder.take(root.context, place)
-    assert holder is not None
-    (entry,) = holder.waiting.look()
-    closing.dead_letter(holder, entry, message, "dropped", "why")
+    lease = AgentLease.acquire(root.context, place)
+    assert lease is not None
+    (entry,) = lease.waiting.scan()
+    closing.dead_letter(lease.log, entry, message, "dropped", "why")
     if not dead_letter:
-        (dead,) = holder.queue.entries("dead")
-        holder.queue.remove(dead)
-    holder.release()
+        (dead,) = lease.log.queue.entries("dead")
+        lease.log.queue.remove(dead)
+    lease.close()
     return place
 
 
@@ -158,7 +158,7 @@ def test_a_message_that_comes_while_its_lane_is_removed_is_kept(root: Root, monk
         real(source, target)
 
     monkeypatch.setattr(gc.files, "move", move)
-    monkeypatch.setattr(gc.worker, "ensure", lambda context, of: started.append(of))
+    monkeypatch.setattr(gc.launch, "ensure", lambda context, of: started.append(of))
     started: list[AgentPaths] = []
     assert collect(root.context).removed == ()
     assert [path.name for path in (place.queue / "new").iterdir()] == [f"{1:020d}-box-x.json"]
@@ -170,9 +170,9 @@ def test_an_agent_that_is_held_is_left_alone_and_named(root: Root) -> None:
         answered(root)
     aged(root)
     before = segments(root.place("box").journal)
-    holder = root.hold("box")
+    lease = root.hold("box")
     collected = collect(root.context, keep_bytes=0)
-    holder.release()
+    lease.close()
     assert (collected.removed, collected.held) == ((), ("box",))
     assert segments(root.place("box").journal) == before
 

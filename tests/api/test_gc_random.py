@@ -14,8 +14,8 @@ import pytest
 from beam.api.gc import collect
 from beam.base.errors import NotFoundError, UnfinishedError
 from beam.broker import mailbox
-from beam.broker.control import Requests
-from beam.broker.hold import Holder
+from beam.broker.control import answer_requests
+from beam.broker.lease import AgentLease
 from beam.model import events
 from beam.model.message import decode
 from beam.model.state import CLOSED, DEAD
@@ -38,10 +38,10 @@ class Life:
 
     def __init__(self, root: Root, chance: random.Random) -> None:
         self.root, self.chance = root, chance
-        self.held: Holder | None = None
+        self.held: AgentLease | None = None
 
     def _agent(self) -> str:
-        free = [name for name in BOXES if self.held is None or self.held.place.agent != name]
+        free = [name for name in BOXES if self.held is None or self.held.log.place.agent != name]
         return self.chance.choice(free)
 
     def put(self) -> None:
@@ -85,11 +85,11 @@ class Life:
         control.publish(place.control, request)
 
     def serve(self) -> None:
-        holder = self.root.hold(self._agent())
-        Requests(holder).look()
-        holder.waiting.look()
-        holder.journal.rotate_if_due()
-        holder.release()
+        lease = self.root.hold(self._agent())
+        answer_requests(lease)
+        lease.waiting.scan()
+        lease.log.journal.rotate_if_due()
+        lease.close()
 
     def lane(self) -> None:
         """A `--once` message, at any point of its way."""
@@ -99,17 +99,17 @@ class Life:
         step = self.chance.randrange(3)
         if step == 0 and not read_state(place.journal).known:
             queue.put(self.root.message("worker"), self.root.clock, self.root.context.limits)
-        holder = Holder.take(self.root.context, place) if step else None
-        if holder is None:
+        lease = AgentLease.acquire(self.root.context, place) if step else None
+        if lease is None:
             return
-        for entry in holder.waiting.look():
-            message = holder.waiting.read(entry)
+        for entry in lease.waiting.scan():
+            message = lease.waiting.read(entry)
             if message is None:
                 continue
             dead = events.MessageDead(reason="dropped", detail="why")
-            holder.record(dead, message_id=message.id, sync=True)
-            holder.queue.move(entry, "dead") if step == 1 else holder.queue.remove(entry)
-        holder.release()
+            lease.log.record(dead, message_id=message.id, sync=True)
+            lease.log.queue.move(entry, "dead") if step == 1 else lease.log.queue.remove(entry)
+        lease.close()
 
     def tear(self) -> None:
         journal = self.root.place(self._agent()).journal
@@ -212,16 +212,16 @@ def test_nothing_that_waits_runs_is_unread_or_dead_is_ever_removed(tmp_path: Pat
         then = (root.clock.now_ns() - chance.randrange(60 * DAY_S) * SECOND_NS) / 1e9
         os.utime(path, (then, then))
     dead, keep_bytes, days = chance.random() < 0.3, chance.choice((None, 0, 4096)), chance.choice((0, 1, 30))
-    held = life.held.place if life.held is not None else None
+    held = life.held.log.place if life.held is not None else None
     before = Kept(root, dead=dead, held=held)
     collected = collect(root.context, older_than=days * DAY_S, keep_bytes=keep_bytes, dead=dead)
     before.check(root)
     assert collected.held == ((held.agent,) if held is not None else ())
     assert not any((root.context.home.root / each.path).exists() for each in collected.removed if each.what != "lane")
     if life.held is not None:
-        life.held.release()
+        life.held.close()
     for name in BOXES:
         if name in root.context.home.agents():
-            root.hold(name).release()
+            root.hold(name).close()
             said = Reader(root.context.place(name).journal).poll()
             assert [event.seq for event in said] == list(range(said[0].seq, said[-1].seq + 1)) if said else True

@@ -79,7 +79,7 @@ def test_a_status_counts_and_names_the_oldest(root: Root) -> None:
 
 def test_a_damaged_journal_is_said_not_raised(root: Root) -> None:
     root.put("box")
-    root.hold("box").release()
+    root.hold("box").close()
     (segment,) = root.place("box").journal.glob("*.jsonl")
     segment.write_bytes(b"junk\n" + segment.read_bytes())
     assert "damaged" in (look.status_of(root.context, root.place("box")).error or "")
@@ -101,9 +101,9 @@ def test_looking_at_an_agent_creates_nothing(root: Root) -> None:
 @pytest.mark.parametrize("is_alive", [True, False])
 def test_a_kept_terminal_is_told_only_while_its_holder_lives(root: Root, is_alive: bool) -> None:
     owner = tree.this_process() if is_alive else replace(tree.this_process(), start_ticks=1)
-    holder = root.hold("worker")
+    lease = root.hold("worker")
     started = events.TurnStarted(owner=owner, turn_key="k", adapter="command", via="terminal")
-    holder.record(started, turn=1, message_id="worker-m")
-    holder.record(events.AgentKept(pid=1), turn=1, message_id="worker-m")
-    holder.release()
+    lease.log.record(started, turn=1, message_id="worker-m")
+    lease.log.record(events.AgentKept(pid=1), turn=1, message_id="worker-m")
+    lease.close()
     assert (look.status_of(root.context, root.place("worker")).kept is not None) == is_alive

@@ -17,6 +17,7 @@ from beam.base.errors import (
     UntrustedError,
     UsageError,
 )
+from beam.broker import standing
 from beam.model import events
 from beam.model.settings import AgentSettings
 from beam.store.journal import read_state
@@ -35,9 +36,9 @@ def test_an_added_agent_resolves_and_needs_no_trust(root: Root) -> None:
     assert path == root.context.home.root / "agents/mine/agent.json"
     resolved = root.reload().resolve("mine")
     assert resolved.settings.command == ("cat", "-n")
-    assert root.context.stands(resolved).refusal is None
+    assert standing.stands(root.context, resolved).refusal is None
     path.write_text(path.read_text().replace("-n", "-e"))
-    assert root.context.stands(root.reload().resolve("mine")).refusal is not None
+    assert standing.stands(root.context, root.reload().resolve("mine")).refusal is not None
 
 
 def test_an_agent_that_would_not_resolve_is_not_kept(root: Root) -> None:
@@ -78,12 +79,13 @@ def test_adding_twice_and_removing_twice_are_refused(root: Root) -> None:
         manage.remove(root.context, "mine", purge=False)
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_held_is_not_removed(root: Root) -> None:
     manage.add(root.context, "mine", AgentSettings(adapter="scripted"))
-    holder = root.hold("mine")
+    lease = root.hold("mine")
     with pytest.raises(UnfinishedError, match="in a turn"):
         manage.remove(root.context, "mine", purge=True)
-    holder.release()
+    lease.close()
     assert "gone" in manage.remove(root.context, "mine", purge=True)
     assert not root.context.place("mine").dir.exists()
 
@@ -112,10 +114,10 @@ def test_a_setting_that_is_wrong_is_named(key: str, text: str) -> None:
 def in_session(root: Root, name: str, adapter: str = "codex") -> None:
     """The agent has a session `s1`."""
     owner = events.Owner(pid=1, start_ticks=1)
-    holder = root.hold(name)
-    holder.record(events.TurnStarted(owner=owner, turn_key="k", adapter=adapter, via="exec"), turn=1)
-    holder.record(events.SessionStarted(session_id="s1"), turn=1)
-    holder.release()
+    lease = root.hold(name)
+    lease.log.record(events.TurnStarted(owner=owner, turn_key="k", adapter=adapter, via="exec"), turn=1)
+    lease.log.record(events.SessionStarted(session_id="s1"), turn=1)
+    lease.close()
 
 
 def declare(root: Root, settings: str) -> None:
@@ -171,6 +173,7 @@ def test_a_fork_takes_no_name_that_is_used_and_launders_no_untrusted_setting(roo
     assert root.context.home.agents() == ["coder"]
 
 
+@pytest.mark.slow
 def test_an_agent_is_removed_though_somebody_looks_for_a_moment_whether_it_is_free(root: Root) -> None:
     manage.add(root.context, "doomed", AgentSettings(adapter="scripted"))
     place = root.context.place("doomed")

@@ -23,9 +23,9 @@ def test_the_turn_that_runs_is_told_with_its_time_its_call_and_its_tokens(root: 
     place = root.place("worker")
     watched = Watched(lambda: place, root.clock)
     assert watched.look() is None
-    holder = root.hold("worker")
+    lease = root.hold("worker")
     started = events.TurnStarted(owner=tree.this_process(), turn_key="k", adapter="command", via="exec")
-    holder.record(started, turn=1, message_id="worker-m")
+    lease.log.record(started, turn=1, message_id="worker-m")
     root.clock.sleep(12)
     now = watched.look()
     assert now is not None and (now.message_id, now.seconds, now.call, now.tokens) == ("worker-m", 12.0, None, None)
@@ -33,26 +33,28 @@ def test_the_turn_that_runs_is_told_with_its_time_its_call_and_its_tokens(root: 
         call = events.ToolCalled(
             call_id=number, name="Bash", input=msgspec.Raw(b'{"command":"make %s"}' % number.encode())
         )
-        holder.record(call, turn=1, message_id="worker-m")
-    holder.record(events.UsageSeen(usage=Usage(input_tokens=13000, output_tokens=300)), turn=1, message_id="worker-m")
+        lease.log.record(call, turn=1, message_id="worker-m")
+    lease.log.record(
+        events.UsageSeen(usage=Usage(input_tokens=13000, output_tokens=300)), turn=1, message_id="worker-m"
+    )
     for late in (watched, Watched(lambda: place, root.clock)):  # one that saw all of it, and one that comes now
         now = late.look()
         assert now is not None and now.call is not None and (now.call.call_id, now.tokens) == ("2", 13300)
-    holder.record(events.ToolReturned(call_id="2"), turn=1, message_id="worker-m")
+    lease.log.record(events.ToolReturned(call_id="2"), turn=1, message_id="worker-m")
     now = watched.look()
     assert now is not None and now.call is not None and now.call.call_id == "1"
-    holder.record(events.TurnFinished(status=Status.COMPLETED), turn=1, message_id="worker-m")
+    lease.log.record(events.TurnFinished(status=Status.COMPLETED), turn=1, message_id="worker-m")
     assert watched.look() is None
-    holder.record(events.TurnClosed(), turn=1, message_id="worker-m")
-    holder.record(started, turn=2, message_id="worker-n")
+    lease.log.record(events.TurnClosed(), turn=1, message_id="worker-m")
+    lease.log.record(started, turn=2, message_id="worker-n")
     now = watched.look()
     assert now is not None and (now.message_id, now.call, now.tokens) == ("worker-n", None, None)
-    holder.release()
+    lease.close()
 
 
 def test_an_agent_whose_journal_is_damaged_is_not_told_of(root: Root) -> None:
     place = root.place("worker")
-    root.hold("worker").release()
+    root.hold("worker").close()
     (path,) = place.journal.glob("*.jsonl")
     path.write_bytes(b"nonsense\n")
     assert Watched(lambda: place, root.clock).look() is None

@@ -45,10 +45,10 @@ def test_totals_of_a_snapshot_that_knew_no_models_count_without_one() -> None:
 def test_the_lines_are_of_every_agent_and_lane_and_the_last_is_the_sum(tmp_path: Path) -> None:
     root = Root(tmp_path)
     for agent, model in (("worker", "opus"), ("other", "opus")):
-        holder = root.hold(agent)
+        lease = root.hold(agent)
         body = events.TurnFinished(status=Status.COMPLETED, model=model, usage=A_THOUSAND, cost_usd=0.5)
-        holder.record(body, turn=1, message_id="m-1")
-        holder.release()
+        lease.log.record(body, turn=1, message_id="m-1")
+        lease.close()
     found = usage.lines(root.context, ["worker", "other", "box"])
     assert [(line.agent, line.model, line.turns, line.cost_usd) for line in found] == [
         ("worker", "opus", 1, 0.5),
@@ -59,7 +59,7 @@ def test_the_lines_are_of_every_agent_and_lane_and_the_last_is_the_sum(tmp_path:
 
 def test_a_journal_that_cannot_be_read_is_said_and_not_counted(tmp_path: Path) -> None:
     root = Root(tmp_path)
-    root.hold("worker").release()
+    root.hold("worker").close()
     (segment,) = root.place("worker").journal.glob("*.jsonl")
     segment.write_bytes(b"junk\n" + segment.read_bytes())
     worker, total = usage.lines(root.context, ["worker"])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from beam.api.watch import watch
+from beam.api.watch import Placed, watch_root
 from beam.base.errors import CorruptError
 from beam.model.events import AnyEvent
 from tests.support.context import Root
@@ -18,14 +19,18 @@ def root(tmp_path: Path) -> Root:
     for agent in ("box", "asker", "box"):
         found.clock.sleep(1)
         found.put(agent, f"to {agent}")
-        holder = found.hold(agent)
-        holder.waiting.look()
-        holder.release()
+        lease = found.hold(agent)
+        lease.waiting.scan()
+        lease.close()
     return found
 
 
 def batches(root: Root, *agents: str) -> list[list[AnyEvent]]:
-    return list(watch(root.context, agents=list(agents), follow=False, history=True))
+    return [[placed.event for placed in batch] for batch in stream(root, *agents)]
+
+
+def stream(root: Root, *agents: str) -> Iterator[list[Placed]]:
+    return watch_root(root.context, agents=list(agents), follow=False, history=True)
 
 
 def test_history_comes_as_one_batch_in_the_order_of_time(root: Root) -> None:
@@ -43,10 +48,10 @@ def test_only_those_who_are_named(root: Root) -> None:
 def test_a_damaged_journal_is_raised_after_the_others_are_told(root: Root) -> None:
     (segment,) = root.place("box").journal.glob("*.jsonl")
     segment.write_bytes(segment.read_bytes().replace(b'{"type":"message.queued"', b"junk", 1))
-    stream = watch(root.context, agents=[], follow=False, history=True)
-    assert {event.agent for event in next(stream)} == {"asker"}
+    batches = stream(root)
+    assert {placed.event.agent for placed in next(batches)} == {"asker"}
     with pytest.raises(CorruptError, match="box"):
-        next(stream)
+        next(batches)
 
 
 def test_a_root_that_is_not_there_is_an_empty_batch(tmp_path: Path) -> None:

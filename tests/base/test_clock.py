@@ -18,6 +18,7 @@ def test_a_written_time_is_read_as_itself_to_the_microsecond(now_ns: int) -> Non
     assert parse_rfc3339(rfc3339(now_ns)) == now_ns // 1000 * 1000
 
 
+@pytest.mark.slow
 @given(moments, moments)
 def test_written_times_sort_as_the_times_do(left: int, right: int) -> None:
     assert (rfc3339(left) < rfc3339(right)) is (left // 1000 < right // 1000)
@@ -54,6 +55,7 @@ class Hands(SystemClock):
         return self.at
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(0, 10)))
 def test_a_clock_that_knows_that_it_slept_counts_the_time_awake_only(steps: list[float]) -> None:
     hands = Hands()
@@ -65,6 +67,7 @@ def test_a_clock_that_knows_that_it_slept_counts_the_time_awake_only(steps: list
         assert clock.monotonic() - began == pytest.approx(awake, abs=1e-6)
 
 
+@pytest.mark.slow
 @given(st.integers(), st.integers())
 def test_any_number_is_a_time_that_can_be_written_read_and_sorted(left: int, right: int) -> None:
     assert parse_rfc3339(rfc3339(left)) <= max(left, parse_rfc3339("0001-01-01"))

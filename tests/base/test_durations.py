@@ -50,6 +50,7 @@ def test_a_duration_is_shown_in_two_units(seconds: float, text: str) -> None:
     assert durations.show(seconds) == text
 
 
+@pytest.mark.slow
 @given(st.integers(0, 86399))
 def test_what_is_shown_is_read_again_to_the_shown_precision(seconds: int) -> None:
     assert abs(durations.parse(durations.show(seconds)) - seconds) < 60

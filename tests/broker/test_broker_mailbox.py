@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from beam.api import look
 from beam.base.clock import rfc3339
 from beam.base.errors import NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.broker import mailbox
-from beam.broker.follow import ensure_running, follow, outcome_in
+from beam.broker.duty import ensure_running
+from beam.broker.follow import follow, outcome_in
 from beam.model import events
 from beam.model.outcome import Class, Status
 from beam.store.journal import read_state
@@ -84,6 +86,46 @@ def test_a_mailbox_costs_the_same_however_many_messages_wait_in_it(tmp_path: Pat
     assert few == many
 
 
+@pytest.mark.slow
+def test_who_waits_for_one_message_does_not_list_those_that_wait_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Root(tmp_path)
+    place = root.place("box")
+    messages = [root.message("box", f"text {number}") for number in range(50)]
+    root.queue("box").put_all(messages, root.clock, root.context.limits)
+    last = messages[-1].id
+    ensure_running(root.context, place, last)  # the first look notes its place in the journal
+    listed: list[str] = []
+    names = os.listdir
+
+    def counted(path: Path) -> list[str]:
+        found = names(path)
+        listed.extend(name for name in found if name.endswith(".json") and path == place.queue / "new")
+        return found
+
+    monkeypatch.setattr(os, "listdir", counted)
+    ensure_running(root.context, place, last)
+    next(follow(root.context, place, last, seen=_nobody))
+    assert listed == []
+    assert recv(root) == messages[0].id  # the recovery that comes first looks for what is open by its name
+    assert len(listed) == 50
+
+
+def test_a_message_whose_file_has_another_position_by_hand_is_not_gone(root: Root) -> None:
+    message = root.put("box")
+    place = root.place("box")
+    ensure_running(root.context, place, message.id)
+    (file,) = (place.queue / "new").iterdir()
+    position, _, rest = file.name.partition("-")
+    file.rename(file.with_name(f"{int(position) + 1:020d}-{rest}"))
+    ensure_running(root.context, place, message.id)
+    assert root.boxes("box") == {"new": [message.id]}
+    next((place.queue / "new").iterdir()).unlink()
+    ensure_running(root.context, place, message.id)
+    assert outcome_in(place, read_state(place.journal), message.id) is not None
+
+
 def _nobody(event: object) -> None:
     """Hears of it."""
 
@@ -148,10 +190,10 @@ def test_an_answer_after_the_lease_is_refused_and_the_message_waits_again(root: 
 def test_an_answer_that_was_recorded_is_routed_by_the_next_holder_though_the_lease_goes_on(root: Root) -> None:
     message = root.put("box", sender="asker", reply="queue")
     recv(root)
-    holder = root.hold("box")
+    lease = root.hold("box")
     finished = events.TurnFinished(status=Status.COMPLETED, reply="yes")
-    holder.record(finished, turn=1, message_id=message.id, sync=True)
-    holder.release()
+    lease.log.record(finished, turn=1, message_id=message.id, sync=True)
+    lease.close()
     assert recv(root) is None
     assert root.boxes("box") == {}
     assert len(root.boxes("asker")["new"]) == 1
@@ -159,9 +201,9 @@ def test_an_answer_that_was_recorded_is_routed_by_the_next_holder_though_the_lea
 
 def test_a_message_whose_taker_died_before_it_was_sent_out_is_offered_at_once(root: Root) -> None:
     message = root.put("box")
-    holder = root.hold("box")
-    (entry,) = holder.waiting.look()
-    assert holder.waiting.claim(entry) is not None
+    lease = root.hold("box")
+    (entry,) = lease.waiting.scan()
+    assert lease.waiting.claim(entry) is not None
     started = events.TurnStarted(
         owner=events.Owner(pid=1, start_ticks=1, host="another.host"),
         turn_key="k",
@@ -169,8 +211,8 @@ def test_a_message_whose_taker_died_before_it_was_sent_out_is_offered_at_once(ro
         via="mailbox",
         lease_until="2999-01-01T00:00:00Z",
     )
-    holder.record(started, turn=1, message_id=message.id, sync=True)
-    holder.release()
+    lease.log.record(started, turn=1, message_id=message.id, sync=True)
+    lease.close()
     again = mailbox.recv(root.context, root.place("box"), None)
     assert again is not None
     assert (again.id, again.attempt) == (message.id, 1)
@@ -194,6 +236,7 @@ def _tick(clock: FakeClock) -> float:
     return clock.elapsed
 
 
+@pytest.mark.slow
 def test_a_journal_of_a_busy_mailbox_begins_new_segments(tmp_path: Path) -> None:
     root = Root(tmp_path, limits="{segment_bytes: 1}")
     for _ in range(8):
@@ -205,8 +248,8 @@ def test_a_journal_of_a_busy_mailbox_begins_new_segments(tmp_path: Path) -> None
 
 def test_a_paused_mailbox_gives_nothing_out(root: Root) -> None:
     message = root.put("box")
-    holder = root.hold("box")
-    holder.record(events.QueuePaused(by="ann"), sync=True)
-    holder.release()
+    lease = root.hold("box")
+    lease.log.record(events.QueuePaused(by="ann"), sync=True)
+    lease.close()
     assert recv(root) is None
     assert root.boxes("box") == {"new": [message.id]}

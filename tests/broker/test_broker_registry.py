@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from beam.base.errors import UsageError
-from beam.broker import registry, worker
+from beam.broker import launch, registry
 from beam.broker.registry import BrokerFile, yield_to_broker
 from beam.process import tree
 from beam.root import directories
@@ -117,14 +117,14 @@ def test_a_broker_starts_no_worker_for_an_agent_that_it_will_take_itself(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[str | None] = []
-    monkeypatch.setattr(worker, "launch", lambda _root, place, _environ: started.append(place.lane))
-    monkeypatch.setattr(worker, "served_here", {root.context.home.root})
+    monkeypatch.setattr(launch, "start_process", lambda _root, place, _environ: started.append(place.lane))
+    monkeypatch.setattr(launch, "served_here", {root.context.home.root})
     place = root.place("worker")
-    worker.ensure(root.context, place)
+    launch.ensure(root.context, place)
     lane = root.context.place("worker", "once")
     directories.create(root.context.home, lane)
-    worker.ensure(root.context, lane)
+    launch.ensure(root.context, lane)
     assert started == ["once"], "nobody serves the lanes of an agent but workers"
-    worker.served_here.clear()
-    worker.ensure(root.context, place)
+    launch.served_here.clear()
+    launch.ensure(root.context, place)
     assert started == ["once", None]

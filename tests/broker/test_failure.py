@@ -29,9 +29,9 @@ def bounded(root: Root, **policy: object) -> None:
 
 def claim(root: Root, agent: str = "worker") -> list[str]:
     """The ids of what the agent's next holder may claim; it dies then, before the prompt."""
-    holder = root.hold(agent)
-    claimed = [done[1].id for entry in holder.waiting.look() if (done := holder.waiting.claim(entry)) is not None]
-    holder.release()
+    lease = root.hold(agent)
+    claimed = [done[1].id for entry in lease.waiting.scan() if (done := lease.waiting.claim(entry)) is not None]
+    lease.close()
     return claimed
 
 

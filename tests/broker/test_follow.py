@@ -91,7 +91,7 @@ def test_workers_that_end_without_a_word_are_started_less_and_less_often_and_giv
 ) -> None:
     message = root.put("worker", reply="wait")
     started: list[float] = []
-    monkeypatch.setattr("beam.broker.worker.start", lambda context, place: started.append(root.clock.elapsed))
+    monkeypatch.setattr("beam.broker.launch.start", lambda context, place: started.append(root.clock.elapsed))
     steps = follow(root.context, root.place("worker"), message.id, seen=lambda event: None)
     with pytest.raises(UnfinishedError, match="ended without a word") as given_up:
         for pause in steps:

@@ -15,7 +15,7 @@ import pytest
 from beam.api.send import send
 from beam.base.errors import NotFoundError
 from beam.broker.follow import follow
-from beam.broker.hold import Holder
+from beam.broker.lease import AgentLease
 from beam.broker.put import put
 from beam.model import events
 from beam.model.message import Message, Payload
@@ -71,10 +71,10 @@ def paused(base: Path) -> Root:
     root.clock = QuickClock()
     root.context = msgspec.structs.replace(root.context, clock=root.clock)
     root.put("worker", "before")
-    holder = Holder.take(root.context, root.place("worker"))
-    assert holder is not None
-    holder.record(events.QueuePaused(by="a test"), sync=True)
-    holder.leave()
+    lease = AgentLease.acquire(root.context, root.place("worker"))
+    assert lease is not None
+    lease.log.record(events.QueuePaused(by="a test"), sync=True)
+    lease.hand_over()
     return root
 
 

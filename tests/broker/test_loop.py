@@ -6,30 +6,37 @@ import asyncio
 import gc
 import os
 import signal
+import sys
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from beam.base.clock import SystemClock
-from beam.broker import worker
+from beam.broker import launch, standing
 from beam.broker.context import RootContext
-from beam.broker.hold import Holder
+from beam.broker.lease import AgentLease
 from beam.broker.loop import Broker, Served, run
 from beam.model.events import MessageClaimed
 from beam.model.message import Options
+from beam.process.inotify import Inotify
+from beam.root import discovery
 from beam.root.discovery import create
 from beam.root.paths import AgentPaths
 from beam.store import lanes
 from beam.store.lock import try_lock
 from tests.support.context import SECOND_NS, Root
+from tests.support.counted import operations
 
 
 def real_time(root: Root) -> RootContext:
     """The root with a clock that goes, as an event loop needs."""
     context = root.context
-    return RootContext(home=context.home, config=context.config, clock=SystemClock(), environ=context.environ)
+    return msgspec.structs.replace(context, clock=SystemClock())
 
 
 def serve(root: Root, done: list[str], *, cap: int, poll_only: bool = False) -> list[str]:
@@ -72,7 +79,7 @@ def test_what_came_too_late_for_a_broker_gets_a_worker_when_it_stops(
     root = Root(tmp_path)
     held = try_lock(root.place("worker").lock)
     started: list[str] = []
-    monkeypatch.setattr(worker, "launch", lambda _root, place, _environ: started.append(place.agent))
+    monkeypatch.setattr(launch, "start_process", lambda _root, place, _environ: started.append(place.agent))
 
     async def story() -> None:
         broker = Broker(real_time(root), cap=1, poll=0.05, say=lambda _: None)
@@ -89,7 +96,7 @@ def test_what_came_too_late_for_a_broker_gets_a_worker_when_it_stops(
 
     asyncio.run(story())
     assert sorted(started) == ["other", "worker"]
-    assert worker.served_here == set()
+    assert launch.served_here == set()
 
 
 def test_an_agent_that_somebody_had_for_a_moment_is_taken_right_after_it(tmp_path: Path) -> None:
@@ -106,7 +113,7 @@ def test_an_agent_that_somebody_had_for_a_moment_is_taken_right_after_it(tmp_pat
             assert held is not None
             held.release()
             missed.append(broker.served["worker"].missed)
-            while broker.served["worker"].holder is None:
+            while broker.served["worker"].lease is None:
                 await asyncio.sleep(0.001)
         broker.ask_to_stop()
         await serving
@@ -122,6 +129,7 @@ def test_a_broker_that_only_polls_sees_everything_too(tmp_path: Path) -> None:
     assert root.boxes("worker") == {}
 
 
+@pytest.mark.slow
 def test_a_link_in_the_place_of_an_agent_is_said_and_the_others_are_served(tmp_path: Path) -> None:
     root = Root(tmp_path)
     root.put("worker")
@@ -179,12 +187,61 @@ def test_an_agents_lanes_are_listed_again_only_when_their_directory_changed_or_m
     long_ago = root.clock.now - 100 * SECOND_NS
     for directory in (lanes.folder(lane), lane.dir.parent):
         os.utime(directory, ns=(long_ago, long_ago))
-    assert [served.entered_lanes(root.clock.now) for _ in range(3)] == [[lane]] * 3
+    watched: list[Path] = []
+    assert [served.entered_lanes(root.clock.now, watched.append) for _ in range(3)] == [[lane]] * 3
     assert len(listed) == 1
+    assert watched == [lanes.folder(lane)]
     (lanes.folder(lane) / "one").unlink()
     os.utime(lanes.folder(lane), ns=(root.clock.now, root.clock.now))
-    assert [served.entered_lanes(root.clock.now + 1) for _ in range(2)] == [[]] * 2
+    assert [served.entered_lanes(root.clock.now + 1, watched.append) for _ in range(2)] == [[]] * 2
     assert len(listed) == 3, "the next change may bear the same time"
+
+
+def test_an_agent_without_lanes_costs_one_look_until_it_has_one(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    place = root.place("worker")
+    served = Served(place)
+    long_ago = root.clock.now - 100 * SECOND_NS
+    os.utime(place.dir, ns=(long_ago, long_ago))
+    found: list[list[AgentPaths]] = []
+
+    def look() -> None:
+        found.append(served.entered_lanes(root.clock.now, lambda path: None))
+
+    look()
+    assert operations(look) == {"stat": 1}
+    lane = place.lane_of("one")
+    create(root.context.home, lane)
+    lanes.enter(lane)
+    look()
+    assert found == [[], [], [lane]]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of changes")
+def test_a_broker_that_has_nothing_to_do_asks_to_be_told_of_each_directory_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Root(tmp_path)
+    root.place("worker")
+    asked: list[Path] = []
+    add = Inotify.add
+
+    def counted(self: Inotify, path: Path, mask: int) -> int:
+        asked.append(path)
+        return add(self, path, mask)
+
+    monkeypatch.setattr(Inotify, "add", counted)
+
+    async def story() -> None:
+        broker = Broker(real_time(root), cap=1, poll=0.02, say=lambda line: None)
+        serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
+        await asyncio.sleep(0.5)
+        broker.ask_to_stop()
+        await serving
+
+    asyncio.run(story())
+    assert root.context.home.root / "agents" in asked
+    assert max(Counter(asked).values()) == 1
 
 
 class Circle:
@@ -224,15 +281,15 @@ def test_a_bug_with_one_agents_files_ends_no_broker_and_no_other_agent(
     root = Root(tmp_path)
     root.put("worker")
     root.put("other")
-    take = Holder.take.__func__  # type: ignore[attr-defined]
+    take = AgentLease.acquire.__func__  # type: ignore[attr-defined]
 
-    def taken(cls: type[Holder], context: RootContext, place: AgentPaths) -> Holder | None:
+    def taken(cls: type[AgentLease], context: RootContext, place: AgentPaths) -> AgentLease | None:
         if place.agent == "worker":
             raise RecursionError("deeper than anybody thought")
-        found: Holder | None = take(cls, context, place)
+        found: AgentLease | None = take(cls, context, place)
         return found
 
-    monkeypatch.setattr(Holder, "take", classmethod(taken))
+    monkeypatch.setattr(AgentLease, "acquire", classmethod(taken))
     said = serve(root, ["other"], cap=2)
     assert any("deeper than anybody thought" in line for line in said)
     assert root.boxes("worker")["new"]
@@ -285,3 +342,54 @@ def test_a_configuration_that_could_not_be_read_is_read_once_nothing_is_wrong_an
         (changed_in_a_folder_that_others_may_write, "the old configuration stays"),
         (lambda: folder.chmod(0o700), "read the configuration again"),
     )
+
+
+def test_whether_a_message_may_run_is_looked_at_twice_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    is_exposed, stands = discovery.exposed, standing.stands
+
+    def where(*args: Any) -> Path | None:
+        looked.append("the root's place")
+        return is_exposed(*args)
+
+    def how(*args: Any) -> standing.Stands:
+        looked.append("the folder")
+        return stands(*args)
+
+    monkeypatch.setattr(discovery, "exposed", where)
+    monkeypatch.setattr(standing, "stands", how)
+    root = Root(tmp_path)
+    root.put("worker")
+    serve(root, ["worker"], cap=1)
+    # Once before it is claimed, so that it can go on waiting, and once for the order, so that the turn is refused.
+    assert Counter(looked) == {"the root's place": 2, "the folder": 2}
+
+
+def test_a_message_that_waits_for_another_agents_turn_stays_waiting_when_trust_lapses_meanwhile(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    until_go = "while [ ! -e go ]; do sleep 0.05; done"
+    (root.base / "beam.yaml").write_text(
+        f"agents: {{first: {{command: [sh, -c, '{until_go}']}}, second: {{command: [cat]}}}}\n"
+    )
+    root.reload()
+    root.put("first")
+    waiting = root.put("second")
+
+    async def story() -> None:
+        broker = Broker(real_time(root), cap=1, poll=0.05, say=lambda _: None)
+        serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
+        async with asyncio.timeout(30):
+            while not (served := broker.served.get("second")) or served.next is None or served.stamps is None:
+                await asyncio.sleep(0.01)
+            root.environ.pop("BEAM_TRUST")  # by now nothing else would have the second looked at again
+            (root.base / "go").touch()
+            while root.boxes("first"):
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.3)
+        broker.ask_to_stop()
+        await serving
+
+    asyncio.run(story())
+    assert root.boxes("second") == {"new": [waiting.id]}

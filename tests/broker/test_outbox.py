@@ -10,10 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from beam.broker import mailbox
+from beam.broker import duty, mailbox
 from beam.broker.follow import outcome_in
-from beam.broker.hold import Holder
-from beam.broker.outbox import Outboxes, Sender
+from beam.broker.lease import AgentLease
+from beam.broker.outbox import Outboxes
+from beam.broker.sender import Sender
 from beam.model import events
 from beam.model.message import SessionContext
 from beam.store.journal import read_state
@@ -39,8 +40,8 @@ class Turn:
     """A turn of `asker`, with its outbox."""
 
     def __init__(self, root: Root) -> None:
-        self.holder: Holder = root.hold("asker")
-        self.boxes = Outboxes(self.holder)
+        self.lease: AgentLease = root.hold("asker")
+        self.boxes = Outboxes(self.lease.log)
         self.folder = self.boxes.make("t1")
         self.sender = Sender(
             agent="asker",
@@ -56,7 +57,7 @@ class Turn:
         (self.folder / "x.json").write_bytes(msgspec.json.encode(request))
 
     def look(self) -> Answer | None:
-        self.boxes.look(self.sender)
+        self.boxes.poll(self.sender)
         return answered(self.folder, "x")
 
 
@@ -87,7 +88,7 @@ def test_a_holder_does_not_stand_still_while_somebody_else_holds_the_mailbox_tha
     other = root.hold("box")
     turn.ask(Request(verb="reply", target=question, text="yes"))
     assert turn.look() is None
-    other.release()
+    other.close()
     answer = turn.look()
     assert answer is not None and answer.outcome is not None and answer.outcome.reply == "yes"
 
@@ -103,18 +104,18 @@ def test_an_answer_to_a_mailbox_in_the_last_moment_of_a_turn_is_given_and_other_
     (root.base / "beam.yaml").write_text(f"agents: {agents}\n")
     root.reload()
     root.put("quick")
-    holder, other = root.hold("quick"), root.hold("box")
+    lease, other = root.hold("quick"), root.hold("box")
 
     async def turn() -> None:
         def watch(event: events.Event) -> None:
             if isinstance(event, events.AgentExited):  # what another turn of this process does soon lets the box go
-                asyncio.get_running_loop().call_later(0.2, other.release)
+                asyncio.get_running_loop().call_later(0.2, other.close)
 
-        holder.watcher = watch
-        assert await holder.run_next(Stop())
+        lease.log.watcher = watch
+        assert await duty.run_next(lease, Stop())
 
     asyncio.run(turn())
-    holder.release()
+    lease.close()
     outcome = outcome_in(root.place("box"), read_state(root.place("box").journal), question)
     assert outcome is not None and outcome.reply == "yes"
 
@@ -126,7 +127,7 @@ def test_what_a_dead_holders_agent_answered_is_taken_in_though_somebody_holds_th
     turn = Turn(root)
     other = root.hold("box")
     turn.ask(Request(verb="reply", target=question, text="yes"))
-    threading.Timer(0.05, other.release).start()
+    threading.Timer(0.05, other.close).start()
     turn.boxes.drain_left(turn.sender)
     answer = answered(turn.folder, "x")
     assert answer is not None and answer.outcome is not None and answer.outcome.reply == "yes"

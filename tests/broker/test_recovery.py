@@ -35,9 +35,9 @@ def last(root: Root, kind: type[events.Event], agent: str = "worker") -> events.
 def died_at(root: Root, step: str, owner: Owner | None = None, **fields: object) -> tuple[Message, Entry]:
     """A message whose holder died right after this step."""
     message = root.put("worker", **fields)
-    holder = root.hold("worker")
-    (entry,) = holder.waiting.look()
-    claimed = holder.waiting.claim(entry)
+    lease = root.hold("worker")
+    (entry,) = lease.waiting.scan()
+    claimed = lease.waiting.claim(entry)
     assert claimed is not None
     bodies: list[tuple[str, events.Event]] = [
         (
@@ -50,14 +50,14 @@ def died_at(root: Root, step: str, owner: Owner | None = None, **fields: object)
     ]
     if step != "claimed":
         for name, body in bodies:
-            holder.record(body, turn=1, message_id=message.id, sync=True)
+            lease.log.record(body, turn=1, message_id=message.id, sync=True)
             if name == step:
                 break
             if step == "asking" or (step == "asking_sent" and name == "sent"):
                 asked = events.PermissionAsked(ask_id="worker-ask", tool="Bash")
-                holder.record(asked, turn=1, message_id=message.id, sync=True)
+                lease.log.record(asked, turn=1, message_id=message.id, sync=True)
                 break
-    holder.release()
+    lease.close()
     return message, claimed[0]
 
 
@@ -69,43 +69,43 @@ def test_an_open_ask_of_a_dead_holder_is_cancelled_before_anything_else_and_its_
     (file,) = (root.place("worker").asks).iterdir()
     stale = file.with_name("worker-stale.json")
     stale.write_text("{}")
-    holder = root.hold("worker")
+    lease = root.hold("worker")
     cancelled = last(root, events.PermissionCancelled)
     assert isinstance(cancelled, events.PermissionCancelled)
     assert (cancelled.ask_id, cancelled.message_id, cancelled.turn) == ("worker-ask", message.id, 1)
     assert cancelled.why == "its holder died" and not file.exists() and not stale.exists()
     assert ("TurnFinished" in kinds(root)[-4:]) == sent
-    holder.release()
+    lease.close()
 
 
 def test_the_file_of_an_open_ask_is_made_again_where_the_turn_is_on_another_host(root: Root) -> None:
     died_at(root, "asking", owner=ELSEWHERE)
     (file,) = (root.place("worker").asks).iterdir()
     file.unlink()
-    holder = root.hold("worker")
-    assert holder.blocked is not None and file.exists()
-    holder.release()
+    lease = root.hold("worker")
+    assert lease.blocked is not None and file.exists()
+    lease.close()
 
 
 @pytest.mark.parametrize("step", ["claimed", "started"])
 def test_a_message_whose_prompt_was_not_sent_goes_back_to_its_place(root: Root, step: str) -> None:
     message, entry = died_at(root, step)
     later = root.put("worker", "later")
-    holder = root.hold("worker")
-    assert [each.id for each in holder.waiting.look()] == [message.id, later.id]
-    assert holder.queue.entries("new")[0].position == entry.position
-    assert (holder.state.known[message.id].deaths, holder.state.known[message.id].attempt) == (1, 1)
-    assert holder.state.open_turn is None
+    lease = root.hold("worker")
+    assert [each.id for each in lease.waiting.scan()] == [message.id, later.id]
+    assert lease.log.queue.entries("new")[0].position == entry.position
+    assert (lease.log.state.known[message.id].deaths, lease.log.state.known[message.id].attempt) == (1, 1)
+    assert lease.log.state.open_turn is None
 
 
 def test_a_message_whose_prompt_was_sent_is_unknown_and_a_dead_letter(root: Root) -> None:
     message, _ = died_at(root, "sent", sender="asker", reply="queue")
-    holder = root.hold("worker")
+    lease = root.hold("worker")
     assert root.boxes("worker") == {"dead": [message.id]}
-    assert holder.state.known[message.id].status is Status.UNKNOWN
+    assert lease.log.state.known[message.id].status is Status.UNKNOWN
     assert last(root, events.TurnFinished).exit_code == 8  # type: ignore[attr-defined]
     assert len(root.boxes("asker")["new"]) == 1
-    assert holder.waiting.look() == []
+    assert lease.waiting.scan() == []
 
 
 @pytest.mark.parametrize("key", ["k" * 32, "j" * 32])
@@ -115,20 +115,20 @@ def test_a_message_whose_agent_was_never_let_go_goes_back_if_the_guard_of_this_v
     message, _ = died_at(root, "sent")
     word = root.place("worker").unstarted(key)
     word.touch()
-    holder = root.hold("worker")
+    lease = root.hold("worker")
     is_this_turn = key == "k" * 32
     assert root.boxes("worker") == {"new" if is_this_turn else "dead": [message.id]}
-    assert holder.state.known[message.id].status is (None if is_this_turn else Status.UNKNOWN)
+    assert lease.log.state.known[message.id].status is (None if is_this_turn else Status.UNKNOWN)
     assert not word.exists()
 
 
 def test_a_finished_message_is_closed_though_its_file_was_left(root: Root) -> None:
     message, _ = died_at(root, "finished", sender="asker", reply="queue")
-    holder = root.hold("worker")
+    lease = root.hold("worker")
     assert root.boxes("worker") == {}
-    assert holder.state.known[message.id].phase == CLOSED
+    assert lease.log.state.known[message.id].phase == CLOSED
     assert len(root.boxes("asker")["new"]) == 1
-    holder.release()
+    lease.close()
     before = kinds(root)
     root.hold("worker")
     assert kinds(root) == before
@@ -136,20 +136,20 @@ def test_a_finished_message_is_closed_though_its_file_was_left(root: Root) -> No
 
 def test_a_closed_message_is_removed_and_never_run(root: Root) -> None:
     died_at(root, "closed")
-    holder = root.hold("worker")
+    lease = root.hold("worker")
     assert root.boxes("worker") == {}
-    assert holder.waiting.look() == []
+    assert lease.waiting.scan() == []
 
 
 def test_the_third_death_before_the_prompt_is_the_last(root: Root) -> None:
     message, _ = died_at(root, "started", sender="asker", reply="queue")
     for deaths in (1, 2):
-        holder = root.hold("worker")
-        assert holder.state.known[message.id].deaths == deaths
-        (entry,) = holder.waiting.look()
-        assert holder.waiting.claim(entry) is not None
-        holder.release()
-    holder = root.hold("worker")
+        lease = root.hold("worker")
+        assert lease.log.state.known[message.id].deaths == deaths
+        (entry,) = lease.waiting.scan()
+        assert lease.waiting.claim(entry) is not None
+        lease.close()
+    lease = root.hold("worker")
     assert root.boxes("worker") == {"dead": [message.id]}
     assert last(root, events.MessageDead).detail == "holder died 3 times before the prompt was sent"  # type: ignore[attr-defined]
     assert len(root.boxes("asker")["new"]) == 1
@@ -158,9 +158,9 @@ def test_the_third_death_before_the_prompt_is_the_last(root: Root) -> None:
 def test_a_sent_message_whose_file_was_damaged_is_unknown_not_failed(root: Root) -> None:
     message, entry = died_at(root, "sent")
     root.queue("worker").path(entry).write_bytes(b"#")
-    holder = root.hold("worker")
-    assert (holder.state.known[message.id].phase, holder.state.known[message.id].status) == (DEAD, Status.UNKNOWN)
-    assert holder.state.open_turn is None
+    lease = root.hold("worker")
+    assert (lease.log.state.known[message.id].phase, lease.log.state.known[message.id].status) == (DEAD, Status.UNKNOWN)
+    assert lease.log.state.open_turn is None
 
 
 @pytest.mark.parametrize(
@@ -169,31 +169,31 @@ def test_a_sent_message_whose_file_was_damaged_is_unknown_not_failed(root: Root)
 def test_a_message_whose_file_was_taken_away_by_hand_has_an_outcome(root: Root, step: str, status: Status) -> None:
     message, entry = died_at(root, step)
     root.queue("worker").path(entry).unlink()
-    holder = root.hold("worker")
-    assert holder.state.known[message.id].phase in (CLOSED, DEAD)
-    assert holder.state.known[message.id].status is status
-    assert holder.state.open_turn is None
+    lease = root.hold("worker")
+    assert lease.log.state.known[message.id].phase in (CLOSED, DEAD)
+    assert lease.log.state.known[message.id].status is status
+    assert lease.log.state.open_turn is None
 
 
 def test_an_agent_whose_last_turn_ran_elsewhere_is_blocked_and_says_so_once(root: Root) -> None:
     message, _ = died_at(root, "sent", owner=ELSEWHERE)
     waiting = root.put("worker", "more")
     for _ in range(3):
-        holder = root.hold("worker")
-        assert "another.host" in (holder.blocked or "")
-        assert holder.leave() is False
+        lease = root.hold("worker")
+        assert "another.host" in (lease.blocked or "")
+        assert lease.hand_over() is False
     notices = [event for event in root.events("worker") if isinstance(event, events.Notice)]
     assert [notice.code for notice in notices] == ["blocked"]
-    assert holder.state.word == "blocked"
+    assert lease.log.state.word == "blocked"
     assert root.boxes("worker") == {"new": [waiting.id], "cur": [message.id]}
 
 
 def test_a_blocked_agent_goes_on_once_what_blocked_it_is_gone(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     message, _ = died_at(root, "sent", owner=ELSEWHERE)
-    root.hold("worker").release()
+    root.hold("worker").close()
     monkeypatch.setattr("beam.broker.recovery.tree.is_alive", lambda owner: False)
-    holder = root.hold("worker")
-    assert (holder.blocked, holder.state.blocked) == (None, None)
+    lease = root.hold("worker")
+    assert (lease.blocked, lease.log.state.blocked) == (None, None)
     assert root.boxes("worker") == {"dead": [message.id]}
     assert "unblocked" in [event.code for event in root.events("worker") if isinstance(event, events.Notice)]
 
@@ -203,14 +203,14 @@ def test_leftovers_of_dead_writers_and_turns_are_swept(root: Root) -> None:
     (place.queue / "tmp" / "left").write_text("half")
     scratch = root.context.home.turns_of(place)
     (scratch / "key").mkdir(parents=True)
-    root.hold("worker").release()
+    root.hold("worker").close()
     assert files.names(place.queue / "tmp") == []
     assert not scratch.exists()
 
 
 def test_a_terminal_that_was_kept_elsewhere_blocks_the_agent_until_a_person_says_it_is_gone(root: Root) -> None:
     root.put("worker")
-    holder = root.hold("worker")
+    lease = root.hold("worker")
     begun = events.AgentStarted(pid=1, start_ticks=1, guard_pid=2, guard_start_ticks=2)
     for body in (
         events.TurnStarted(owner=ELSEWHERE, turn_key="k" * 32, adapter="command", via="terminal"),
@@ -218,18 +218,18 @@ def test_a_terminal_that_was_kept_elsewhere_blocks_the_agent_until_a_person_says
         events.AgentKept(pid=1),
         events.TurnClosed(),
     ):
-        holder.record(body, turn=1, sync=True)
-    holder.release()
+        lease.log.record(body, turn=1, sync=True)
+    lease.close()
     blocked = root.hold("worker")
     assert blocked.blocked is not None and "another.host" in blocked.blocked
-    blocked.record(events.Notice(code="unblocked", text="a person said so"), sync=True)
-    blocked.release()
+    blocked.log.record(events.Notice(code="unblocked", text="a person said so"), sync=True)
+    blocked.close()
     again = root.hold("worker")
-    assert again.blocked is None and again.state.kept is None
+    assert again.blocked is None and again.log.state.kept is None
 
 
 def test_a_terminal_that_a_dead_holder_kept_is_ended_and_said(root: Root) -> None:
-    holder = root.hold("worker")
+    lease = root.hold("worker")
     begun = events.AgentStarted(pid=2**22 + 1, start_ticks=1, guard_pid=2**22 + 2, guard_start_ticks=2)
     owner = tree.this_process()
     for body in (
@@ -238,11 +238,11 @@ def test_a_terminal_that_a_dead_holder_kept_is_ended_and_said(root: Root) -> Non
         events.AgentKept(pid=begun.pid),
         events.TurnClosed(),
     ):
-        holder.record(body, turn=1, sync=True)
-    (holder.place.dir / "terminal.sock").touch()
-    holder.release()
+        lease.log.record(body, turn=1, sync=True)
+    (lease.log.place.dir / "terminal.sock").touch()
+    lease.close()
     again = root.hold("worker")
     gone = last(root, events.AgentExited)
     assert isinstance(gone, events.AgentExited)
     assert (gone.pid, gone.turn, gone.stopped_by) == (begun.pid, None, "its holder went")
-    assert again.state.kept is None and not (again.place.dir / "terminal.sock").exists()
+    assert again.log.state.kept is None and not (again.log.place.dir / "terminal.sock").exists()

@@ -10,7 +10,7 @@ import pytest
 
 from beam.broker import standing
 from beam.broker.build_request import order_of
-from beam.broker.hold import Holder
+from beam.broker.lease import AgentLease
 from beam.broker.renewal import Renewal, only_adds
 from beam.trust import ledger
 from tests.support.context import Root
@@ -64,22 +64,22 @@ def root(tmp_path: Path) -> Root:
 
 
 @pytest.fixture
-def holder(root: Root) -> Iterator[Holder]:
+def lease(root: Root) -> Iterator[AgentLease]:
     made = root.hold("claude")
     yield made
-    made.release()
+    made.close()
 
 
-def renewal(root: Root, holder: Holder) -> Renewal:
-    return Renewal(holder, order_of(holder, root.message("claude")))
+def renewal(root: Root, lease: AgentLease) -> Renewal:
+    return Renewal(lease.log, order_of(lease.log, root.message("claude")))
 
 
 def is_trusted(root: Root) -> bool:
-    return root.context.stands(root.context.resolve("claude"), "ask").trusted
+    return standing.stands(root.context, root.context.resolve("claude"), "ask").trusted
 
 
-def test_what_a_decision_wrote_is_trusted_with_its_id(root: Root, holder: Holder) -> None:
-    before = renewal(root, holder)
+def test_what_a_decision_wrote_is_trusted_with_its_id(root: Root, lease: AgentLease) -> None:
+    before = renewal(root, lease)
     (root.base / ".claude/settings.local.json").write_bytes(settings("Bash(npm *)"))
     assert not is_trusted(root)
     before.settle(["ask-1"])
@@ -89,8 +89,8 @@ def test_what_a_decision_wrote_is_trusted_with_its_id(root: Root, holder: Holder
     ]
 
 
-def test_nothing_is_renewed_without_a_decision(root: Root, holder: Holder) -> None:
-    before = renewal(root, holder)
+def test_nothing_is_renewed_without_a_decision(root: Root, lease: AgentLease) -> None:
+    before = renewal(root, lease)
     (root.base / ".claude/settings.local.json").write_bytes(settings("Bash(npm *)"))
     before.settle([])
     assert not is_trusted(root)
@@ -98,19 +98,21 @@ def test_nothing_is_renewed_without_a_decision(root: Root, holder: Holder) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("other", [".claude/settings.json", ".mcp.json", ".claude/agents/evil.md", "beam.yaml"])
-def test_nothing_is_renewed_where_something_else_changed_in_that_turn(root: Root, holder: Holder, other: str) -> None:
-    before = renewal(root, holder)
+def test_nothing_is_renewed_where_something_else_changed_in_that_turn(
+    root: Root, lease: AgentLease, other: str
+) -> None:
+    before = renewal(root, lease)
     (root.base / ".claude/settings.local.json").write_bytes(settings("Bash(npm *)"))
     path = root.base / other
     path.parent.mkdir(exist_ok=True)
     path.write_text("agents: {claude: {access: full}}\n" if other == "beam.yaml" else "{}")
-    holder.context = root.reload()
+    lease.log.context = root.reload()
     before.settle(["ask-1"])
     assert not is_trusted(root)
 
 
-def test_nothing_is_renewed_where_more_was_added_than_was_decided(root: Root, holder: Holder) -> None:
-    before = renewal(root, holder)
+def test_nothing_is_renewed_where_more_was_added_than_was_decided(root: Root, lease: AgentLease) -> None:
+    before = renewal(root, lease)
     (root.base / ".claude/settings.local.json").write_bytes(settings(*(f"Bash({n})" for n in range(6))))
     before.settle(["ask-1"])
     assert not is_trusted(root)

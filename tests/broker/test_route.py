@@ -66,12 +66,12 @@ def test_a_reply_is_one_message_however_often_it_is_routed(root: Root) -> None:
 def test_a_reply_that_its_receiver_has_dealt_with_is_not_put_again(root: Root) -> None:
     message = root.message("worker", sender="asker", reply="queue")
     route.reply(root.context, message, DONE, State())
-    holder = root.hold("asker")
-    (entry,) = holder.waiting.look()
-    claimed = holder.waiting.claim(entry)
+    lease = root.hold("asker")
+    (entry,) = lease.waiting.scan()
+    claimed = lease.waiting.claim(entry)
     assert claimed is not None
-    closing.close(holder, *claimed, holder.record(DONE, message_id=entry.id))
-    holder.release()
+    closing.close(lease.log, *claimed, lease.log.record(DONE, message_id=entry.id))
+    lease.close()
     route.reply(root.context, message, DONE, State())
     assert root.boxes("asker") == {}
 
@@ -138,15 +138,15 @@ def test_a_reply_to_a_removed_agent_is_said_in_both_journals(root: Root, other_i
 
 def test_a_reply_to_a_session_that_was_put_aside_is_said_to_be_dead(root: Root, other_is_held: Lock) -> None:
     other_is_held.release()
-    holder = root.hold("other")
-    holder.record(events.SessionArchived(session_id="s1"))
+    lease = root.hold("other")
+    lease.log.record(events.SessionArchived(session_id="s1"))
     message = root.message("worker", sender="other", reply="queue", session_context=SessionContext(session_id="s1"))
     closed = route.reply(root.context, message, DONE, State())
     assert (closed.reply, closed.detail) == ("dead", "it answers session s1, which was put aside")
-    (entry,) = holder.waiting.look()
-    assert holder.waiting.claim(entry) is None
+    (entry,) = lease.waiting.scan()
+    assert lease.waiting.claim(entry) is None
     assert root.boxes("other") == {"dead": [closed.reply_id]}
-    holder.release()
+    lease.close()
 
 
 def test_a_reply_of_too_many_hops_is_dead_for_both(root: Root) -> None:
@@ -155,6 +155,7 @@ def test_a_reply_of_too_many_hops_is_dead_for_both(root: Root) -> None:
     assert (closed.reply, closed.detail) == ("dead", "21 hops in thread t: over the limit of 20")
 
 
+@pytest.mark.slow
 def test_a_full_queue_takes_replies_all_the_same(root: Root) -> None:
     for number in range(root.context.limits.waiting):
         root.put("asker", str(number))
@@ -164,7 +165,7 @@ def test_a_full_queue_takes_replies_all_the_same(root: Root) -> None:
 
 
 def test_a_receiver_with_a_damaged_journal_stops_its_sender_not(root: Root) -> None:
-    root.hold("asker").release()
+    root.hold("asker").close()
     segment = next(root.place("asker").journal.iterdir())
     segment.write_bytes(b"#\n")
     closed = route.reply(root.context, root.message("worker", sender="asker", reply="queue"), DONE, State())

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from beam.base.errors import LimitError
+from beam.broker import turn as agent_turn
 from beam.broker.sessions import session_lock
 from beam.model import events
 from beam.model.outcome import Status
@@ -54,17 +55,17 @@ def test_sessions_of_other_programs_may_have_the_same_id(root: Root) -> None:
 
 def test_a_message_whose_session_is_taken_ends_with_the_limit_and_can_be_retried(root: Root) -> None:
     message = root.put("worker", sender="asker", reply="queue")
-    holder = root.hold("worker")
+    lease = root.hold("worker")
     started = events.TurnStarted(owner=events.Owner(pid=1, start_ticks=1), turn_key="k", adapter="command", via="exec")
-    holder.record(started, turn=1)
-    holder.record(events.SessionStarted(session_id="s1"), turn=1)
-    holder.record(events.TurnClosed(), turn=1)
-    (entry,) = holder.waiting.look()
-    claimed = holder.waiting.claim(entry)
+    lease.log.record(started, turn=1)
+    lease.log.record(events.SessionStarted(session_id="s1"), turn=1)
+    lease.log.record(events.TurnClosed(), turn=1)
+    (entry,) = lease.waiting.scan()
+    claimed = lease.waiting.claim(entry)
     assert claimed is not None
 
     async def run() -> tuple[Status, str | None, int | None]:
-        outcome = await holder.run(*claimed, Stop())
+        outcome = await agent_turn.run(lease, *claimed, Stop())
         return outcome.status, outcome.reason, outcome.turn
 
     with session_lock(root.context, "command", "s1", scope=str(root.context.base)):
@@ -73,5 +74,5 @@ def test_a_message_whose_session_is_taken_ends_with_the_limit_and_can_be_retried
     assert "is in a turn of another root" in (reason or "")
     assert root.boxes("worker") == {"dead": [message.id]}
     assert len(root.boxes("asker")["new"]) == 1
-    assert holder.running is None
-    holder.release()
+    assert lease.turn is None
+    lease.close()

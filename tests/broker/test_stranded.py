@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from beam.broker import stranded, worker
-from beam.broker.hold import Holder
+from beam.broker import launch, stranded
+from beam.broker.lease import AgentLease
 from beam.model import events
 from beam.model.message import Message
 from beam.root import directories
@@ -27,7 +27,7 @@ def root(tmp_path: Path) -> Root:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """The lanes for which a worker was started."""
     found: list[str | None] = []
-    monkeypatch.setattr(worker, "start", lambda _, place: found.append(place.lane))
+    monkeypatch.setattr(launch, "start", lambda _, place: found.append(place.lane))
     return found
 
 
@@ -67,39 +67,39 @@ def test_who_leaves_an_agent_starts_a_few_workers_and_none_twice_within_seconds(
 ) -> None:
     for number in range(6):
         sent(root, f"lane{number}")
-    root.hold("worker").leave()
+    root.hold("worker").hand_over()
     assert started == ["lane0", "lane1", "lane2", "lane3"]
-    root.hold("worker").leave()
+    root.hold("worker").hand_over()
     assert started[4:] == ["lane4", "lane5"]
-    root.hold("worker").leave()
+    root.hold("worker").hand_over()
     assert len(started) == 6
     root.clock.sleep(10)
-    root.hold("other").leave()
+    root.hold("other").hand_over()
     assert len(started) == 6, "another agent's"
-    root.hold("worker").leave()
+    root.hold("worker").hand_over()
     assert started[6:] == ["lane0", "lane1", "lane2", "lane3"]
 
 
 def test_no_worker_is_started_for_a_lane_in_which_it_could_do_nothing(root: Root, started: list[str | None]) -> None:
     blocked, damaged = sent(root, "a-blocked")[0], sent(root, "b-damaged")[0]
-    holder = Holder.take(root.context, blocked)
-    assert holder is not None
-    holder.record(events.Notice(code="blocked", text="processes are left"))
-    holder.blocked = "processes are left"
-    holder.release()
+    lease = AgentLease.acquire(root.context, blocked)
+    assert lease is not None
+    lease.log.record(events.Notice(code="blocked", text="processes are left"))
+    lease.blocked = "processes are left"
+    lease.close()
     assert lanes.entered(root.place("worker")) == [blocked, damaged]
     (damaged.journal / "000000000001.jsonl").write_bytes(b"junk\n" * 3)
-    root.hold("worker").leave()
+    root.hold("worker").hand_over()
     assert started == []
 
 
 def test_a_lane_that_is_left_without_anything_is_not_looked_at_again(root: Root) -> None:
     place, message = sent(root, "mine")
-    holder = Holder.take(root.context, place)
-    assert holder is not None
-    (entry,) = holder.waiting.look()
-    holder.record(events.MessageDead(reason="dropped", detail="why"), message_id=message.id, sync=True)
-    holder.queue.remove(entry)
+    lease = AgentLease.acquire(root.context, place)
+    assert lease is not None
+    (entry,) = lease.waiting.scan()
+    lease.log.record(events.MessageDead(reason="dropped", detail="why"), message_id=message.id, sync=True)
+    lease.log.queue.remove(entry)
     assert lanes.entered(root.place("worker")) == [place]
-    holder.release()
+    lease.close()
     assert lanes.entered(root.place("worker")) == []

@@ -14,8 +14,8 @@ import pytest
 
 from beam.base import files
 from beam.base.errors import DiskError
-from beam.broker import closing, worker
-from beam.broker.hold import Holder
+from beam.broker import closing, launch, worker
+from beam.broker.lease import AgentLease
 from beam.broker.waiting import Waiting
 from beam.model.message import Message
 from beam.model.outcome import Outcome
@@ -33,25 +33,25 @@ def root(tmp_path: Path) -> Root:
     return Root(tmp_path)
 
 
-Run = Callable[[Holder, Entry, Message, Stop], None]
+Run = Callable[[AgentLease, Entry, Message, Stop], None]
 
 
 def drain(root: Root, monkeypatch: pytest.MonkeyPatch, run: Run) -> list[str]:
     """Drains `worker` with this in place of turns; the ids of the messages that were run."""
     ran: list[str] = []
 
-    async def instead(holder: Holder, entry: Entry, message: Message, stop: Stop) -> Outcome | None:
+    async def instead(lease: AgentLease, entry: Entry, message: Message, stop: Stop) -> Outcome | None:
         ran.append(message.id)
-        run(holder, entry, message, stop)
+        run(lease, entry, message, stop)
         return None
 
-    monkeypatch.setattr(Holder, "run", instead)
+    monkeypatch.setattr("beam.broker.turn.run", instead)
     asyncio.run(worker.drain(root.context, root.place("worker")))
     return ran
 
 
-def done(holder: Holder, entry: Entry, message: Message, stop: Stop) -> None:
-    closing.dead_letter(holder, entry, message, "dropped", "done")
+def done(lease: AgentLease, entry: Entry, message: Message, stop: Stop) -> None:
+    closing.dead_letter(lease.log, entry, message, "dropped", "done")
 
 
 def test_all_that_waits_is_run_in_order(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,15 +62,15 @@ def test_all_that_waits_is_run_in_order(root: Root, monkeypatch: pytest.MonkeyPa
 
 def test_a_message_that_comes_while_the_worker_leaves_is_run(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     first, late = root.put("worker", "1"), root.message("worker", "late")
-    real = Holder.release
+    real = AgentLease.close
 
-    def released_then_put(holder: Holder) -> None:
-        if root.queue("worker").find(late.id) is None and late.id not in holder.state.known:
+    def closed_then_put(lease: AgentLease) -> None:
+        if root.queue("worker").find(late.id) is None and late.id not in lease.log.state.known:
             root.queue("worker").put(late, root.clock, root.context.limits)  # its sender sees the lock held
-            assert try_lock(holder.place.lock) is None
-        real(holder)
+            assert try_lock(lease.log.place.lock) is None
+        real(lease)
 
-    monkeypatch.setattr(Holder, "release", released_then_put)
+    monkeypatch.setattr(AgentLease, "close", closed_then_put)
     assert drain(root, monkeypatch, done) == [first.id, late.id]
 
 
@@ -85,9 +85,9 @@ def test_a_worker_does_not_wait_for_a_queue_that_somebody_else_holds(
 def test_a_signal_stops_the_worker_and_what_waits_goes_on_waiting(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = root.put("worker", "1"), root.put("worker", "2")
 
-    def told_to_stop(holder: Holder, entry: Entry, message: Message, stop: Stop) -> None:
+    def told_to_stop(lease: AgentLease, entry: Entry, message: Message, stop: Stop) -> None:
         stop.ask("interrupted", by="a signal")
-        done(holder, entry, message, stop)
+        done(lease, entry, message, stop)
 
     assert drain(root, monkeypatch, told_to_stop) == [first.id]
     assert root.boxes("worker")["new"] == [second.id]
@@ -99,10 +99,10 @@ def test_a_bug_in_one_turn_is_printed_and_the_rest_goes_on(
 ) -> None:
     first, second = root.put("worker", "1"), root.put("worker", "2")
 
-    def buggy(holder: Holder, entry: Entry, message: Message, stop: Stop) -> None:
+    def buggy(lease: AgentLease, entry: Entry, message: Message, stop: Stop) -> None:
         if message.id == first.id:
             raise ZeroDivisionError("in a turn")
-        done(holder, entry, message, stop)
+        done(lease, entry, message, stop)
 
     assert drain(root, monkeypatch, buggy) == [first.id] * 3 + [second.id]
     assert capsys.readouterr().err.count("ZeroDivisionError: in a turn") == 3
@@ -117,7 +117,7 @@ def test_a_bug_that_stands_in_the_way_of_everything_ends_the_worker(
     def broken(waiting: Waiting) -> list[Entry]:
         raise ZeroDivisionError("in the queue")
 
-    monkeypatch.setattr(Waiting, "look", broken)
+    monkeypatch.setattr(Waiting, "scan", broken)
     with pytest.raises(ZeroDivisionError):
         drain(root, monkeypatch, done)
     assert capsys.readouterr().err.count("ZeroDivisionError: in the queue") == 3
@@ -127,7 +127,7 @@ def test_a_bug_that_stands_in_the_way_of_everything_ends_the_worker(
 def test_a_disk_error_ends_the_worker(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     root.put("worker")
 
-    def full(holder: Holder, entry: Entry, message: Message, stop: Stop) -> None:
+    def full(lease: AgentLease, entry: Entry, message: Message, stop: Stop) -> None:
         raise DiskError("can't write: No space left on device")
 
     with pytest.raises(DiskError):
@@ -139,30 +139,30 @@ def test_a_worker_is_started_only_where_nobody_holds_the_agent_and_never_for_a_m
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[AgentPaths] = []
-    monkeypatch.setattr(worker, "start", lambda context, place: started.append(place))
+    monkeypatch.setattr(launch, "start", lambda context, place: started.append(place))
     lock = try_lock(root.place("worker").lock)
     assert lock is not None
-    worker.ensure(root.context, root.place("worker"))
-    worker.ensure(root.context, root.place("box"))
+    launch.ensure(root.context, root.place("worker"))
+    launch.ensure(root.context, root.place("box"))
     assert started == []
     lock.release()
-    worker.ensure(root.context, root.place("worker"))
+    launch.ensure(root.context, root.place("worker"))
     assert started == [root.place("worker")]
     assert try_lock(root.place("worker").lock) is not None
 
 
 def test_a_worker_that_can_not_be_started_is_said(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker.sys, "executable", str(root.base / "none"))
+    monkeypatch.setattr(launch.sys, "executable", str(root.base / "none"))
     before = sorted(Path("/dev/fd").iterdir())
     with pytest.raises(DiskError, match="can't start a worker"):
-        worker.start(root.context, root.place("worker"))
+        launch.start(root.context, root.place("worker"))
     assert sorted(Path("/dev/fd").iterdir()) == before
     assert files.names(root.place("worker").dir).count("worker.log") == 1
 
 
 @pytest.mark.slow
 def test_a_worker_that_ends_first_leaves_nothing_in_the_table_of_processes(root: Root) -> None:
-    worker.start(root.context, root.place("worker"))
+    launch.start(root.context, root.place("worker"))
     (pid,) = tree.spared
     eventually(lambda: not tree.spared)
     with pytest.raises(ProcessLookupError):

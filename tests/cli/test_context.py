@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from beam.base.errors import UsageError
-from beam.cli.context import Context, is_colourful, is_interactive, is_terminal
+from beam.cli.context import Context
+from beam.cli.streams import is_colourful, is_interactive, is_terminal
 
 
 def test_dash_c_is_where_paths_begin(tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ def test_schema_lists_its_names_and_prints_one():
     assert json.loads(invoke("schema", "outcome"))["$defs"]["Outcome"]
 
 
+@pytest.mark.slow
 def test_what_can_not_be_done_is_an_error_of_beams():
     for args, kind in (
         (("fake-model", "--", "true"), UsageError),

@@ -18,7 +18,19 @@ from tests.support.cli import Cli
 
 pytestmark = pytest.mark.acceptance
 
-HEAVY = ("asyncio", "yaml", "rich", "pydantic", "watchfiles", "http", "ssl", "unittest", "xml", "email")
+HEAVY = (
+    "importlib.metadata",
+    "asyncio",
+    "yaml",
+    "rich",
+    "pydantic",
+    "watchfiles",
+    "http",
+    "ssl",
+    "unittest",
+    "xml",
+    "email",
+)
 REPORT = """
 import json, sys
 from beam.cli.main import answer
@@ -75,7 +87,7 @@ def test_the_version_needs_no_parser_of_command_lines(beam: Cli) -> None:
 def test_a_put_imports_no_holder_and_no_journal(beam: Cli) -> None:
     found = imported(beam, "send", "scripted", "hi", "--no-wait")
     assert [
-        name for name in ("beam.broker.hold", "beam.turns.exec", "beam.store.journal", "beam.cli.see") if name in found
+        name for name in ("beam.broker.lease", "beam.turns.exec", "beam.store.journal", "beam.cli.see") if name in found
     ] == []
 
 

@@ -159,6 +159,7 @@ def test_a_file_that_is_absent_is_none_and_one_that_can_not_be_read_is_an_error(
         file.read(tmp_path / "beam.yaml", adapters=ADAPTERS)
 
 
+@pytest.mark.slow
 @given(
     st.one_of(st.text(max_size=40), st.binary(max_size=40), st.text(alphabet="ab:-{}[]&*!|>\n \t'\"<,#", max_size=30))
 )

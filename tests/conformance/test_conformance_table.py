@@ -68,6 +68,7 @@ def test_a_cell_that_fails_has_its_reason_in_the_cases_and_no_other_fails() -> N
     assert all(cell(name, case).evidence == written.told(reason) for (case, name), reason in FAILS.items())
 
 
+@pytest.mark.slow
 def test_what_every_cli_must_do_is_never_unsupported() -> None:
     musts = [(name, case) for name, case in CELLS if not case.capability]
     assert [(name, case.name) for name, case in musts if cell(name, case.name).status == "unsupported"] == []

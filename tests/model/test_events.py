@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from enum import Enum
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -37,6 +39,40 @@ def test_a_bad_field_of_a_known_type_is_an_error_that_names_it() -> None:
 def test_what_is_no_event_is_corrupt(line: bytes) -> None:
     with pytest.raises(CorruptError):
         events.decode(line)
+
+
+def concrete(kind: type[events.Event]) -> set[type[events.Event]]:
+    """All subclasses that are an event type of their own; a name with `_` only shares fields."""
+    below = kind.__subclasses__()
+    named = {cls for cls in below if not cls.__name__.startswith("_") and cls.__module__ == events.__name__}
+    return named.union(*(concrete(cls) for cls in below))
+
+
+def test_every_event_class_is_in_the_union() -> None:
+    """A class that the union lacks would be written by its name and read back as `Unknown`."""
+    classes, union = concrete(events.Event), set(events.AnyEvent.__args__)
+    assert sorted(cls.__name__ for cls in classes ^ union) == []
+    assert len(classes) > 50
+
+
+@pytest.mark.parametrize(
+    "kind", sorted(concrete(events.Event), key=lambda cls: cls.__name__), ids=lambda cls: cls.__name__
+)
+def test_every_event_class_has_a_tag_of_its_own_and_reads_back_as_itself(kind: type[events.Event]) -> None:
+    tag = kind.__struct_config__.tag
+    assert isinstance(tag, str)
+    assert events.types()[tag] is kind
+    event = _smallest(kind)
+    assert events.decode(events.encode(event)) == event
+
+
+def _smallest(kind: Any) -> Any:
+    """A value of the type, of nothing but what it must have."""
+    if words := get_args(kind):
+        return words[0]
+    if issubclass(kind, msgspec.Struct):
+        return kind(**{each.name: _smallest(each.type) for each in msgspec.structs.fields(kind) if each.required})
+    return next(iter(kind)) if issubclass(kind, Enum) else kind()
 
 
 @pytest.mark.parametrize("tag", list(events.types()))

@@ -53,6 +53,7 @@ def test_unknown_fields_survive_at_every_depth() -> None:
     assert "original" not in plain
 
 
+@pytest.mark.slow
 @given(st.text(max_size=50), st.lists(st.text(min_size=1, max_size=5), max_size=2))
 def test_a_message_is_the_same_after_its_file(text: str, attach: list[str]) -> None:
     message = Message(id="a-1", timestamp="t", sender="x", to="a", payload=Payload(text=text, attach=tuple(attach)))

@@ -30,6 +30,7 @@ def test_what_an_agent_can_not_do_and_what_is_missing_have_codes_of_their_own() 
     assert exit_code(Status.FAILED, Class.AUTH) == 1
 
 
+@pytest.mark.slow
 @given(usages, usages)
 def test_a_sum_of_tokens_is_unknown_only_if_both_are(left: Usage, right: Usage) -> None:
     total = left.plus(right)

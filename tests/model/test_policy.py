@@ -45,6 +45,7 @@ def test_an_unknown_outcome_is_run_again_only_where_the_policy_allows_it() -> No
     assert retry_in(Policy(retry_unknown=1), Status.UNKNOWN, None, 2, 0.0) is None
 
 
+@pytest.mark.slow
 @given(attempt=st.integers(1, 50), chance=st.floats(0, 1, exclude_max=True))
 def test_the_pause_never_exceeds_its_bound_with_jitter(attempt: int, chance: float) -> None:
     policy = Policy(attempts=51, backoff=2, backoff_max=60, jitter=0.2)

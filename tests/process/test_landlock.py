@@ -318,6 +318,7 @@ def test_links_in_a_ring_are_an_error_and_no_endless_loop(tmp_path: Path) -> Non
 PATHS = st.lists(st.binary(min_size=1, max_size=9).filter(lambda name: b"\0" not in name), max_size=4)
 
 
+@pytest.mark.slow
 @given(PATHS, PATHS)
 def test_paths_of_any_bytes_reach_the_guard_as_they_are(protected: list[bytes], allowed: list[bytes]) -> None:
     assert landlock.read(landlock.carried(protected, allowed)) == (protected, allowed)

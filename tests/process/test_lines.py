@@ -26,6 +26,7 @@ def test_any_chunking_of_the_same_bytes_gives_the_same_lines(stream: bytes, cuts
     assert split(chunks, limit) == split([stream], limit) == split([bytes([byte]) for byte in stream], limit)
 
 
+@pytest.mark.slow
 @given(STREAM)
 def test_no_byte_is_lost_below_the_limit(stream: bytes) -> None:
     lines, cut = split([stream], 1000)
@@ -45,6 +46,7 @@ def test_a_line_beyond_the_limit_at_the_end_is_not_given_twice() -> None:
     assert split([b"12345"], 4) == ([b"1234"], 1)
 
 
+@pytest.mark.slow
 def test_a_long_line_costs_time_in_proportion_to_its_length() -> None:
     def seconds(chunks: int) -> float:
         began = time.process_time()

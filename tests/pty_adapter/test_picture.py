@@ -92,6 +92,7 @@ def test_a_part_of_a_row_has_no_halves_of_wide_characters(first: int, width: int
     assert "".join(run.text for run in cut(row, first, width)) == text
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.binary(max_size=400))
 def test_whatever_is_shown_only_colours_and_text_are_painted(data: bytes) -> None:

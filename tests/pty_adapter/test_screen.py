@@ -130,6 +130,8 @@ def test_the_alternate_screen_comes_and_goes() -> None:
         (b"a\x1bP+q544e\x1b\\b\x1b_Gx\x1b\\c", ["abc"]),
         (b"\x1b[4:3m\x1b[38:2::1:2:3mx", ["x"]),
         (b"\x1b(0q\x1b(Bq", ["─q"]),
+        (b"\x0el\x0f\x1b)0\x0el\x0fl", ["l┌l"]),
+        (b"\x1b(0\x60ahq~\x1b(Zq\x1b(Bq", ["◆▒␤─·─q"]),
         ("日本\x1b[1;2Hx".encode(), [" x本"]),
         ("日本\x1b[1;2H\x1b[P".encode(), [" 本"]),
         ("日本\x1b[1;2H\x1b[@".encode(), ["   本"]),
@@ -141,6 +143,47 @@ def test_the_alternate_screen_comes_and_goes() -> None:
 )
 def test_a_sequence_does_what_terminals_do(data: bytes, expected: list[str]) -> None:
     assert rows(data) == expected
+
+
+def tmux_rows(data: bytes, place: Path, columns: int = 100, lines: int = 40) -> list[str]:
+    """The pane of a tmux of that size after these bytes; a server of its own in this new directory."""
+    place.mkdir()
+    tmux = ["tmux", "-S", str(place / "s"), "-f", "/dev/null"]
+    (place / "bytes").write_bytes(data)
+    env = {"PATH": os.environ["PATH"], "TERM": "xterm-256color", "LANG": "C.UTF-8", "HOME": str(place)}
+    script = f"stty raw -echo; sleep 0.2; cat {place}/bytes; touch {place}/done; exec sleep 30"
+    new = ["new-session", "-d", "-x", str(columns), "-y", str(lines), script, ";", "set", "-g", "status", "off"]
+    subprocess.run([*tmux, *new], env=env, check=True)
+    deadline = time.monotonic() + 20
+    while not (place / "done").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    time.sleep(0.2)
+    seen = subprocess.run([*tmux, "capture-pane", "-p"], env=env, capture_output=True, check=True).stdout.decode()
+    subprocess.run([*tmux, "kill-server"], env=env, check=True)
+    found = [row.rstrip() for row in seen.split("\n")][:lines]
+    return found + [""] * (lines - len(found))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"\x1b7\x1b[3;4rX\x1b8Y", ["Y", "", "", "", ""]),
+        (b"\x1b[?25l\x1b7\x1b[?25h\x1b8", ["", "", "", "", ""]),
+        (b"\x1b[2;4r\x1b[?6h\x1b[9;1HO\x1b[?6lT", ["T", "", "", "O", ""]),
+        (b"\x1bH\x1b[3g\r\tX", ["         X", "", "", "", ""]),
+        (b"abc\r\x1b[4hX\x1b[4lY", ["XYbc", "", "", "", ""]),
+    ],
+    ids=["restore", "hidden", "origin", "no tab stops", "insert"],
+)
+def test_the_cursor_and_its_modes_are_those_of_tmux(data: bytes, expected: list[str], tmp_path: Path) -> None:
+    screen = Screen(10, 5)
+    screen.feed(data)
+    assert list(screen.view().rows) == expected
+    assert screen.cursor().shown
+    if shutil.which("tmux"):
+        assert tmux_rows(data, tmp_path / "tmux", 10, 5) == expected
 
 
 def test_queries_that_agents_wait_for_are_answered() -> None:
@@ -161,26 +204,6 @@ def test_titles_signals_and_modes_are_known() -> None:
     assert [(signal.number, signal.text) for signal in screen.take_signals()] == [(0, "work"), (7501, "state=working")]
     screen.feed(b"\x1b[?2004l\x1b[?2026l")
     assert not screen.bracketed_paste and not screen.drawing and screen.view().pastes_ended == 1
-
-
-def tmux_rows(data: bytes, place: Path) -> list[str]:
-    """The pane of a tmux of 100 x 40 after these bytes; a server of its own in this new directory."""
-    place.mkdir()
-    tmux = ["tmux", "-S", str(place / "s"), "-f", "/dev/null"]
-    (place / "bytes").write_bytes(data)
-    env = {"PATH": os.environ["PATH"], "TERM": "xterm-256color", "LANG": "C.UTF-8", "HOME": str(place)}
-    script = f"stty raw -echo; sleep 0.2; cat {place}/bytes; touch {place}/done; exec sleep 30"
-    new = ["new-session", "-d", "-x", "100", "-y", "40", script, ";", "set", "-g", "status", "off"]
-    subprocess.run([*tmux, *new], env=env, check=True)
-    deadline = time.monotonic() + 20
-    while not (place / "done").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    time.sleep(0.2)
-    seen = subprocess.run([*tmux, "capture-pane", "-p"], env=env, capture_output=True, check=True).stdout.decode()
-    subprocess.run([*tmux, "kill-server"], env=env, check=True)
-    found = [row.rstrip() for row in seen.split("\n")][:40]
-    return found + [""] * (40 - len(found))
 
 
 @pytest.mark.acceptance

@@ -68,6 +68,7 @@ def fed(pieces: Iterable[bytes]) -> list[object]:
     return units(tokens + tokenizer.feed(b"\x1b\\!"))
 
 
+@pytest.mark.slow
 @given(hostile, st.lists(st.integers(0, 60), max_size=8))
 def test_any_split_gives_the_same_units(data: bytes, cuts: list[int]) -> None:
     places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})

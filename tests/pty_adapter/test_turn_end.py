@@ -82,6 +82,7 @@ def test_a_recorded_permission_dialog_is_waited_at_and_never_done(seed: int | No
     assert replay.end.reading.dialog is not None and replay.end.reading.dialog.name == "permission"
 
 
+@pytest.mark.slow
 def test_a_codex_that_is_still_starting_is_not_ready_however_still_its_screen() -> None:
     replay = Replay("codex", CODEX, text="", enter=0.0, after=60)
     assert all(now > 6.0 for now, state, _ in replay.states if state is State.READY)

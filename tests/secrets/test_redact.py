@@ -242,6 +242,7 @@ def test_a_stream_adds_up_to_the_whole_wherever_it_is_cut(whole: str, data: st.D
     assert (shown, stream.count) == (expected, count)
 
 
+@pytest.mark.slow
 @given(whole=_texts)
 @settings(max_examples=100, deadline=None)
 def test_redacting_any_text_twice_is_redacting_it_once(whole: str) -> None:
@@ -250,6 +251,7 @@ def test_redacting_any_text_twice_is_redacting_it_once(whole: str) -> None:
     assert (once is whole) == (count == 0)
 
 
+@pytest.mark.slow
 @given(whole=_texts)
 @settings(max_examples=100, deadline=None)
 def test_maybe_never_overlooks_a_secret(whole: str) -> None:

@@ -20,11 +20,12 @@ from beam.model import events
 from beam.model.events import AnyEvent
 from beam.model.limits import DEFAULT, Limits
 from beam.model.outcome import Status
-from beam.model.state import State, fold_all
+from beam.model.state import State
 from beam.store import journal as module
 from beam.store import segment as of_segments
 from beam.store.journal import Journal, Reader, read_event, read_state, segments
 from tests.support.context import SMALL, FakeClock
+from tests.support.folded import fold
 
 
 def begin(directory: Path, limits: Limits = DEFAULT, clock: FakeClock | None = None) -> Journal:
@@ -343,7 +344,7 @@ def test_a_reader_that_follows_sees_each_event_once_whatever_the_writer_does(
             journal = begin(directory, SMALL)
     seen += seqs(reader.poll())
     assert seen == list(range(after + 1, journal.state.seq + 1))
-    assert fold_all(State(agent="a"), read_all(directory)) == journal.state
+    assert fold(State(agent="a"), read_all(directory)) == journal.state
 
 
 def test_a_reader_of_a_journal_that_does_not_exist_yet_sees_all_of_it_later(tmp_path: Path) -> None:
@@ -351,15 +352,6 @@ def test_a_reader_of_a_journal_that_does_not_exist_yet_sees_all_of_it_later(tmp_
     assert reader.poll() == []
     rotated(tmp_path / "j", 12)
     assert seqs(reader.poll()) == list(range(1, 13))
-
-
-def test_a_reader_at_the_end_has_the_state_and_sees_only_what_comes(tmp_path: Path) -> None:
-    journal = rotated(tmp_path / "j", 5)
-    reader, state = Reader.at_end(tmp_path / "j")
-    assert state == journal.state
-    journal.append(events.Text(text="new"))
-    assert texts(reader.poll()) == ["new"]
-    assert reader.poll() == []
 
 
 def test_half_a_line_is_not_read_until_it_is_whole(tmp_path: Path) -> None:

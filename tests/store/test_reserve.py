@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from beam.base.errors import DiskError
-from beam.broker import mailbox
+from beam.broker import mailbox, turn
 from beam.model import events
 from beam.model.outcome import Outcome, Status
 from beam.store.reserve import BYTES, Reserve
@@ -68,7 +68,7 @@ def test_without_room_for_an_outcome_nothing_is_claimed_and_it_goes_on_when_ther
     root: Root, disk: SmallDisk
 ) -> None:
     message = root.put("box")
-    root.hold("box").release()
+    root.hold("box").close()
     disk.leave(BYTES - 1)
     with pytest.raises(DiskError, match="No space left") as caught:
         mailbox.recv(root.context, root.place("box"), None)
@@ -107,13 +107,13 @@ def test_an_answer_larger_than_the_reserve_is_refused_and_a_short_one_is_taken(r
 @pytest.mark.acceptance
 def test_a_turn_that_the_disk_can_not_hold_is_ended_and_has_an_outcome(root: Root, disk: SmallDisk) -> None:
     message = root.put("worker", "x" * 200_000, sender="asker", reply="queue")
-    holder = root.hold("worker")
-    (entry,) = holder.waiting.look()
-    claimed = holder.waiting.claim(entry)
+    lease = root.hold("worker")
+    (entry,) = lease.waiting.scan()
+    claimed = lease.waiting.claim(entry)
     assert claimed is not None
     disk.leave(8000)
-    outcome = asyncio.run(holder.run(*claimed, Stop()))
-    holder.release()
+    outcome = asyncio.run(turn.run(lease, *claimed, Stop()))
+    lease.close()
     assert outcome is not None
     assert (outcome.status, outcome.exit_code) == (Status.UNKNOWN, 8)
     assert "No space left" in (outcome.reason or "")
@@ -121,5 +121,5 @@ def test_a_turn_that_the_disk_can_not_hold_is_ended_and_has_an_outcome(root: Roo
     assert len(root.boxes("asker")["new"]) == 1
     disk.leave(None)
     again = root.hold("worker")
-    assert (again.state.open_turn, again.waiting.look()) == (None, [])
-    again.release()
+    assert (again.log.state.open_turn, again.waiting.scan()) == (None, [])
+    again.close()

@@ -61,6 +61,7 @@ def test_of_all_who_count_at_once_each_has_another_number(tmp_path: Path) -> Non
     assert sorted(got) == list(range(2, 202))
 
 
+@pytest.mark.slow
 @given(st.text(max_size=120))
 def test_any_thread_has_a_file_of_its_own_in_the_directory(name: str) -> None:
     made = file_name(name)

@@ -21,6 +21,7 @@ from typing import Any
 
 from beam.api import Beam
 from beam.base.errors import BeamError
+from beam.process import table
 from beam.root import discovery
 from beam.root.paths import RootPaths
 from tests.support.warm import RUNNING, Warm, is_cold
@@ -237,16 +238,11 @@ def _text(path: Path) -> str:
 def processes_with(text: str) -> list[int]:
     """The pids of processes whose environment or command line holds the text."""
     found = [pid for pid, given in RUNNING.copy().items() if text.encode() in given]
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            seen = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
-            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            continue
-        if text.encode() in seen and state != "Z":
-            found.append(int(entry.name))
+    for pid in table.pids():
+        if pid != os.getpid():
+            seen = table.read(f"/proc/{pid}/environ") + table.read(f"/proc/{pid}/cmdline")
+            if text.encode() in seen and (stat := table.stat_of(pid)) and stat[3]:
+                found.append(pid)
     return found
 
 

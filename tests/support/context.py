@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from beam.agents import registry
+from beam.broker.agent_requests import carry_out
 from beam.broker.context import RootContext
-from beam.broker.hold import Holder
+from beam.broker.lease import AgentLease
 from beam.config.resolve import load
 from beam.model.limits import Limits
 from beam.model.message import Message, Options, Payload, new_id
@@ -62,7 +63,9 @@ class Root:
         """The context with what beam.yaml says now."""
         root = RootPaths(self.base.parent / "root", self.base)
         config = load(root, environ=self.environ, adapters=tuple(registry.ADAPTERS))
-        self.context = RootContext(home=root, config=config, clock=self.clock, environ=self.environ)
+        self.context = RootContext(
+            home=root, config=config, clock=self.clock, environ=self.environ, carry_out=carry_out
+        )
         return self.context
 
     def place(self, agent: str) -> AgentPaths:
@@ -94,11 +97,11 @@ class Root:
         assert self.queue(to).put(message, self.clock, self.context.limits)
         return message
 
-    def hold(self, agent: str) -> Holder:
-        """The agent's holder; nobody else holds it."""
-        holder = Holder.take(self.context, self.place(agent))
-        assert holder is not None
-        return holder
+    def hold(self, agent: str) -> AgentLease:
+        """The agent's lease; nobody else has it."""
+        lease = AgentLease.acquire(self.context, self.place(agent))
+        assert lease is not None
+        return lease
 
     def events(self, agent: str) -> list[object]:
         """Every event of the agent's journal."""

@@ -31,8 +31,8 @@ from beam.api.verify import damage
 from beam.base.errors import BeamError, CorruptError
 from beam.base.surrogates import escape_surrogates
 from beam.broker import registry as broker_registry
-from beam.broker.control import Requests
-from beam.broker.hold import Holder
+from beam.broker.control import answer_requests
+from beam.broker.lease import AgentLease
 from beam.cli.render.stream import Line, Stream
 from beam.config import file
 from beam.config.resolve import load, parse_agent_json
@@ -210,13 +210,13 @@ def _places(base: Path) -> list[Reader]:
     def queued(data: bytes) -> str:
         made.again()
         (new / waiting.name).write_bytes(data)
-        holder = Holder.take(made.root.context, made.place)
-        assert holder is not None
+        lease = AgentLease.acquire(made.root.context, made.place)
+        assert lease is not None
         try:
-            holder.waiting.look()
-            holder.waiting.expire()
+            lease.waiting.scan()
+            lease.waiting.expire()
         finally:
-            holder.release()
+            lease.close()
         items = list(look.queue_items(made.root.context, ["box"]))
         msgspec.json.encode(items)
         return " ".join(item.box for item in items)
@@ -224,13 +224,13 @@ def _places(base: Path) -> list[Reader]:
     def asked(data: bytes) -> str:
         made.again()
         (made.place.control / "new" / "box-c1.json").write_bytes(data)
-        holder = Holder.take(made.root.context, made.place)
-        assert holder is not None
+        lease = AgentLease.acquire(made.root.context, made.place)
+        assert lease is not None
         try:
-            Requests(holder).look()
+            answer_requests(lease)
             assert not control.waiting(made.place.control)
         finally:
-            holder.release()
+            lease.close()
         return "answered"
 
     def counted(data: bytes) -> int:

@@ -18,9 +18,10 @@ from beam.api.doctor import damage
 from beam.base.errors import BeamError
 from beam.base.surrogates import escape_surrogates
 from beam.broker import mailbox, stranded
-from beam.broker.control import Requests
-from beam.broker.hold import Holder
-from beam.broker.outbox import Outboxes, Sender
+from beam.broker.control import answer_requests
+from beam.broker.lease import AgentLease
+from beam.broker.outbox import Outboxes
+from beam.broker.sender import Sender
 from beam.cli.render.stream import Line, Stream
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Options, SessionContext
@@ -101,21 +102,21 @@ def outboxes(base: Path) -> list[Reader]:
 
     def asked(data: bytes) -> str:
         made.again()
-        holder = Holder.take(context, made.place)
-        assert holder is not None
+        lease = AgentLease.acquire(context, made.place)
+        assert lease is not None
         try:
-            boxes = Outboxes(holder)
+            boxes = Outboxes(lease.log)
             folder = boxes.make("t1")
             boxes.begin(sender)
             (folder / "x.json").write_bytes(data)
             os.utime(folder / "x.json", ns=(0, 0))
-            boxes.look(sender)
+            boxes.poll(sender)
             boxes.end(sender)
             assert not (folder / "x.json").exists()
             answer = outbox.answered(folder, "x")
             boxes.close()
         finally:
-            holder.release()
+            lease.close()
         list(look.queue_items(context, ["box", "other", "asker"]))
         if answer is None:
             return "no answer"
@@ -198,14 +199,14 @@ def names(base: Path) -> list[Reader]:
     def recovered(data: bytes) -> str:
         recovery.again()
         recovery.segment.write_bytes(data)
-        holder = Holder.take(recovery.root.context, recovery.place)
-        assert holder is not None
+        lease = AgentLease.acquire(recovery.root.context, recovery.place)
+        assert lease is not None
         try:
-            holder.waiting.look()
-            holder.waits()
-            holder.is_held_back()
+            lease.waiting.scan()
+            lease.waits()
+            lease.waiting.pause_s()
         finally:
-            holder.release()
+            lease.close()
         shown = Stream(io.StringIO(), as_json=False)
         shown.batch([Line(event) for event in JournalReader(recovery.place.journal).poll()])
         return "recovered"
@@ -226,18 +227,18 @@ def _make(place: Path, name: bytes, *, is_file: bool) -> None:
 
 
 def _held(made: Made) -> None:
-    holder = Holder.take(made.root.context, made.place)
-    assert holder is not None
+    lease = AgentLease.acquire(made.root.context, made.place)
+    assert lease is not None
     try:
-        Requests(holder).look()
-        holder.waiting.look()
+        answer_requests(lease)
+        lease.waiting.scan()
         message = made.root.message("box")
         sender = Sender(
             agent="box", message=message, turn_key="t1", at_most=None, context=SessionContext(), folder=made.root.base
         )
-        Outboxes(holder).drain_left(sender)
+        Outboxes(lease.log).drain_left(sender)
     finally:
-        holder.release()
+        lease.close()
 
 
 def _called(spool: Path) -> None:

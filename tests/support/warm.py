@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 LANG = "C.UTF-8"
-_STARTS = ("PYTHON", "LC_", "BEAM_CRASH_AT")  # read by the interpreter, or once at an import
+_STARTS = ("PYTHON", "LC_")  # read by the interpreter
 _ROOT = Path(__file__).parents[2]
 RUNNING: dict[int, bytes] = {}  # what each forked command that somebody waits for was given; /proc does not tell
 _FIRST_OWN, _LAST = 3, 256  # descriptors
@@ -217,8 +217,10 @@ def _become(order: dict[str, Any], streams: list[int]) -> None:
         os.environ.clear()
         os.environ.update(order["env"])
         time.tzset()
+        from beam.base import faults
         from beam.cli.main import main
 
+        faults._armed = os.environ.get("BEAM_CRASH_AT", "")  # as if it was imported now
         sys.argv = ["beam", *order["args"]]
         main()
     except BaseException:

@@ -7,7 +7,10 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from beam.teams.changes import SLICE, Changes
+from beam.teams.notify_elsewhere import NotifyElsewhere
 
 
 def tasks(home: Path, count: int) -> Path:
@@ -34,6 +37,7 @@ def test_a_file_that_was_told_meanwhile_and_one_that_is_gone_are_no_trouble(tmp_
     assert len(changes.take()[0]) == SLICE - 1
 
 
+@pytest.mark.slow
 def test_a_watcher_of_a_directory_that_appears_later_is_woken_by_it_and_ends_at_once(tmp_path: Path) -> None:
     wake = threading.Event()
     changes = Changes((), others=[str(tmp_path / "agents")], wake=wake)
@@ -45,3 +49,40 @@ def test_a_watcher_of_a_directory_that_appears_later_is_woken_by_it_and_ends_at_
     began = time.monotonic()
     changes.close()
     assert time.monotonic() - began < 4
+
+
+@pytest.mark.slow
+def test_where_the_system_has_no_inotify_a_file_that_changes_is_copied_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tasks(tmp_path, 3)
+    monkeypatch.setattr(Changes, "_new_listener", lambda changes: NotifyElsewhere(changes._watching))
+    wake = threading.Event()
+    changes = Changes([str(tmp_path)], wake=wake)
+    changes.start()
+    assert isinstance(changes._listener, NotifyElsewhere)
+    assert len(changes.take()[0]) == 3
+    wake.clear()
+    (folder / "1.json").write_text(json.dumps({"id": "1", "subject": "new"}))
+    assert wake.wait(10)
+    copies = [copy for copy in changes.take()[0] if copy.data]
+    assert [json.loads(copy.data)["subject"] for copy in copies] == ["new"]
+    changes.close()
+    assert changes._thread is not None
+    assert not changes._thread.is_alive()
+
+
+@pytest.mark.slow
+def test_numbered_files_of_one_moment_come_in_their_order_there(tmp_path: Path) -> None:
+    notify = NotifyElsewhere([str(tmp_path)])
+    for number in range(12):
+        (tmp_path / f"{number}.json").touch()
+    paths: list[str] = []
+    until = time.monotonic() + 10
+    while len(paths) < 12 and time.monotonic() < until:
+        paths += notify.wait(1000)[0]
+    assert sorted(paths, key=lambda path: int(Path(path).stem)) == paths
+    assert notify.wait(0) == ([], False)
+    notify.interrupt()
+    assert notify.wait(1000) == ([], False)
+    notify.close()

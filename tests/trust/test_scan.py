@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from pathlib import Path
@@ -146,8 +147,7 @@ def test_what_is_no_regular_file_is_there_and_never_opened(base: Path) -> None:
     os.mkfifo(base / ".env")
     fifo = digest(base, ".env")
     (base / ".env").unlink()
-    with socket.socket(socket.AF_UNIX) as server:
-        os.chdir(base)
+    with contextlib.chdir(base), socket.socket(socket.AF_UNIX) as server:  # its name may be short, its path not
         server.bind(".env")
         other = digest(base, ".env")
         (base / ".env").unlink()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,13 +16,12 @@ from beam.agents.claude.screen import profile as CLAUDE
 from beam.base.clock import SystemClock
 from beam.model import events
 from beam.model.events import Event
-from beam.model.limits import DEFAULT
 from beam.model.outcome import Status
 from beam.turns import exec as exec_face
 from beam.turns import terminal
-from beam.turns.asks import Asks
 from beam.turns.stop import Stop
 from tests.support import tui
+from tests.support.turns import handle, services, turn_input
 
 pytestmark = pytest.mark.acceptance
 SLEPT_S = 100.0
@@ -86,17 +84,10 @@ def a_turn(tmp_path: Path) -> Turn:
 def test_a_headless_turn_is_not_stopped_for_the_time_in_which_nobody_listened(tmp_path: Path, limit: str) -> None:
     clock, stop = Sleepy(), Stop()
     times = {"timeout": 600.0, "idle_timeout": 600.0, limit: SLEPT_S / 2}
-    play = exec_face.Play(
-        exec=Counting(),
-        turn=a_turn(tmp_path),
-        host=Host(),
-        turn_key=uuid.uuid4().hex,
-        limits=DEFAULT,
-        environ=os.environ,
-        child_env={},
-        **times,
+    input = turn_input(a_turn(tmp_path), **times)
+    verdict = asyncio.run(
+        exec_face.run_turn(Counting(), input, services(record, clock, poll=clock.look), handle(record, stop))
     )
-    verdict = asyncio.run(exec_face.play(play, record, stop, clock, clock.look))
     assert (verdict.status, verdict.reason, clock.slept) == (Status.COMPLETED, None, SLEPT_S)
 
 
@@ -104,18 +95,8 @@ def test_a_headless_turn_is_not_stopped_for_the_time_in_which_nobody_listened(tm
 def test_a_turn_on_a_terminal_is_not_stopped_for_the_time_in_which_nobody_listened(tmp_path: Path, limit: str) -> None:
     clock, stop = Sleepy(), Stop()
     times = {"timeout": 600.0, "idle_timeout": 600.0, limit: SLEPT_S / 2}
-    play = terminal.Play(
-        terminal=Face(),
-        history=None,
-        turn=a_turn(tmp_path),
-        host=Host(),
-        turn_key=uuid.uuid4().hex,
-        limits=DEFAULT,
-        environ={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
-        child_env={},
-        commands=False,
-        asks=Asks("x", record, clock, 60.0),
-        **times,
+    input = turn_input(a_turn(tmp_path), environ={"PATH": os.environ["PATH"], "HOME": str(tmp_path)}, **times)
+    verdict = asyncio.run(
+        terminal.run_turn(Face(), None, input, services(record, clock, poll=clock.look), handle(record, stop))
     )
-    verdict = asyncio.run(terminal.play(play, record, stop, clock, clock.look))
     assert (verdict.status, verdict.reply, clock.slept) == (Status.COMPLETED, "ECHO[hello]", SLEPT_S)

@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 
 from beam.agents.base import Decoder, Exit, Host, Launch, Turn, Verdict
-from beam.base.clock import SystemClock
 from beam.model import events
 from beam.model.events import Event
 from beam.model.limits import Limits
 from beam.model.outcome import Status
-from beam.turns.exec import Play, play
-from beam.turns.stop import Stop
+from beam.turns.exec import run_turn
+from tests.support.turns import Recorded, handle, services, turn_input
 
 pytestmark = pytest.mark.acceptance
 
@@ -49,27 +48,13 @@ class Lines:
 
 
 def run(tmp_path: Path, program: str, *, retries: int | None = None, idle: float = 60) -> tuple[list[Event], Verdict]:
-    found: list[Event] = []
-
-    def record(body: Event, *, sync: bool = False) -> Event:
-        found.append(body)
-        return body
-
-    async def turn() -> Verdict:
-        one = Play(
-            exec=Retrying(program, retries),
-            turn=Turn(text="hi", message_id="a-1", agent="a", cwd=str(tmp_path), scratch=str(tmp_path)),
-            host=Host(python=sys.executable),
-            turn_key=os.urandom(8).hex(),
-            limits=Limits(grace=1),
-            environ=os.environ,
-            child_env={},
-            timeout=60,
-            idle_timeout=idle,
-        )
-        return await play(one, record, Stop(), SystemClock(), lambda: None)
-
-    return found, asyncio.run(turn())
+    record = Recorded()
+    turn = Turn(text="hi", message_id="a-1", agent="a", cwd=str(tmp_path), scratch=str(tmp_path))
+    input = turn_input(
+        turn, host=Host(python=sys.executable), limits=Limits(grace=1), environ=os.environ, idle_timeout=idle
+    )
+    verdict = asyncio.run(run_turn(Retrying(program, retries), input, services(record), handle(record)))
+    return record.events, verdict
 
 
 COUNT = "import sys, time\nfor n in range(1, 500):\n    print(n, file=sys.stderr, flush=True)\n    time.sleep(0.05)\n"

@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 
 from beam.agents.base import Decoder, Exit, Host, Launch, Turn, Verdict
-from beam.base.clock import SystemClock
 from beam.model import events
 from beam.model.events import Event
 from beam.model.limits import Limits
 from beam.model.outcome import Status
-from beam.turns.exec import Play, play
-from beam.turns.stop import Stop
+from beam.turns.exec import run_turn
+from tests.support.turns import Recorded, handle, services, turn_input
 
 pytestmark = pytest.mark.acceptance
 
@@ -49,35 +48,21 @@ class Lines:
 
 
 def run(tmp_path: Path) -> tuple[list[Event], Verdict]:
-    found: list[Event] = []
-
-    def record(body: Event, *, sync: bool = False) -> Event:
-        found.append(body)
-        return body
-
-    async def turn() -> Verdict:
-        one = Play(
-            exec=Chat(),
-            turn=Turn(
-                text="hi",
-                message_id="a-1",
-                agent="a",
-                cwd=str(tmp_path),
-                scratch=str(tmp_path),
-                session_id="old",
-                fresh_session_id="5b2b7a86-6a2c-5c3f-9d5e-0f6a3a1f2b10",
-            ),
-            host=Host(python=sys.executable),
-            turn_key=os.urandom(8).hex(),
-            limits=Limits(grace=1),
-            environ=os.environ,
-            child_env={},
-            timeout=60,
-            idle_timeout=60,
-        )
-        return await play(one, record, Stop(), SystemClock(), lambda: None)
-
-    return found, asyncio.run(turn())
+    record = Recorded()
+    turn = Turn(
+        text="hi",
+        message_id="a-1",
+        agent="a",
+        cwd=str(tmp_path),
+        scratch=str(tmp_path),
+        session_id="old",
+        fresh_session_id="5b2b7a86-6a2c-5c3f-9d5e-0f6a3a1f2b10",
+    )
+    input = turn_input(
+        turn, host=Host(python=sys.executable), limits=Limits(grace=1), environ=os.environ, idle_timeout=60
+    )
+    verdict = asyncio.run(run_turn(Chat(), input, services(record), handle(record)))
+    return record.events, verdict
 
 
 def test_the_turn_runs_once_in_a_new_session_with_an_id_of_its_own_and_the_loss_is_said(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,12 @@ from beam.agents.claude.screen import profile as CLAUDE
 from beam.base.clock import SystemClock
 from beam.model import events
 from beam.model.events import Event
-from beam.model.limits import DEFAULT
 from beam.model.outcome import Status
 from beam.model.settings import AgentSettings
 from beam.turns import terminal
-from beam.turns.asks import Asks
 from beam.turns.keeper import ProcessKeeper
-from beam.turns.stop import Stop
 from tests.support import tui
+from tests.support.turns import handle, services, turn_input
 
 pytestmark = pytest.mark.acceptance
 
@@ -56,23 +53,10 @@ class Agent:
         scratch = self.path / f"scratch-{self.number}"
         scratch.mkdir()
         turn = Turn(text=text, message_id="x-1", agent="x", cwd=str(self.path), scratch=str(scratch), **fields)
-        play = terminal.Play(
-            terminal=face or Face(),
-            history=None,
-            turn=turn,
-            host=Host(),
-            turn_key=uuid.uuid4().hex,
-            limits=DEFAULT,
-            environ={"PATH": os.environ["PATH"]},
-            child_env={},
-            timeout=60.0,
-            idle_timeout=60.0,
-            commands=True,
-            asks=Asks("x", self._record, SystemClock(), 60.0),
-            number=self.number,
-            keep=keep,
+        input = turn_input(turn, commands=True, number=self.number, keep=keep)
+        return await terminal.run_turn(
+            face or Face(), None, input, services(self._record, keeper=self.keeper), handle(self._record)
         )
-        return await terminal.play(play, self._record, Stop(), SystemClock(), lambda: None, self.keeper)
 
     def _record(self, body: Event, *, sync: bool = False) -> Event:
         self.events.append(body)

@@ -19,17 +19,17 @@ from beam.base.errors import (
     UntrustedError,
 )
 from beam.broker.build_request import order_of
-from beam.broker.hold import Holder
+from beam.broker.lease import AgentLease
 from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import Options
 from beam.model.outcome import Class, Evidence, Status
 from beam.process import tree
-from beam.turns.asks import Asks
 from beam.turns.request import TurnRequest
 from beam.turns.run import finished_of, held_to_structured, refusal, run
 from beam.turns.stop import Reason, Stop
 from tests.support.context import Root
+from tests.support.turns import handle, services
 
 
 @pytest.fixture
@@ -37,26 +37,21 @@ def root(tmp_path: Path) -> Root:
     return Root(tmp_path)
 
 
-def ordered(root: Root, agent: str = "worker", **fields: object) -> tuple[Holder, TurnRequest]:
+def ordered(root: Root, agent: str = "worker", **fields: object) -> tuple[AgentLease, TurnRequest]:
     root.put(agent, **fields)
-    holder = root.hold(agent)
-    (entry,) = holder.waiting.look()
-    claimed = holder.waiting.claim(entry)
+    lease = root.hold(agent)
+    (entry,) = lease.waiting.scan()
+    claimed = lease.waiting.claim(entry)
     assert claimed is not None
-    return holder, order_of(holder, claimed[1])
+    return lease, order_of(lease.log, claimed[1])
 
 
-async def nothing_more() -> None:
-    """A last look that finds nothing."""
-
-
-def play(root: Root, holder: Holder, order: TurnRequest) -> TurnFinished:
+def play(root: Root, lease: AgentLease, order: TurnRequest) -> TurnFinished:
     def record(body: events.Event, *, sync: bool = False) -> events.Event:
-        return holder.record(body, turn=order.turn, message_id=order.message.id, sync=sync)
+        return lease.log.record(body, turn=order.turn, message_id=order.message.id, sync=sync)
 
     async def turn() -> TurnFinished:
-        asks = Asks(holder.place.agent, record, root.clock, 600.0)
-        return await run(order, record, Stop(), root.clock, lambda: None, nothing_more, asks)
+        return await run(order, services(record, root.clock), handle(record, clock=root.clock))
 
     return asyncio.run(turn())
 
@@ -67,8 +62,8 @@ def told(root: Root, agent: str = "worker") -> list[str]:
 
 @pytest.mark.acceptance
 def test_a_turn_writes_its_steps_in_their_order(root: Root) -> None:
-    holder, order = ordered(root)
-    finished = play(root, holder, order)
+    lease, order = ordered(root)
+    finished = play(root, lease, order)
     assert (finished.status, finished.reply, finished.exit_code, finished.via) == (Status.COMPLETED, "hi", 0, "exec")
     kinds = told(root)
     order_of_steps = ["MessageClaimed", "TurnStarted", "AgentStarted", "PromptSent", "AgentExited", "TurnFinished"]
@@ -81,7 +76,7 @@ def test_a_turn_writes_its_steps_in_their_order(root: Root) -> None:
 def test_a_journal_that_can_not_be_written_ends_the_turn_and_its_processes(
     root: Root, body: type[events.Event]
 ) -> None:
-    holder, order = ordered(root)
+    lease, order = ordered(root)
     pids: list[int] = []
 
     def record(event: events.Event, *, sync: bool = False) -> events.Event:
@@ -89,18 +84,10 @@ def test_a_journal_that_can_not_be_written_ends_the_turn_and_its_processes(
             pids.extend((event.pid, event.guard_pid))
         if isinstance(event, body):
             raise DiskError(f"can't write: {errno.ENOSPC}")
-        return holder.record(event, turn=order.turn, message_id=order.message.id, sync=sync)
+        return lease.log.record(event, turn=order.turn, message_id=order.message.id, sync=sync)
 
     async def turn() -> None:
-        await run(
-            order,
-            record,
-            Stop(),
-            root.clock,
-            lambda: None,
-            nothing_more,
-            Asks(holder.place.agent, record, root.clock, 600.0),
-        )
+        await run(order, services(record, root.clock), handle(record, clock=root.clock))
 
     with pytest.raises(DiskError):
         asyncio.run(turn())
@@ -120,13 +107,13 @@ def test_a_journal_that_can_not_be_written_ends_the_turn_and_its_processes(
 def test_what_can_not_be_done_is_an_outcome_and_nothing_is_started(
     root: Root, agent: str, options: Options, class_: Class
 ) -> None:
-    holder, order = ordered(root, agent, options=options)
-    finished = play(root, holder, order)
+    lease, order = ordered(root, agent, options=options)
+    finished = play(root, lease, order)
     assert (finished.status, finished.class_) == (Status.FAILED, class_)
     assert finished.reason
     assert "AgentStarted" not in told(root, agent)
     assert "PromptSent" not in told(root, agent)
-    assert holder.state.turn == 1
+    assert lease.log.state.turn == 1
 
 
 @pytest.mark.parametrize(

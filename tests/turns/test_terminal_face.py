@@ -7,7 +7,6 @@ import os
 import resource
 import sys
 import time
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,15 @@ from msgspec import structs
 
 from beam.agents.base import Host, Launch, Turn, Verdict
 from beam.agents.claude.screen import profile as CLAUDE
-from beam.base.clock import SystemClock
 from beam.model import events
 from beam.model.events import Event
-from beam.model.limits import DEFAULT
 from beam.model.outcome import Class, Status
 from beam.model.screen_profile import Profile
 from beam.turns import terminal
-from beam.turns.asks import Asks
+from beam.turns.input import TurnInput
 from beam.turns.stop import Stop
 from tests.support import tui
+from tests.support.turns import handle, services, turn_input
 
 pytestmark = pytest.mark.acceptance
 
@@ -73,30 +71,21 @@ class Played:
             session_id=session_id,
             fresh_session_id="f-1",
         )
-        play = terminal.Play(
-            terminal=face,
-            history=None,
-            turn=turn,
-            host=Host(),
-            turn_key=uuid.uuid4().hex,
-            limits=DEFAULT,
+        input = turn_input(
+            turn,
             environ={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
-            child_env={},
             timeout=fields.pop("timeout", 60.0),
-            idle_timeout=60.0,
-            commands=False,
-            asks=Asks("x", self._record, SystemClock(), 60.0),
         )
-        self.verdict: Verdict = asyncio.run(self._run(play, stop_after))
+        self.verdict: Verdict = asyncio.run(self._run(face, input, stop_after))
 
-    async def _run(self, play: terminal.Play, stop_after: float | None) -> Verdict:
+    async def _run(self, face: Any, input: TurnInput, stop_after: float | None) -> Verdict:
         stop = Stop()
         if stop_after is not None:
             asyncio.get_running_loop().call_later(stop_after, lambda: stop.ask("cancelled", by="a test"))
         began = time.monotonic()
         beat = asyncio.create_task(self._beat())
         try:
-            return await terminal.play(play, self._record, stop, SystemClock(), lambda: None)
+            return await terminal.run_turn(face, None, input, services(self._record), handle(self._record, stop))
         finally:
             self.seconds = time.monotonic() - began
             beat.cancel()

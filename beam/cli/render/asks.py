@@ -7,15 +7,13 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from beam.base import durations
-from beam.base.clock import recorded_ns
-from beam.cli.context import is_terminal
+from beam import clock, durations
 from beam.cli.render.tables import ago, columns
 from beam.cli.render.text import collapse_to_line, one_line
+from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
-    from beam.api.asks import AskLine
-    from beam.model.events import PermissionAsked
+    from beam import AskLine, events
 
 _SHORT = 6  # the letters of an id that were drawn by lot
 
@@ -47,7 +45,7 @@ def time_left(expires: str | None) -> str:
     """Return how long it takes until the ask is denied."""
     if expires is None:
         return ""
-    return durations.show(max(0, round(recorded_ns(expires) / 1e9 - time.time())))
+    return durations.show(max(0, round(clock.recorded_ns(expires) / 1e9 - time.time())))
 
 
 def short_id(ask_id: str) -> str:
@@ -55,12 +53,12 @@ def short_id(ask_id: str) -> str:
     return ask_id[-_SHORT:]
 
 
-def question(asked: PermissionAsked) -> str:
+def question(asked: events.PermissionAsked) -> str:
     """Return who asks for what."""
     return f"{asked.agent} asks for {asked.tool}: {one_line(what(asked.description, bytes(asked.input)), 160)}"
 
 
-def line(asked: PermissionAsked) -> str:
+def line(asked: events.PermissionAsked) -> str:
     """Return who asks for what, and how to answer."""
     short = short_id(asked.ask_id)
     rest = f" ({time_left(asked.expires)} left)" if asked.expires is not None else ""

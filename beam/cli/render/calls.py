@@ -11,15 +11,13 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
-from beam.base import durations
+from beam import Event, Unfinished, durations, events
 from beam.cli.render.text import one_line
-from beam.model.events import Event, MemberIdle, Text, Thinking, ToolCalled, ToolReturned, TurnFinished
-from beam.model.outcome import Unfinished
 
 LASTS_S = 2.0
 _KEPT = 2_000
 _TELLING_KEYS = ("command", "cmd", "file_path", "path", "pattern", "query", "url", "description", "prompt", "text")
-_GOES_ON = (Text, Thinking, TurnFinished, MemberIdle)
+_GOES_ON = (events.Text, events.Thinking, events.TurnFinished, events.MemberIdle)
 
 Key = tuple[str, str]
 
@@ -27,7 +25,7 @@ Key = tuple[str, str]
 class Call(Struct):
     """One call; `is_told` once its beginning was printed."""
 
-    event: ToolCalled
+    event: events.ToolCalled
     is_told: bool = False
 
 
@@ -37,21 +35,21 @@ class Calls:
     def __init__(self) -> None:
         self._open: dict[Key, Call] = {}
 
-    def called(self, event: ToolCalled) -> None:
+    def called(self, event: events.ToolCalled) -> None:
         """Record that a call began."""
         self._open[event.agent, event.call_id] = Call(event)
         if len(self._open) > _KEPT:
             del self._open[next(iter(self._open))]
 
-    def returned(self, event: ToolReturned) -> ToolCalled | None:
+    def returned(self, event: events.ToolReturned) -> events.ToolCalled | None:
         """Return the call that this result belongs to; None if its beginning was not seen."""
         call = self._open.pop((event.agent, event.call_id), None)
         return call.event if call is not None else None
 
-    def before(self, event: Event) -> list[ToolCalled]:
+    def before(self, event: Event) -> list[events.ToolCalled]:
         """Return the calls to print before this event: they run for long, or their agent continues."""
         parent = getattr(event, "parent", None)
-        own = (event.agent, event.call_id) if isinstance(event, ToolReturned) else None
+        own = (event.agent, event.call_id) if isinstance(event, events.ToolReturned) else None
         told = []
         for key, call in self._open.items():
             is_parent = key == (event.agent, parent)
@@ -60,22 +58,22 @@ class Calls:
                 told.append(call)
         return _mark_told(told)
 
-    def due(self, now: str) -> list[ToolCalled]:
+    def due(self, now: str) -> list[events.ToolCalled]:
         """Return the calls that have run for long at that time (RFC 3339)."""
         return _mark_told([call for call in self._open.values() if not call.is_told and lasts(call.event, now)])
 
-    def rest(self) -> list[ToolCalled]:
+    def rest(self) -> list[events.ToolCalled]:
         """Return the calls that were not printed yet."""
         return _mark_told([call for call in self._open.values() if not call.is_told])
 
 
-def _mark_told(calls: list[Call]) -> list[ToolCalled]:
+def _mark_told(calls: list[Call]) -> list[events.ToolCalled]:
     for call in calls:
         call.is_told = True
     return [call.event for call in calls]
 
 
-def lasts(call: ToolCalled, now: str) -> bool:
+def lasts(call: events.ToolCalled, now: str) -> bool:
     """Return whether the call has been running for long."""
     return (seconds_between(call.ts, now) or 0.0) >= LASTS_S
 
@@ -88,18 +86,18 @@ def seconds_between(begin: str, end: str) -> float | None:
         return None
 
 
-def took(call: ToolCalled, result: ToolReturned) -> str:
+def took(call: events.ToolCalled, result: events.ToolReturned) -> str:
     """Return how long the call took, as text for people."""
     seconds = seconds_between(call.ts, result.ts)
     return durations.show(seconds) if seconds is not None and seconds >= 0.001 else ""
 
 
-def what(call: ToolCalled) -> str:
+def what(call: events.ToolCalled) -> str:
     """Return the tool and the most telling part of its input."""
     return f"{call.name} {given(call)}".rstrip()
 
 
-def given(call: ToolCalled) -> str:
+def given(call: events.ToolCalled) -> str:
     """Return the most telling part of a call's input."""
     return _brief_input(bytes(call.input))
 

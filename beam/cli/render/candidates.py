@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from beam.cli.render.text import collapse_to_line, escape_controls
 
 if TYPE_CHECKING:
-    from beam.api.adopt import Candidate, Finding, Waiting
+    from beam import Candidate, Finding, Waiting
 
 
 def lines(candidate: Candidate) -> Iterator[str]:

@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from beam.base import durations
+from beam import durations
 from beam.cli import streams
 from beam.cli.render.text import ascii_only, collapse_to_line, truncate, write
 
 if TYPE_CHECKING:
-    from beam.api.progress import Progress
+    from beam import Progress
 
 SILENT_S = 3.0  # so long nothing is shown: most turns that are over by then need no line
 _FIRST_S = 0.3

@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 import textwrap
 
-from beam.api.matrix import Matrix, Word, lines, short_names
+from beam import conformance
 from beam.cli.render.text import escape_controls, write
 
-MARKS: dict[Word, str] = {"works": "✓", "unsupported": "-", "fails": "✗"}
+MARKS: dict[conformance.Word, str] = {"works": "✓", "unsupported": "-", "fails": "✗"}
 MEANING = "✓ works   - unsupported, and beam says so   ✗ fails"
 _WIDTH = 79
 
 
-def as_table(table: Matrix) -> None:
+def as_table(table: conformance.Matrix) -> None:
     """Print it for a person: a row per case, a narrow column per CLI, then the legend and the reasons of failures."""
-    names = short_names([column.adapter for column in table.adapters])
+    names = conformance.short_names([column.adapter for column in table.adapters])
     title = max((len(case.title) for case in table.cases), default=0)
     _row("", title, names)
     for case in table.cases:
@@ -26,12 +26,12 @@ def as_table(table: Matrix) -> None:
     versions = (f"{name} {column.adapter} {column.version}" for name, column in columns)
     write(sys.stdout, f"\n{MEANING}\n")
     _paragraph(", ".join(word.replace(" ", "\xa0") for word in versions))
-    for line in lines(table):
+    for line in conformance.lines(table):
         if line.status == "fails":
             _paragraph(f"✗ {line.adapter}, {line.title}: {line.evidence}")
 
 
-def as_tabs(table: Matrix) -> None:
+def as_tabs(table: conformance.Matrix) -> None:
     """Print it for a program: separated by tabs, names in full; a cell that was not run is empty."""
     write(sys.stdout, "\t".join(["CASE", *(column.adapter for column in table.adapters)]) + "\n")
     for case in table.cases:

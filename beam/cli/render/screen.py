@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from beam.pty_adapter.picture import Run, cut, painted
+from beam import pictures
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from beam.pty_adapter.picture import Picture
+    from beam import pictures
 
 ENTER = "\x1b[?1049h\x1b[?7l\x1b[H\x1b[2J"
 LEAVE = "\x1b[?2004l\x1b[?1l\x1b[?7h\x1b[m\x1b[?25h\x1b[?1049l"
@@ -61,7 +61,7 @@ class Mirror:
         row, column = self._moved or self._first
         self._moved = max(0, row + rows * max(1, height // 2)), max(0, column + columns * max(1, width // 2))
 
-    def draw(self, picture: Picture | None, columns: int, lines: int) -> str:
+    def draw(self, picture: pictures.Picture | None, columns: int, lines: int) -> str:
         """Return the bytes to write for this picture, as text."""
         begin = ""
         if (columns, lines - 1) != self._size:
@@ -72,7 +72,7 @@ class Mirror:
         if picture is not None:
             top, left = self._part(picture, width, height)
             inside = picture.rows[top : top + height]
-            rows = [painted(cut(runs, left, width), true_colour=self._true_colour) for runs in inside]
+            rows = [pictures.painted(pictures.cut(runs, left, width), true_colour=self._true_colour) for runs in inside]
             rows += [""] * (height - len(rows)) + [self._status(picture, width)]
             row, column = picture.row - top, picture.column - left
             if picture.cursor and 0 <= row < height and 0 <= column < width:
@@ -86,7 +86,7 @@ class Mirror:
         self._shown = rows
         return f"\x1b[?2026h\x1b[?25l{begin}{changed}{cursor}\x1b[?2026l"
 
-    def _part(self, picture: Picture, width: int, height: int) -> tuple[int, int]:
+    def _part(self, picture: pictures.Picture, width: int, height: int) -> tuple[int, int]:
         """Return the first row and column that are shown."""
         most_top, most_left = max(0, len(picture.rows) - height), max(0, picture.columns - width)
         if self._moved is not None:
@@ -99,15 +99,17 @@ class Mirror:
         self._first = min(top, most_top), min(left, most_left)
         return self._first
 
-    def _status(self, picture: Picture | None, width: int) -> str:
+    def _status(self, picture: pictures.Picture | None, width: int) -> str:
         size = ""
         if picture is not None:
             fits = self._size[0] >= picture.columns and self._size[1] >= len(picture.rows)
             size = "" if fits else f" ({picture.columns}x{len(picture.rows)})"
         text = self.note or f"{self.agent}{size}  ^\\ ^\\ detaches" + ("" if not size else "  ^\\ arrow moves the view")
-        return painted(cut((Run(f" beam: {text} ".ljust(width), looks=("reverse",)),), 0, width))
+        return pictures.painted(
+            pictures.cut((pictures.Run(f" beam: {text} ".ljust(width), looks=("reverse",)),), 0, width)
+        )
 
-    def _set_modes(self, picture: Picture) -> str:
+    def _set_modes(self, picture: pictures.Picture) -> str:
         """Return the sequences for those modes of the agent's terminal that change what keys send."""
         before, self._modes = self._modes, (picture.pastes, picture.keypad)
         found = ""
@@ -117,7 +119,7 @@ class Mirror:
         return found
 
 
-def svg(picture: Picture, *, title: str) -> str:
+def svg(picture: pictures.Picture, *, title: str) -> str:
     """Return the screen as an SVG document, in the colours of a dark terminal."""
     import io
 
@@ -131,7 +133,7 @@ def svg(picture: Picture, *, title: str) -> str:
     return console.export_svg(title=title, theme=MONOKAI, code_format=_SVG, unique_id="beam")
 
 
-def _text(runs: tuple[Run, ...]) -> Text:
+def _text(runs: tuple[pictures.Run, ...]) -> Text:
     from rich.style import Style
     from rich.text import Text
 
@@ -141,7 +143,7 @@ def _text(runs: tuple[Run, ...]) -> Text:
         words += [run.colour.replace(" ", "_")] if run.colour else []
         words += ["on", run.ground.replace(" ", "_")] if run.ground else []
         style = Style.parse(" ".join(words))
-        text.append(painted((Run(run.text),)), style)
+        text.append(pictures.painted((pictures.Run(run.text),)), style)
     return text
 
 

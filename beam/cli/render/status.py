@@ -9,17 +9,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beam.base.clock import parse_rfc3339, recorded_ns
-from beam.cli.context import is_terminal
+from beam import Status, clock
 from beam.cli.render.asks import short_id, time_left
 from beam.cli.render.tables import ago, columns
 from beam.cli.render.text import write
-from beam.model.outcome import Status
+from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
-    from beam.api.look import AgentStatus
-    from beam.api.turns_now import Running
-    from beam.api.usage import UsageLine
+    from beam import AgentStatus, Running, UsageLine
 
 _CIRCUIT = ("closed", "open", "half open")
 _TOKENS = ("input", "output", "cached", "cache_write", "reasoning")
@@ -44,7 +41,7 @@ def _what(line: AgentStatus) -> Iterator[str]:
     if line.circuit == "half open":
         yield "circuit half open"
     elif line.circuit == "open" and line.circuit_until is not None:
-        left = recorded_ns(line.circuit_until) / 1e9 - time.time()
+        left = clock.recorded_ns(line.circuit_until) / 1e9 - time.time()
         yield f"circuit open for {max(0, round(left))}s more"
     if line.once:
         words = [turn.state for turn in line.once]
@@ -195,7 +192,7 @@ def _running(line: AgentStatus) -> list[Running]:
 
 def _age(timestamp: str, now: float) -> float:
     try:
-        return max(0.0, now - parse_rfc3339(timestamp) / 1e9)
+        return max(0.0, now - clock.parse_rfc3339(timestamp) / 1e9)
     except ValueError:
         return 0.0
 

@@ -13,9 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from beam.base import durations
-from beam.base.errors import NotFoundError
-from beam.cli.context import is_colourful, is_terminal
+from beam import AnyEvent, NotFoundError, durations, events
 from beam.cli.render import asks, calls, team
 from beam.cli.render.calls import Calls, undone
 from beam.cli.render.text import (
@@ -27,11 +25,10 @@ from beam.cli.render.text import (
     truncate,
     write,
 )
-from beam.model import events
-from beam.model.events import AnyEvent
+from beam.cli.streams import is_colourful, is_terminal
 
 if TYPE_CHECKING:
-    from beam.teams.board import TeamShown
+    from beam import TeamShown
 
 _COLOURS = (36, 33, 35, 32, 34, 96, 93, 95)
 _WIDTH_IN_A_PIPE = 200

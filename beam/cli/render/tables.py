@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from beam.cli.context import is_colourful
 from beam.cli.render.text import escape_controls, one_line, write
+from beam.cli.streams import is_colourful
 
 
 def columns(head: Sequence[str], rows: Sequence[Sequence[str]], *, wide: bool) -> None:
@@ -44,10 +44,10 @@ def ago(timestamp: str) -> str:
     """Return how long ago that was (RFC 3339), in one or two units."""
     import time
 
-    from beam.base.clock import parse_rfc3339
+    from beam import clock
 
     try:
-        seconds = max(0.0, time.time() - parse_rfc3339(timestamp) / 1e9)
+        seconds = max(0.0, time.time() - clock.parse_rfc3339(timestamp) / 1e9)
     except ValueError:
         return "?"
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):

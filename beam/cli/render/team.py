@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from beam.base import durations
-from beam.cli.context import is_terminal
+from beam import AnyEvent, durations, events
 from beam.cli.render.calls import brief
 from beam.cli.render.tables import ago, columns
 from beam.cli.render.text import collapse_to_line, one_line, safe, write
-from beam.model import events
-from beam.model.events import AnyEvent
+from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
-    from beam.teams.board import MailLine, MemberLine, TaskLine, TeamLine, TeamShown
-    from beam.teams.stuck import Wait
+    from beam import MailLine, MemberLine, TaskLine, TeamLine, TeamShown, Wait
 
 
 def teams(lines: Sequence[TeamLine]) -> None:

@@ -155,13 +155,12 @@ def model_files(adapter: str, url: str) -> dict[str, bytes]:
 
 
 def _env_module(adapter: str) -> Any:
-    if adapter not in registry.ADAPTERS:
-        registry.adapter(adapter)
-    name = f"{registry.ADAPTERS[adapter]}.env"
+    module = registry.module_of(adapter)
+    name = f"{module}.env"
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        if error.name not in (name, registry.ADAPTERS[adapter]):
+        if error.name not in (name, module):
             raise
         raise UnsupportedError(f"{adapter} can't be pointed at a scripted model", subject=adapter) from error
 

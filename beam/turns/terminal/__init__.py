@@ -3,7 +3,6 @@
 What a screen means is `pty_adapter`'s; what an agent's screen looks like is its adapter's.
 """
 
-from beam.turns.terminal.play import Play
-from beam.turns.terminal.sitting import play
+from beam.turns.terminal.driver import run_turn
 
-__all__ = ["Play", "play"]
+__all__ = ["run_turn"]

@@ -28,6 +28,7 @@ def test_control_characters_are_shown(text: str, shown: str) -> None:
     assert escape_controls(text) == shown
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_nothing_that_a_terminal_obeys_is_left(text: str) -> None:
     assert not any(
@@ -35,6 +36,7 @@ def test_nothing_that_a_terminal_obeys_is_left(text: str) -> None:
     )
 
 
+@pytest.mark.slow
 @given(st.text(), st.integers(1, 40))
 def test_one_line_is_one_line_and_no_longer_than_wanted(text: str, width: int) -> None:
     line = one_line(text, width)
@@ -58,6 +60,7 @@ def test_a_wide_character_is_never_cut_in_two() -> None:
     assert display_width("a日") == 3
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_ascii_only_says_everything_in_ascii(text: str) -> None:
     assert ascii_only(text).isascii()

@@ -1,6 +1,6 @@
-"""An agent alive on its terminal: its process, its screen, who looks at it, and the recording of its turn.
+"""The process of an agent on its terminal: its screen, who looks at it, and the recording of its turn.
 
-It may live for one turn or for many. Must not know what a turn is, or what the screen means.
+It may live for one turn or for many. Does not depend on what a turn is, or what the screen means.
 """
 
 from __future__ import annotations
@@ -8,115 +8,65 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from beam.agents.base import Launch
 from beam.base import files
 from beam.base.clock import Clock
-from beam.model import events
 from beam.model.screen_profile import Profile
 from beam.process import spawn
-from beam.process.confinement import Confinement
 from beam.pty_adapter.cast import Recorder
 from beam.pty_adapter.picture import Painter, repaint
 from beam.pty_adapter.screen import Screen
 from beam.pty_adapter.terminal import Terminal as Window
 from beam.pty_adapter.terminal import open_terminal
+from beam.turns.input import TurnInput
+from beam.turns.process import AgentProcess
 from beam.turns.terminal.viewers import Viewers
 
 QUIT_S = 3.0
-GRACE_S = 1.0
 KEY_S = 0.15  # between two keys
 _TYPED_S = 0.6  # until a key has left
 
 
-class Living:
-    """One process on its terminal. `turn` is the number of the turn that started it, `fresh_session_id` what it was
-    given for a new session, `scratch` where the files are that it was started with; `notice` gets what the journal
-    should say of its viewers."""
+class TerminalProcess(AgentProcess):
+    """One process on its terminal."""
 
-    def __init__(
-        self, launch: Launch, profile: Profile, *, cwd: str, turn: int, fresh_session_id: str, scratch: Path
-    ) -> None:
-        self.launch = launch
+    def __init__(self, launch: Launch, profile: Profile, input: TurnInput) -> None:
+        super().__init__(launch, input)
         self.profile = profile
-        self.cwd = cwd
-        self.turn = turn
-        self.fresh_session_id = fresh_session_id
-        self.scratch = scratch
         self.screen = Screen(profile.columns, profile.rows)
         self.fed = asyncio.Event()
         self.window: Window
         self.viewers: Viewers
-        self.ended: asyncio.Task[spawn.Ended]
-        self.notice: Callable[[str], None] = _nobody
         self._recorder: Recorder | None = None
         self._opened = contextlib.ExitStack()
         self._is_open = False
 
     @classmethod
-    async def open(
-        cls,
-        launch: Launch,
-        profile: Profile,
-        *,
-        env: Mapping[str, str],
-        cwd: str,
-        confinement: Confinement | None = None,
-        turn: int,
-        turn_key: str,
-        fresh_session_id: str,
-        scratch: Path,
-    ) -> Living:
-        """The process, held until `go`. Raises what `spawn.start` raises."""
-        living = cls(launch, profile, cwd=cwd, turn=turn, fresh_session_id=fresh_session_id, scratch=scratch)
-        living.window = await open_terminal(
+    async def open(cls, launch: Launch, profile: Profile, input: TurnInput) -> TerminalProcess:
+        """Returns the process, held until `go`: what a program does before it is typed to, it does at each start, and
+        no message is meant by it. Raises what `spawn.start` raises."""
+        process = cls(launch, profile, input)
+        env = input.environment(launch)
+        process.window = await open_terminal(
             launch.argv,
-            env=env,
-            cwd=cwd,
-            confinement=confinement,
-            turn_key=turn_key,
-            screen=living.screen,
-            on_output=living._changed,
+            env=input.confined.ready(env),
+            cwd=input.turn.cwd,
+            confinement=input.confined.within(env),
+            turn_key=input.turn_key,
+            screen=process.screen,
+            on_output=process._changed,
         )
-        living.viewers = Viewers(living.window, living._typed_by)
-        living._is_open = True
-        living.ended = asyncio.create_task(living.window.child.wait())
-        return living
-
-    def go(self) -> None:
-        """The program begins. What it does before it is typed to, it does at each start: no message is meant by it."""
-        self.window.child.go()
+        process.viewers = Viewers(process.window, process._typed_by)
+        process._is_open = True
+        process.attach(process.window.child)
+        return process
 
     @property
-    def gone(self) -> bool:
-        """Whether its process has ended."""
-        return self.ended.done()
-
-    def started(self, *, since: int | None) -> events.AgentStarted:
-        """What the journal says of it; `since`: the turn that started it, null for this one."""
-        child = self.window.child
-        return events.AgentStarted(
-            pid=child.pid,
-            start_ticks=child.start_ticks,
-            guard_pid=child.guard_pid,
-            guard_start_ticks=child.guard_start_ticks,
-            argv=self.launch.argv,
-            cwd=self.cwd,
-            since=since,
-        )
-
-    def exited(self, ended: spawn.Ended, stopped_by: str | None) -> events.AgentExited:
-        """What the journal says of its end."""
-        return events.AgentExited(
-            pid=self.window.child.pid,
-            code=ended.code,
-            signal=ended.signal,
-            stopped_by=stopped_by,
-            swept=ended.swept,
-        )
+    def is_watched(self) -> bool:
+        return bool(self.viewers.count)
 
     async def show(self, socket: Path) -> None:
         """Lets others look at it. Where that can't be, it goes on unseen."""
@@ -125,7 +75,7 @@ class Living:
                 await self.viewers.open(socket)
 
     async def quit(self, *, hard: Callable[[], bool]) -> spawn.Ended:
-        """How it ended, asked to quit by its keys first; `hard` says whether there is no time for that."""
+        """Asks it to quit by its keys, ends it, and returns how it ended; `hard` says whether there is no time."""
         keys = self.profile.quit
         read_keys = self.window.reads_keys()
         for key in keys:
@@ -136,8 +86,7 @@ class Living:
         until = asyncio.get_running_loop().time() + QUIT_S
         while keys and not (hard() or self.gone) and asyncio.get_running_loop().time() < until:
             await asyncio.wait({self.ended}, timeout=KEY_S)
-        self.window.child.end(0 if hard() else GRACE_S)
-        return await asyncio.shield(self.ended)
+        return await super().quit(hard=hard)
 
     async def press(self, keys: str) -> bool:
         """Types the keys; whether they have left: a program that does not read takes no more at some time."""
@@ -149,20 +98,15 @@ class Living:
         return True
 
     async def close(self, why: str) -> None:
-        """Nothing is typed, shown or recorded any more; the process has ended, or will at once."""
-        self.window.child.end(0)
+        self.child.end(0)
         self.stop_recording()
         await self.viewers.close(why)
         await self.window.close()
-        with contextlib.suppress(Exception):  # who waited for its end was told
-            await asyncio.shield(self.ended)
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        await super().close(why)
 
     def drop(self) -> None:
-        """The same, for a holder that can't wait: its guard ends it."""
-        self.window.child.end(0)
         self.stop_recording()
-        asyncio.get_running_loop().create_task(self.close("its holder let it go"))
+        super().drop()
 
     # -- the recording -------------------------------------------------------------------------------------------------
 
@@ -214,7 +158,3 @@ class Living:
         self.fed.set()
         if self._is_open:
             self.viewers.changed()
-
-
-def _nobody(text: str) -> None:
-    """Has no journal."""

@@ -8,17 +8,15 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from beam.base.errors import DiskError
+from beam import DiskError, Event, Outcome, Status, events, outcomes
 from beam.cli import streams
-from beam.cli.context import Context, is_colourful, is_interactive
+from beam.cli.context import Context
 from beam.cli.errors import complain
 from beam.cli.render.text import escape_controls, one_line, safe, safe_json, write, write_json, write_line
-from beam.model import events
-from beam.model.events import Event
-from beam.model.outcome import ANSWERS, BY_DEFAULT, Outcome, Status, shown
+from beam.cli.streams import is_colourful, is_interactive
 
 if TYPE_CHECKING:
-    from beam.api.progress import Progress
+    from beam import Progress
     from beam.cli.asking import Asking
     from beam.cli.render.live import Live
 
@@ -209,7 +207,7 @@ class Printer:
         self._end_line()
         reply = outcome.reply or ""
         if (
-            outcome.status not in ANSWERS
+            outcome.status not in outcomes.ANSWERS
             or not reply
             or (self._last is not None and self._last.strip() == reply.strip())
         ):
@@ -235,7 +233,11 @@ class Printer:
 
     def _denied_by_a_person(self, outcome: Outcome) -> None:
         """Print a turn's denials by a person or a rule: they are an answer, and may be the only result."""
-        said = [f"{shown(one)} was denied by {one.by}" for one in outcome.denials or () if one.by != BY_DEFAULT]
+        said = [
+            f"{outcomes.shown(one)} was denied by {one.by}"
+            for one in outcome.denials or ()
+            if one.by != outcomes.BY_DEFAULT
+        ]
         if said:
             rest = "the answer may be incomplete" if outcome.reply else "it gave no answer"
             self._call.note(f"{outcome.agent}: {', '.join(dict.fromkeys(said))}; {rest}")

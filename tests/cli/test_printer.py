@@ -8,7 +8,7 @@ import pytest
 from msgspec import Raw
 
 from beam.cli.context import Context
-from beam.cli.render.outcome import Printer, diagnosis, summary
+from beam.cli.printer import Printer, diagnosis, summary
 from beam.model import events
 from beam.model.outcome import Class, Outcome, Status, Unfinished, Usage, exit_code
 

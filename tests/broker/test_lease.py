@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from beam.base.errors import DiskError
-from beam.broker import failure
-from beam.broker.hold import Holder
+from beam.broker import duty, failure, turn
+from beam.broker.lease import AgentLease
 from beam.model import events
 from beam.model.message import decode, digest, encode
 from beam.model.outcome import Status
@@ -31,33 +31,33 @@ def last(root: Root, kind: type[events.Event], agent: str = "worker") -> events.
 
 def test_an_id_that_comes_again_with_other_content_is_a_dead_letter_and_the_first_one_goes_on(root: Root) -> None:
     message = root.put("worker", "first")
-    root.hold("worker").release()
+    root.hold("worker").close()
     root.put("worker", "second", id=message.id)
-    holder = root.hold("worker")
-    waiting = holder.waiting.look()
+    lease = root.hold("worker")
+    waiting = lease.waiting.scan()
     assert [each.id for each in waiting] == [message.id]
-    assert holder.queue.read(waiting[0]).text == "first"
+    assert lease.log.queue.read(waiting[0]).text == "first"
     assert root.boxes("worker") == {"new": [message.id], "dead": [message.id]}
     assert last(root, events.MessageDead).reason == "id_reused"  # type: ignore[attr-defined]
-    assert holder.waiting.claim(waiting[0]) is not None
+    assert lease.waiting.claim(waiting[0]) is not None
 
 
 def test_one_message_in_two_files_is_run_once(root: Root) -> None:
     message = root.put("worker")
     root.put("worker", id=message.id)
-    holder = root.hold("worker")
-    first, second = holder.waiting.look()
-    outcome = asyncio.run(run(holder, first))
+    lease = root.hold("worker")
+    first, second = lease.waiting.scan()
+    outcome = asyncio.run(run(lease, first))
     assert outcome == (message.id, Status.COMPLETED)
-    assert holder.waiting.claim(second) is None
+    assert lease.waiting.claim(second) is None
     assert root.boxes("worker") == {}
-    holder.release()
+    lease.close()
 
 
-async def run(holder: Holder, entry: Entry) -> tuple[str, Status]:
-    claimed = holder.waiting.claim(entry)
+async def run(lease: AgentLease, entry: Entry) -> tuple[str, Status]:
+    claimed = lease.waiting.claim(entry)
     assert claimed is not None
-    outcome = await holder.run(*claimed, Stop())
+    outcome = await turn.run(lease, *claimed, Stop())
     return outcome.message_id, outcome.status
 
 
@@ -67,8 +67,8 @@ def test_a_corrupt_file_becomes_a_dead_letter_with_the_reason_and_the_rest_goes_
     queue = root.queue("worker")
     (queue.directory / "new" / f"{1:020d}-worker-bad.json").write_bytes(data)
     (queue.directory / "new" / f"{2:020d}-worker-dir.json").mkdir()
-    holder = root.hold("worker")
-    assert [entry.id for entry in holder.waiting.look()] == [good.id]
+    lease = root.hold("worker")
+    assert [entry.id for entry in lease.waiting.scan()] == [good.id]
     assert root.boxes("worker")["dead"] == ["worker-bad", "worker-dir"]
     dead = [event for event in root.events("worker") if isinstance(event, events.MessageDead)]
     assert [(event.message_id, event.reason) for event in dead] == [
@@ -85,7 +85,7 @@ def test_a_file_with_a_deadline_that_is_no_time_or_of_another_agent_is_corrupt(
     message = root.message("worker")
     plain = encode(msgspec.structs.replace(message, **fields))
     (root.queue("worker").directory / "new" / f"{1:020d}-{message.id}.json").write_bytes(plain)
-    assert root.hold("worker").waiting.look() == []
+    assert root.hold("worker").waiting.scan() == []
     assert root.boxes("worker") == {"dead": [message.id]}
 
 
@@ -93,17 +93,17 @@ def test_unknown_fields_survive_the_queue_the_claim_and_the_way_back(root: Root)
     message = root.message("worker")
     data = encode(message)[:-2] + b',"color":"red"}\n'
     (root.queue("worker").directory / "new" / f"{1:020d}-{message.id}.json").write_bytes(data)
-    holder = root.hold("worker")
-    (entry,) = holder.waiting.look()
-    assert holder.waiting.claim(entry) is not None
-    holder.release()
-    holder = root.hold("worker")
-    (entry,) = holder.waiting.look()
-    assert b'"color":"red"' in holder.queue.path(entry).read_bytes()
+    lease = root.hold("worker")
+    (entry,) = lease.waiting.scan()
+    assert lease.waiting.claim(entry) is not None
+    lease.close()
+    lease = root.hold("worker")
+    (entry,) = lease.waiting.scan()
+    assert b'"color":"red"' in lease.log.queue.path(entry).read_bytes()
 
 
 def test_a_lock_is_free_after_a_failed_recovery(root: Root) -> None:
-    root.hold("worker").release()
+    root.hold("worker").close()
     segment = next(root.place("worker").journal.iterdir())
     segment.write_bytes(b"#" + segment.read_bytes())
     with pytest.raises(DiskError, match=segment.name):
@@ -117,35 +117,35 @@ def test_a_lock_is_free_after_a_failed_recovery(root: Root) -> None:
 
 
 def refused(root: Root, agent: str = "worker") -> events.MessageDead:
-    holder = root.hold(agent)
-    (entry,) = holder.waiting.look()
-    assert holder.waiting.claim(entry) is None
+    lease = root.hold(agent)
+    (entry,) = lease.waiting.scan()
+    assert lease.waiting.claim(entry) is None
     assert root.boxes(agent) == {"dead": [entry.id]}
     dead = last(root, events.MessageDead, agent)
     assert isinstance(dead, events.MessageDead)
-    holder.release()
+    lease.close()
     return dead
 
 
 def test_a_deadline_counts_while_nothing_is_claimed(root: Root) -> None:
     kept = root.put("worker", "kept")
     late = root.put("worker", "late", deadline="2023-11-14T22:13:21Z")
-    holder = root.hold("worker")
-    holder.waiting.expire()
+    lease = root.hold("worker")
+    lease.waiting.expire()
     assert root.boxes("worker") == {"new": [kept.id, late.id]}
     root.clock.sleep(2)
-    holder.waiting.expire()
-    holder.waiting.expire()
+    lease.waiting.expire()
+    lease.waiting.expire()
     assert root.boxes("worker") == {"new": [kept.id], "dead": [late.id]}
-    assert holder.state.known[late.id].status is Status.TIMEOUT
-    holder.release()
+    assert lease.log.state.known[late.id].status is Status.TIMEOUT
+    lease.close()
 
 
 def test_a_message_is_run_until_its_deadline_and_not_after(root: Root) -> None:
     root.put("worker", deadline="2023-11-14T22:13:20Z")  # now, to the second
-    holder = root.hold("worker")
-    assert holder.waiting.claim(holder.waiting.look()[0]) is not None
-    holder.release()
+    lease = root.hold("worker")
+    assert lease.waiting.claim(lease.waiting.scan()[0]) is not None
+    lease.close()
     root.put("other", deadline="2023-11-14T22:13:19Z", sender="asker", reply="queue")
     dead = refused(root, "other")
     assert (dead.reason, dead.status) == ("expired", Status.TIMEOUT)
@@ -155,9 +155,9 @@ def test_a_message_is_run_until_its_deadline_and_not_after(root: Root) -> None:
 
 def test_a_message_of_too_many_hops_says_why_and_tells_nobody(root: Root) -> None:
     root.put("worker", hops=20)
-    holder = root.hold("worker")
-    assert holder.waiting.claim(holder.waiting.look()[0]) is not None
-    holder.release()
+    lease = root.hold("worker")
+    assert lease.waiting.claim(lease.waiting.scan()[0]) is not None
+    lease.close()
     root.put("other", hops=21, sender="asker", reply="queue")
     dead = refused(root, "other")
     assert (dead.reason, dead.status, dead.detail) == (
@@ -169,9 +169,9 @@ def test_a_message_of_too_many_hops_says_why_and_tells_nobody(root: Root) -> Non
 
 
 def test_a_reply_to_a_session_that_was_put_aside_is_a_dead_letter(root: Root) -> None:
-    holder = root.hold("worker")
-    holder.record(events.SessionArchived(session_id="s1"))
-    holder.release()
+    lease = root.hold("worker")
+    lease.log.record(events.SessionArchived(session_id="s1"))
+    lease.close()
     root.put("worker", type="reply", for_session="s1")
     dead = refused(root)
     assert (dead.reason, "s1" in dead.detail) == ("no_such_session", True)
@@ -179,10 +179,10 @@ def test_a_reply_to_a_session_that_was_put_aside_is_a_dead_letter(root: Root) ->
 
 def test_a_message_whose_file_goes_while_it_is_claimed_is_nobodys(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     root.put("worker")
-    holder = root.hold("worker")
-    (entry,) = holder.waiting.look()
-    monkeypatch.setattr(failure, "refusal", lambda *_: holder.queue.path(entry).unlink())
-    assert holder.waiting.claim(entry) is None
+    lease = root.hold("worker")
+    (entry,) = lease.waiting.scan()
+    monkeypatch.setattr(failure, "refusal", lambda *_: lease.log.queue.path(entry).unlink())
+    assert lease.waiting.claim(entry) is None
 
 
 # -- turns that can't begin --------------------------------------------------------------------------------------------
@@ -192,35 +192,35 @@ def test_a_message_to_an_agent_that_was_removed_ends_and_is_a_dead_letter(root: 
     message = root.put("worker", sender="asker", reply="queue")
     (root.base / "beam.yaml").write_text("agents:\n  asker: {mailbox: true}\n")
     root.reload()
-    holder = root.hold("worker")
-    (entry,) = holder.waiting.look()
-    assert asyncio.run(run(holder, entry)) == (message.id, Status.FAILED)
+    lease = root.hold("worker")
+    (entry,) = lease.waiting.scan()
+    assert asyncio.run(run(lease, entry)) == (message.id, Status.FAILED)
     finished = last(root, events.TurnFinished)
     assert isinstance(finished, events.TurnFinished)
     assert (finished.turn, "worker" in (finished.reason or "")) == (None, True)
     assert root.boxes("worker") == {"dead": [message.id]}
     assert len(root.boxes("asker")["new"]) == 1
-    assert asyncio.run(holder.run_next(Stop())) is False
-    holder.release()
+    assert asyncio.run(duty.run_next(lease, Stop())) is False
+    lease.close()
 
 
 def test_a_mailbox_is_never_run(root: Root) -> None:
     message = root.put("box")
-    holder = root.hold("box")
-    assert asyncio.run(holder.run_next(Stop())) is False
+    lease = root.hold("box")
+    assert asyncio.run(duty.run_next(lease, Stop())) is False
     assert root.boxes("box") == {"new": [message.id]}
-    assert holder.waits() is False
-    holder.release()
+    assert lease.waits() is False
+    lease.close()
 
 
 def test_leaving_says_whether_something_waits(root: Root) -> None:
-    assert root.hold("worker").leave(start_worker=False) is False
+    assert root.hold("worker").hand_over(start_worker=False) is False
     root.put("worker")
-    assert root.hold("worker").leave(start_worker=False) is True
+    assert root.hold("worker").hand_over(start_worker=False) is True
 
 
 def test_the_known_digest_is_that_of_the_message(root: Root) -> None:
     message = root.put("worker")
-    holder = root.hold("worker")
-    holder.waiting.look()
-    assert holder.state.known[message.id].digest == digest(message)
+    lease = root.hold("worker")
+    lease.waiting.scan()
+    assert lease.log.state.known[message.id].digest == digest(message)

@@ -1,79 +1,62 @@
-"""A turn's eyes and hands on an agent's screen: what is seen there is told to the state machine, and what is to be
-typed is typed. It keeps the turn's clocks. Must not know what a turn consists of.
+"""A turn's view of an agent's screen, and the keys for it: what is seen there is told to the state machine, and what is
+to be typed is typed. Does not depend on what a turn consists of.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 from beam.agents.base import Verdict
-from beam.base.clock import Clock
 from beam.pty_adapter import typing
 from beam.pty_adapter.screen import Signal, View
 from beam.pty_adapter.turn_end import TurnEnd
-from beam.turns.stop import Stop
-from beam.turns.terminal.living import Living
-from beam.turns.terminal.play import Play
+from beam.turns.engine import Engine
+from beam.turns.terminal.process import TerminalProcess
 from beam.turns.terminal.reading import Reader
 
 TICK_S = 0.05
 FRAME_S = 0.25  # the longest that an unfinished frame is left out
-LOOK_S = 0.1
+READ_S = 0.1  # between two reads of the transcript
 
 
-class Desk:
-    """The `Hands` of one turn, which began then (the clock's seconds). `look` is called now and then, for whatever else
-    may have happened."""
+class TerminalSession:
+    """The `KeyPort` of one turn on that process."""
 
-    def __init__(
-        self,
-        play: Play,
-        living: Living,
-        end: TurnEnd,
-        stop: Stop,
-        clock: Clock,
-        look: Callable[[], None],
-        *,
-        began: float,
-    ) -> None:
+    def __init__(self, engine: Engine, process: TerminalProcess, end: TurnEnd) -> None:
         self.end = end
-        self.stop = stop
         self.reader: Reader | None = None
         self.told: Verdict | None = None  # the transcript's, once it has said that the turn is over
         self.seen = View(())
         self.prompt_mark: Signal | None = None
-        self._play = play
-        self._living = living
-        self._screen = living.screen
-        self._clock = clock
-        self._look = look
+        self._engine = engine
+        self._process = process
+        self._screen = process.screen
+        self._clock = engine.clock
         self._seen_bytes = -1
-        self._began = began
-        self._framed_at = self._quiet_since = clock.monotonic()
-        self._looked_at = 0.0
+        self._framed_at = self._clock.monotonic()
+        self._read_at = 0.0
 
     @property
     def is_stopped(self) -> bool:
         """Whether somebody, or a clock, wants the turn to end."""
-        return self.stop.reason is not None
+        return self._engine.is_stopped
 
     @property
     def is_over(self) -> bool:
         """Whether nothing more is to be typed in this turn."""
         return self.end.ended or self.is_stopped
 
-    # -- the hands -----------------------------------------------------------------------------------------------------
+    # -- the keys ------------------------------------------------------------------------------------------------------
 
     async def press(self, keys: str) -> None:
-        with self._living.viewers.held():
-            await self._living.window.press(keys)
+        with self._process.viewers.held():
+            await self._process.window.press(keys)
 
     async def paste(self, text: str) -> None:
-        await self._living.window.paste(text)
+        await self._process.window.paste(text)
 
     def reads_keys(self) -> bool:
-        return self._living.window.reads_keys()
+        return self._process.window.reads_keys()
 
     def takes_pastes(self) -> bool:
         return self._screen.bracketed_paste
@@ -96,7 +79,7 @@ class Desk:
                 return False
             try:
                 async with asyncio.timeout(min(left, TICK_S)):
-                    await self._living.fed.wait()
+                    await self._process.fed.wait()
                 await asyncio.sleep(min(left, 0.01))
             except TimeoutError:
                 pass
@@ -107,7 +90,7 @@ class Desk:
 
     def tick(self) -> None:
         """Looks at everything that may have changed."""
-        self._living.fed.clear()
+        self._process.fed.clear()
         now = self._clock.monotonic()
         signals = self._screen.take_signals()
         for signal in signals:
@@ -118,23 +101,12 @@ class Desk:
             self._framed_at = now
         if self._seen_bytes != self._screen.bytes:
             self.seen, self._seen_bytes = self._screen.view(), self._screen.bytes
-            self._quiet_since = now
+            self._engine.alive()
         self.end.hear(signals, now)
-        self.end.look(self.seen, now, whole=whole, reads_keys=self._living.window.reads_keys())
-        if now - self._looked_at >= LOOK_S:
-            self._looked_at = now
+        self.end.look(self.seen, now, whole=whole, reads_keys=self._process.window.reads_keys())
+        if now - self._read_at >= READ_S:
+            self._read_at = now
             self.read()
-            self._look()
-            self._check_clocks(now)
-
-    def _check_clocks(self, now: float) -> None:
-        if self._play.asks.are_open:
-            self._quiet_since = now
-        if self.stop.reason is None:
-            if now - self._began > self._play.timeout:
-                self.stop.ask("timeout")
-            elif now - self._quiet_since > self._play.idle_timeout:
-                self.stop.ask("idle")
 
     def read(self) -> None:
         """The transcript's new lines become events, and evidence."""

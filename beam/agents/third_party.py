@@ -1,0 +1,248 @@
+"""Adapters of other packages, by the entry point group `beam.agents`: a name, and a module (or an object in one).
+
+An adapter that can't be used is an error with its name; one that breaks in a turn fails that turn and nothing else.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from beam.agents.base import Adapter, Card, Decoder, Exit, Host, Launch, Turn, Verdict
+from beam.base.errors import BeamError, ConfigError, UnsupportedError
+from beam.model import events
+from beam.model.events import Event
+from beam.model.message import NAME
+from beam.model.outcome import Class, Status
+from beam.model.screen_profile import Profile
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP = "beam.agents"
+_FACES = ("exec", "terminal")
+
+_found: dict[str, tuple[EntryPoint, ...]] = {}
+_loaded: dict[str, Adapter] = {}
+
+
+def names(built_in: Iterable[str]) -> list[str]:
+    """Return the names that installed packages offer, sorted, without those of built-in adapters and bad ones."""
+    _look()
+    return sorted(name for name in _found if NAME.match(name) and name not in built_in)
+
+
+def is_offered(name: str) -> bool:
+    """Return whether an installed package offers an adapter of this name. One found once is not looked up again."""
+    if name not in _found and NAME.match(name):
+        _look()
+    return name in _found and NAME.match(name) is not None
+
+
+def ignored(built_in: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the name of each entry point that is never used, and why."""
+    _look()
+    for name, entries in sorted(_found.items()):
+        if name in built_in:
+            yield name, f"{_packages(entries)} may not replace the built-in adapter {name}"
+        elif not NAME.match(name):
+            yield name, f"{_packages(entries)} names an adapter {name[:80]!r}, and no agent can have that name"
+
+
+def module_of(name: str) -> str:
+    """Return the module that the entry point names. Raises ConfigError where several packages offer the name."""
+    return _entry(name).module
+
+
+def adapter(name: str) -> Adapter:
+    """Return the adapter that a package offers under this name, imported and checked.
+
+    Raises ConfigError with the name and the package: several packages offer it, its module can't be imported, or what
+    it names is no adapter.
+    """
+    if name not in _loaded:
+        entry = _entry(name)
+        try:
+            found = entry.load()
+            why = why_no_adapter(name, found)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever another package does when it is imported
+            why = f"{type(error).__name__}: {error}"[:500]
+        if why:
+            raise ConfigError(
+                f"adapter {name} of {_packages([entry])} can't be used: {why}",
+                "mend or uninstall that package",
+                subject=name,
+            )
+        _loaded[name] = cast(Adapter, _Guarded(name, found))
+    return _loaded[name]
+
+
+def _look() -> None:
+    from importlib.metadata import entry_points
+
+    found: dict[str, list[EntryPoint]] = {}
+    for entry in entry_points(group=GROUP):
+        same = found.setdefault(entry.name, [])
+        if entry not in same:  # an installation may be found twice on the path
+            same.append(entry)
+    _found.clear()
+    _found.update((name, tuple(entries)) for name, entries in found.items())
+
+
+def _entry(name: str) -> EntryPoint:
+    entries = _found[name]
+    if len(entries) > 1:
+        raise ConfigError(
+            f"several packages offer an adapter {name}: {_packages(entries)}", "uninstall all but one", subject=name
+        )
+    return entries[0]
+
+
+def _packages(entries: Iterable[EntryPoint]) -> str:
+    known = (entry.dist for entry in entries)
+    return ", ".join(f"{dist.name} {dist.version}" if dist is not None else "a package" for dist in known)
+
+
+# -- whether it is one -------------------------------------------------------------------------------------------------
+
+
+def why_no_adapter(name: str, found: object) -> str:
+    """Return why the object is no adapter of this name; "" where it is one."""
+    card: object = getattr(found, "card", None)
+    if not isinstance(card, Card):
+        return "it has no `card`, a beam.agents.base.Card"
+    if card.name != name:
+        return f"its card's name is {card.name!r}"
+    try:
+        msgspec.convert(msgspec.to_builtins(card), Card)
+    except (msgspec.ValidationError, TypeError, ValueError, RecursionError) as error:
+        return f"its card is wrong: {error}"
+    others = [face for face in card.faces if face not in _FACES]
+    if others or not (card.faces or card.unverified):
+        return f"its faces are {others or 'none'}, and can be {' and '.join(_FACES)}"
+    return _why_no_faces(card.faces, found)
+
+
+def _why_no_faces(faces: Mapping[Any, object], found: object) -> str:
+    exec_: object = getattr(found, "exec", None)
+    if ("exec" in faces) != (exec_ is not None):
+        return "its card and its `exec` differ on whether it has a headless face"
+    if exec_ is not None and not _has(exec_, "launch", "decoder"):
+        return "its `exec` has no functions `launch` and `decoder`"
+    terminal: object = getattr(found, "terminal", None)
+    if "terminal" in faces and not (_has(terminal, "launch") and isinstance(getattr(terminal, "profile", 0), Profile)):
+        return "its `terminal` has no function `launch` and no `profile`, a Profile"
+    history: object = getattr(found, "transcripts", None)
+    if history is not None and not _has(history, "where", "transcript"):
+        return "its `transcripts` has no functions `where` and `transcript`"
+    return ""
+
+
+def _has(value: object, *functions: str) -> bool:
+    return all(callable(getattr(value, name, None)) for name in functions)
+
+
+# -- what it does in a turn --------------------------------------------------------------------------------------------
+
+
+class _Guarded:
+    """The adapter of another package; what its functions raise fails the turn, by the adapter's name."""
+
+    def __init__(self, name: str, found: Any) -> None:
+        self.card: Card = found.card
+        self.exec = _GuardedExec(name, found.exec) if "exec" in self.card.faces else None
+        if "terminal" in self.card.faces:
+            self.terminal = _GuardedTerminal(name, found.terminal)
+        if getattr(found, "transcripts", None) is not None:
+            self.transcripts = found.transcripts
+
+
+class _GuardedTerminal:
+    def __init__(self, name: str, found: Any) -> None:
+        self.profile: Profile = found.profile
+        self.launch = functools.partial(_launch, name, found.launch)
+
+
+class _GuardedExec:
+    def __init__(self, name: str, found: Any) -> None:
+        self._name = name
+        self._found = found
+        self.launch = functools.partial(_launch, name, found.launch)
+
+    def decoder(self, turn: Turn) -> Decoder:
+        """Return a decoder whose functions don't raise. Raises UnsupportedError where the adapter's own breaks."""
+        try:
+            found = self._found.decoder(turn)
+        except Exception as error:
+            raise _broken(self._name, "decoder", error) from error
+        kind = _GuardedErrorReader if _has(found, "error_line") else _GuardedDecoder
+        return kind(self._name, found)
+
+
+def _launch(name: str, launch: Callable[[Turn, Host], object], turn: Turn, host: Host) -> Launch:
+    """Return what the adapter's `launch` does, a checked Launch. Raises what it may raise, else UnsupportedError."""
+    try:
+        made = launch(turn, host)
+        if not isinstance(made, Launch):
+            raise TypeError(f"it returned {type(made).__name__}, not a Launch")  # noqa: TRY301
+        return msgspec.convert(msgspec.structs.asdict(made), Launch)
+    except BeamError:
+        raise
+    except Exception as error:
+        raise _broken(name, "launch", error) from error
+
+
+def _broken(name: str, function: str, error: Exception) -> UnsupportedError:
+    return UnsupportedError(
+        f"the adapter {name} is broken: {function}: {type(error).__name__}: {error}"[:500],
+        "that is a bug of its package",
+        subject=name,
+    )
+
+
+class _GuardedDecoder:
+    def __init__(self, name: str, found: Any) -> None:
+        self._name = name
+        self._found = found
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        return self._bodies(self._found.line, line)
+
+    def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
+        try:
+            bodies, verdict = self._found.end(exit)
+            _check_bodies(bodies)
+            verdict = msgspec.json.decode(msgspec.json.encode(verdict), type=Verdict)
+        except Exception as error:  # noqa: BLE001 - whatever it raises, the turn has an outcome
+            return (), Verdict(
+                status=Status.FAILED, class_=Class.UNKNOWN, reason=str(_broken(self._name, "end", error))
+            )
+        return tuple(bodies), verdict
+
+    def _bodies(self, function: Callable[[bytes], Sequence[Event]], line: bytes) -> Sequence[Event]:
+        try:
+            bodies = tuple(function(line))
+            _check_bodies(bodies)
+        except Exception as error:  # noqa: BLE001 - the line is kept, and what went wrong with it
+            what = f"{self._name} broke: {type(error).__name__}: {error}"[:200]
+            return (events.Unknown(what=what, raw=line.decode("utf-8", "replace")),)
+        return bodies
+
+
+class _GuardedErrorReader(_GuardedDecoder):
+    def error_line(self, line: bytes) -> Sequence[Event]:
+        return self._bodies(self._found.error_line, line)
+
+
+def _check_bodies(bodies: Iterable[object]) -> None:
+    """Refuse what no decoder may make: an event that only beam writes, or one that no reader of the journal takes."""
+    known = events.types().values()
+    for body in bodies:
+        if not isinstance(body, Event) or type(body) not in known:
+            raise TypeError(f"{type(body).__name__} is no event")
+        if "raw" not in body.__struct_fields__ and not isinstance(body, events.TextDelta):
+            raise TypeError(f"{type(body).__name__} is no event of an agent")
+        events.decode(events.encode(body))

@@ -1,0 +1,165 @@
+"""What agents may ask for in their turns: to send, to answer a mailbox, to interrupt what they sent, to deny an ask.
+
+Who asks is known from the turn, never from the request. A request is idempotent: the id of a message follows from the
+turn and the request's name, so a message that was put before its request was removed is not put twice.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from beam.base.errors import CorruptError, NotFoundError, UsageError
+from beam.base.faults import crash_point
+from beam.model.message import Message, agent_of, sent_id
+
+if TYPE_CHECKING:
+    from beam.base.steps import Steps
+    from beam.broker.context import RootContext
+    from beam.broker.sender import Sender
+    from beam.root.paths import AgentPaths
+    from beam.store.outbox import Answer, Request
+
+
+def carry_out(
+    context: RootContext, request: Request, name: str, sender: Sender, accept: Callable[[Answer], None]
+) -> Steps[Answer]:
+    """Carry out one request in steps that never block. Each yields the seconds until the next one; the last returns the
+    answer. `accept` takes an answer that comes before that.
+
+    `name` is the request's own, unique in its turn. Raises BeamError, with which the request is refused.
+    """
+    verbs: dict[str, Callable[[], Steps[Answer]]] = {
+        "send": lambda: _send(context, request, name, sender, accept),
+        "reply": lambda: _reply(context, request),
+        "interrupt": lambda: _interrupt(context, request, sender),
+        "deny": lambda: _deny(context, request, sender),
+    }
+    return verbs[request.verb]()
+
+
+def _send(
+    context: RootContext, request: Request, name: str, sender: Sender, accept: Callable[[Answer], None]
+) -> Steps[Answer]:
+    from beam.broker import launch
+    from beam.broker.follow import follow
+    from beam.broker.put import check_receiver, put
+    from beam.store.outbox import Answer
+
+    message = _message(context, request, name, sender)
+    check_receiver(context, message.to, context.access_for(context.resolve(message.to), message))
+    lane = message.id.rpartition("-")[2] if message.options.once else None
+    place = context.place(message.to, lane)
+    put(context, place, message, once=True)
+    crash_point("outbox.put")
+    launch.ensure(context, place)
+    if not request.wait:
+        return Answer(accepted=message.id)
+    accept(Answer(accepted=message.id))
+    outcome = yield from follow(context, place, message.id, seen=lambda event: None)
+    return Answer(accepted=message.id, outcome=outcome)
+
+
+def _message(context: RootContext, request: Request, name: str, sender: Sender) -> Message:
+    from beam.broker.compose import Caller, compose
+
+    before = sender.message
+    message = compose(
+        request.to,
+        request.text,
+        caller=Caller(
+            name=sender.agent,
+            thread=before.thread or before.id,
+            hops=before.hops,
+            chain=sender.chain,
+            spent=msgspec.structs.replace(before.spent, turns=before.spent.turns + 1),
+        ),
+        wait=request.wait,
+        clock=context.clock,
+        limits=context.limits,
+        attach=[_inside(sender.folder, path) for path in request.attach],
+        options=request.options,
+        key=request.key,
+        deadline=request.deadline,
+        replies=request.replies,
+        session_context=sender.context,
+    )
+    if request.key is None:
+        message = msgspec.structs.replace(message, id=sent_id(request.to, sender.turn_key, name))
+    return msgspec.structs.replace(message, at_most=sender.at_most)
+
+
+def _reply(context: RootContext, request: Request) -> Steps[Answer]:
+    from beam.broker.mailbox import replying
+    from beam.store.outbox import Answer
+
+    place = _place_of(context, request.target)
+    outcome = yield from replying(context, place, request.target, request.text, failed=request.failed)
+    return Answer(outcome=outcome)
+
+
+def _interrupt(context: RootContext, request: Request, sender: Sender) -> Steps[Answer]:
+    from beam.broker.requests import request as ask
+    from beam.store.outbox import Answer
+    from beam.store.queue import Queue
+
+    place = _place_of(context, request.target)
+    queue = Queue(place.queue, place.put_lock)
+    entry = queue.find(request.target)
+    if entry is None:
+        raise NotFoundError(f"{request.target} is over, or never was", "beam show ID", subject=request.target)
+    try:
+        said_by = queue.read(entry).sender
+    except (FileNotFoundError, CorruptError) as error:
+        raise NotFoundError(f"{request.target} is over", "", subject=request.target) from error
+    if said_by != sender.agent:
+        raise UsageError(
+            f"{request.target} is {said_by}'s message: an agent ends only what it sent itself",
+            f"a person can: beam interrupt {request.target}",
+            subject=request.target,
+        )
+    said = yield from ask(context, place, "interrupt", request.target, by=sender.agent)
+    return Answer(said=said)
+
+
+def _deny(context: RootContext, request: Request, sender: Sender) -> Steps[Answer]:
+    from beam.broker.requests import request as ask
+    from beam.store.outbox import Answer
+
+    place = _place_of(context, request.target)
+    said = yield from ask(
+        context,
+        place,
+        "deny",
+        request.target,
+        by=sender.agent,
+        text=request.text or None,
+        stop=request.stop,
+    )
+    return Answer(said=said)
+
+
+def _place_of(context: RootContext, whole_id: str) -> AgentPaths:
+    """Where the message or ask with that id belongs. Raises NotFoundError for an id of no agent of this root."""
+    name = agent_of(whole_id)
+    if name not in context.home.agents():
+        raise NotFoundError(f"{whole_id[:120]!r} is nothing of this root", "give the whole id", subject=whole_id[:120])
+    place = context.place(name)
+    lane = whole_id.rpartition("-")[2]
+    return next((each for each in place.lanes() if each.lane == lane), place)
+
+
+def _inside(folder: Path, named: str) -> Path:
+    """The path of a file that an agent attaches. Raises UsageError where it lies outside the agent's own folder."""
+    path = Path(os.path.realpath(folder / named)) if "\0" not in named else folder.parent
+    if not path.is_relative_to(os.path.realpath(folder)):
+        raise UsageError(
+            f"{named[:200]!r} lies outside {folder}: an agent attaches only files of its own folder",
+            "say what it holds, or copy it there",
+            subject=named[:200],
+        )
+    return path

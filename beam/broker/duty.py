@@ -1,0 +1,102 @@
+"""What a lease obliges to, whoever has it: answer requests, check what waits, dead-letter what expired, run, hand over.
+
+A sender, someone who waits, a worker, the broker and a mailbox all take the same `step`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from beam.base.errors import UnfinishedError
+from beam.broker.context import RootContext
+from beam.broker.control import answer_requests
+from beam.broker.lease import AgentLease
+from beam.root.paths import AgentPaths
+from beam.store.queue import Entry
+
+if TYPE_CHECKING:
+    from beam.turns.stop import Stop
+
+
+class Due(Struct, frozen=True, kw_only=True):
+    """What a step found. `entries`: the messages that may be claimed now, in order (none for a mailbox).
+
+    `pause_s`: seconds until the next one may be; None if none waits, or time alone changes nothing. `untrusted`: why
+    the next one waits until a person trusts the folder. `blocked`: why nothing may be done.
+    """
+
+    entries: Sequence[Entry] = ()
+    pause_s: float | None = None
+    untrusted: str | None = None
+    blocked: str | None = None
+
+
+def step(lease: AgentLease, *, about: str | None = None) -> Due:
+    """Answer the requests that wait, check the waiting messages, and dead-letter those that expired.
+
+    They are not looked through for expired ones where one may be claimed: its turn does that. Of a mailbox only the
+    message `about` is checked: many may wait there, each for as long as the person who answers it likes. Raises
+    DiskError.
+    """
+    if lease.blocked is not None:
+        return Due(blocked=lease.blocked)
+    answer_requests(lease)
+    waiting = lease.waiting
+    if lease.log.is_mailbox():
+        if about is not None:
+            waiting.check(about)
+        return Due()
+    entries = waiting.scan()
+    pause_s = waiting.pause_s(entries[0]) if entries else None
+    untrusted = waiting.waits_for_trust(entries[0]) if pause_s == 0 else None
+    if pause_s == 0 and untrusted is None:
+        return Due(entries=entries, pause_s=0)
+    waiting.expire()
+    return Due(pause_s=None if untrusted is not None else pause_s, untrusted=untrusted)
+
+
+async def run_next(lease: AgentLease, stop: Stop) -> bool:
+    """Take one step, and run the first message that can be claimed; False if none can."""
+    return await run_first(lease, step(lease), stop)
+
+
+async def run_first(lease: AgentLease, due: Due, stop: Stop) -> bool:
+    """Run the first message of a step that can be claimed; False if none can."""
+    from beam.broker.turn import run
+
+    for entry in due.entries:
+        if entry is not due.entries[0] and lease.waiting.waits_for_trust(entry) is not None:
+            return False
+        claimed = lease.waiting.claim(entry)
+        if claimed is not None:
+            await run(lease, *claimed, stop)
+            return True
+    return False
+
+
+def ensure_running(context: RootContext, place: AgentPaths, message_id: str | None = None) -> bool:
+    """If nobody has the agent's lease, take it for one step and hand over; return whether a worker was started.
+
+    Of a mailbox only that message is checked. Raises UnfinishedError if the agent is blocked.
+    """
+    lease = AgentLease.acquire(context, place)
+    if lease is None:
+        return False
+    started = False
+    try:
+        due = step(lease, about=message_id)
+        if due.blocked is not None:
+            raise UnfinishedError(
+                f"{place.agent} is blocked: {due.blocked}",
+                f"end those processes; if they are gone: beam agent unblock {place.agent} (nothing was lost)",
+                subject=place.agent,
+                kind="blocked",
+            )
+        if due.entries:
+            lease.waiting.expire()
+    finally:
+        started = lease.hand_over()
+    return started

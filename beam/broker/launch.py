@@ -1,0 +1,84 @@
+"""Starts workers: detached processes that drain one agent's queue.
+
+Does not depend on: how a worker works.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from beam.base import files
+from beam.broker.context import RootContext
+from beam.root.paths import AgentPaths, RootPaths
+from beam.store.lock import is_free
+
+_LOG_BYTES = 256 * 1024
+
+served_here: set[Path] = set()  # the roots whose agents a broker in this process takes, new ones as well
+
+
+def ensure(context: RootContext, place: AgentPaths) -> None:
+    """Make sure that somebody drains the queue: start a worker if nobody has the agent's lock.
+
+    Whoever has the lock checks the queue again after giving it away. A broker in this process takes the agent itself.
+    A mailbox needs no worker: its messages are asked for. A lane always gets one, because others take its lock for a
+    moment, too.
+    """
+    if context.is_mailbox(place.agent):
+        return
+    if place.lane is not None or (is_free(place.lock) and context.home.root not in served_here):
+        start(context, place)
+
+
+def start(context: RootContext, place: AgentPaths) -> None:
+    """Start a worker, detached from this process and its terminal."""
+    start_process(context.home, place, context.environ)
+
+
+def start_process(home: RootPaths, place: AgentPaths, environ: Mapping[str, str]) -> None:
+    """Start the worker's process. Its output goes to the agent's worker.log.
+
+    Raises DiskError where the system starts no more processes.
+    """
+    import subprocess
+
+    from beam.process import tree
+
+    mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    with files.disk("open", place.log):
+        if place.log.exists() and place.log.stat().st_size > _LOG_BYTES:
+            mode |= os.O_TRUNC
+        log = files.open_stream(place.log, mode)
+    argv = [sys.executable, "-P", "-m", "beam.broker.worker", str(home.root), place.agent]
+    if place.lane is not None:
+        argv.append(place.lane)
+    try:
+        with files.disk("start a worker in", home.project):
+            started = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                cwd=home.project,
+                env=dict(environ),
+                start_new_session=True,
+            )
+    finally:
+        os.close(log)
+    tree.spared.add(started.pid)
+    started.returncode = 0  # it may outlive this process on purpose
+    threading.Thread(target=_see_off, args=(started.pid,), daemon=True).start()
+
+
+def _see_off(pid: int) -> None:
+    """Wait for the worker, so that one that ends before this process leaves no entry in the table of processes."""
+    from beam.process import tree
+
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+    tree.spared.discard(pid)

@@ -1,0 +1,139 @@
+"""The lease of an agent: the lock, the turn that runs, and the process that is kept between turns.
+
+Whoever has an agent's lease alone claims its messages, runs its turns and appends to its journal. With it comes a duty:
+recover what the last one left, answer requests, and start a worker on leaving if anything waits (`beam.broker.duty`).
+Does not depend on: how a turn is run, how requests are answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from beam.broker import recovery
+from beam.broker.context import RootContext
+from beam.broker.log import AgentLog, Watcher, ignore
+from beam.broker.outbox import Outboxes
+from beam.broker.sessions import KeptSession
+from beam.broker.waiting import Waiting
+from beam.root import directories
+from beam.root.paths import AgentPaths
+from beam.store import control, lanes
+from beam.store.journal import Journal
+from beam.store.lock import Lock, try_lock
+from beam.store.reserve import Reserve
+from beam.turns.keeper import ProcessKeeper
+
+if TYPE_CHECKING:
+    from beam.turns.asks import Asks
+    from beam.turns.handle import TurnHandle
+    from beam.turns.stop import Stop
+
+
+class RunningTurn:
+    """The turn that runs under a lease. `handle` is None until its agent is started."""
+
+    def __init__(self, message_id: str, stop: Stop) -> None:
+        self.message_id = message_id
+        self.stop = stop
+        self.handle: TurnHandle | None = None
+
+    @property
+    def asks(self) -> Asks | None:
+        """Return what the agent asks for; None until it may ask."""
+        return self.handle.asks if self.handle is not None else None
+
+
+class AgentLease:
+    """The lease of one agent or lane. Get one with `acquire`; end it with `hand_over`, or with `close`.
+
+    `blocked`: why nothing may be run, None if it may. `turn`: the turn that runs, None between turns.
+    """
+
+    def __init__(self, log: AgentLog, lock: Lock) -> None:
+        self.log = log
+        self.waiting = Waiting(log)
+        self.outboxes = Outboxes(log)
+        self.keeper = ProcessKeeper(log.place.dir, log.record, log.context.clock)
+        self.kept_session = KeptSession()
+        self.blocked: str | None = None
+        self.turn: RunningTurn | None = None
+        self._lock = lock
+
+    @classmethod
+    def acquire(cls, context: RootContext, place: AgentPaths, watcher: Watcher = ignore) -> AgentLease | None:
+        """Take the agent's lock and recover what the last lease left; None if another process has the lock.
+
+        The journal's events from now on go to `watcher`. Raises DiskError, CorruptError.
+        """
+        directories.check_place(context.home, place)
+        lock = try_lock(place.lock)
+        if lock is None:
+            return None
+        try:
+            journal = Journal.open(place.journal, place.agent, context.clock, context.limits, Reserve(place.reserve))
+        except BaseException:
+            lock.release()
+            raise
+        lease = cls(AgentLog(context, place, journal, watcher), lock)
+        try:
+            lease.blocked = recovery.recover(lease.log)
+        except BaseException:
+            lease.close()
+            raise
+        return lease
+
+    def hand_over(self, *, start_worker: bool = True) -> bool:
+        """Close the lease; return whether something waits that nobody has taken since.
+
+        With `start_worker` a worker is started for that, and for lanes of the agent whose own worker died.
+        """
+        from beam.broker import launch, stranded
+
+        self.close()
+        waits = self.blocked is None and self.waits()
+        if waits and start_worker:
+            launch.start(self.log.context, self.log.place)
+        if start_worker:
+            stranded.rescue(self.log.context, self.log.place)
+        return waits
+
+    def close(self) -> None:
+        """Close the journal and release the lock. A kept process is ended forcibly (`end_kept` is politer)."""
+        place = self.log.place
+        self.keeper.drop()
+        self.outboxes.close()
+        self.kept_session.close()
+        if place.lane is not None and self.blocked is None and self.log.state.is_over():
+            lanes.leave(place)
+        self.log.journal.close()
+        self._lock.release()
+
+    def waits(self) -> bool:
+        """Return whether a message or a request waits that a worker could do something about."""
+        if control.waiting(self.log.place.control):
+            return True
+        if self.log.state.paused or self.log.is_mailbox():
+            return False
+        head = self.log.queue.first("new")
+        return head is not None and self.waiting.waits_for_trust(head) is None
+
+    # -- the kept process --------------------------------------------------------------------------------------------
+
+    def why_kept_ends(self) -> str:
+        """Return why the kept process has to end now; "" while it may stay, or where there is none."""
+        if self.keeper.living is None:
+            return ""
+        state = self.log.state
+        if state.paused:
+            return "its queue was paused"
+        if not self.log.context.is_agent(self.log.place.agent):
+            return "the agent is not declared any more"
+        return self.keeper.over(state.session.session_id if state.session is not None else None)
+
+    async def end_kept(self, why: str, *, hard: Callable[[], bool] = lambda: False) -> None:
+        """Ask the kept process, if there is one, to quit, and wait until it is gone; once `hard` says so, kill it."""
+        try:
+            await self.keeper.end(why, hard=hard)
+        finally:
+            self.kept_session.close()

@@ -1,0 +1,79 @@
+"""The log of one agent or lane: its journal, its queue, and the state that follows from them.
+
+Recovery, closing, routing, the policy for failures and the answers to requests need no more than this. A log owns no
+lock: whoever makes one has the agent's (`beam.broker.lease`). Does not depend on: turns, processes, locks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from beam.base.clock import recorded_ns
+from beam.broker.context import RootContext
+from beam.model import events
+from beam.model.events import Event
+from beam.model.state import State
+from beam.root.paths import AgentPaths
+from beam.store import asks
+from beam.store.journal import Journal
+from beam.store.queue import Entry, Queue
+
+Watcher = Callable[[Event], None]
+
+
+def ignore(event: Event) -> None:
+    """Do nothing with an event: the watcher of a log that nobody watches."""
+
+
+class AgentLog:
+    """An agent's journal and queue. `context` may be replaced when the configuration was read again."""
+
+    def __init__(self, context: RootContext, place: AgentPaths, journal: Journal, watcher: Watcher = ignore) -> None:
+        self.context = context
+        self.place = place
+        self.journal = journal
+        self.queue = Queue(place.queue, place.put_lock)
+        self.watcher = watcher
+        self._checked: set[tuple[str, int]] = set()
+
+    @property
+    def state(self) -> State:
+        """Return what the journal comes to."""
+        return self.journal.state
+
+    def record(
+        self, body: events.E, *, turn: int | None = None, message_id: str | None = None, sync: bool = False
+    ) -> events.E:
+        """Append an event to the journal, on disk before this returns if `sync`, and show it to the watcher.
+
+        Returns the event as it was written. Raises DiskError.
+        """
+        event = self.journal.append(body, turn=turn, message_id=message_id, sync=sync)
+        asks.follow(self.place.asks, event)
+        self.watcher(event)
+        return event
+
+    def is_mailbox(self) -> bool:
+        """Return whether the agent's messages are taken by `recv`, never run."""
+        return self.context.is_mailbox(self.place.agent)
+
+    def is_lent(self) -> bool:
+        """Return whether somebody took the open message by `recv` and may still answer it."""
+        turn = self.state.open_turn
+        if turn is None or turn.lease_until is None or turn.finished or not turn.sent:
+            return False
+        return self.context.clock.now_ns() < recorded_ns(turn.lease_until)
+
+    # -- which files of the queue were checked already ---------------------------------------------------------------
+
+    def is_checked(self, entry: Entry) -> bool:
+        """Return whether the waiting file was checked already and may run."""
+        return (entry.id, entry.position) in self._checked
+
+    def mark_checked(self, entry: Entry) -> None:
+        """Remember that the waiting file was checked and may run."""
+        self._checked.add((entry.id, entry.position))
+
+    def forget(self, entry: Entry) -> None:
+        """Forget the check: the file does not wait any more, and another one of its name is checked again."""
+        self._checked.discard((entry.id, entry.position))

@@ -1,0 +1,208 @@
+"""One turn of an agent under its lease: from a claimed message to its outcome, closed.
+
+The order of durable steps is that of docs/files.md. Does not depend on: when a message is claimed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from beam.base import durations
+from beam.base.errors import BeamError, DiskError, ShortageError
+from beam.base.faults import crash_point
+from beam.broker import closing, failure, recovery
+from beam.broker.lease import AgentLease, RunningTurn
+from beam.broker.sessions import session_lock
+from beam.model import events
+from beam.model.events import Event, TurnFinished
+from beam.model.message import Message
+from beam.model.outcome import Outcome, Status, exit_code
+from beam.model.state import QUEUED, SENT, SHORTAGE
+from beam.store.queue import Entry
+
+if TYPE_CHECKING:
+    from beam.broker.renewal import Renewal
+    from beam.turns.request import TurnRequest
+    from beam.turns.stop import Stop
+
+
+async def run(lease: AgentLease, entry: Entry, message: Message, stop: Stop) -> Outcome | None:
+    """Run a claimed message to its outcome, closed and its file removed; None if it waits for its next attempt.
+
+    Raises DiskError where the outcome could not be written: the next lease recovers the turn.
+    """
+    log = lease.log
+    lease.turn = RunningTurn(message.id, stop)
+    try:
+        finished = await _Turn(lease, lease.turn, message).run()
+    finally:
+        lease.turn = None
+    if isinstance(finished, BeamError):
+        _requeue(lease, entry, message, finished)
+        return None
+    failure.judge_circuit(log, finished)
+    closing.close(log, entry, message, finished)
+    known = log.state.known.get(message.id)
+    return None if known is not None and known.phase == QUEUED else events.outcome_of(finished)
+
+
+def _requeue(lease: AgentLease, entry: Entry, message: Message, error: BeamError) -> None:
+    """Put the message back until the pause after a shortage is over, and record why."""
+    log = lease.log
+    tries = log.state.known[message.id].shortages + 1
+    not_before, pause = failure.after_shortage(log.context.policy, message, tries, log.context.clock.now_ns())
+    text = f"{error.message}: nothing ran; tried again in {durations.show(pause)}"
+    turn = log.state.open_turn.turn if log.state.open_turn is not None else None
+    log.record(events.Notice(code=SHORTAGE, text=text), turn=turn, message_id=message.id)
+    closing.requeue(log, entry, message, reason=SHORTAGE, not_before=not_before)
+    recovery.remove_words(log)
+
+
+class _Turn:
+    """One turn, of one attempt of a message."""
+
+    def __init__(self, lease: AgentLease, turn: RunningTurn, message: Message) -> None:
+        self.lease = lease
+        self.log = lease.log
+        self.turn = turn
+        self.message = message
+
+    async def run(self) -> TurnFinished | BeamError:
+        """Return the outcome, on disk; or the shortage for which nothing was started, so that the message waits."""
+        import asyncio
+
+        from beam.broker.build_request import order_of, sender_of
+        from beam.broker.control import answer_requests
+        from beam.broker.renewal import Renewal
+        from beam.turns.asks import Asks
+        from beam.turns.calls import AgentCalls
+        from beam.turns.handle import TurnHandle, TurnServices
+        from beam.turns.run import run
+
+        lease, log, message = self.lease, self.log, self.message
+        context, outboxes = log.context, lease.outboxes
+        with contextlib.ExitStack() as held:
+            try:
+                order = order_of(log, message)
+                if message.options.new:
+                    lease.keeper.unwanted = "a new session was asked for"
+                scope = str(context.base) if order.adapter.card.runs_code else ""
+                driven = None if order.fork else order.session_id  # a copy is made by reading
+                if driven is None or not lease.kept_session.has(order.adapter_name, driven):
+                    held.enter_context(session_lock(context, order.adapter_name, driven, scope=scope))
+                sender = sender_of(log, order)
+                outboxes.make(order.turn_key)
+                outboxes.begin(sender)
+            except BeamError as error:
+                return error if self._is_retried(error) else self._could_not_begin(error)
+
+            def record(body: Event, *, sync: bool = False) -> Event:
+                return log.record(body, turn=order.turn, message_id=message.id, sync=sync)
+
+            def poll() -> None:
+                answer_requests(lease)
+                lease.waiting.expire()
+                asks.expire()
+                outboxes.poll(sender)
+
+            async def poll_last() -> None:
+                for pause in outboxes.end(sender):
+                    await asyncio.sleep(pause)
+
+            renewal = Renewal(log, order)
+            asks = Asks(log.place.agent, record, context.clock, context.limits.ask_timeout)
+            services = TurnServices(
+                record=record, clock=context.clock, poll=poll, poll_last=poll_last, keeper=lease.keeper
+            )
+            self.turn.handle = TurnHandle(stop=self.turn.stop, asks=asks, calls=AgentCalls(context.clock))
+            try:
+                finished = await run(order, services, self.turn.handle)
+                self._renew(renewal, asks.always)
+                await self._keep_session(order.adapter_name, scope, held, driven)
+                return finished
+            except (DiskError, ShortageError) as error:
+                if self._is_retried(error):
+                    return error
+                if isinstance(error, ShortageError):
+                    finished = self._could_not_begin(error, turn=order.turn)
+                    recovery.remove_words(log)
+                    return finished
+                return self._cut_short(order, error)
+            finally:
+                self.turn.handle = None
+                outboxes.forget_gone()
+
+    def _is_retried(self, error: BeamError) -> bool:
+        """Return whether it is a shortage before anything ran, and the message may be tried once more."""
+        known = self.log.state.known[self.message.id]
+        is_unstarted = isinstance(error, ShortageError) or known.phase != SENT
+        most = self.log.context.limits.start_attempts
+        return is_unstarted and failure.is_shortage(error) and known.shortages + 1 < most
+
+    def _renew(self, renewal: Renewal, decisions: Sequence[str]) -> None:
+        try:
+            renewal.settle(decisions)
+        except BeamError as error:  # the outcome is on disk; a person is asked once more, that is all
+            text = f"trust could not be renewed: {error.message}"
+            self.log.record(events.Notice(code="trust_renewed", text=text))
+
+    async def _keep_session(self, adapter: str, scope: str, held: contextlib.ExitStack, driven: str | None) -> None:
+        """Keep the vendor's session locked after the turn, as long as a kept process is in it."""
+        lease, session = self.lease, self.log.state.session
+        if lease.keeper.living is None or session is None:
+            lease.kept_session.close()
+        elif not lease.kept_session.has(adapter, session.session_id):
+            lock = contextlib.ExitStack()
+            try:
+                if driven == session.session_id:
+                    lock.push(held.pop_all())
+                else:
+                    lock.enter_context(session_lock(self.log.context, adapter, session.session_id, scope=scope))
+            except BeamError as error:
+                await lease.keeper.end(error.message)
+            lease.kept_session.keep(adapter, session.session_id, lock)
+
+    def _cut_short(self, order: TurnRequest, error: DiskError) -> TurnFinished:
+        """Record the outcome of a turn that was ended because its events could not be written, if that is possible.
+
+        Raises the error where it is not, or where the agent was not started: the next lease says what is known.
+        """
+        state = self.log.state
+        open_turn = state.open_turn
+        is_unstarted = order.unstarted is not None and order.unstarted.exists()
+        if open_turn is None or state.known[self.message.id].phase != SENT or is_unstarted:
+            raise error
+        finished = TurnFinished(
+            attempt=self.message.attempt,
+            status=Status.UNKNOWN,
+            reason=f"the turn was ended: {error.message}; nobody knows what the agent did until then",
+            session_id=state.session.session_id if state.session else None,
+            via=open_turn.via,
+            exit_code=exit_code(Status.UNKNOWN, None),
+        )
+        try:
+            written = self.log.record(finished, turn=order.turn, message_id=self.message.id, sync=True)
+        except DiskError:
+            raise error from None
+        crash_point("finish.recorded")
+        return written
+
+    def _could_not_begin(self, error: BeamError, turn: int | None = None) -> TurnFinished:
+        """Record the outcome of a message that got no turn, or whose turn came to nothing: its agent is gone, its
+        settings are wrong, its session is taken, or the system was short of something too often."""
+        from beam.turns.run import refusal
+
+        verdict = refusal(error)
+        finished = TurnFinished(
+            attempt=self.message.attempt,
+            status=verdict.status,
+            class_=verdict.class_,
+            reason=verdict.reason,
+            exit_code=exit_code(verdict.status, verdict.class_),
+        )
+        crash_point("finish.before")
+        written = self.log.record(finished, turn=turn, message_id=self.message.id, sync=True)
+        crash_point("finish.recorded")
+        return written

@@ -1,0 +1,110 @@
+"""Tells of changes of files and directories: the one wrapper of Linux's inotify(7).
+
+It calls the C library itself, because a turn that follows a file would pay 2 ms and more for importing a package that
+does. Does not depend on asyncio, threads, or what the files are for.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import struct
+from collections.abc import Callable
+from typing import NamedTuple
+
+from beam.process import table
+
+MODIFY = 0x2
+CLOSE_WRITE = 0x8
+MOVED_FROM = 0x40
+MOVED_TO = 0x80
+CREATE = 0x100
+DELETE = 0x200
+DELETE_SELF = 0x400
+OVERFLOW = 0x4000  # the kernel dropped events; its watch is -1
+IGNORED = 0x8000  # the watch is gone, as its directory is
+ONLYDIR = 0x1000000
+DONT_FOLLOW = 0x2000000
+ISDIR = 0x40000000
+
+_HEAD = struct.Struct("iIII")  # watch, mask, cookie, bytes of the name
+_READ_BYTES = 64 * 1024
+
+
+class Change(NamedTuple):
+    """One event of the kernel: the number of its watch, a mask of the constants above, and a file's name, or ""."""
+
+    watch: int
+    mask: int
+    name: str
+
+
+class Inotify:
+    """One inotify instance, not blocking. Raises OSError where the system has none, or this user has no more left."""
+
+    def __init__(self) -> None:
+        self._handle = _call(b"inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC) if table.LINUX else -1
+        if self._handle < 0:
+            raise OSError(errno.EMFILE if table.LINUX else errno.ENOSYS, "no inotify instance to be had")
+
+    @property
+    def is_closed(self) -> bool:
+        """Return whether `close` was called."""
+        return self._handle < 0
+
+    def fileno(self) -> int:
+        """Return the descriptor, which is readable when there are changes."""
+        return self._handle
+
+    def add(self, path: str | bytes | os.PathLike[str], mask: int) -> int:
+        """Watch a path and return the number of its watch. Raises OSError (FileNotFoundError, NotADirectoryError …)."""
+        name = os.fsencode(path)
+        number = _call(b"inotify_add_watch", self._handle, name, mask)
+        if number < 0:
+            raise _why_not(name)
+        return number
+
+    def remove(self, watch: int) -> None:
+        """End a watch. One that is gone already is no error."""
+        _call(b"inotify_rm_watch", self._handle, watch)
+
+    def read(self) -> list[Change]:
+        """Return the changes since the last call, in order; none where nothing happened. Never waits."""
+        try:
+            data = os.read(self._handle, _READ_BYTES)
+        except BlockingIOError:
+            return []
+        changes = []
+        at = 0
+        while at < len(data):
+            watch, mask, _, size = _HEAD.unpack_from(data, at)
+            at += _HEAD.size
+            changes.append(Change(watch, mask, os.fsdecode(data[at : at + size].rstrip(b"\0"))))
+            at += size
+        return changes
+
+    def close(self) -> None:
+        """Close the instance and all its watches; doing it again is no harm."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+
+@functools.cache
+def _function(name: bytes) -> Callable[..., int]:
+    return table.libc(name)
+
+
+def _call(name: bytes, *arguments: int | bytes) -> int:
+    """Call a function of the C library; -1 is a failure, whose errno can't be read this way."""
+    return _function(name)(*arguments)
+
+
+def _why_not(path: bytes) -> OSError:
+    """Return the error of a watch that was refused: the path's own, else that no watch is left."""
+    try:
+        with os.scandir(path):
+            return OSError(errno.ENOSPC, "no inotify watch to be had", os.fsdecode(path))
+    except OSError as error:
+        return error

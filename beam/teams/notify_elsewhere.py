@@ -1,0 +1,61 @@
+"""Tells what changed below some directories on systems without inotify, by watchfiles.
+
+Does not depend on what the files are.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import watchfiles
+
+from beam.teams import disk
+
+_BURST = 2_000  # of more changes at once some may be missing
+_TURN_MS = 100  # the longest that one wait may take, and the shortest in which an end is noticed
+_STEP_MS = 20  # between two looks of watchfiles at what changed; each costs some CPU
+
+
+class NotifyElsewhere:
+    """Watches the directories with all that is below them, as `beam.teams.notify.Notify` does on Linux.
+
+    Raises OSError or RuntimeError where the system has no more to give.
+    """
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        self._stop = threading.Event()
+        self._turns = watchfiles.watch(
+            *folders,
+            watch_filter=None,
+            debounce=1,
+            step=_STEP_MS,
+            stop_event=self._stop,
+            rust_timeout=_TURN_MS,
+            yield_on_timeout=True,
+            ignore_permission_denied=True,
+        )
+        self._first: tuple[list[str], bool] | None = self._next()  # watching begins with the first turn
+
+    def wait(self, timeout_ms: int) -> tuple[list[str], bool]:
+        """Return the paths that changed, numbered files in order, and whether some may be missing.
+
+        Nothing is returned after that time, or 100 ms.
+        """
+        if self._first is not None:
+            first, self._first = self._first, None
+            return first
+        return self._next() if timeout_ms else ([], False)
+
+    def interrupt(self) -> None:
+        """End a `wait`, from another thread; and each that comes after it."""
+        self._stop.set()
+
+    def close(self) -> None:
+        """Watch nothing any more."""
+        self._stop.set()
+        self._turns.close()
+
+    def _next(self) -> tuple[list[str], bool]:
+        changes = next(self._turns, set())
+        return sorted({path for _, path in changes}, key=disk.natural), len(changes) > _BURST

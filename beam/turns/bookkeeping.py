@@ -1,0 +1,78 @@
+"""What one process of a turn has said so far, on its way into the journal: text deltas are gathered, and open tool
+calls, requests and retries are counted.
+
+Does not depend on the face that the events come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from beam.base.clock import Clock
+from beam.model import events
+from beam.model.events import Event
+from beam.turns.deltas import Deltas
+from beam.turns.request import Record
+
+
+class Bookkeeping:
+    """Records the events of one process. `lost`: it proved that its session is gone; `retrying`: all that it said last
+    is that its model does not answer; `attempt`: the retry that it said last."""
+
+    def __init__(self, record: Record, clock: Clock, deltas_per_second: int) -> None:
+        self.lost = False
+        self.retrying = False
+        self.attempt: int | None = None
+        self.tools: dict[str, str | None] = {}  # call ids that did not return yet, with their parents
+        self.asks: set[str] = set()  # requests that the process itself told of
+        self._record = record
+        self._clock = clock
+        self._deltas = Deltas(deltas_per_second)
+
+    def record(self, body: Event, *, sync: bool = False) -> Event:
+        """Writes the event, after all deltas that came before it; a delta waits until it is due."""
+        self.retrying = isinstance(body, events.StatusChanged) and body.state == "retrying"
+        if isinstance(body, events.TextDelta):
+            self._deltas.add(body)
+            return body
+        self._write(self._deltas.before(body, self._clock.monotonic()))
+        self._remember(body)
+        return self._record(body, sync=sync)
+
+    def due_in(self) -> float | None:
+        """Returns the seconds until `flush` should be called; None while nothing waits."""
+        return self._deltas.due_in(self._clock.monotonic())
+
+    def flush(self, *, all: bool = False) -> None:
+        """Writes the deltas that are due, or all."""
+        now = self._clock.monotonic()
+        due = self._deltas.due_in(now)
+        if due is not None and (all or due <= 0):
+            self._write(self._deltas.take(now))
+
+    def end(self, *, close_tools: bool) -> None:
+        """Writes what is left; with `close_tools` also that the open tool calls did not finish."""
+        self._write(self._deltas.end(self._clock.monotonic()))
+        if close_tools:
+            for call_id, parent in self.tools.items():
+                self._record(events.ToolReturned(call_id=call_id, unfinished=True, parent=parent))
+            self.tools.clear()
+
+    def _write(self, deltas: Iterable[Event]) -> None:
+        for delta in deltas:
+            self._record(delta)
+
+    def _remember(self, body: Event) -> None:
+        match body:
+            case events.ToolCalled():
+                self.tools[body.call_id] = body.parent
+            case events.ToolReturned():
+                self.tools.pop(body.call_id, None)
+            case events.PermissionAsked():
+                self.asks.add(body.ask_id)
+            case events.PermissionDecided() | events.PermissionCancelled():
+                self.asks.discard(body.ask_id)
+            case events.SessionLost():
+                self.lost = True
+            case events.StatusChanged(state="retrying", attempt=int(attempt)):
+                self.attempt = attempt

@@ -1,0 +1,290 @@
+"""The dialogue driver: one turn of an agent that speaks a protocol. What the agent's link says is to be done, is done.
+
+A prompt that the agent has acknowledged is not over, and a turn that is to end is interrupted by the protocol first,
+with no request of it left open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from msgspec import structs
+
+from beam.agents.base import Verdict, died
+from beam.agents.link import (
+    Acknowledged,
+    Answered,
+    Asked,
+    Decide,
+    Dialogue,
+    Interrupt,
+    Over,
+    Prompt,
+    Say,
+    Step,
+    Withdrawn,
+)
+from beam.base import files
+from beam.base.clock import Clock
+from beam.base.faults import crash_point
+from beam.model.outcome import Status
+from beam.process import spawn
+from beam.turns.asks import Ask, Takes, judged
+from beam.turns.calls import CallAnswer
+from beam.turns.dialogue.process import LinkProcess
+from beam.turns.engine import Engine
+from beam.turns.handle import TurnHandle, TurnServices
+from beam.turns.input import TurnInput
+from beam.turns.keeper import ReuseKey
+from beam.turns.request import lost, write_scratch
+
+TICK_S = 0.05
+_NOT_READY = "it took no message any more"
+
+
+async def run_turn(dialogue: Dialogue, input: TurnInput, services: TurnServices, handle: TurnHandle) -> Verdict:
+    """Returns the verdict on the turn. The agent is gone then, unless the keeper has it. A session that is proven lost
+    is said, and the turn begins once afresh.
+
+    Raises what `Engine.run` raises.
+    """
+    engine = Engine(input, services, handle)
+    kept = None
+    if services.keeper is not None:
+        kept = await services.keeper.take(ReuseKey.of(input, "dialogue", input.turn.session_id))
+    if isinstance(kept, LinkProcess):
+        verdict = await engine.run(LinkTurn(dialogue, input, engine, services.clock, kept=kept))
+        if verdict is not None:
+            return verdict
+    gone = lost(dialogue.launch(input.turn, input.host), input.turn)
+    if gone is not None:
+        engine.record(gone)
+    else:
+        verdict = await engine.run_to_end(LinkTurn(dialogue, input, engine, services.clock))
+        if not engine.book.lost or verdict.status is Status.COMPLETED or engine.is_stopped:
+            return verdict
+    verdict = await engine.run_to_end(LinkTurn(dialogue, input.in_new_session(), engine, services.clock))
+    return structs.replace(verdict, session="lost")
+
+
+class LinkTurn:
+    """One turn in one process with a link."""
+
+    tick_s = TICK_S
+    tells_tools = True
+
+    def __init__(
+        self, dialogue: Dialogue, input: TurnInput, engine: Engine, clock: Clock, *, kept: LinkProcess | None = None
+    ) -> None:
+        self.not_ready = ""
+        self.acknowledged = False
+        self.over: Over | None = None
+        self._dialogue = dialogue
+        self._input = input
+        self._engine = engine
+        self._clock = clock
+        self._kept = kept
+        self._open: dict[str, Ask] = {}  # requests that the agent waits for, by their keys
+        self._news = asyncio.Event()
+        self._is_sent = False
+        self._ended_itself = False
+        self._process: LinkProcess
+
+    @property
+    def _is_said(self) -> bool:
+        """Whether nothing more is to be heard in this turn."""
+        return self.over is not None or self._process.broken is not None or self._process.gone
+
+    # -- its start -----------------------------------------------------------------------------------------------------
+
+    async def start(self) -> LinkProcess:
+        self._process = self._kept or await self._opened()
+        return self._process
+
+    async def _opened(self) -> LinkProcess:
+        turn, host = self._input.turn, self._input.host
+        launch = self._dialogue.launch(turn, host)
+        files.make_directory(self._input.scratch)
+        write_scratch(self._input.scratch, launch.files)
+        process = await LinkProcess.open(launch, self._dialogue.link(turn, host), self._input, self._clock)
+        crash_point("agent.spawned")
+        return process
+
+    async def begin(self) -> None:
+        self._process.hear(self._hear, self._output)
+        if self._kept is None:
+            self._process.go()
+
+    # -- the conversation ----------------------------------------------------------------------------------------------
+
+    async def talk(self) -> None:
+        await self._until(lambda: self._process.ready or self._engine.is_stopped)
+        if self._is_said or self._engine.is_stopped:
+            return
+        text = self._input.turn.text.encode("utf-8", "replace")
+        self._is_sent = True
+        self._engine.send_prompt(len(text))
+        self._process.do(Prompt(turn=self._input.turn))
+        crash_point("prompt.written")
+        self._engine.calls.takes = True
+        await self._until(lambda: False)
+
+    async def _until(self, claim: Callable[[], bool], seconds: float | None = None) -> None:
+        """Waits until it holds or nothing more is to be heard, for at most so many seconds."""
+        clock = self._engine.clock
+        until = None if seconds is None else clock.monotonic() + seconds
+        while not (claim() or self._is_said) and (until is None or clock.monotonic() < until):
+            self._news.clear()
+            try:
+                async with asyncio.timeout(TICK_S):
+                    await self._news.wait()
+            except TimeoutError:
+                pass
+
+    def tick(self) -> None:
+        self._deliver()
+        for call in self._engine.calls.take():
+            self._process.do(call)
+        self._process.wake()
+
+    def process_gone(self) -> None:
+        self._news.set()
+
+    def _output(self) -> None:
+        """Takes output for a sign of life, unless all that it says is that the model does not answer."""
+        if not self._engine.book.retrying:
+            self._engine.alive()
+
+    def _hear(self, step: Step) -> None:
+        """Takes a step, from a callback of the event loop."""
+        if not self._engine.is_broken:
+            self._engine.guarded(lambda: self._take(step))
+        self._news.set()
+
+    def _take(self, step: Step) -> None:
+        match step:
+            case Say():
+                self._engine.read(lambda: (step.event,), retries=self._process.launch.retries)
+            case Acknowledged():
+                self.acknowledged = True
+            case Asked():
+                self._ask(step)
+            case Withdrawn():
+                ask = self._open.pop(step.key, None)
+                if ask is not None:
+                    self._engine.asks.cancel(ask, step.why)
+            case Answered():
+                answer = CallAnswer(ok=step.ok, code=step.code, message=step.message, result=step.result)
+                self._engine.calls.settle(step.id, answer)
+            case Over():
+                if self._is_sent:
+                    self.over = self.over or step
+                self._cancel_asks("the turn is over")
+
+    # -- requests ------------------------------------------------------------------------------------------------------
+
+    def _ask(self, step: Asked) -> None:
+        self._engine.flush()
+        access = self._input.turn.access
+        ask = self._engine.asks.ask(
+            step.tool,
+            input=step.input,
+            description=step.description,
+            call_id=step.call_id,
+            suggestions=step.suggestions,
+            takes=Takes(allow=step.allow, always=step.always, message=step.message),
+        )
+        self._open[step.key] = ask
+        if self._engine.is_stopped:
+            self._cancel_asks(self._why_stopped())
+        elif access != "ask":
+            self._engine.asks.deny_by_default(ask, f"nobody is asked with access {access}")
+            self._deliver()
+
+    def _deliver(self) -> None:
+        """Tells the agent what was decided."""
+        for key, ask in list(self._open.items()):
+            decision = ask.decision
+            if not ask.is_settled:
+                continue
+            del self._open[key]
+            if decision is None:
+                self._process.do(Decide(key=key, decision="cancelled"))
+                continue
+            self._process.do(
+                Decide(key=key, decision=decision.decision, message=decision.message, always=decision.always)
+            )
+            if decision.stop:
+                self._engine.stop.ask("cancelled", by=decision.by)
+
+    def _cancel_asks(self, why: str) -> None:
+        """Tells the agent that nobody decides what is still open: some end no turn before they know."""
+        self._deliver()
+        for ask in self._open.values():
+            self._engine.asks.cancel(ask, why)
+        self._deliver()
+
+    def _why_stopped(self) -> str:
+        return f"the turn was stopped ({self._engine.stop.reason})"
+
+    # -- its end -------------------------------------------------------------------------------------------------------
+
+    async def interrupt(self) -> None:
+        self._engine.calls.close(self._why_stopped())
+        self._cancel_asks(self._why_stopped())
+        if self._is_sent and not self._is_said:
+            self._process.do(Interrupt())
+            await self._until(self._engine.is_hard, self._input.limits.grace)
+
+    async def leave(self) -> spawn.Ended | None:
+        process, engine = self._process, self._engine
+        engine.calls.close("the turn is over")
+        self._ended_itself = process.gone and not engine.is_stopped
+        if self._kept is not None and not self._is_sent and not engine.is_stopped:
+            self.not_ready = process.unfit or _NOT_READY
+        if self._may_stay():
+            process.hear(None)
+            return None
+        return await process.quit(hard=lambda: engine.is_hard() or process.broken is not None)
+
+    def _may_stay(self) -> bool:
+        """Whether the process waits for the next message. After a stop nobody knows what it left behind."""
+        keeper = self._engine.keeper
+        if keeper is None or not keeper.keeps or self._input.keep <= 0 or self._engine.is_stopped:
+            return False
+        is_well = self.over is not None and self.over.fit and not self._process.link.busy
+        return is_well and not (self._process.gone or self._process.broken)
+
+    def stopped_by(self) -> str | None:
+        if self._ended_itself:
+            return None
+        return self.not_ready or self._engine.stop.reason or self._process.unfit or "quit"
+
+    def reuse_key(self, session_id: str | None) -> ReuseKey:
+        return ReuseKey.of(self._input, "dialogue", session_id or self._input.turn.session_id)
+
+    def finish(self, ended: spawn.Ended | None) -> Verdict | None:
+        if ended is not None:
+            self._process.finish(ended, self._engine.stop.reason)
+        return None if self.not_ready else self._verdict(ended)
+
+    def _verdict(self, ended: spawn.Ended | None) -> Verdict:
+        stop, denials = self._engine.stop, tuple(self._engine.asks.denials)
+        if self.over is not None:
+            verdict = self.over.verdict
+            if stop.reason is not None and verdict.status is Status.CANCELLED:  # that was the stop and not a denial
+                return structs.replace(verdict, denials=(*verdict.denials, *denials))
+            return judged(verdict, denials)
+        session_id = self._input.turn.session_id
+        if stop.reason is not None:
+            return Verdict(status=Status.CANCELLED, reason="stopped", session_id=session_id, denials=denials)
+        broken = self._process.broken
+        name = self._input.turn.settings.adapter or "the agent"
+        if broken is not None:
+            return Verdict(status=Status.FAILED, class_=broken.class_, reason=f"{name}: {broken.reason}")
+        assert ended is not None
+        verdict = died(self._process.exit_of(ended, None), name)
+        if self._is_sent and not self.acknowledged:
+            verdict = structs.replace(verdict, reason=f"{verdict.reason}; it did not acknowledge the message")
+        return verdict

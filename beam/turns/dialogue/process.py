@@ -1,0 +1,166 @@
+"""The process of an agent that speaks a protocol: its link, and the bytes in both directions.
+
+It may live for one turn or for many. Does not depend on what a turn is, or what the protocol means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from beam.agents.base import Exit, Launch
+from beam.agents.link import Asked, Broken, Close, Decide, Eof, Intent, Link, Ready, Say, Send, Step, Stirred
+from beam.base.clock import Awake, Clock
+from beam.process import spawn
+from beam.turns.input import TurnInput
+from beam.turns.process import AgentProcess
+
+QUIT_S = 3.0
+_STRAYED = "it began to work between two turns"
+
+
+class LinkProcess(AgentProcess):
+    """One process and the conversation with it. `ready`: it takes a prompt; `broken`: why nothing can be said to it any
+    more, null while all is well."""
+
+    def __init__(self, launch: Launch, link: Link, input: TurnInput, clock: Clock) -> None:
+        super().__init__(launch, input)
+        self.link = link
+        self.ready = False
+        self.broken: Broken | None = None
+        self._clock = Awake(clock)  # between two turns, when nobody asks it, it stands still
+        self._line_bytes = input.limits.line_bytes
+        self._steps: deque[Step] = deque()
+        self._is_taking = False
+        self._out: deque[bytes | None] = deque()  # null: the end of stdin
+        self._writing: asyncio.Task[None] | None = None
+        self._heard: Callable[[Step], None] = self._idle
+        self._on_output: Callable[[], None] = _nothing
+
+    @classmethod
+    async def open(cls, launch: Launch, link: Link, input: TurnInput, clock: Clock) -> LinkProcess:
+        """Returns the process, held until `go`. Raises what `spawn.start` raises."""
+        process = cls(launch, link, input, clock)
+        env = input.environment(launch)
+        child = await spawn.start(
+            launch.argv,
+            env=input.confined.ready(env),
+            cwd=input.turn.cwd,
+            turn_key=input.turn_key,
+            on_line=process._line,
+            on_output=lambda: process._on_output(),
+            on_long_line=process._long_line,
+            stdin=True,
+            confinement=input.confined.within(env),
+            line_bytes=input.limits.line_bytes,
+            stderr_lines=input.limits.stderr_lines,
+        )
+        process.attach(child)
+        return process
+
+    def hear(self, heard: Callable[[Step], None] | None, on_output: Callable[[], None] | None = None) -> None:
+        """Gives the steps that are not the process's own to a turn, until the next call; null: there is none."""
+        self._heard = heard or self._idle
+        self._on_output = on_output or _nothing
+
+    def go(self) -> None:
+        super().go()
+        self._take(self.link.open(self._clock.monotonic()))
+
+    @property
+    def unfit(self) -> str:
+        return "" if self.broken is None else self.broken.reason
+
+    # -- the conversation ----------------------------------------------------------------------------------------------
+
+    def do(self, intent: Intent) -> None:
+        """Has the link carry out an intent, unless nothing more can be said."""
+        if self.broken is None and not self.gone:
+            self._take(self.link.do(intent, self._clock.monotonic()))
+
+    def wake(self) -> None:
+        """Tells the link the time, if it wants to know it."""
+        now = self._clock.monotonic()
+        if self.link.due is not None and now >= self.link.due and self.broken is None:
+            self._take(self.link.woke(now))
+
+    def finish(self, ended: spawn.Ended, stopped_by: str | None) -> None:
+        """Tells the link that the process ended."""
+        self._take(self.link.end(self.exit_of(ended, stopped_by)))
+
+    def exit_of(self, ended: spawn.Ended, stopped_by: str | None) -> Exit:
+        """Returns how the process ended, for the adapter."""
+        return Exit(code=ended.code, signal=ended.signal, stderr_tail=ended.stderr_tail, stopped_by=stopped_by)
+
+    def _line(self, line: bytes) -> None:
+        if self.broken is None:
+            self._take(self.link.line(line, self._clock.monotonic()))
+
+    def _long_line(self) -> None:
+        self._take([Broken(reason=f"it sent a frame of more than {self._line_bytes} bytes")])
+
+    def _take(self, steps: Iterable[Step]) -> None:
+        """Carries out the steps in their order; what one of them brings about comes after those before it."""
+        self._steps.extend(steps)
+        if self._is_taking:
+            return
+        self._is_taking = True
+        try:
+            while self._steps:
+                self._carry_out(self._steps.popleft())
+        finally:
+            self._is_taking = False
+
+    def _carry_out(self, step: Step) -> None:
+        match step:
+            case Send():
+                self._write(step.data)
+            case Eof():
+                self._write(None)
+            case _:
+                if isinstance(step, Ready):
+                    self.ready = True
+                elif isinstance(step, Broken):
+                    self.broken = self.broken or step
+                self._heard(step)
+
+    def _idle(self, step: Step) -> None:
+        """Hears what comes between two turns: an agent that works by itself can't be given the next one."""
+        if isinstance(step, Asked):
+            self.do(Decide(key=step.key, decision="cancelled"))
+        if isinstance(step, Asked | Stirred | Say):
+            self.broken = self.broken or Broken(reason=_STRAYED)
+
+    # -- the bytes -----------------------------------------------------------------------------------------------------
+
+    def _write(self, data: bytes | None) -> None:
+        self._out.append(data)
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write_all())
+
+    async def _write_all(self) -> None:
+        while self._out:
+            data = self._out.popleft()
+            if data is None:
+                self.child.close_stdin()
+            else:
+                await self.child.write(data)
+
+    async def quit(self, *, hard: Callable[[], bool]) -> spawn.Ended:
+        if not hard() and self.ready:
+            self.do(Close())
+            until = asyncio.get_running_loop().time() + QUIT_S
+            while not (hard() or self.gone or self.broken) and asyncio.get_running_loop().time() < until:
+                await asyncio.wait({self.ended}, timeout=0.05)
+        return await super().quit(hard=hard)
+
+    async def close(self, why: str) -> None:
+        self.hear(None)
+        if self._writing is not None:
+            self._writing.cancel()
+        await super().close(why)
+
+
+def _nothing() -> None:
+    """Hears nothing."""

@@ -1,0 +1,275 @@
+"""The engine of a turn, whatever face runs it: its clocks, the way to its end, its events and its process.
+
+A driver says what is the face's own: how the process is started, what is written, what was read, when it is over and
+how it stops. Does not depend on any face.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Protocol
+
+import msgspec
+
+from beam.agents.base import Verdict
+from beam.base.clock import Awake
+from beam.base.faults import crash_point
+from beam.model import events
+from beam.model.events import Event
+from beam.process.spawn import Ended
+from beam.turns.bookkeeping import Bookkeeping
+from beam.turns.handle import TurnHandle, TurnServices
+from beam.turns.input import TurnInput
+from beam.turns.keeper import ReuseKey
+from beam.turns.process import AgentProcess
+
+TICK_S = 0.1
+_POLL_S = 0.09  # a tick that comes a little early polls, too
+_LAST_WORDS_S = 1.0  # for the conversation, after its process is gone
+_FOR_EVER_S = 3600.0
+
+
+class Driver(Protocol):
+    """One face's way through a turn, with one process. The engine calls `start`, `begin`, `talk` (with `tick` all the
+    while, and `interrupt` beside it once the turn is to end), `leave` and `finish`, in this order.
+
+    `tick_s` is the longest time between two ticks (seconds). `tells_tools`: each of its tool calls is told to have
+    returned, so that an open one is a sign of life, and one left open did not finish. `not_ready` says why another
+    process must try it; "" where this one was given the message.
+    """
+
+    tick_s: float
+    tells_tools: bool
+    not_ready: str
+
+    async def start(self) -> AgentProcess:
+        """Returns the process, held before its program begins, or kept from another turn."""
+
+    async def begin(self) -> None:
+        """Lets the program begin; `agent.started` is in the journal."""
+
+    async def talk(self) -> None:
+        """Gives the agent the message and hears it out; returns when the turn is over for this process."""
+
+    def tick(self) -> None:
+        """Looks at what may have changed."""
+
+    def process_gone(self) -> None:
+        """Takes note that the process ended while `talk` goes on; it has a second left."""
+
+    async def interrupt(self) -> None:
+        """Asks the agent to end its turn; returns when it has, or its time for that (`limits.grace`) is over."""
+
+    async def leave(self) -> Ended | None:
+        """Returns how the process ended, which is ended if it was not; None where it stays for the next turn."""
+
+    def finish(self, ended: Ended | None) -> Verdict | None:
+        """Records what only the end tells and returns the verdict; None where another process must try it."""
+
+    def stopped_by(self) -> str | None:
+        """Returns why beam ended the process; None where it ended by itself."""
+
+    def reuse_key(self, session_id: str | None) -> ReuseKey:
+        """Returns what the next turn must have in common with this one to run in this process."""
+
+
+class Engine:
+    """One turn. It may run several drivers, one after the other; the time of the turn is that of all of them."""
+
+    def __init__(self, input: TurnInput, services: TurnServices, handle: TurnHandle) -> None:
+        self.clock = Awake(services.clock)
+        self.began = self.clock.monotonic()
+        self.input = input
+        self.stop = handle.stop
+        self.asks = handle.asks
+        self.calls = handle.calls
+        self.keeper = services.keeper
+        self.book = self._new_book(services)
+        self._services = services
+        self._broken: BaseException | None = None
+        self._quiet_since = self.began
+        self._polled_at = float("-inf")
+
+    def _new_book(self, services: TurnServices) -> Bookkeeping:
+        return Bookkeeping(services.record, self.clock, self.input.limits.deltas_per_second)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether somebody, or a clock, wants the turn to end."""
+        return self.stop.reason is not None
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the turn can't go on because something raised; nothing more is read then."""
+        return self._broken is not None
+
+    def is_hard(self) -> bool:
+        """Whether there is no time to be polite."""
+        return self.stop.hard or self.is_broken
+
+    # -- one process ---------------------------------------------------------------------------------------------------
+
+    async def run(self, driver: Driver) -> Verdict | None:
+        """Runs the turn with this driver to its verdict; None where the agent was not given the message and another
+        process must be. The process is gone then, unless the keeper has it.
+
+        Raises what the driver or a callback raised, DiskError above all; then nothing of the process is left.
+        """
+        self.book = self._new_book(self._services)
+        self._quiet_since = self.clock.monotonic()
+        process = await driver.start()
+        why, is_kept = "its turn broke off", False
+        try:
+            self.record(process.started(self.input.number))
+            crash_point("agent.started")
+            await driver.begin()
+            ended = await self._accompany(driver, process)
+            self._check()
+            verdict = driver.finish(ended)
+            self._check()
+            self.book.end(close_tools=driver.tells_tools)
+            if ended is None and verdict is not None and self.keeper is not None:
+                self.record(events.AgentKept(pid=process.child.pid), sync=True)
+                self.keeper.keep(process, driver.reuse_key(verdict.session_id), self.input.keep)
+                is_kept = True
+                return verdict
+            assert ended is not None
+            self.record(process.exited(ended, driver.stopped_by()))
+            crash_point("agent.exited")
+            why = driver.not_ready or "the turn is over"
+            return verdict
+        finally:
+            if not is_kept:
+                await process.close(why)
+
+    def _check(self) -> None:
+        if self._broken is not None:
+            raise self._broken
+
+    async def run_to_end(self, driver: Driver) -> Verdict:
+        """Does the same with a driver that always comes to a verdict."""
+        verdict = await self.run(driver)
+        assert verdict is not None
+        return verdict
+
+    async def _accompany(self, driver: Driver, process: AgentProcess) -> Ended | None:
+        """Keeps the turn's clocks until its process is gone or (None) stays for the next turn."""
+        talking = asyncio.create_task(driver.talk())
+        stopping = asyncio.create_task(self._interrupt_when_asked(driver))
+        try:
+            while not (process.gone or stopping.done() or self._is_said(talking)):
+                tasks = [task for task in (process.ended, talking, stopping) if not task.done()]
+                await asyncio.wait(tasks, timeout=self._tick_s(driver), return_when=asyncio.FIRST_COMPLETED)
+                self._duty(driver)
+                self.guarded(driver.tick)
+            if process.gone and not talking.done():
+                driver.process_gone()
+                await asyncio.wait({talking}, timeout=_LAST_WORDS_S)
+            for task in (talking, stopping):
+                if task.done() and not task.cancelled():
+                    task.result()
+        finally:
+            await _cancelled(talking, stopping)
+        return await self._during(driver, driver.leave())
+
+    def _is_said(self, talking: asyncio.Task[None]) -> bool:
+        """Whether the conversation is over by itself; that of a turn which is to end waits for the interrupt."""
+        if not talking.done() or talking.cancelled():
+            return False
+        return self.stop.reason is None or talking.exception() is not None
+
+    async def _interrupt_when_asked(self, driver: Driver) -> None:
+        while self.stop.reason is None:
+            await self.stop.wait(_FOR_EVER_S)
+        if not self.is_broken:
+            await driver.interrupt()
+
+    async def _during(self, driver: Driver, leaving: Coroutine[None, None, Ended | None]) -> Ended | None:
+        """Waits for the end of the process; in a turn that was stopped requests are still heard, such as a second one
+        to stop."""
+        task = asyncio.create_task(leaving)
+        try:
+            while not task.done():
+                await asyncio.wait({task}, timeout=self._tick_s(driver))
+                if self.is_stopped:
+                    self._duty(driver)
+            return task.result()
+        finally:
+            await _cancelled(task)
+
+    # -- events --------------------------------------------------------------------------------------------------------
+
+    def record(self, body: Event, *, sync: bool = False) -> Event:
+        """Writes an event of the process; returns it as it stands in the journal, a delta as it came."""
+        turn = self.input.turn
+        if turn.fork and isinstance(body, events.SessionStarted):
+            body = msgspec.structs.replace(body, forked_from=turn.session_id)
+        return self.book.record(body, sync=sync)
+
+    def read(self, bodies: Callable[[], Iterable[Event]], *, retries: int | None = None) -> None:
+        """Records what the process said, from a callback of the event loop; over so many `retries` the turn ends."""
+        if self.is_broken:
+            return
+
+        def write() -> None:
+            for body in bodies():
+                self.record(body)
+            if retries is not None and (self.book.attempt or 0) > retries:
+                self.stop.ask("retries")
+
+        self.guarded(write)
+
+    def guarded(self, step: Callable[[], object]) -> None:
+        """Does something whose failure ends the turn at once: `run` raises it, where a callback must not."""
+        try:
+            step()
+        except BaseException as error:  # noqa: BLE001 - raised again by run()
+            self._broken = self._broken or error
+            self.stop.ask("broken")
+
+    def flush(self) -> None:
+        """Writes the text that came so far, before something that is no event of the process."""
+        self.book.flush(all=True)
+
+    def send_prompt(self, size: int) -> None:
+        """Writes `prompt.sent`, to disk: from here on the agent may act on the message of so many bytes."""
+        crash_point("prompt.before")
+        self.record(events.PromptSent(bytes=size), sync=True)
+        crash_point("prompt.sent")
+
+    # -- clocks --------------------------------------------------------------------------------------------------------
+
+    def alive(self) -> None:
+        """Takes note of a sign of life."""
+        self._quiet_since = self.clock.monotonic()
+
+    def _tick_s(self, driver: Driver) -> float:
+        due = self.book.due_in()
+        return driver.tick_s if due is None else min(driver.tick_s, due + 0.001)
+
+    def _duty(self, driver: Driver) -> None:
+        now = self.clock.monotonic()
+        self.guarded(self.book.flush)
+        self.guarded(self.calls.expire)
+        polled = asyncio.get_running_loop().time()
+        if polled - self._polled_at >= _POLL_S:
+            self._polled_at = polled
+            self.guarded(self._services.poll)
+        if self.asks.are_open or self.book.asks or (driver.tells_tools and self.book.tools):
+            self._quiet_since = now
+        if self.stop.reason is None:
+            if now - self.began > self.input.timeout:
+                self.stop.ask("timeout")
+            elif now - self._quiet_since > self.input.idle_timeout:
+                self.stop.ask("idle")
+
+
+async def _cancelled(*tasks: asyncio.Task[Ended | None] | asyncio.Task[None]) -> None:
+    """Cancels the tasks and waits until they are over."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # it was told, or something else was

@@ -1,0 +1,386 @@
+"""The terminal driver: one turn of an agent on its screen, from its start to what came of it.
+
+The process is new or kept from the turn before. It is seen and typed to in the turn's `TerminalSession`; what it says
+of itself is read in `reading`, its dialogs are answered in `dialogs`, and the verdict is found in `verdict`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from msgspec import Struct, structs
+
+from beam.agents.base import History, Terminal, Verdict
+from beam.base import files
+from beam.base.errors import DiskError
+from beam.base.faults import crash_point
+from beam.model import events
+from beam.model.screen_profile import Profile, overridden
+from beam.process import spawn
+from beam.pty_adapter import profile as profiles
+from beam.pty_adapter import typing
+from beam.pty_adapter.turn_end import State, TurnEnd
+from beam.turns.engine import Engine
+from beam.turns.handle import TurnHandle, TurnServices
+from beam.turns.input import TurnInput
+from beam.turns.keeper import ProcessKeeper, ReuseKey
+from beam.turns.request import as_new_session, lost, write_scratch
+from beam.turns.terminal.dialogs import Dialogs
+from beam.turns.terminal.process import TerminalProcess
+from beam.turns.terminal.reading import Reader, reply_on_screen
+from beam.turns.terminal.session import TICK_S, TerminalSession
+from beam.turns.terminal.verdict import TurnEvidence, shown, stalled, verdict_of
+
+LATE_S = 1.0  # the last paint may come after everything says that the turn is over
+AGAIN_S = 1.0  # between two requests to stop
+DEAF_S = 2.0  # after a stop: a program that reads no keys holds up whoever types
+KEPT_S = 10.0  # until a kept agent shows that it takes a message; else a new one is started
+TYPED_S = 0.3  # after a viewer's key, until its echo is seen
+_FOR_EVER_S = 1e9
+_STRANGE = (
+    "it shows what beam does not know: look at it (beam attach), or describe it under `screen:` (docs/terminals.md; "
+    "beam dev decode terminal --explain says what beam sees); its screen:"
+)
+
+
+async def run_turn(
+    terminal: Terminal, history: History | None, input: TurnInput, services: TurnServices, handle: TurnHandle
+) -> Verdict:
+    """Returns the verdict on the turn. The agent is gone then, unless the keeper has it. That a session's file is gone
+    is said, and the turn begins afresh. An agent that ends right after beam said yes to a dialog at its start, with
+    nothing typed yet, is started once more: a busy machine can be too slow for an agent's own start.
+
+    Raises UnsupportedError for a text that can't be sent on this screen, and what `Engine.run` raises.
+    """
+    face = TerminalFace(terminal, history, input)
+    text = input.turn.text
+    typing.check(face.profile, text, command=input.commands and _is_command(face.profile, text))
+    engine = Engine(input, services, handle)
+    kept = None
+    if services.keeper is not None:
+        kept = await services.keeper.take(ReuseKey.of(input, "terminal", input.turn.session_id))
+    if isinstance(kept, TerminalProcess):
+        verdict = await engine.run(TerminalTurn(face.with_fresh_id(kept.fresh_session_id), engine, kept=kept))
+        if verdict is not None:
+            return verdict
+    gone = lost(terminal.launch(input.turn, input.host), input.turn)
+    if gone is not None:
+        engine.record(gone)
+        face = structs.replace(face, input=input.in_new_session())
+    verdict = await engine.run(TerminalTurn(face, engine))
+    if verdict is None:
+        # Another id for a new session: the first one may have taken it.
+        another = face.with_fresh_id(as_new_session(face.input.turn).fresh_session_id)
+        verdict = await engine.run_to_end(TerminalTurn(another, engine, is_last=True))
+    return verdict if gone is None else structs.replace(verdict, session="lost")
+
+
+def _is_command(profile: Profile, text: str) -> bool:
+    return bool(profile.special) and text.startswith("/") and "\n" not in text
+
+
+class TerminalFace(Struct, frozen=True):
+    """An agent's terminal face, its transcripts, and the turn for it."""
+
+    terminal: Terminal
+    history: History | None
+    input: TurnInput
+
+    @property
+    def profile(self) -> Profile:
+        """The agent's screen, as the settings have it."""
+        return overridden(self.terminal.profile, self.input.turn.settings.screen)
+
+    def with_fresh_id(self, fresh_session_id: str) -> TerminalFace:
+        """Returns the same with another id for a new session."""
+        return structs.replace(self, input=self.input.with_fresh_id(fresh_session_id))
+
+
+class TerminalTurn:
+    """One turn of an agent on its terminal, with one process."""
+
+    tick_s = TICK_S
+    tells_tools = False  # a transcript may end before its tools do
+
+    def __init__(
+        self, face: TerminalFace, engine: Engine, *, kept: TerminalProcess | None = None, is_last: bool = False
+    ) -> None:
+        self.face = face
+        self.input = face.input
+        self.turn = face.input.turn
+        self.profile = face.profile
+        self.engine = engine
+        self.stop = engine.stop
+        self.clock = engine.clock
+        self.keeper = engine.keeper
+        self.is_kept = kept is not None
+        self.is_last = is_last
+        self.segments: list[typing.Segment] = []
+        self.command = False
+        self.typed = False
+        self.reply = ""
+        self.failed: Verdict | None = None
+        self.ended_itself = False  # whether the agent's process did
+        self.interrupted = False
+        self.reported: set[str] = set()  # screens
+        self.not_ready = ""  # why the agent can't be given the message: another one can
+        self.process: TerminalProcess
+        self.session: TerminalSession
+        self.dialogs: Dialogs
+        self._kept = kept
+        self._talking: asyncio.Task[None] | None = None
+
+    # -- its start -----------------------------------------------------------------------------------------------------
+
+    async def start(self) -> TerminalProcess:
+        self.process = process = self._kept or await self._open()
+        profile, history = self.profile, self.face.history
+        self.end = TurnEnd(
+            structs.replace(profile, start_seconds=_FOR_EVER_S) if self.is_kept else profile,
+            now=self.clock.monotonic(),
+            has_history=history is not None and history.tells_end,
+            resumes=self.turn.session_id is not None and not self.is_kept,
+        )
+        self.session = TerminalSession(self.engine, process, self.end)
+        self.dialogs = Dialogs(
+            self.turn,
+            self.engine.record,
+            self.session,
+            self.end,
+            self.engine.asks,
+            self.stop,
+            has_history=history is not None,
+        )
+        process.notice = lambda text: self._notice(text)
+        process.viewers.new_turn()
+        process.screen.take_signals()
+        if history is not None:
+            self.session.reader = Reader(history, self.turn, self.input.host, self.dialogs.record)
+        return process
+
+    async def _open(self) -> TerminalProcess:
+        launch = self.face.terminal.launch(self.turn, self.input.host)
+        files.make_directory(self.input.scratch)
+        write_scratch(self.input.scratch, launch.files)
+        process = await TerminalProcess.open(launch, self.profile, self.input)
+        crash_point("agent.spawned")
+        return process
+
+    async def begin(self) -> None:
+        if not self.is_kept:
+            self.process.go()
+        if self.keeper is not None:
+            await self.process.show(self.keeper.socket)
+            self._film(self.keeper)
+
+    def _film(self, keeper: ProcessKeeper) -> None:
+        """Begins the recording, where one is wanted. One that can't be written is said, and no reason to fail."""
+        if not self.turn.settings.record:
+            return
+        agent, number = self.turn.agent, self.input.number
+        try:
+            self.process.record(keeper.cast(number), title=f"{agent}, turn {number}", clock=self.clock)
+        except DiskError as error:
+            self._notice(f"no recording of this turn: {error.message}")
+
+    def _notice(self, text: str) -> None:
+        self.engine.record(events.Notice(code="terminal", text=text))
+
+    # -- the conversation ----------------------------------------------------------------------------------------------
+
+    async def talk(self) -> None:
+        """Goes from the start-up dialogs to the end of the turn."""
+        self._talking = asyncio.current_task()
+        if self.is_kept and not await self._is_ready_again():
+            self.not_ready = "" if self.session.is_stopped else "it took no message any more"
+            return
+        if not await self._reach(State.READY):
+            return
+        await self._composer_free()
+        with self.process.viewers.held():
+            if self.session.is_over or not await self._type():
+                return
+        crash_point("prompt.written")
+        if await self._reach(State.DONE):
+            self.reply = self._reply()  # some wipe their screen when they quit
+            if not self.reply and not self.end.profile.at_cursor:
+                await self.session.watch(lambda: bool(self._reply()), LATE_S)
+                self.reply = self._reply()
+
+    async def _type(self) -> bool:
+        """Types the message and sends it off; whether the agent took it."""
+        text = self.turn.text
+        self.typed = True
+        self.engine.send_prompt(len(text.encode("utf-8", "replace")))
+        self.process.mark("typing")
+        try:
+            self.command = self.input.commands and _is_command(self.profile, text)
+            self.segments = await typing.say(self.session, self.end, text, command=self.command)
+        except typing.NotTakenError as error:
+            if not self.end.ended and not self.session.is_stopped:
+                self.failed = stalled(str(error), self.session.seen)
+            return False
+        self.process.mark("sent")
+        return True
+
+    async def _is_ready_again(self) -> bool:
+        """Whether a kept agent takes a message. Whoever looks at it may be using it: then it is waited for."""
+        wanted = (State.READY, State.WAITING)
+        while not await self.session.until(lambda: self.end.state in wanted, KEPT_S):
+            if self.session.is_over or not (self.end.reading.busy or self.process.viewers.count):
+                return False
+        return self.end.state is State.READY or self.end.reading.dialog is not None
+
+    async def _composer_free(self) -> None:
+        """Waits until no viewer is typing or has left half a message there."""
+        viewers, loop = self.process.viewers, asyncio.get_running_loop()
+
+        def is_free() -> bool:
+            if viewers.typed_at is None:
+                return True
+            is_empty = self.end.reading.idle or not self.end.profile.prompt
+            return is_empty and loop.time() - viewers.typed_at > TYPED_S
+
+        await self.session.until(is_free, _FOR_EVER_S)
+
+    async def _reach(self, wanted: State) -> bool:
+        """Goes on, answering dialogs, until the agent is there; False if the turn is over otherwise."""
+        while True:
+            await self.session.until(lambda: self.end.state in (wanted, State.WAITING) or self.session.is_over, 3600.0)
+            if self.end.state is wanted:
+                return True
+            if self.session.is_over or not await self.dialogs.answer():
+                return False
+
+    def tick(self) -> None:
+        self.session.tick()
+        self._report_strange()
+
+    def _report_strange(self) -> None:
+        """Says, once of each, that the agent shows what nobody described; it may still go on."""
+        if self.interrupted or not self.end.is_strange(self.clock.monotonic()):
+            return
+        screen = shown(self.session.seen.rows)
+        if screen not in self.reported:
+            self.reported.add(screen)
+            self.engine.record(events.Notice(code="unknown_screen", text=f"{_STRANGE}\n{screen}"))
+
+    def process_gone(self) -> None:
+        self.end.exited(self.clock.monotonic())
+
+    # -- its end -------------------------------------------------------------------------------------------------------
+
+    async def interrupt(self) -> None:
+        """Makes it stop what it does, once nobody types any more. Some want to be told twice."""
+        if self._talking is not None:
+            await asyncio.wait({self._talking}, timeout=DEAF_S)
+            self._talking.cancel()
+            await asyncio.wait({self._talking})
+        if self.end.ended or self.stop.hard or self.process.gone:
+            return
+
+        def is_free() -> bool:
+            return self.end.ended or self.end.reading.idle or self.engine.is_hard()
+
+        self.interrupted = True
+        grace = self.input.limits.grace
+        await self.process.press(self.profile.interrupt)
+        if await self.session.watch(is_free, min(AGAIN_S, grace)):
+            return
+        if self.end.reading.busy:
+            await self.process.press(self.profile.interrupt)
+        await self.session.watch(is_free, grace - AGAIN_S)
+
+    async def leave(self) -> spawn.Ended | None:
+        self.ended_itself = self.process.gone and not self.interrupted
+        self._look_at_start()
+        return None if self._may_stay() else await self.process.quit(hard=self.engine.is_hard)
+
+    def _look_at_start(self) -> None:
+        """Says why another agent is to be started, where this one ended by itself and nobody typed anything."""
+        if not self.ended_itself or self.typed or self.session.is_stopped:
+            return
+        if self.is_kept:
+            if self.not_ready:
+                self._notice(self.not_ready)
+            return
+        dialog = self.dialogs.agreed_just_now()
+        if dialog and not (self.is_last or self.dialogs.failed or self.process.viewers.typed_at is not None):
+            self.not_ready = f"it ended right after its dialog ({dialog})"
+            self._notice(f"{self.not_ready} and is started once more; its screen:\n{shown(self.session.seen.rows)}")
+
+    def _may_stay(self) -> bool:
+        """Whether the agent waits for the next message where it is. After a command of its own (`/clear`) nobody knows
+        which session that is; what says its session's id only when it quits does so once, after its first turn."""
+        if self.keeper is None or not self.keeper.keeps or self.input.keep <= 0:
+            return False
+        known = self.turn.session_id or self._session_given()
+        if self.profile.session and self.face.history is None and known is None:
+            return False
+        is_well = self.end.state in (State.DONE, State.ERROR) and not self.session.is_stopped
+        failed = self.failed or self.dialogs.failed
+        return is_well and failed is None and not (self.command or self.process.gone)
+
+    def stopped_by(self) -> str | None:
+        return None if self.ended_itself else self.not_ready or self.stop.reason or "quit"
+
+    def reuse_key(self, session_id: str | None) -> ReuseKey:
+        return ReuseKey.of(self.input, "terminal", session_id or self.turn.session_id)
+
+    # -- what comes of it ----------------------------------------------------------------------------------------------
+
+    def finish(self, ended: spawn.Ended | None) -> Verdict | None:
+        self.process.stop_recording()
+        self.session.read()
+        self.dialogs.look_back()
+        if self.end.state in (State.DONE, State.ERROR):
+            self.engine.record(events.StatusChanged(state="idle", detail=f"by {self.end.via}"))
+        if self.not_ready:
+            return None
+        verdict = self._verdict(ended)
+        if verdict.session_id is None:
+            verdict = structs.replace(verdict, session_id=self._session(has_quit=ended is not None))
+        if verdict.lossy is True and verdict.reply:
+            self.engine.record(events.Text(text=verdict.reply))
+        return verdict
+
+    def _session(self, *, has_quit: bool) -> str | None:
+        """The id of its session: as the agent wrote it when it quit, or as it was given it for this turn."""
+        said, screen = None, self.process.screen
+        if has_quit:
+            said = profiles.session_in(self.profile, [line.text for line in screen.lines()[-screen.rows :]])
+        found = said or (self._session_given() if self.end.state is State.DONE else None)
+        if found is None:
+            return None
+        opened = events.SessionResumed if self.turn.session_id == found else events.SessionStarted
+        self.engine.record(opened(session_id=found, cwd=self.turn.cwd))
+        return found
+
+    def _session_given(self) -> str | None:
+        """The id that it was started with, if it took one: of what has a transcript, that says more."""
+        given = self.turn.session_id or self.turn.fresh_session_id
+        is_said = bool(given) and any(word.endswith(given) for word in self.process.launch.argv)
+        return given if is_said and self.profile.session and self.face.history is None and not self.command else None
+
+    def _reply(self) -> str:
+        """The answer as the screen shows it."""
+        mark = self.session.prompt_mark
+        return reply_on_screen(self.end, self.process.screen, self.turn.text, self.segments, mark)
+
+    def _verdict(self, ended: spawn.Ended | None) -> Verdict:
+        reader = self.session.reader
+        told = self.session.told or (reader.verdict() if reader is not None else None)
+        return verdict_of(
+            TurnEvidence(
+                end=self.end,
+                view=self.session.seen,
+                reply=self.reply,
+                told=told if reader is not None and reader.word else None,
+                failed=self.failed or self.dialogs.failed,
+                stopped=self.session.is_stopped,
+                session_id=told.session_id if told is not None else None,
+                command=self.command,
+                denials=tuple(self.engine.asks.denials),
+                ended=ended,
+            )
+        )

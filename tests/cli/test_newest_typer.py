@@ -1,0 +1,31 @@
+"""Why typer is pinned: the newest one imports pydantic for each command. When it does not any more, the pin can go."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+import beam
+
+TOP = Path(beam.__file__).parents[1]
+
+
+@pytest.mark.soak
+def test_the_newest_typer_still_imports_pydantic_for_each_command(tmp_path: Path) -> None:
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    needs = ["typer", "msgspec", "pyyaml", "wcwidth"]
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *needs], check=True)
+    env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "PYTHONPATH": str(TOP)}
+    command = ["-X", "importtime", "-m", "beam", "status"]
+    done = {
+        which: subprocess.run([which, *command], env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
+        for which in (str(python), sys.executable)
+    }
+    assert "pydantic" not in done[sys.executable].stderr
+    assert "pydantic" in done[str(python)].stderr, "the newest typer is as quick as the pinned one: lift the pin"

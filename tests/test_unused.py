@@ -1,0 +1,60 @@
+"""Nothing stands in beam that nothing calls. A name counts as called where it stands a second time, in no docstring."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import beam
+
+pytestmark = pytest.mark.slow
+
+PACKAGE = Path(beam.__file__).parent
+CALLED_FROM_OUTSIDE = {
+    "connection_made": "asyncio",
+    "data_received": "asyncio",
+    "connection_lost": "asyncio",
+    "do_HEAD": "http.server",
+    "do_GET": "http.server",
+    "do_POST": "http.server",
+    "log_message": "http.server",
+    "format_commands": "click",
+    "alignment_display": "pyte",
+}
+Definition = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def words(tree: ast.Module, source: str) -> list[str]:
+    """All words of the module but those of docstrings and comments."""
+    for node in ast.walk(tree):
+        if isinstance(node, (*Definition, ast.Module)) and (text := ast.get_docstring(node, clean=False)):
+            source = source.replace(text, "")
+    return re.findall(r"\w+", re.sub(r"#.*", "", source))
+
+
+@functools.cache
+def unused() -> frozenset[str]:
+    told: Counter[str] = Counter()
+    defined: Counter[str] = Counter()
+    for path in PACKAGE.rglob("*.py"):
+        source = path.read_text()
+        tree = ast.parse(source)
+        told.update(words(tree, source))
+        nodes = [node for node in ast.walk(tree) if isinstance(node, Definition)]
+        defined.update(node.name for node in nodes)
+        # A decorator may keep it (a command), and `step_*` are called by their names in a script.
+        told.update(node.name for node in nodes if node.decorator_list or node.name.startswith(("__", "step_")))
+    return frozenset(name for name, count in defined.items() if told[name] <= count)
+
+
+def test_everything_in_beam_is_called_by_something_in_beam() -> None:
+    assert sorted(unused() - CALLED_FROM_OUTSIDE.keys()) == []
+
+
+def test_what_is_called_from_outside_is_there() -> None:
+    assert set(CALLED_FROM_OUTSIDE) <= unused()

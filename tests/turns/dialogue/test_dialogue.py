@@ -1,0 +1,351 @@
+"""The dialogue face against an agent that speaks a protocol of lines: its asks, its end, and what breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from beam.agents.base import Capabilities, Card, Turn, Verdict
+from beam.agents.link import Query, Set
+from beam.base.clock import SystemClock
+from beam.base.errors import UnsupportedError
+from beam.broker.build_request import order_of
+from beam.model import events
+from beam.model.limits import Limits
+from beam.model.outcome import Class, Status
+from beam.process import tree
+from beam.turns import dialogue
+from beam.turns.asks import Decision
+from beam.turns.calls import CallAnswer
+from beam.turns.handle import TurnHandle
+from beam.turns.keeper import ProcessKeeper
+from beam.turns.run import run
+from tests.support.context import Root
+from tests.support.lines import Lines
+from tests.support.turns import Recorded, handle, services, turn_input
+
+pytestmark = pytest.mark.acceptance
+
+
+class Played:
+    """Turns of one agent. `during` runs beside a turn."""
+
+    def __init__(self, tmp_path: Path, face: Lines | None = None, *, keeps: bool = False) -> None:
+        self.path = tmp_path
+        self.face = face or Lines()
+        self.journal = Recorded()
+        self.number = 0
+        self.handle: TurnHandle
+        self.keeper = ProcessKeeper(tmp_path, self.journal, SystemClock(), keeps=keeps)
+
+    async def turn(
+        self,
+        text: str,
+        during: Callable[[Played], Awaitable[None]] | None = None,
+        *,
+        access: Any = "ask",
+        **fields: Any,
+    ) -> Verdict:
+        self.number += 1
+        scratch = self.path / f"scratch-{self.number}"
+        turn = Turn(text=text, message_id="x-1", agent="x", cwd=str(self.path), scratch=str(scratch), access=access)
+        settled = {"limits": Limits(grace=2, line_bytes=100_000), "number": self.number, "keep": 60.0, **fields}
+        self.handle = handle(self.journal)
+        input = turn_input(turn, **settled)
+        running = asyncio.create_task(
+            dialogue.run_turn(self.face, input, services(self.journal, keeper=self.keeper), self.handle)
+        )
+        if during is not None:
+            await during(self)
+        return await running
+
+    async def until(self, claim: Callable[[], bool]) -> None:
+        """Waits for it, for half a minute."""
+        async with asyncio.timeout(30):
+            while not claim():
+                await asyncio.sleep(0.02)
+
+    async def until_asked(self, count: int = 1) -> list[events.PermissionAsked]:
+        await self.until(lambda: len(self.journal.of(events.PermissionAsked)) >= count)
+        return self.journal.of(events.PermissionAsked)
+
+    def all_gone(self) -> bool:
+        """Whether no process of these turns lives."""
+        return all(tree.start_ticks(one.pid) != one.start_ticks for one in self.journal.of(events.AgentStarted))
+
+
+def play(tmp_path: Path, text: str, during: Any = None, *, face: Lines | None = None, **fields: Any) -> tuple[Any, ...]:
+    """The turn, and its verdict."""
+    played = Played(tmp_path, face)
+    return played, asyncio.run(played.turn(text, during, **fields))
+
+
+def test_a_turn_says_its_steps_in_their_order(tmp_path: Path) -> None:
+    played, verdict = play(tmp_path, "say hi")
+    assert (verdict.status, verdict.reply) == (Status.COMPLETED, "hi")
+    assert played.journal.kinds() == ["AgentStarted", "PromptSent", "Text", "AgentExited"]
+    (exited,) = played.journal.of(events.AgentExited)
+    assert (exited.code, exited.stopped_by) == (0, "quit")
+    assert played.face.heard == ["Prompt", "Close"]
+
+
+@pytest.mark.parametrize(("decision", "status"), [("allow", Status.COMPLETED), ("deny", Status.COMPLETED)])
+def test_a_request_is_asked_once_and_its_decision_told(tmp_path: Path, decision: Any, status: Status) -> None:
+    async def decide(played: Played) -> None:
+        (asked,) = await played.until_asked()
+        played.handle.asks.decide(asked.ask_id, Decision(decision=decision, by="ann", message="go on"))
+
+    played, verdict = play(tmp_path, "ask", decide)
+    assert (verdict.status, verdict.reply) == (status, f"1 {decision} go on")
+    kinds = [kind for kind in played.journal.kinds() if kind.startswith(("Text", "Permission"))]
+    assert kinds == ["TextDelta", "PermissionAsked", "PermissionDecided"]
+    assert [denial.by for denial in verdict.denials] == (["ann"] if decision == "deny" else [])
+
+
+def test_a_request_with_access_that_asks_nobody_is_denied_at_once(tmp_path: Path) -> None:
+    played, verdict = play(tmp_path, "ask", access="read")
+    assert (verdict.status, verdict.reply) == (Status.DENIED, "1 deny ")
+    (decided,) = played.journal.of(events.PermissionDecided)
+    assert decided.by == "default"
+
+
+def test_a_request_that_is_denied_with_stop_ends_the_turn(tmp_path: Path) -> None:
+    async def decide(played: Played) -> None:
+        (asked, _) = await played.until_asked(2)
+        played.handle.asks.decide(asked.ask_id, Decision(decision="deny", by="ann", stop=True))
+
+    played, verdict = play(tmp_path, "asks", decide)
+    assert verdict.status is Status.CANCELLED
+    assert played.handle.stop.reason == "cancelled"
+    assert played.face.heard == ["Prompt", "Decide deny", "Decide cancelled", "Interrupt", "Close"]
+
+
+def test_a_request_that_the_agent_withdraws_is_over(tmp_path: Path) -> None:
+    played, verdict = play(tmp_path, "moment")
+    assert verdict.status is Status.COMPLETED
+    (cancelled,) = played.journal.of(events.PermissionCancelled)
+    assert cancelled.why == "it found another way"
+
+
+def test_before_an_interrupt_every_open_request_is_answered_cancelled(tmp_path: Path) -> None:
+    async def stop(played: Played) -> None:
+        await played.until_asked(2)
+        played.handle.stop.ask("cancelled", by="ann")
+
+    played, verdict = play(tmp_path, "asks", stop)
+    assert (verdict.status, verdict.reply) == (Status.CANCELLED, "1 cancelled , 2 cancelled ")
+    assert played.face.heard == ["Prompt", "Decide cancelled", "Decide cancelled", "Interrupt", "Close"]
+    assert len(played.journal.of(events.PermissionCancelled)) == 2
+
+
+def test_an_acknowledged_prompt_is_not_over(tmp_path: Path) -> None:
+    began = time.monotonic()
+    _, verdict = play(tmp_path, "later")
+    assert (verdict.status, verdict.reply) == (Status.COMPLETED, "later")
+    assert time.monotonic() - began >= 1.0
+
+
+def test_a_tool_call_that_is_open_at_the_end_did_not_finish(tmp_path: Path) -> None:
+    played, _ = play(tmp_path, "tool")
+    (returned,) = played.journal.of(events.ToolReturned)
+    assert (returned.call_id, returned.unfinished) == ("c1", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("garbage", "nobody understands '?'"),
+        ("long", "it sent a frame of more than 100000 bytes"),
+        ("unheard", "it did not answer in time"),
+    ],
+)
+def test_a_protocol_that_breaks_ends_the_turn_and_its_process(tmp_path: Path, text: str, reason: str) -> None:
+    played, verdict = play(tmp_path, text)
+    assert (verdict.status, verdict.class_, verdict.reply) == (Status.FAILED, Class.CRASHED, None)
+    assert reason in (verdict.reason or "")
+    assert [exited.stopped_by for exited in played.journal.of(events.AgentExited)] == [reason]
+    assert played.all_gone()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("dies", ["exited with 3 before it answered: out of luck"]),
+        ("gone", ["exited with 4", "did not acknowledge the message"]),
+    ],
+)
+def test_a_process_that_ends_in_its_turn_is_crashed(tmp_path: Path, text: str, said: list[str]) -> None:
+    played, verdict = play(tmp_path, text)
+    assert (verdict.status, verdict.class_) == (Status.FAILED, Class.CRASHED)
+    assert [words for words in said if words not in (verdict.reason or "")] == []
+    assert ("acknowledge" in (verdict.reason or "")) == (text == "gone")
+    assert [exited.stopped_by for exited in played.journal.of(events.AgentExited)] == [None]
+
+
+def test_one_that_leaves_before_it_is_ready_was_sent_nothing(tmp_path: Path) -> None:
+    played, verdict = play(tmp_path, "say hi", face=Lines("leaves"))
+    assert (verdict.status, verdict.class_) == (Status.FAILED, Class.CRASHED)
+    assert "no licence" in (verdict.reason or "")
+    assert "PromptSent" not in played.journal.kinds()
+
+
+@pytest.mark.parametrize(
+    ("text", "manner", "limits", "reason"),
+    [
+        ("deaf", "plain", {"timeout": 1.5}, "timeout"),
+        ("deaf", "plain", {"idle_timeout": 1.5}, "idle"),
+        ("say hi", "mute", {"timeout": 1.5}, "timeout"),
+    ],
+)
+def test_a_turn_that_takes_too_long_is_ended_with_all_that_it_started(
+    tmp_path: Path, text: str, manner: str, limits: dict[str, float], reason: str
+) -> None:
+    began = time.monotonic()
+    played, verdict = play(tmp_path, text, face=Lines(manner), **limits)
+    assert verdict.status is Status.CANCELLED
+    assert played.handle.stop.reason == reason
+    assert [exited.stopped_by for exited in played.journal.of(events.AgentExited)] == [reason]
+    assert played.all_gone()
+    assert time.monotonic() - began < 20
+    assert ("Interrupt" in played.face.heard) == (text == "deaf")
+
+
+def test_an_agent_that_ends_its_turn_when_it_is_interrupted_says_so_itself(tmp_path: Path) -> None:
+    async def stop(played: Played) -> None:
+        await played.until(lambda: "Prompt" in played.face.heard)
+        played.handle.stop.ask("cancelled", by="ann")
+
+    played, verdict = play(tmp_path, "hang", stop)
+    assert verdict.status is Status.CANCELLED
+    assert played.face.heard == ["Prompt", "Interrupt", "Close"]
+
+
+# -- calls -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_call_is_passed_on_and_answered_by_the_process(tmp_path: Path) -> None:
+    answers: list[CallAnswer] = []
+
+    async def call(played: Played) -> None:
+        with pytest.raises(UnsupportedError):
+            played.handle.calls.add(Query(id="q", name="context"), answers.append)
+        await played.until(lambda: played.handle.calls.takes)
+        played.handle.calls.add(Set(id="c-1", name="model", value="m"), answers.append)
+
+    _, verdict = play(tmp_path, "call", call)
+    assert verdict.reply == "called"
+    assert [(answer.ok, answer.message) for answer in answers] == [(True, "set model=m")]
+
+
+@pytest.mark.parametrize(("seconds", "why"), [(0.3, "the agent did not answer in time"), (30.0, "the turn is over")])
+def test_a_call_that_the_process_does_not_answer_is_answered_all_the_same(
+    tmp_path: Path, seconds: float, why: str
+) -> None:
+    answers: list[CallAnswer] = []
+
+    async def call(played: Played) -> None:
+        await played.until(lambda: played.handle.calls.takes)
+        played.handle.calls.add(Query(id="q", name="context"), answers.append, seconds=seconds)
+
+    play(tmp_path, "later", call)
+    assert [(answer.ok, answer.message) for answer in answers] == [(False, why)]
+
+
+# -- kept --------------------------------------------------------------------------------------------------------------
+
+
+def scene(tmp_path: Path, turns: Callable[[Played], Awaitable[None]]) -> Played:
+    played = Played(tmp_path, keeps=True)
+
+    async def run() -> None:
+        try:
+            await turns(played)
+        finally:
+            await played.keeper.end("the test is over")
+
+    asyncio.run(run())
+    assert played.all_gone()
+    return played
+
+
+def started(played: Played) -> list[int | None]:
+    """Of each `agent.started`: the turn that started it, where it was kept."""
+    return [event.since for event in played.journal.of(events.AgentStarted)]
+
+
+def test_the_next_turn_goes_on_in_the_same_process(tmp_path: Path) -> None:
+    async def turns(played: Played) -> None:
+        for word in ("one", "two", "three"):
+            assert (await played.turn(f"say {word}")).reply == word
+            assert (tmp_path / "scratch-1").exists()
+
+    played = scene(tmp_path, turns)
+    assert started(played) == [None, 1, 1]
+    assert len(played.journal.of(events.AgentKept)) == 3
+    assert [exited.stopped_by for exited in played.journal.of(events.AgentExited)] == ["the test is over"]
+    assert not (tmp_path / "scratch-1").exists()
+
+
+def test_after_a_stop_another_process_takes_the_next_turn(tmp_path: Path) -> None:
+    async def stop(played: Played) -> None:
+        await played.until(lambda: "Prompt" in played.face.heard)
+        played.handle.stop.ask("cancelled", by="ann")
+
+    async def turns(played: Played) -> None:
+        await played.turn("hang", stop)
+        assert (await played.turn("say two")).reply == "two"
+
+    assert started(scene(tmp_path, turns)) == [None, None]
+
+
+def test_one_that_works_between_two_turns_is_replaced(tmp_path: Path) -> None:
+    async def turns(played: Played) -> None:
+        await played.turn("stray")
+        kept = played.keeper.living
+        assert kept is not None
+        await played.until(lambda: kept.unfit != "")
+        assert played.keeper.over(None) == "it began to work between two turns"
+        assert (await played.turn("say two")).reply == "two"
+
+    played = scene(tmp_path, turns)
+    assert started(played) == [None, None]
+    assert played.journal.of(events.AgentExited)[0].stopped_by == "it began to work between two turns"
+
+
+# -- the whole turn ----------------------------------------------------------------------------------------------------
+
+
+class Agent:
+    """An adapter that has this face alone."""
+
+    card = Card(name="lines", summary="speaks lines", faces={"dialogue": Capabilities(ask=True)})
+    exec = None
+
+    def __init__(self) -> None:
+        self.dialogue = Lines()
+
+
+def test_an_adapter_with_this_face_runs_its_turns_on_it(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    root.put("worker", "say hi")
+    lease = root.hold("worker")
+    (entry,) = lease.waiting.scan()
+    claimed = lease.waiting.claim(entry)
+    assert claimed is not None
+    order = structs.replace(order_of(lease.log, claimed[1]), adapter=Agent(), adapter_name="lines")
+
+    def record(body: events.Event, *, sync: bool = False) -> events.Event:
+        return lease.log.record(body, turn=order.turn, message_id=order.message.id, sync=sync)
+
+    async def turn() -> events.TurnFinished:
+        return await run(order, services(record), handle(record))
+
+    finished = asyncio.run(turn())
+    assert (finished.status, finished.reply, finished.via) == (Status.COMPLETED, "hi", "dialogue")
+    assert not order.scratch.exists()
