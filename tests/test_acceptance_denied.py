@@ -28,16 +28,14 @@ def test_what_nobody_allowed_is_exit_code_5_and_named_with_its_argument(beam: Cl
     scripted(beam, DENIED)
     done = beam("send", "agent", "hi")
     assert done.code == 5
-    assert done.err.startswith(
-        "beam: agent: denied: nobody was there to allow rm (a.txt); the answer may be incomplete"
-    )
+    assert done.err.startswith("beam: agent: denied: not permitted: rm (a.txt); the answer may be incomplete")
     assert "--access" not in done.err, "this agent has no access to widen"
 
 
 def test_a_tolerated_denial_is_exit_code_0_and_still_said(beam: Cli) -> None:
     scripted(beam, DENIED)
     done = beam("send", "agent", "hi", "--tolerate", "denied")
-    assert done.code == 0 and "nobody was there to allow rm (a.txt)" in done.err
+    assert done.code == 0 and "not permitted: rm (a.txt)" in done.err
     outcome = beam("send", "agent", "hi", "--tolerate", "denied", "--json")
     assert (outcome.code, outcome.json["status"], outcome.json["exit_code"]) == (0, "denied", 0)
     assert [denial["tool"] for denial in outcome.json["denials"]] == ["rm"]

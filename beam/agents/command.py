@@ -61,7 +61,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     """
     settings = turn.settings
     if not settings.command:
-        raise UsageError(f"agent {turn.agent} has no command", "say which program it is: `command: [...]`")
+        raise UsageError(f"agent {turn.agent} has no command", "set its program: `command: [...]`")
     used = _placeholders(settings)
     lacking = _lacking(turn, used)
     if lacking:
@@ -157,12 +157,12 @@ class _Output:
         raise NotImplementedError
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        bodies, no_reply = self.finish()
+        emitted, no_reply = self.finish()
         if self._keeps_session and not self._turn.settings.session_path and (given := _session(self._turn)):
-            bodies.append(self._session_event(given))
+            emitted.append(self._session_event(given))
         if self._is_lossy:
             text = "the program wrote bytes that are not UTF-8: they are shown as U+FFFD"
-            bodies.append(events.Notice(text=text, code="invalid_utf8"))
+            emitted.append(events.Notice(text=text, code="invalid_utf8"))
         status, class_, reason = Status.COMPLETED, None, None
         if exit.code != 0:
             status, class_, reason = Status.FAILED, Class.CRASHED, _death(exit, self._turn)
@@ -180,7 +180,7 @@ class _Output:
             cost_usd=self._cost_usd,
             lossy=True if self._is_lossy else msgspec.UNSET,
         )
-        return bodies, verdict
+        return emitted, verdict
 
     def _note(self) -> SessionNote:
         return "resumed" if self._keeps_session and self._turn.session_id else "new"
@@ -200,15 +200,15 @@ class _Output:
 
     def _figures(self, value: object) -> list[Event]:
         """Return events with session and cost if the settings' paths lead to them."""
-        settings, bodies = self._turn.settings, list[Event]()
+        settings, emitted = self._turn.settings, list[Event]()
         session_id = _at(value, settings.session_path) if settings.session_path else None
         if session_id not in (None, "") and not (self._said_session and session_id == self._session_id):
-            bodies.append(self._session_event(_as_text(session_id)))
+            emitted.append(self._session_event(_as_text(session_id)))
         cost = _at(value, settings.cost_path) if settings.cost_path else None
         if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= _MOST_USD:
             self._cost_usd = float(cost)
-            bodies.append(events.UsageSeen(usage=Usage(), cost_usd=self._cost_usd))
-        return bodies
+            emitted.append(events.UsageSeen(usage=Usage(), cost_usd=self._cost_usd))
+        return emitted
 
 
 class TextOutput(_Output):
@@ -248,16 +248,16 @@ class JsonOutput(_Output):
         except ValueError as error:
             unknown: list[Event] = [events.Unknown(what="not JSON", raw=text)] if data else []
             return unknown, f"its output is not a JSON document: {error}" if data else "it wrote nothing"
-        bodies = self._figures(value)
+        emitted = self._figures(value)
         path = self._turn.settings.reply_path or DEFAULT_REPLY_PATH
         reply = _at(value, path)
         if reply is None:
             return [
-                *bodies,
+                *emitted,
                 events.Unknown(what="no reply", raw=text),
             ], f"its output has nothing at reply_path {path!r}"
         self._reply = _as_text(reply)
-        return [*bodies, events.Text(text=self._reply, raw=text)], ""
+        return [*emitted, events.Text(text=self._reply, raw=text)], ""
 
 
 class JsonLinesOutput(_Output):
@@ -274,7 +274,7 @@ class JsonLinesOutput(_Output):
             value = document(line)
         except ValueError:
             return (events.Unknown(what="not JSON", raw=text),)
-        bodies = self._figures(value)
+        emitted = self._figures(value)
         reply = _at(value, self._turn.settings.reply_path or DEFAULT_REPLY_PATH)
         if reply is not None:
             self._reply = _as_text(reply)
@@ -283,16 +283,16 @@ class JsonLinesOutput(_Output):
             if isinstance(own, events.UsageSeen):
                 self._usage = own.usage
                 self._cost_usd = own.cost_usd if own.cost_usd is not None else self._cost_usd
-            bodies.insert(0, own)
+            emitted.insert(0, own)
         elif reply is not None:
-            bodies.insert(0, events.Text(text=_as_text(reply)))
-        if not bodies:
+            emitted.insert(0, events.Text(text=_as_text(reply)))
+        if not emitted:
             what = value.get("type") if isinstance(value, dict) else None
-            bodies = [events.Unknown(what=what if isinstance(what, str) else "record")]
-        first = bodies[0]
+            emitted = [events.Unknown(what=what if isinstance(what, str) else "record")]
+        first = emitted[0]
         if not isinstance(first, events.TextDelta):
-            bodies[0] = msgspec.structs.replace(first, raw=text)
-        return bodies
+            emitted[0] = msgspec.structs.replace(first, raw=text)
+        return emitted
 
     def finish(self) -> tuple[list[Event], str]:
         path = self._turn.settings.reply_path or DEFAULT_REPLY_PATH

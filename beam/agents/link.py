@@ -1,7 +1,7 @@
 """The live side of an adapter: what passes between beam and an agent's process that speaks a protocol.
 
 A link is the whole conversation with one process. Intents and lines go in; steps come out, which the turn carries out
-in their order. It is pure: it writes nothing, waits for nothing, knows no clock, and never raises.
+in their order. It is pure: it writes nothing, waits for nothing, has no clock, and never raises.
 """
 
 from collections.abc import Sequence
@@ -157,34 +157,36 @@ class Link(Protocol):
     def busy(self) -> bool: ...
 
     def open(self, now: float) -> Sequence[Step]:
-        """Begins the conversation; `Ready` comes once a prompt can be taken."""
+        """Begin the conversation; `Ready` comes once a prompt can be taken."""
 
     def do(self, intent: Intent, now: float) -> Sequence[Step]:
-        """Returns what carries the intent out."""
+        """Return the steps that carry the intent out."""
 
     def line(self, line: bytes, now: float) -> Sequence[Step]:
-        """Returns what follows from a whole line of the process, without its newline."""
+        """Return the steps that follow from a complete line of the process, without its newline."""
 
     def woke(self, now: float) -> Sequence[Step]:
-        """Returns what follows from the time."""
+        """Return the steps that follow from the time."""
 
     def end(self, exit: Exit) -> Sequence[Step]:
-        """Returns what follows from the end of the process; `Over`, if a prompt was in flight."""
+        """Return the steps that follow from the end of the process; `Over`, if a prompt was in flight."""
 
 
 class Dialogue(Protocol):
-    """The dialogue face: one process, kept or for one turn, that speaks a protocol. A module may be one."""
+    """The dialogue mode: one process, kept or for one turn, that speaks a protocol. A module may be one."""
 
     def launch(self, turn: Turn, host: Host) -> Launch:
-        """Returns how to start a process that takes this turn and others like it; its `stdin` is not used. Raises
-        UnsupportedError for what this CLI can't do."""
+        """Return how to start a process that takes this turn and others like it; its `stdin` is not used.
+
+        Raises UnsupportedError for what this CLI can't do.
+        """
 
     def link(self, turn: Turn, host: Host) -> Link:
-        """Returns a new conversation for one process; `turn` is its first."""
+        """Return a new conversation for one process; `turn` is its first."""
 
 
 @runtime_checkable
 class HasDialogue(Protocol):
-    """An adapter with a dialogue face."""
+    """An adapter with a dialogue mode."""
 
     dialogue: Dialogue

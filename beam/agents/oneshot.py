@@ -20,7 +20,7 @@ from beam.model.limits import DEFAULT
 from beam.model.outcome import ANSWERS, BY_DEFAULT, Class, Denial, ModelUsage, SessionNote, Status, Unfinished, Usage
 
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
-_set = msgspec.structs.force_setattr  # of a body that nobody else has yet, so it need not be copied
+_set = msgspec.structs.force_setattr  # for an event that nobody else has yet, so it need not be copied
 _STOPPED = {"timeout": Status.TIMEOUT, "idle": Status.TIMEOUT}
 
 
@@ -41,7 +41,7 @@ def check(turn: Turn, name: str, face: Capabilities, *, system: bool = False) ->
     }
     words = [word for word, lacks in lacking.items() if lacks]
     if words:
-        raise UnsupportedError(f"{name} can't {', '.join(words)} in its headless mode", subject=name)
+        raise UnsupportedError(f"{name} can't {', '.join(words)} in exec mode", subject=name)
     if turn.access not in face.access:
         raise UnsupportedError(
             f"{name} can't enforce access {turn.access!r}",
@@ -57,7 +57,7 @@ def argument(name: str, what: str, value: str) -> str:
     if value.startswith("-") or "\0" in value or not value:
         raise UnsupportedError(
             f"{name} can't be given the {what} {value[:80]!r}",
-            "it begins with -, is empty or holds a NUL",
+            "use a value that is not empty, begins with no -, and contains no NUL",
             subject=what,
         )
     return value
@@ -72,8 +72,8 @@ def prompt_argument(name: str, text: str) -> str:
         raise UnsupportedError(f"{name} takes its prompt as an argument, and no argument can hold a NUL", subject=name)
     if len(text.encode("utf-8", "replace")) > DEFAULT.argv_text_bytes:
         raise UnsupportedError(
-            f"{name} takes its prompt as an argument, and those end at {DEFAULT.argv_text_bytes} bytes",
-            "put it into a file and name the file in the prompt",
+            f"{name} takes its prompt as an argument, which is limited to {DEFAULT.argv_text_bytes} bytes",
+            "write the text to a file and name the file in the prompt",
             subject=name,
         )
     return scrubbed(text)
@@ -100,16 +100,16 @@ def no_json(line: bytes) -> Sequence[Event]:
     return () if not line.strip() else (events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace")),)
 
 
-def with_line(bodies: list[Event], line: bytes) -> list[Event]:
+def with_line(emitted: list[Event], line: bytes) -> list[Event]:
     """Return the events of this line; the first one carries the line, unless it is a delta."""
-    if not bodies or type(bodies[0]) is events.TextDelta:
-        return bodies
+    if not emitted or type(emitted[0]) is events.TextDelta:
+        return emitted
     try:
         raw = line.decode()
     except UnicodeDecodeError:
         raw = line.decode("utf-8", "replace")
-    _set(bodies[0], "raw", raw)
-    return bodies
+    _set(emitted[0], "raw", raw)
+    return emitted
 
 
 class Failure(Struct, frozen=True):
@@ -225,15 +225,15 @@ class OutputSummary(Struct, kw_only=True):
 
 def verdict(turn: Turn, exit: Exit, heard: OutputSummary) -> tuple[list[Event], Verdict]:
     """Return the events that only the end tells, and the verdict: completed only with the CLI's own proof."""
-    bodies: list[Event] = [events.ToolReturned(call_id=call_id, unfinished=True) for call_id in heard.calls]
+    emitted: list[Event] = [events.ToolReturned(call_id=call_id, unfinished=True) for call_id in heard.calls]
     if heard.lost and heard.session_id is None:
-        bodies.insert(0, events.SessionLost(session_id=turn.session_id or "", reason=heard.lost))
+        emitted.insert(0, events.SessionLost(session_id=turn.session_id or "", reason=heard.lost))
     status, class_, reason = _judge(exit, heard)
     if status is Status.COMPLETED and exit.stopped_by is None and (exit.code or exit.signal):
         how = f"was ended by {exit.signal}" if exit.signal else f"exited with {exit.code}"
-        bodies.append(events.Notice(text=f"{heard.name} {how} after a good answer", code="exit_code"))
+        emitted.append(events.Notice(text=f"{heard.name} {how} after a good answer", code="exit_code"))
     reply = heard.reply if heard.reply is not None else "\n\n".join(heard.said) or None
-    return bodies, Verdict(
+    return emitted, Verdict(
         status=status,
         class_=class_,
         reason=reason,
@@ -271,7 +271,7 @@ def _judge(exit: Exit, heard: OutputSummary) -> tuple[Status, Class | None, str 
     denied = dict.fromkeys(denial.tool for denial in heard.denials if denial.by == BY_DEFAULT)
     nobody = f"nobody was there to allow {', '.join(denied)}"
     if not over:
-        if denied and exit.code == 0:  # it ended at the denial, by itself
+        if denied and exit.code == 0:  # it ended on its own after the denial
             return Status.DENIED, None, nobody
         complaint = _complaint(exit.stderr_tail)
         if exit.code and complaint and heard.session_id is None:

@@ -188,9 +188,9 @@ class Frames:
         except (msgspec.MsgspecError, RecursionError):
             what = record.value.get("frame")
             return (events.Unknown(what=what if isinstance(what, str) else "record", raw=record.text),)
-        return self._bodies(frame, record.text)
+        return self._events_of(frame, record.text)
 
-    def _bodies(self, frame: _AnyFrame, raw: str) -> Sequence[Event]:
+    def _events_of(self, frame: _AnyFrame, raw: str) -> Sequence[Event]:
         match frame:
             case Init():
                 self._init = frame

@@ -238,7 +238,7 @@ class _GuardedErrorReader(_GuardedDecoder):
 
 
 def _check_bodies(bodies: Iterable[object]) -> None:
-    """Refuses what no decoder may make: an event that only beam writes, or one that no reader of the journal takes."""
+    """Refuse what no decoder may make: an event that only beam writes, or one that no reader of the journal takes."""
     known = events.types().values()
     for body in bodies:
         if not isinstance(body, Event) or type(body) not in known:

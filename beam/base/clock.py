@@ -94,4 +94,4 @@ def recorded_ns(text: str) -> int:
     try:
         return parse_rfc3339(text)
     except ValueError as error:
-        raise CorruptError(f"{text[:80]!r} stands where beam writes a time") from error
+        raise CorruptError(f"{text[:80]!r} is not a time that beam wrote") from error

@@ -262,7 +262,7 @@ def read(path: Path, limit: int, *, follow: bool = False) -> bytes:
     if data is None:
         raise RefusedFileError(
             f"{path} is larger than {_in_mib(limit)}, which is more than beam reads of such a file",
-            "move it away if you did not put it there",
+            "move it away if you did not create it",
             subject=str(path),
         )
     return data
@@ -343,7 +343,7 @@ def _open_link(path: Path | str, flags: int) -> tuple[int, int]:
         os.close(handle)
         raise RefusedFileError(
             f"{path} is a symbolic link to a file of another user (uid {found.st_uid})",
-            "put the file itself there",
+            "replace the link by the file itself",
             subject=str(path),
         )
     return handle, found.st_size
@@ -365,7 +365,7 @@ def _refusal(path: Path | str, error: OSError) -> OSError | RefusedFileError:
     if error.errno == errno.ELOOP:
         return RefusedFileError(
             f"{path} is a symbolic link; beam reads the file itself only",
-            "put the file itself there",
+            "replace the link by the file itself",
             subject=str(path),
         )
     if error.errno == errno.ENXIO:
@@ -383,7 +383,7 @@ def _mode(path: Path | str) -> int:
 def _not_plain(path: Path | str, mode: int) -> RefusedFileError:
     return RefusedFileError(
         f"{path} is {_kind(mode)}, and beam reads plain files only",
-        "move it away if you did not put it there",
+        "move it away if you did not create it",
         subject=str(path),
     )
 

@@ -59,7 +59,7 @@ def list_(
             )
         )
     columns(
-        ("AGENT", "ADAPTER", "FACE", "MODEL", "ACCESS", "INSTALLED", "DECLARED IN"), rows, wide=is_terminal(sys.stdout)
+        ("AGENT", "ADAPTER", "MODE", "MODEL", "ACCESS", "INSTALLED", "DECLARED IN"), rows, wide=is_terminal(sys.stdout)
     )
     sys.stdout.flush()
     if not declared:

@@ -88,7 +88,7 @@ def interrupt(
     for message in messages:
         try:
             call.note(f"{message}: {call.beam.interrupt(message)}")
-        except BeamError as error:  # it may have ended by itself just now; the others are ended all the same
+        except BeamError as error:  # it may just have ended on its own; the others are stopped all the same
             refused.append(error)
     if len(refused) == len(messages):
         raise refused[0]

@@ -12,7 +12,7 @@ from beam import DiskError, Event, Outcome, Status, events, outcomes
 from beam.cli import streams
 from beam.cli.context import Context
 from beam.cli.errors import complain
-from beam.cli.render.text import one_line, safe, safe_json, visible, write, write_json, write_line
+from beam.cli.render.text import escape_controls, one_line, safe, safe_json, write, write_json, write_line
 from beam.cli.streams import is_colourful, is_interactive
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Printer:
         self._trouble: OSError | None = None
         self._live: Live | None = None
         self._open_asks: set[str] = set()
-        self._asking = _asking(call, self._tell)
+        self._asking = _asking(call, self._write_stderr)
 
     @contextlib.contextmanager
     def waiting(self, message_id: str, look: Callable[[], Progress | None] | None) -> Iterator[None]:
@@ -121,12 +121,12 @@ class Printer:
     def _warned(self, event: Event) -> None:
         """Print what nobody may miss, whatever the output format is."""
         if isinstance(event, events.Notice) and event.code in _LOUD:
-            self._tell(f"beam: {event.agent}: {one_line(event.text, 1000)}\n")
+            self._write_stderr(f"beam: {event.agent}: {one_line(event.text, 1000)}\n")
 
-    def _tell(self, text: str) -> None:
+    def _write_stderr(self, text: str) -> None:
         with self._printing(), contextlib.suppress(OSError):
             self._end_line()
-            write(sys.stderr, visible(text))
+            write(sys.stderr, escape_controls(text))
             sys.stderr.flush()
 
     def _line(self, event: Event) -> None:
@@ -161,7 +161,7 @@ class Printer:
 
     def _write(self, text: str) -> None:
         if text:
-            write(sys.stdout, visible(text))
+            write(sys.stdout, escape_controls(text))
             sys.stdout.flush()
             self._open = not text.endswith("\n")
 
@@ -176,13 +176,13 @@ class Printer:
             return
         self._end_line()
         dim, plain = ("\x1b[2m", "\x1b[0m") if is_colourful(sys.stderr) else ("", "")
-        write(sys.stderr, f"{dim}{visible(text)}{plain}\n")
+        write(sys.stderr, f"{dim}{escape_controls(text)}{plain}\n")
         sys.stderr.flush()
 
     def outcome(self, outcome: Outcome) -> int:
         """Print the outcome and return its exit code. Raises DiskError if stdout can't be written."""
         try:
-            self._say(outcome)
+            self._print_reply(outcome)
             sys.stdout.flush()
             if self._trouble is not None:
                 raise self._trouble
@@ -195,10 +195,10 @@ class Printer:
                 f"beam show {outcome.message_id} prints it again",
                 subject=outcome.message_id,
             ) from error
-        self._talk(outcome)
+        self._print_notes(outcome)
         return outcome.exit_code
 
-    def _say(self, outcome: Outcome) -> None:
+    def _print_reply(self, outcome: Outcome) -> None:
         if self._trouble is not None or self._events:
             return
         if self._json:
@@ -214,7 +214,7 @@ class Printer:
             return
         write(sys.stdout, safe(reply, sys.stdout) + ("" if reply.endswith("\n") else "\n"))
 
-    def _talk(self, outcome: Outcome) -> None:
+    def _print_notes(self, outcome: Outcome) -> None:
         if outcome.unfinished:
             from beam.cli.render.calls import undone
 

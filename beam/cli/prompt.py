@@ -56,7 +56,7 @@ def bounded(stream: BinaryIO, name: str) -> bytes:
     data = stream.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
         raise LimitError(
-            f"{name} holds more than {_MOST_BYTES} bytes", "put them into a file and name the file in the prompt"
+            f"{name} holds more than {_MOST_BYTES} bytes", "write the text to a file and name the file in the prompt"
         )
     return data
 

@@ -90,9 +90,9 @@ def watch(
             if event is not None:
                 return stream.find(fitting, event)
             if cursor is not None:
-                fitting = [one for one in fitting if cursor.passes(one.told)]
+                fitting = [one for one in fitting if cursor.passes(one.qualified)]
             if cursor is not None:
-                cursor.before([one.told for one in fitting], sys.stdout, lines=as_json)
+                cursor.before([one.qualified for one in fitting], sys.stdout, lines=as_json)
             stream.batch(fitting)
             if not now:
                 stream.tick(since_time(0))

@@ -171,12 +171,12 @@ def trusting(call: Context, act: Callable[[], T]) -> T:
         if not is_interactive(sys.stdin, sys.stderr):
             raise
         from beam import trusting
-        from beam.cli.render.text import visible
+        from beam.cli.render.text import escape_controls
 
         looked = call.beam.look_at_folder()
         allowed = "".join(f"  {line}\n" for line in trusting.allowed(looked))
         question = f"Trust {call.beam.home.project} with all of this? [y/N] "
-        sys.stderr.write(visible(f"beam: {error.message}\n{allowed}{question}"))
+        sys.stderr.write(escape_controls(f"beam: {error.message}\n{allowed}{question}"))
         sys.stderr.flush()
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise

@@ -236,7 +236,7 @@ def _smoke(call: Context, names: list[str], *, as_json: bool) -> int:
             outcome = one.result if one.result != "failed" else f"failed: {one.status or 'no outcome'}{exit_code}"
             rows.append((one.agent, one.version or "", one.face or "", outcome, seconds, said))
     if rows:
-        columns(("CLI", "VERSION", "FACE", "OUTCOME", "SECONDS", "SAID"), rows, wide=is_terminal(sys.stdout))
+        columns(("CLI", "VERSION", "MODE", "OUTCOME", "SECONDS", "MESSAGE"), rows, wide=is_terminal(sys.stdout))
     if failed:
         complain(f"{len(failed)} CLI(s) failed: {', '.join(failed)}; see above")
     return int(ExitCode.CHECK_FAILED) if failed else 0

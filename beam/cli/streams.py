@@ -45,18 +45,18 @@ def is_ascii(environ: Mapping[str, str]) -> bool:
 
 
 def is_interactive(*streams: object) -> bool:
-    """Whether a person sits at all these streams: terminals, and not those of a CI job."""
+    """Return whether a person uses all these streams: terminals, and not those of a CI job."""
     return all(is_terminal(stream) for stream in streams) and os.environ.get("CI", "") in ("", "0", "false")
 
 
 def is_colourful(stream: object) -> bool:
-    """Whether colour is welcome there (NO_COLOR, TERM=dumb and CI say no)."""
+    """Return whether colour is welcome on the stream (not with NO_COLOR, TERM=dumb or in CI)."""
     plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM", "dumb") == "dumb"
     return is_interactive(stream) and not plain
 
 
 def is_terminal(stream: object) -> bool:
-    """Whether the stream is a terminal, which would obey escape sequences."""
+    """Return whether the stream is a terminal, which would obey escape sequences."""
     try:
         return os.isatty(stream.fileno())  # type: ignore[attr-defined]
     except (AttributeError, OSError, ValueError):

@@ -57,7 +57,7 @@ def read_bytes(path: Path, *, follow: bool = False) -> bytes | None:
         return None
     except RefusedFileError as error:
         raise ConfigError(
-            error.message, "settings are a small file; is this the right one?", subject=str(path)
+            error.message, "settings are small; check that this is the right file", subject=str(path)
         ) from error
     except DiskError as error:
         if isinstance(error.__cause__, NotADirectoryError):

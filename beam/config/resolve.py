@@ -155,7 +155,9 @@ def settled(environ: Mapping[str, str]) -> dict[str, str]:
     named = environ.get("BEAM_STATE")
     if named:
         if not named.startswith("/"):
-            raise UsageError(f"BEAM_STATE is {named[:200]!r}, not an absolute path", "give it from / on")
+            raise UsageError(
+                f"BEAM_STATE is {named[:200]!r}, not an absolute path", "set it to a path that begins with /"
+            )
         return dict(environ)
     path = config_dir(environ) / USER_CONFIG_NAME
     data = file.read_bytes(path)

@@ -38,7 +38,7 @@ def parse_yaml(data: bytes, path: Path) -> tuple[object, dict[tuple[str, ...], i
         raise ConfigError(f"{path}: not YAML: {reason}", subject=str(path)) from error
     except ValueError as error:
         raise ConfigError(
-            f"{path}: {error}", "settings are small; is this the right file?", subject=str(path)
+            f"{path}: {error}", "settings are small; check that this is the right file", subject=str(path)
         ) from error
     walk = _Walk(source)
     value = walk.value(node, ()) if node is not None else None

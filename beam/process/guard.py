@@ -226,7 +226,7 @@ class Guard:
     def on_signals(self, signals: bytes) -> None:
         """Handle the guard's own signals."""
         for signal in signals:
-            if signal == _signal.SIGINT and not self.on_terminal:  # a terminal's ^C reaches the agent by itself
+            if signal == _signal.SIGINT and not self.on_terminal:  # a terminal's ^C reaches the agent directly
                 self.interrupt(signal)
             elif signal in (_signal.SIGTERM, _signal.SIGHUP):
                 self.end(self.grace)

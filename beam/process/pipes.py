@@ -161,9 +161,9 @@ class Status:
         for line in self._lines.feed(data):
             word, *values = line.decode("ascii").split()
             if word == "held":
-                _tell(self.held, Held(pid=int(values[0]), start_ticks=int(values[1])))
+                _set_once(self.held, Held(pid=int(values[0]), start_ticks=int(values[1])))
             elif word == "running":
-                _tell(self.executed, True)
+                _set_once(self.executed, True)
             elif word == "failed":
                 self.errno, self.clean = int(values[0]), (0, 0)
                 self.end()
@@ -174,11 +174,11 @@ class Status:
                 self.clean = int(values[0]), int(values[1])
 
     def end(self) -> None:
-        _tell(self.held, Held())
-        _tell(self.executed, False)
+        _set_once(self.held, Held())
+        _set_once(self.executed, False)
 
 
-def _tell(future: asyncio.Future[T], value: T) -> None:
+def _set_once(future: asyncio.Future[T], value: T) -> None:
     if not future.done():
         future.set_result(value)
 

@@ -35,12 +35,12 @@ def refusal(error: OSError | ValueError | DiskError, program: str, *, env: Mappi
     if isinstance(error, DiskError):
         return error
     if not os.path.isdir(cwd):  # noqa: PTH112 - cwd may be any text
-        return ConfigError(f"the folder {cwd} does not exist", "set another `cwd:` or make it", subject=cwd)
+        return ConfigError(f"the folder {cwd} does not exist", "create it, or set another `cwd:`", subject=cwd)
     if number is not None and number > landlock.FAILED:
         reason = os.strerror(number - landlock.FAILED)
         return BeamError(
-            f"{program} was not started: it could not be kept from beam's own files ({reason})",
-            "`beam doctor` says what this system has for that",
+            f"{program} was not started: beam's own files could not be protected from it ({reason})",
+            "`beam doctor` shows what this system supports",
             subject=program,
             kind="confinement",
         )
@@ -49,7 +49,10 @@ def refusal(error: OSError | ValueError | DiskError, program: str, *, env: Mappi
 
         if which(program, path=env.get("PATH")):
             return NotFoundError(
-                f"{program} names an interpreter that is not there", "install it", subject=program, kind="not_installed"
+                f"{program} needs an interpreter that does not exist here",
+                "install it",
+                subject=program,
+                kind="not_installed",
             )
         return NotFoundError(
             f"{program} was not found", "install it, or give its path", subject=program, kind="not_installed"
@@ -63,7 +66,10 @@ def refusal(error: OSError | ValueError | DiskError, program: str, *, env: Mappi
         )
     if number == errno.ENOEXEC:
         return BeamError(
-            f"{program} is not a program of this machine", "is its first line `#!…`?", subject=program, kind="exec"
+            f"{program} is not a program for this machine",
+            "check that its first line is `#!…`",
+            subject=program,
+            kind="exec",
         )
     if number in (errno.EACCES, errno.EPERM):
         return BeamError(f"{program} may not be executed", f"chmod +x {program}", subject=program, kind="exec")

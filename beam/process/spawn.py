@@ -416,7 +416,10 @@ class Child:
             os.close(self._lifeline)  # the guard ends everything, if it is still there
             self._lifeline = -1
         await asyncio.gather(*(pipe.closed for pipe in self._pipes))
-        self._pipes, self._output.fail = [], nothing  # they know this child: without a circle it is freed at once
+        self._pipes, self._output.fail = (
+            [],
+            nothing,
+        )  # they refer to this child: without a cycle it is freed immediately
         if self._output.error:
             raise self._output.error
         if self._status.errno:

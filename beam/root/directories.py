@@ -111,7 +111,7 @@ def _check_directory(folder: Path, cause: OSError | None) -> None:
     if stat.S_ISLNK(found.st_mode):
         raise DiskError(
             f"{folder} is a symbolic link; beam uses real directories only",
-            "put the directory itself there",
+            "replace the link by the directory itself",
             subject=str(folder),
         ) from cause
     raise not_a_directory(folder) from cause

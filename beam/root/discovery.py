@@ -133,8 +133,8 @@ def _plausible(home: RootPaths, environ: Mapping[str, str]) -> RootPaths:
     if around is None or around == home.project or root_of(home.project, environ) == home.root:
         return home
     raise UsageError(
-        f"the root {home.root} lies in {around}, and would have agents work in {home.project}",
-        "anybody who writes there may have said so; name a root outside of both",
+        f"the root {home.root} is in {around}, but makes agents work in {home.project}",
+        "anybody who may write there could have set that; use a root outside of both",
         subject=str(home.root),
     )
 
@@ -177,14 +177,14 @@ def _is_too_wide(folder: Path, environ: Mapping[str, str]) -> bool:
 
 def _named_root(named: str, cwd: Path, source: str) -> Path:
     if not named or "\0" in named:
-        raise UsageError(f"{source} names no directory", "give the path of a directory of beam's own")
+        raise UsageError(f"{source} names no directory", "use the path of a directory for beam's files alone")
     root = Path(os.path.abspath(cwd / named))  # noqa: PTH100 - a root that is a link is refused, not followed
     if root == root.parent:
-        raise UsageError(f"{source} is {root}", "give the path of a directory of beam's own", subject=str(root))
+        raise UsageError(f"{source} is {root}", "use the path of a directory for beam's files alone", subject=str(root))
     if not _may_be_a_root(root):
         raise UsageError(
-            f"{source} {root} is a directory of other things, not a root of beam",
-            f"name a directory of beam's own: {root / 'beam'}",
+            f"{source} {root} is not a root of beam: it contains other files",
+            f"use a directory of its own for beam: {root / 'beam'}",
             subject=str(root),
         )
     return root

@@ -51,7 +51,7 @@ def check_owner(home: RootPaths, *, uid: int) -> None:
             target = os.path.realpath(home.root)
             raise DiskError(
                 f"{home.root} is a symbolic link; beam uses real directories only",
-                f"name the directory itself: --root {target}",
+                f"use the directory itself: --root {target}",
                 subject=str(home.root),
             )
         if not stat.S_ISDIR(root.st_mode):

@@ -46,7 +46,7 @@ def publish(directory: Path, control: Control) -> None:
     if len(data) > _MOST_BYTES:
         raise LimitError(
             f"the request to {control.verb} is {len(data)} bytes, the limit is {_MOST_BYTES}",
-            "put the text into a file and name the file in it",
+            "write the text to a file and name the file in the request",
         )
     files.publish(directory / "tmp" / name, directory / "new" / name, data)
     crash_point("control.published")

@@ -279,7 +279,7 @@ class Journal:
             ) from error
         if len(line) > LINE_BYTES:
             raise DiskError(
-                f"an event of {len(line)} bytes is longer than a line of a journal may be",
+                f"an event of {len(line)} bytes is too long for a line of the journal",
                 "set `limits: line_bytes:` in beam.yaml lower",
                 subject=str(self.directory),
             )

@@ -154,7 +154,7 @@ class Queue:
             first = max(last + 1, min(clock.now_ns(), _LATEST))
             if first + len(messages) > LAST_POSITION:
                 raise CorruptError(
-                    f"a message of {messages[0].to} has the last position there is: nothing can come after it",
+                    f"the queue of {messages[0].to} has used up its last position: nothing can come after it",
                     f"`beam queue list {messages[0].to}` shows what waits; drop the last",
                     subject=messages[0].to,
                 )
@@ -236,7 +236,7 @@ def _encoded(message: Message) -> bytes:
     if len(data) > MESSAGE_BYTES:
         raise LimitError(
             f"the message to {message.to} is {len(data)} bytes as a file, the limit is {MESSAGE_BYTES}",
-            "put its text into a file and name the file in the prompt",
+            "write the text to a file and name the file in the prompt",
             subject=message.to,
         )
     return data
@@ -254,7 +254,7 @@ def _take_back(path: Path) -> bool:
 def _not_taken_back(error: DiskError, messages: list[Message]) -> DiskError:
     ids = ", ".join(message.id for message in messages)
     return DiskError(
-        f"{error.message}; nor can {ids} be taken back: it may run, or be gone after a power cut",
-        f"when the disk is well again: beam show {messages[0].id}, or beam queue drop {messages[0].id}",
+        f"{error.message}; {ids} could not be withdrawn: it may run, or be lost in a power cut",
+        f"when the disk works again: beam show {messages[0].id}, or beam queue drop {messages[0].id}",
         subject=error.subject,
     )

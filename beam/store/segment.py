@@ -147,7 +147,7 @@ def check_version(path: Path, version: int) -> None:
     """Raise CorruptError for a version of the journal that this beam does not know."""
     if version != VERSION:
         raise CorruptError(
-            f"{path} is of version {version}, and this beam reads version {VERSION}",
+            f"{path} has version {version}, but this beam reads version {VERSION}",
             "use the beam that wrote it",
             subject=str(path),
         )

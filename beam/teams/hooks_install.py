@@ -209,7 +209,9 @@ def _settings(path: Path, data: bytes | None) -> dict[str, Any]:
 
 def _check(path: Path, hooks: object) -> None:
     if not isinstance(hooks, dict) or not all(isinstance(groups, list) for groups in hooks.values()):
-        raise ConfigError(f"{path}: `hooks` is not understood", "nothing was changed", subject=str(path))
+        raise ConfigError(
+            f"{path}: beam can't read its `hooks`", "repair it first; nothing was changed", subject=str(path)
+        )
 
 
 def _text(settings: dict[str, Any], like: bytes) -> bytes:

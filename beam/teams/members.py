@@ -140,20 +140,20 @@ class Members:
 
     def working(self, name: str, at_ns: int, source: str, why: str, *, is_said: bool = True) -> list[Event]:
         """Apply that the member takes a turn. Without `is_said`, the time is that of a file and not Claude Code's."""
-        if not self._moves(name, "working", at_ns, is_said=is_said):
+        if not self._is_newer(name, "working", at_ns, is_said=is_said):
             return []
         key = f"working/{name}/{at_ns // 1_000_000}"
         return [self._tell(all_events.MemberWorking, at_ns, name, key, source, member=name, why=why)]
 
     def idle(self, name: str, at_ns: int, source: str, *, is_said: bool = True, **fields: Any) -> list[Event]:
         """Apply that the member waits."""
-        if not self._moves(name, "idle", at_ns, is_said=is_said):
+        if not self._is_newer(name, "idle", at_ns, is_said=is_said):
             return []
         self.states[name].summary = fields.get("summary", "")
         key = f"idle/{name}/{at_ns // 1_000_000}"
         return [self._tell(all_events.MemberIdle, at_ns, name, key, source, member=name, **fields)]
 
-    def _moves(self, name: str, word: str, at_ns: int, *, is_said: bool) -> bool:
+    def _is_newer(self, name: str, word: str, at_ns: int, *, is_said: bool) -> bool:
         """Return whether this is news: an observation older than Claude Code's latest comes too late."""
         if not name:
             return False

@@ -85,41 +85,41 @@ def _of_settings(resolved: Resolved, told: VariablesGiven, foreign: frozenset[st
 
     if settings.command and (who := says("command")):
         words = [*(word if isinstance(word, str) else " ".join(word) for word in settings.command)]
-        yield _said(f"{who} has {name} run {' '.join(words)[:_SHOWN]!r}", *words)
+        yield _sentence(f"{who} has {name} run {' '.join(words)[:_SHOWN]!r}", *words)
         parts = [part for word in settings.command for part in ([word] if isinstance(word, str) else word)]
         yield from _files(resolved, [part for part in parts[:1] if "/" in part])
         yield from _files(resolved, parts[1:], only_code=True)
     if settings.executable and (who := says("executable")):
-        yield _said(f"{who} has {name} run {settings.executable[:_SHOWN]!r}", settings.executable)
+        yield _sentence(f"{who} has {name} run {settings.executable[:_SHOWN]!r}", settings.executable)
         if "/" in settings.executable:
             yield from _files(resolved, [settings.executable])
     if renamed := [who for field in _ADAPTER_FIELDS if (who := says(field)) and getattr(settings, field)]:
         if told.runs_text:
-            yield _said(f"{renamed[0]} has {name} run what it is sent, by {settings.adapter}", settings.adapter)
+            yield _sentence(f"{renamed[0]} has {name} run what it is sent, by {settings.adapter}", settings.adapter)
         elif name in told.adapters and settings.adapter != name:
-            yield _said(f"{renamed[0]} makes {name} another agent: {settings.adapter}", settings.adapter)
+            yield _sentence(f"{renamed[0]} makes {name} another agent: {settings.adapter}", settings.adapter)
     for variable, value in settings.env.items():
         if who := says(f"env.{variable}"):
-            yield _said(f"{who} sets {variable[:80]} in the environment of {name}", variable, value)
+            yield _sentence(f"{who} sets {variable[:80]} in the environment of {name}", variable, value)
     if settings.script and not NAME.match(settings.script) and (who := says("script")):  # a name: beam's own script
-        yield _said(f"{who} has {name} play {settings.script[:_SHOWN]!r}", settings.script)
+        yield _sentence(f"{who} has {name} play {settings.script[:_SHOWN]!r}", settings.script)
         yield from _files(resolved, [settings.script])
     if settings.screen and (who := says("screen")):
-        yield _said(f"{who} says which keys beam types into {name}", repr(settings.screen))
+        yield _sentence(f"{who} says which keys beam types into {name}", repr(settings.screen))
     if settings.access not in (None, "read") and (who := says("access")):
-        yield _said(f"{who} gives {name} {settings.access} access")
+        yield _sentence(f"{who} gives {name} {settings.access} access")
     if settings.cwd and (who := says("cwd")) and not _is_inside(settings.cwd, resolved.base):
-        yield _said(f"{who} has {name} work outside this folder, in {settings.cwd[:_SHOWN]!r}", settings.cwd)
+        yield _sentence(f"{who} has {name} work outside this folder, in {settings.cwd[:_SHOWN]!r}", settings.cwd)
 
 
 def _of_policy(config: Config) -> Iterator[Finding]:
     for origin, file in config.files:
         if origin == BEAM_YAML:
             for key, value in file.policy.items():
-                yield _said(f"{origin} sets the policy {key}: {str(value)[:_SHOWN]}", repr(value))
+                yield _sentence(f"{origin} sets the policy {key}: {str(value)[:_SHOWN]}", repr(value))
 
 
-def _said(sentence: str, *values: str) -> Finding:
+def _sentence(sentence: str, *values: str) -> Finding:
     """Return a sentence as a finding. Its digest covers the whole values, of which the sentence may show less."""
     return Finding(name=sentence, digest=scan.digest_of(repr(values)), says=True)
 

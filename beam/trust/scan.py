@@ -153,7 +153,7 @@ class _Look:
         except OSError as error:
             kind = f"can't be read: {error.errno}"
         digest = sha256()
-        digest.update(_told(links) + kind.encode())
+        digest.update(_links_prefix(links) + kind.encode())
         yield ScannedFile(path, digest.hexdigest())
 
     def _read(self, path: Path, links: str) -> ScannedFile:
@@ -165,7 +165,7 @@ class _Look:
             if found.st_size > self._bytes:
                 raise _TooMuchError
             digest = sha256()
-            digest.update(_told(links))
+            digest.update(_links_prefix(links))
             content = b""
             while piece := os.read(handle, _PIECE):
                 self._bytes -= len(piece)
@@ -178,7 +178,7 @@ class _Look:
         return ScannedFile(path, digest.hexdigest(), content if len(content) <= self._short else None)
 
 
-def _told(links: str) -> bytes:
+def _links_prefix(links: str) -> bytes:
     """Return the links in the form with which a digest begins, which no file's content can imitate."""
     data = links.encode(errors="surrogateescape")
     return b"%d " % len(data) + data

@@ -19,7 +19,7 @@ def explained(verdict: Verdict, can: Capabilities, access: Access | None) -> Ver
     calls = dict.fromkeys(shown(denial) for denial in verdict.denials if denial.by == BY_DEFAULT)
     if verdict.status is not Status.DENIED or not calls:
         return verdict
-    who = "nobody decided on" if access == "ask" else "nobody was there to allow"
+    who = "nobody decided on" if access == "ask" else "not permitted:"
     reason = f"{who} {', '.join(calls)}; the answer may be incomplete"
     return msgspec.structs.replace(verdict, reason=reason + _wider(can, access))
 

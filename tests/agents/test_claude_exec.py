@@ -128,7 +128,7 @@ def test_attached_files_are_mentioned_after_the_text() -> None:
     "path", ["/w/new\nline", '/w/both " and space', "/w/bell\x07", "/w/notes#L5", "/w/a#b", "/w/x (agent)"]
 )
 def test_a_file_that_no_mention_can_name_is_refused(path: str) -> None:
-    with pytest.raises(UnsupportedError, match="can't be told of the file"):
+    with pytest.raises(UnsupportedError, match="can't attach the file"):
         launch("look", attach=(path,))
 
 

@@ -83,7 +83,7 @@ def test_attached_files_of_the_folder_are_mentioned_after_the_text_and_others_re
     made = launch("look", attach=("/w/a.txt", "/w/two words (1).png"))
     assert made.stdin == b"look\n\n@/w/a.txt\n@/w/two\\ words\\ \\(1\\).png"
     for path in ("/elsewhere/a.txt", "/w2/a.txt", "/w/new\nline"):
-        with pytest.raises(UnsupportedError, match="can't be told of the file"):
+        with pytest.raises(UnsupportedError, match="can't attach the file"):
             launch("look", attach=(path,))
 
 

@@ -78,7 +78,7 @@ def test_only_access_full_has_a_dangerous_flag(name: str) -> None:
 @pytest.mark.parametrize("name", SESSIONS)
 @pytest.mark.parametrize("session_id", ["", "--yolo", "../x", "a title", "\n"])
 def test_only_an_id_of_the_clis_own_kind_is_taken_for_a_session(name: str, session_id: str) -> None:
-    with pytest.raises(UnsupportedError, match="is no session id of"):
+    with pytest.raises(UnsupportedError, match="is not a session id of"):
         launch(name, session_id=session_id)
 
 

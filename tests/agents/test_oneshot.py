@@ -38,7 +38,7 @@ def verdict(heard: OutputSummary, *, of: Turn | None = None, **exit: Any) -> Any
     ],
 )
 def test_what_a_face_has_not_is_refused_and_named(fields: dict[str, Any], word: str) -> None:
-    with pytest.raises(UnsupportedError, match=f"x can't {word} in its headless mode"):
+    with pytest.raises(UnsupportedError, match=f"x can't {word} in exec mode"):
         oneshot.check(turn(**fields), "x", FULL)
     oneshot.check(turn(), "x", FULL)
 

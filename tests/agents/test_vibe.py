@@ -92,5 +92,5 @@ def test_vibe_is_asked_for_a_stream_since_its_json_would_be_the_whole_conversati
 def test_a_session_id_that_is_none_is_refused_and_the_prompt_goes_to_stdin() -> None:
     turn = Turn(text="--resume x", message_id="m", agent="vibe")
     assert exec.launch(turn, Host()).stdin == b"--resume x"
-    with pytest.raises(UnsupportedError, match="no session id"):
+    with pytest.raises(UnsupportedError, match="not a session id"):
         exec.launch(Turn(text="x", message_id="m", agent="vibe", session_id="--yolo"), Host())

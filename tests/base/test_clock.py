@@ -83,5 +83,5 @@ def test_times_outside_the_calendar_are_its_first_and_its_last() -> None:
 
 def test_a_recorded_time_that_is_none_is_a_damaged_file() -> None:
     assert recorded_ns("1969-12-31T23:59:59.5Z") == -500_000_000
-    with pytest.raises(CorruptError, match="'soon' stands where beam writes a time"):
+    with pytest.raises(CorruptError, match="'soon' is not a time that beam wrote"):
         recorded_ns("soon")

@@ -65,7 +65,7 @@ def test_what_an_answer_leaves_undone_is_said_on_stderr_whatever_is_printed(
     printer = Printer(as_json=options.get("as_json", False), as_events=False, call=Context(quiet=quiet))
     assert printer.outcome(outcome(Status.COMPLETED, reply="x", unfinished=(left,))) == 0
     said = capsys.readouterr()
-    assert said.err == "beam: a: not done when its turn was over: Bash make serve (killed)\n"
+    assert said.err == "beam: a: unfinished when its turn ended: Bash make serve (killed)\n"
     assert not options or json.loads(said.out)["unfinished"] == [
         {"tool": "Bash", "call_id": "c", "input": {"command": "make serve", "x": 1}, "how": "killed"}
     ]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from beam.cli.render.stream import Stream
-from beam.cli.render.team import ASCII, mail, say
+from beam.cli.render.team import ASCII, mail, render
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Usage
@@ -53,7 +53,7 @@ def test_every_event_of_a_team_is_one_line_in_which_no_escape_sequence_works(cls
 
 @pytest.mark.parametrize("cls", OF_TEAM, ids=lambda cls: cls.__struct_config__.tag)
 def test_plain_marks_are_ascii(cls: type[Event]) -> None:
-    said = say(made(cls))
+    said = render(made(cls))
     assert said is not None and said[0].translate(ASCII).isascii()
 
 
@@ -83,7 +83,7 @@ def test_mail_of_a_kind_that_no_other_event_tells_is_shown_and_of_an_unknown_one
         "team_permission_update": ('{"type": "team_permission_update", "description": "all may"}', "all may"),
     }
     for kind, (text, words) in texts.items():
-        assert say(events.MailSent(**head, kind=kind, text=text)) == ("→", f"b: [{kind}] {words}")
+        assert render(events.MailSent(**head, kind=kind, text=text)) == ("→", f"b: [{kind}] {words}")
 
 
 @pytest.mark.parametrize(
@@ -105,12 +105,12 @@ def test_lost_mail_is_said_in_words_too() -> None:
     frame = '{"type": "task_assignment", "taskId": "1", "subject": "Write parser"}'
     for text, words in ((frame, "[task_assignment] #1 Write parser"), ("hello", "hello"), ('{"x": 1}', '{"x": 1}')):
         lost = events.MailLost(team="t", mail_id="m", sender="a", to="b", why="its inbox was deleted", text=text)
-        assert say(lost) == ("†", f"mail to b lost: its inbox was deleted: {words}")
+        assert render(lost) == ("†", f"mail to b lost: its inbox was deleted: {words}")
 
 
 def test_protocol_mail_and_quick_deliveries_are_not_for_people() -> None:
-    assert say(events.MailSent(team="t", mail_id="m", sender="a", to="b", kind="idle_notification")) is None
-    assert say(events.MailDelivered(team="t", mail_id="m", sender="a", to="b", waited_s=1.0)) is None
+    assert render(events.MailSent(team="t", mail_id="m", sender="a", to="b", kind="idle_notification")) is None
+    assert render(events.MailDelivered(team="t", mail_id="m", sender="a", to="b", waited_s=1.0)) is None
 
 
 def test_a_members_calls_of_the_teams_tools_are_told_by_what_came_of_them() -> None:

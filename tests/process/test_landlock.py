@@ -251,7 +251,7 @@ def test_the_guard_still_ends_a_confined_tree(tmp_path: Path) -> None:
 def test_an_agent_that_can_not_be_confined_is_not_started(tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     gone = Confinement(protected=(str(tmp_path / "state"),), allowed=(str(tmp_path / "no such folder"),))
-    with pytest.raises(BeamError, match="could not be kept from beam's own files"):
+    with pytest.raises(BeamError, match="beam's own files could not be protected"):
         run(gone, ["touch", str(ran)], [])
     assert not ran.exists()
 

@@ -50,10 +50,10 @@ def test_a_background_agent_that_claude_stops_with_its_turn_is_said_on_stderr_an
     assert (done.code, done.json["status"]) == (0, "completed"), done
     (left,) = done.json["unfinished"]
     assert (left["tool"], left["input"]["description"], left["how"]) == ("Agent", "Look", "killed")
-    assert done.err.splitlines()[-1] == "beam: claude: not done when its turn was over: Agent Look (killed)"
+    assert done.err.splitlines()[-1] == "beam: claude: unfinished when its turn ended: Agent Look (killed)"
     finished = next(event for event in claude.journal("claude") if event["type"] == "turn.finished")
     assert finished["unfinished"] == [left]
-    assert "not done when its turn was over: Agent Look" in claude("log", "claude").out
+    assert "unfinished when its turn ended: Agent Look" in claude("log", "claude").out
 
 
 def test_a_background_command_is_waited_for_and_one_that_beam_stopped_is_said(claude: Cli) -> None:
@@ -84,7 +84,7 @@ def test_a_command_that_claude_leaves_running_on_its_screen_is_said_and_is_no_pa
     assert (done.json["status"], done.json["reply"]) == ("completed", "It serves."), done
     (left,) = done.json["unfinished"]
     assert (left["tool"], left["input"]["command"], left["how"]) == ("Bash", "sleep 500; touch late", "running")
-    assert "claude: not done when its turn was over: Bash sleep 500; touch late (running)" in done.err
+    assert "claude: unfinished when its turn ended: Bash sleep 500; touch late (running)" in done.err
     assert not processes_with(str(screen.base))
 
 
@@ -94,7 +94,7 @@ def test_a_command_that_codex_leaves_running_is_said_on_stderr_and_in_the_outcom
     (left,) = done.json["unfinished"]
     assert (left["tool"], left["how"]) == ("shell", "running")
     assert "sleep 500" in left["input"]["command"]
-    assert "codex: not done when its turn was over: shell" in done.err
+    assert "codex: unfinished when its turn ended: shell" in done.err
     finished = next(event for event in codex.journal("codex") if event["type"] == "turn.finished")
     assert finished["unfinished"] == [left]
     assert not processes_with(str(codex.base))

@@ -161,7 +161,7 @@ def test_a_root_that_lies_in_one_folder_and_says_it_is_of_another_is_refused(
     assert at(project / "state", environ).project == project
     belongs_to(project / "state", other)
     for look in (lambda: at(project / "state", environ), lambda: find("state", cwd=project, environ=environ)):
-        with pytest.raises(UsageError, match="would have agents work in"):
+        with pytest.raises(UsageError, match="makes agents work in"):
             look()
     assert known(environ) == []
 
@@ -184,7 +184,7 @@ def test_a_flag_that_names_no_directory_is_refused(tmp_path: Path, environ: dict
 def test_a_folder_of_other_things_is_not_taken_for_a_root(tmp_path: Path, environ: dict[str, str]) -> None:
     project = folder(tmp_path / "p" / "src").parent
     folder(project / "agents")
-    with pytest.raises(UsageError, match="a directory of other things"):
+    with pytest.raises(UsageError, match="not a root of beam"):
         find(str(project), cwd=tmp_path, environ=environ)
     for name in ("locks", "threads"):
         folder(project / name)

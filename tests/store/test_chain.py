@@ -158,9 +158,9 @@ def test_a_version_that_this_beam_does_not_know_is_refused_and_left_as_it_is(tmp
     segment.write_bytes(b"".join(lines))
     before = segment.read_bytes()
     for read in (read_state, begin):
-        with pytest.raises(CorruptError, match="is of version 2, and this beam reads version 1"):
+        with pytest.raises(CorruptError, match="has version 2, but this beam reads version 1"):
             read(tmp_path / "j")
-    assert any("is of version 2" in line for line in damage(tmp_path / "j"))
+    assert any("has version 2" in line for line in damage(tmp_path / "j"))
     assert segment.read_bytes() == before
 
 

@@ -432,7 +432,7 @@ def test_an_event_that_no_reader_would_take_is_refused_and_the_journal_stays_who
 ) -> None:
     journal = begin(tmp_path / "j")
     monkeypatch.setattr(module, "LINE_BYTES", 1000)
-    with pytest.raises(DiskError, match=r"longer than a line .*line_bytes"):
+    with pytest.raises(DiskError, match=r"too long for a line .*line_bytes"):
         journal.append(events.Text(text="x" * 1000))
     journal.append(events.Text(text="short"))
     assert texts(read_all(tmp_path / "j")) == ["short"]

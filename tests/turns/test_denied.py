@@ -21,7 +21,7 @@ def verdict(*denials: Denial, status: Status = Status.DENIED) -> Verdict:
 
 def test_a_denial_names_the_tools_their_arguments_and_what_would_allow_more() -> None:
     assert explained(verdict(WRITE, BASH), Capabilities(access=ALL), "read").reason == (
-        "nobody was there to allow Write (/p/made), Bash (touch made); the answer may be incomplete; "
+        "not permitted: Write (/p/made), Bash (touch made); the answer may be incomplete; "
         "it ran with access `read`: --access edit or full allows more"
     )
 

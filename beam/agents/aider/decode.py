@@ -58,8 +58,8 @@ class Text:
             text = line.decode("utf-8", "replace")
         if not self._speaks:
             return self._announced(text) if text.startswith(_ANNOUNCED) or not text else ()
-        if text.startswith(_MARKS) and (bodies := self._marked(text)) is not None:
-            return bodies
+        if text.startswith(_MARKS) and (emitted := self._marked(text)) is not None:
+            return emitted
         if self._trouble:
             self._trouble.append(text)
             return ()
@@ -147,12 +147,12 @@ class Text:
     def _answered(self, found: re.Match[str]) -> list[Event]:
         heard, self._trouble = self._heard, []
         heard.said = []
-        bodies = heard.text("\n".join(self._answer).strip("\n"))
+        emitted = heard.text("\n".join(self._answer).strip("\n"))
         self._answer, self._begun = [], False
         heard.ended = heard.ended or "stop"
         if not found[1]:
-            return bodies
-        return bodies + heard.counted(Usage(), float(found[1]))  # its tokens are its own estimate: not known
+            return emitted
+        return emitted + heard.counted(Usage(), float(found[1]))  # its tokens are its own estimate: not known
 
     def _why(self) -> str:
         """Return what went wrong if a line, or the beginning of an answer, says so; else ""."""

@@ -83,7 +83,7 @@ def history_flags(turn: Turn) -> tuple[str, ...]:
     if turn.session_id is None and (turn.once or not session_id):
         return (f"--chat-history-file={turn.scratch}/history.md",)
     if not _UUID.match(session_id):
-        raise UnsupportedError(f"{session_id[:80]!r} is no session id of aider's", subject=session_id[:80])
+        raise UnsupportedError(f"{session_id[:80]!r} is not a session id of aider's", subject=session_id[:80])
     file = f"--chat-history-file={history_file(turn, session_id)}"
     return (file,) if turn.session_id is None else (file, "--restore-chat-history")
 

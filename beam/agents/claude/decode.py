@@ -66,22 +66,22 @@ class Frames:
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the calls that never returned, and the verdict of the last result, or of how the process ended."""
-        bodies = self._tools.unfinished()
+        emitted = self._tools.unfinished()
         found = self._verdict
         if found is None or self._is_cut(exit):
             found = verdicts.of_exit(self._turn, exit, self._heard, before=found)
             if found.session == "lost" and not self._lost:
-                bodies.insert(0, events.SessionLost(session_id=self._turn.session_id or "", reason=found.reason or ""))
-            return bodies, found
+                emitted.insert(0, events.SessionLost(session_id=self._turn.session_id or "", reason=found.reason or ""))
+            return emitted, found
         stopped = verdicts.stopped_verdict(exit)
         if self._aborted and stopped is not None:
             found = msgspec.structs.replace(found, status=stopped.status, class_=None, reason=stopped.reason)
         elif stopped is None and (exit.code or exit.signal) and found.status.value == "completed":
             how = f"was ended by {exit.signal}" if exit.signal else f"exited with {exit.code}"
-            bodies.append(events.Notice(text=f"claude {how} after a good result", code="exit_code"))
+            emitted.append(events.Notice(text=f"claude {how} after a good result", code="exit_code"))
         if found.status in ANSWERS:
             found = msgspec.structs.replace(found, unfinished=self._tasks.unfinished())
-        return bodies, found
+        return emitted, found
 
     def _is_cut(self, exit: Exit) -> bool:
         """Return whether the process ended in the middle of a turn, though an earlier turn has its result.
@@ -132,14 +132,14 @@ class Frames:
         found = verdicts.of_result(self._turn, value, heard)
         self._verdict, self._aborted = found, verdicts.is_aborted(value)
         self._begun, self._goes_on = max(0, self._begun - 1), False
-        bodies: list[Event] = [events.UsageSeen(usage=found.usage, cost_usd=found.cost_usd, total=total)]
+        emitted: list[Event] = [events.UsageSeen(usage=found.usage, cost_usd=found.cost_usd, total=total)]
         if found.session == "lost":
             self._lost = True
-            bodies.insert(0, events.SessionLost(session_id=self._turn.session_id or "", reason=found.reason or ""))
+            emitted.insert(0, events.SessionLost(session_id=self._turn.session_id or "", reason=found.reason or ""))
         else:
             heard.session_id = found.session_id
         heard.said, heard.error, heard.cut_off = [], "", False
-        return bodies
+        return emitted
 
     # -- what the agent says and does ----------------------------------------------------------------------------------
 
@@ -170,10 +170,10 @@ class Frames:
             if parent is None:
                 self._heard.error = error
             return [events.Notice(text=_joined(message), code="api_error")]
-        bodies: list[Event] = []
+        emitted: list[Event] = []
         for block in objects(message, "content"):
-            bodies += self._block(block, parent)
-        return bodies
+            emitted += self._block(block, parent)
+        return emitted
 
     def _block(self, block: Object, parent: str | None) -> list[Event]:
         kind = string(block, "type")
@@ -206,16 +206,16 @@ class Frames:
         content = message.get("content")
         if isinstance(content, str):
             return _aside(content, parent)
-        bodies: list[Event] = []
+        emitted: list[Event] = []
         for block in objects(message, "content"):
             kind = string(block, "type")
             if kind.endswith("tool_result"):
-                bodies += self._tools.returned(block, value.get("tool_use_result"), parent)
+                emitted += self._tools.returned(block, value.get("tool_use_result"), parent)
             elif kind == "text":
-                bodies += _aside(string(block, "text"), parent)
+                emitted += _aside(string(block, "text"), parent)
             elif kind not in ("image", "document"):
-                bodies.append(events.Unknown(what=f"user/{kind}"))
-        return bodies
+                emitted.append(events.Unknown(what=f"user/{kind}"))
+        return emitted
 
     # -- control (duplex) ----------------------------------------------------------------------------------------------
 
@@ -240,10 +240,10 @@ class Frames:
         return [events.Unknown(what=f"control_request/{subtype}")]
 
 
-def _with_raw(bodies: list[Event], read: Native) -> Sequence[Event]:
-    if not bodies or isinstance(bodies[0], events.TextDelta):
-        return bodies
-    return [msgspec.structs.replace(bodies[0], raw=read.text), *bodies[1:]]
+def _with_raw(emitted: list[Event], read: Native) -> Sequence[Event]:
+    if not emitted or isinstance(emitted[0], events.TextDelta):
+        return emitted
+    return [msgspec.structs.replace(emitted[0], raw=read.text), *emitted[1:]]
 
 
 def _joined(message: Object) -> str:

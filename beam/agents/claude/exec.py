@@ -104,7 +104,7 @@ def _uuid(session_id: str) -> str:
 def _access(turn: Turn) -> tuple[str, ...]:
     if turn.access not in ACCESS:
         raise UnsupportedError(
-            f"claude's headless face can't ask (access {turn.access!r})",
+            f"claude can't ask in exec mode (access {turn.access!r})",
             f"use one of: {', '.join(ACCESS)}",
             subject=turn.access,
         )
@@ -158,5 +158,5 @@ def _mention(path: str) -> str:
     quoted = '"' not in path
     plain = path.isprintable() and "#" not in path and not path.endswith(" (agent)")
     if not plain or not (quoted or re.fullmatch(r"\S+\w", path)):
-        raise UnsupportedError(f"claude can't be told of the file {path!r}", "give it a plainer name", subject=path)
+        raise UnsupportedError(f"claude can't attach the file {path!r}", "give it a plainer name", subject=path)
     return f'@"{path}"' if quoted else f"@{path}"

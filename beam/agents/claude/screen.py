@@ -154,7 +154,7 @@ def launch(turn: Turn, host: Host) -> Launch:
         session = ("--session-id", turn.fresh_session_id) if turn.fresh_session_id else ()
     access = ("--permission-mode", "default") if turn.access == "ask" else ACCESS.get(turn.access)
     if access is None:
-        raise UnsupportedError(f"claude's screen has no access {turn.access!r}", subject=turn.access)
+        raise UnsupportedError(f"claude has no access {turn.access!r} in terminal mode", subject=turn.access)
     argv = [host.executable or "claude", *session, *access]
     if turn.leave_out or turn.access == "read" or (turn.access in ("edit", "ask") and not turn.folder_trusted):
         argv += ("--setting-sources", "user")
@@ -213,22 +213,22 @@ class _Conversation:
         if self._is_aside and not (found.kind == "user" and not found.returned):
             self._is_aside = b'"subtype":"turn_duration"' not in line
             return ()
-        bodies: list[Event] = []
+        emitted: list[Event] = []
         if found.session_id and found.kind == "user" and not self._session_id:
             self._session_id = found.session_id
             opened = events.SessionResumed if self._turn.session_id else events.SessionStarted
-            bodies.append(opened(session_id=found.session_id, cwd=self._turn.cwd))
+            emitted.append(opened(session_id=found.session_id, cwd=self._turn.cwd))
         if found.kind == "user":
             if self.word == "" and _PASTED in line and not found.returned:
-                bodies.append(events.Notice(text=_AS_PASTED, code="prompt_changed"))
+                emitted.append(events.Notice(text=_AS_PASTED, code="prompt_changed"))
             self._user(line, found)
         elif found.kind == "assistant":
             if found.model == _SYNTHETIC and not found.error:  # it fills a gap that an interrupt left
-                return bodies
+                return emitted
             self._assistant(found)
         elif found.kind == "system" and b'"subtype":"turn_duration"' in line:
             self.word = "waiting" if found.pending else "done"
-        return bodies + [body for body in found.bodies if not isinstance(body, events.Unknown)]
+        return emitted + [body for body in found.bodies if not isinstance(body, events.Unknown)]
 
     def verdict(self) -> Verdict:
         """Return the answer and its tokens, or why there is none."""

@@ -36,19 +36,19 @@ class Tools:
         call_id = string(block, "tool_use_id")
         is_error = block.get("is_error") is True
         name, given, _ = self._open.pop(call_id, ("", {}, None))
-        bodies: list[Event] = [
+        emitted: list[Event] = [
             events.ToolReturned(call_id=call_id, output=_output(block.get("content")), is_error=is_error, parent=parent)
         ]
         if is_error:
-            return bodies
+            return emitted
         record = detail if isinstance(detail, dict) else {}
         if name in _WRITERS:
             path = string(record, "filePath") or string(given, _WRITERS[name])
             kind = "add" if string(record, "type") == "create" else "update"
-            bodies.append(events.FileChanged(path=path, kind=kind))
+            emitted.append(events.FileChanged(path=path, kind=kind))
         elif parent is None and self._planned(name, given, record):
-            bodies.append(events.PlanUpdated(steps=tuple(self._plan.values())))
-        return bodies
+            emitted.append(events.PlanUpdated(steps=tuple(self._plan.values())))
+        return emitted
 
     def _planned(self, name: str, given: Object, record: Object) -> bool:
         """Return whether this call changed the plan that the task tools keep.

@@ -101,12 +101,12 @@ class Lines:
         )
         model = string(obj(value, "model"), "id") if usage == own else ""
         counted = given or figures.output_tokens
-        bodies = heard.counted(figures, number(usage, "totalCost"), model) if counted else []
+        emitted = heard.counted(figures, number(usage, "totalCost"), model) if counted else []
         text = string(value, "text")
         if reason != "completed":
-            return bodies + heard.failed(text or f"cline finished with {reason}", class_=self._class)
+            return emitted + heard.failed(text or f"cline finished with {reason}", class_=self._class)
         heard.reply, heard.ended = text, "stop"
-        return bodies
+        return emitted
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the verdict."""

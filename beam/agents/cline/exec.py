@@ -14,7 +14,7 @@ from beam.model.autoloaded import AutoloadedFile
 
 _ENVS = ("", ".local", *(f".{mode}{end}" for mode in ("development", "production", "test") for end in ("", ".local")))
 OBEYS = (
-    # What it is compiled with, Bun, reads these by itself.
+    # Bun, which it is compiled with, reads these automatically.
     *(AutoloadedFile(path=path, at=("full",)) for path in (*(f".env{end}" for end in _ENVS), "bunfig.toml")),
     *(
         AutoloadedFile(path=path, at=("full",), reach="worktree")

@@ -38,14 +38,14 @@ class Text:
         if wrapped is not None and string(wrapped.value, "status") == "success" and "response" in wrapped.value:
             text = string(wrapped.value, "response")
         failure = next(filter(None, map(_failure, exit.stderr_tail.splitlines())), "")
-        bodies: list[Event] = []
+        emitted: list[Event] = []
         if failure:
             heard.failure = Failure(class_of(None, failure), failure)
         elif text.strip():
-            bodies += heard.text(text)
+            emitted += heard.text(text)
             heard.ended = "stop" if exit.code == 0 else ""
         more, found = verdict(self._turn, exit, heard)
-        return bodies + more, found
+        return emitted + more, found
 
 
 def _failure(line: str) -> str:

@@ -99,15 +99,15 @@ class Items:
             class_ = failure_class(said[0])
             complaint = heard.failed(said[0][:500], class_=Class.BAD_REQUEST if class_ is Class.UNKNOWN else class_)
         quiet = msgspec.structs.replace(exit, stderr_tail="\n".join(said))
-        bodies, verdict = oneshot.verdict(turn, quiet, heard)
-        bodies = complaint + bodies
+        emitted, verdict = oneshot.verdict(turn, quiet, heard)
+        emitted = complaint + emitted
         if turn.schema is None or verdict.status not in (Status.COMPLETED, Status.DENIED):
-            return bodies, verdict
+            return emitted, verdict
         structured = _structured(verdict.reply or "")
         if structured is UNSET:
             reason = "the answer does not follow the schema: it is not JSON"
             verdict = msgspec.structs.replace(verdict, status=Status.FAILED, class_=Class.UNKNOWN, reason=reason)
-        return bodies, msgspec.structs.replace(verdict, structured=structured)
+        return emitted, msgspec.structs.replace(verdict, structured=structured)
 
 
 _KINDS: dict[str, Callable[[Items, Line], list[Event]]] = {

@@ -70,7 +70,7 @@ def uuid_of(session_id: str) -> str:
 def _access(turn: Turn) -> tuple[str, ...]:
     if turn.access not in ACCESS:
         raise UnsupportedError(
-            f"codex's headless face can't ask (access {turn.access!r})",
+            f"codex can't ask in exec mode (access {turn.access!r})",
             f"use one of: {', '.join(ACCESS)}",
             subject=turn.access,
         )
@@ -85,7 +85,7 @@ def _is_image(path: str) -> bool:
     if not path.lower().endswith(_IMAGES):
         return False
     if "," in path:
-        raise UnsupportedError(f"codex can't be given the image {path!r}", "its name has a comma", subject=path)
+        raise UnsupportedError(f"codex can't attach the image {path!r}", "rename it without the comma", subject=path)
     return True
 
 

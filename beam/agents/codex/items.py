@@ -63,15 +63,15 @@ class Items:
         call_id, (name, given) = self._prefix + item.id, _call(item)
         called = [] if call_id in self._heard.calls else self._heard.called(call_id, name, given)
         output, failed = _output(item), item.status in ("failed", "declined")
-        bodies = called + self._heard.returned(call_id, output, is_error=failed)
+        emitted = called + self._heard.returned(call_id, output, is_error=failed)
         if failed and item.type == "mcp_tool_call" and _NEEDS_APPROVAL in output:
             self._heard.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(given)))
         if not failed and item.type == "file_change":
-            bodies += [
+            emitted += [
                 events.FileChanged(path=string(change, "path"), kind=string(change, "kind") or "update")
                 for change in objects_of(item.changes)
             ]
-        return bodies
+        return emitted
 
 
 def _call(item: Item) -> tuple[str, object]:

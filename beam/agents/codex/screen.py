@@ -97,7 +97,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     """Return how to start Codex on its screen. Raises UnsupportedError for what its screen can't do."""
     access = ("--sandbox", "read-only") if turn.access == "ask" else ACCESS.get(turn.access)
     if access is None:
-        raise UnsupportedError(f"codex's screen has no access {turn.access!r}", subject=turn.access)
+        raise UnsupportedError(f"codex has no access {turn.access!r} in terminal mode", subject=turn.access)
     access = tuple(word for word in access if word != "--ignore-rules")
     if turn.access != "full":
         access = (*access, "--ask-for-approval", "on-request" if turn.access == "ask" else "never")

@@ -102,12 +102,12 @@ class Lines:
             if string(error, "code") == "denied":
                 self._heard.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(given)))
             return self._heard.returned(call_id, string(error, "message"), is_error=True)
-        bodies = self._heard.returned(call_id, string(result, "content"))
+        emitted = self._heard.returned(call_id, string(result, "content"))
         for edit in objects(data, "fileEdits"):
-            bodies.append(
+            emitted.append(
                 events.FileChanged(path=string(edit, "path"), kind=_KINDS.get(string(edit, "kind"), "update"))
             )
-        return bodies
+        return emitted
 
     def _trouble_of(self, data: Object) -> list[Event]:
         """Return the events of a failed request; the CLI may try again."""
@@ -134,14 +134,14 @@ class Lines:
     def _result(self, value: Object) -> list[Event]:
         heard = self._heard
         heard.usage = Usage(calls=self._answers or None)
-        bodies = heard.opened(self._turn, string(value, "sessionId"))
+        emitted = heard.opened(self._turn, string(value, "sessionId"))
         if heard.failure is None:
             heard.failure = self._trouble
         if value.get("exitCode") == 0:
             heard.ended = "stop" if self._answered else ""
         elif heard.failure is None:
             heard.failure = Failure(class_of(None, ""), f"copilot ended the turn with {value.get('exitCode')}")
-        return bodies
+        return emitted
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the verdict; the CLI's own sentence on stderr proves that the session of the asked id does

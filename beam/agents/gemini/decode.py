@@ -61,8 +61,8 @@ class Frames:
         if said.type == "message":
             return self._message(said, line)
         before, decode = self._spoken(), _KINDS.get(said.type)
-        bodies: list[Event] = [events.Unknown(what=said.type or "no type")] if decode is None else decode(self, said)
-        return before + oneshot.with_line(bodies, line)
+        emitted: list[Event] = [events.Unknown(what=said.type or "no type")] if decode is None else decode(self, said)
+        return before + oneshot.with_line(emitted, line)
 
     def error_line(self, line: bytes) -> Sequence[Event]:
         """Return a retry if the line of stderr is about one: the output does not mention them."""
@@ -75,10 +75,10 @@ class Frames:
 
     def _init(self, said: Line) -> list[Event]:
         model = said.model if said.model != "auto" else None
-        bodies = self._heard.opened(self._turn, said.session_id, model=model)
-        if bodies and self._turn.session_id and not is_own_id(self._turn.session_id):
-            bodies.append(events.Notice(text=_AT_RISK, code="session_at_risk"))
-        return bodies
+        emitted = self._heard.opened(self._turn, said.session_id, model=model)
+        if emitted and self._turn.session_id and not is_own_id(self._turn.session_id):
+            emitted.append(events.Notice(text=_AT_RISK, code="session_at_risk"))
+        return emitted
 
     def _message(self, said: Line, line: bytes) -> list[Event]:
         is_delta = said.delta is True
@@ -89,10 +89,10 @@ class Frames:
         if said.role == "user":
             return before
         if said.role == "assistant":
-            bodies = self._heard.text(said.content)
+            emitted = self._heard.text(said.content)
         else:
-            bodies = [events.Unknown(what=f"message/{said.role}")]
-        return before + oneshot.with_line(bodies, line)
+            emitted = [events.Unknown(what=f"message/{said.role}")]
+        return before + oneshot.with_line(emitted, line)
 
     def _spoken(self) -> list[Event]:
         text, self._piece = self._piece, ""
@@ -106,12 +106,12 @@ class Frames:
     def _returned(self, said: Line) -> list[Event]:
         name, given = self._calls.pop(said.tool_id, ("", {}))
         is_error = said.status != "success"
-        bodies = self._heard.returned(said.tool_id, said.output or said.error.message, is_error=is_error)
+        emitted = self._heard.returned(said.tool_id, said.output or said.error.message, is_error=is_error)
         if not is_error and name in _WRITERS:
-            bodies.append(events.FileChanged(path=string(given, "file_path")))
+            emitted.append(events.FileChanged(path=string(given, "file_path")))
         if said.error.type in _NOT_ALLOWED and name.startswith(_CHANGING) and self._turn.access != "full":
             self._heard.denials.append(Denial(tool=name, call_id=said.tool_id, input=raw_json(given)))
-        return bodies
+        return emitted
 
     def _trouble(self, said: Line) -> list[Event]:
         if said.severity != "warning":
@@ -129,7 +129,7 @@ class Frames:
         usage = Usage(input_tokens=stats.input, output_tokens=stats.output_tokens, cached_tokens=stats.cached)
         failed = self._judge(said)
         if self._heard.failure is not None and not (usage.input_tokens or usage.output_tokens or usage.cached_tokens):
-            usage = Usage()  # the figures of a turn that failed at once are noughts, and mean that nobody counted
+            usage = Usage()  # a turn that failed immediately has zeros, which mean that nothing was counted
         elif models and added(models)[0] == usage:
             self._heard.models = models
         self._heard.usage = usage
@@ -146,19 +146,19 @@ class Frames:
         cut_off = "without a finish reason" in text
         http_status = self._heard.retry.http_status if self._heard.retry else None
         class_ = Class.NETWORK if cut_off else _class_of(said.error.message, text, http_status)
-        bodies = self._heard.failed(text, class_=class_)
-        return [] if text == self._error else bodies
+        emitted = self._heard.failed(text, class_=class_)
+        return [] if text == self._error else emitted
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the calls that never returned, and the verdict: without a `result` line the turn was
         stopped, or died.
         """
-        bodies = self._spoken()
+        emitted = self._spoken()
         if self._heard.session_id is None and exit.stopped_by is None:
-            bodies += self._complaint(exit)
+            emitted += self._complaint(exit)
         quiet = msgspec.structs.replace(exit, stderr_tail="\n".join(_said(exit)))
         last, verdict = oneshot.verdict(self._turn, quiet, self._heard)
-        return [*bodies, *last], verdict
+        return [*emitted, *last], verdict
 
     def _complaint(self, exit: Exit) -> list[Event]:
         """Return what gemini wrote to stderr instead of opening a session."""

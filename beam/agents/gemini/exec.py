@@ -114,7 +114,7 @@ def _checked(session_id: str) -> str:
 def _access(turn: Turn) -> tuple[str, ...]:
     if turn.access not in ACCESS:
         raise UnsupportedError(
-            f"gemini's headless mode can't ask (access {turn.access!r})",
+            f"gemini can't ask in exec mode (access {turn.access!r})",
             f"use one of: {', '.join(ACCESS)}",
             subject=turn.access,
         )
@@ -134,6 +134,6 @@ def _mention(path: str, cwd: str) -> str:
     """Return the mention of one file. Gemini silently ignores files outside its folder. Raises UnsupportedError."""
     if not path.startswith(f"{cwd.rstrip('/')}/") or not path.isprintable():
         raise UnsupportedError(
-            f"gemini can't be told of the file {path!r}", "it takes files with plain names in its folder", subject=path
+            f"gemini can't attach the file {path!r}", "use a file with a plain name in its folder", subject=path
         )
     return "@" + _SPECIAL.sub(r"\\\1", path)

@@ -95,7 +95,7 @@ class _Chat:
                 calls=1,
             )
             self._usage[message_id] = ModelUsage(model=self._model or "", usage=usage)
-        bodies: list[Event] = []
+        emitted: list[Event] = []
         calls = objects(value, "toolCalls")
         if calls:
             self._said = {}
@@ -103,24 +103,24 @@ class _Chat:
             self._said[message_id] = text
         if text and message_id not in self._told:
             self._told.add(message_id)
-            bodies.append(events.Text(text=text))
+            emitted.append(events.Text(text=text))
         for call in calls:
-            bodies += self._called(call)
-        return bodies
+            emitted += self._called(call)
+        return emitted
 
     def _called(self, call: Object) -> list[Event]:
         call_id, status = string(call, "id"), string(call, "status")
-        bodies: list[Event] = []
+        emitted: list[Event] = []
         if f"called {call_id}" not in self._told:
             self._told.add(f"called {call_id}")
-            bodies.append(
+            emitted.append(
                 events.ToolCalled(call_id=call_id, name=string(call, "name"), input=raw_json(obj(call, "args")))
             )
         if status in ("success", "error", "cancelled") and f"returned {call_id}" not in self._told:
             self._told.add(f"returned {call_id}")
             output = json.dumps(call.get("result"), ensure_ascii=False)
-            bodies.append(events.ToolReturned(call_id=call_id, output=output, is_error=status != "success"))
-        return bodies
+            emitted.append(events.ToolReturned(call_id=call_id, output=output, is_error=status != "success"))
+        return emitted
 
 
 def _text(value: Object) -> str:

@@ -50,15 +50,15 @@ class Lines:
     def _assistant(self, value: Object) -> list[Event]:
         heard = self._heard
         heard.said = []
-        bodies: list[Event] = []
+        emitted: list[Event] = []
         thinking = string(value, "reasoning_content")
         if thinking:
-            bodies.append(events.Thinking(text=thinking))
-        bodies += heard.text(_text(value.get("content")))
+            emitted.append(events.Thinking(text=thinking))
+        emitted += heard.text(_text(value.get("content")))
         for call in objects(value, "tool_calls"):
             function = obj(call, "function")
-            bodies += heard.called(string(call, "id"), string(function, "name"), _given(string(function, "arguments")))
-        return bodies
+            emitted += heard.called(string(call, "id"), string(function, "name"), _given(string(function, "arguments")))
+        return emitted
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the verdict; failures are on stderr only, mixed with what the tools wrote there."""

@@ -23,7 +23,9 @@ def launch(turn: Turn, host: Host) -> Launch:
     argv = [host.executable or "kimi", "--output-format", "stream-json"]
     if turn.session_id is not None:
         if not _SESSION.match(turn.session_id):
-            raise UnsupportedError(f"{turn.session_id[:80]!r} is no session id of kimi's", subject=turn.session_id[:80])
+            raise UnsupportedError(
+                f"{turn.session_id[:80]!r} is not a session id of kimi's", subject=turn.session_id[:80]
+            )
         argv += ("-S", turn.session_id)
     if turn.model is not None:
         argv += ("-m", argument("kimi", "model", turn.model))

@@ -75,16 +75,16 @@ class Lines:
         heard, state = self._heard, obj(part, "state")
         call_id, name, given = string(part, "callID"), string(part, "tool"), state.get("input")
         said = heard.said  # of this step; its texts and tools come in any order
-        bodies = heard.called(call_id, name, given)
+        emitted = heard.called(call_id, name, given)
         heard.said = said
         if string(state, "status") != "error":
-            bodies += heard.returned(call_id, string(state, "output"))
-            return bodies + _changed(name, obj(state, "metadata"), obj(state, "input"))
+            emitted += heard.returned(call_id, string(state, "output"))
+            return emitted + _changed(name, obj(state, "metadata"), obj(state, "input"))
         error = string(state, "error")
         if error.startswith(_DENIED) or name in left_out(self._turn.access):
             by = "rule" if self._turn.access == "full" and error.startswith(_RULE) else "default"
             heard.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(given), by=by))
-        return bodies + heard.returned(call_id, error, is_error=True)
+        return emitted + heard.returned(call_id, error, is_error=True)
 
     def _failed(self, error: Object) -> list[Event]:
         name, data = string(error, "name"), obj(error, "data")

@@ -107,7 +107,7 @@ class Run:
 def checked_session(session_id: str, name: str) -> str:
     """Return the id if it can be a session's. Raises UnsupportedError."""
     if not _SESSION.match(session_id):
-        raise UnsupportedError(f"{session_id[:80]!r} is no session id of {name}'s", subject=session_id[:80])
+        raise UnsupportedError(f"{session_id[:80]!r} is not a session id of {name}'s", subject=session_id[:80])
     return session_id
 
 

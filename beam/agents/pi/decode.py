@@ -85,17 +85,17 @@ class Lines:
         heard.said = []
         heard.model = string(message, "model") or heard.model
         self._stop, self._error = string(message, "stopReason"), string(message, "errorMessage")
-        bodies: list[Event] = []
+        emitted: list[Event] = []
         for block in objects(message, "content"):
             if string(block, "type") == "text":
-                bodies += heard.text(string(block, "text"))
+                emitted += heard.text(string(block, "text"))
             elif string(block, "type") == "thinking":
-                bodies.append(events.Thinking(text=string(block, "thinking")))
+                emitted.append(events.Thinking(text=string(block, "thinking")))
         usage = obj(message, "usage")
         if integer(usage, "totalTokens"):
             model = string(message, "model")
-            bodies += heard.counted(_usage(usage), number(obj(usage, "cost"), "total"), model)
-        return bodies
+            emitted += heard.counted(_usage(usage), number(obj(usage, "cost"), "total"), model)
+        return emitted
 
     def _tool(self, kind: str, value: Object) -> list[Event]:
         call_id, name, given = string(value, "toolCallId"), string(value, "toolName"), obj(value, "args")
@@ -107,12 +107,12 @@ class Lines:
         if kind == "tool_execution_update":
             return [events.ToolProgress(call_id=call_id, text=_text(obj(value, "partialResult")))]
         is_error = value.get("isError") is True
-        bodies = self._heard.returned(call_id, _text(obj(value, "result")), is_error=is_error)
+        emitted = self._heard.returned(call_id, _text(obj(value, "result")), is_error=is_error)
         asked = self._given.pop(call_id, None)
         if is_error and name in _LEFT_OUT.get(self._turn.access, ()):
             self._heard.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(asked)))
         path = self._writes.pop(call_id, "")
-        return bodies + ([events.FileChanged(path=path)] if path and not is_error else [])
+        return emitted + ([events.FileChanged(path=path)] if path and not is_error else [])
 
     def _agent_end(self) -> list[Event]:
         """Return the events of an end.

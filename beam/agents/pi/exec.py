@@ -64,7 +64,7 @@ def _session(turn: Turn) -> tuple[str, ...]:
     if turn.session_id is None:
         return ("--no-session",) if turn.once else ()
     if not _UUID.match(turn.session_id):
-        raise UnsupportedError(f"{turn.session_id[:80]!r} is no session id of pi's", subject=turn.session_id[:80])
+        raise UnsupportedError(f"{turn.session_id[:80]!r} is not a session id of pi's", subject=turn.session_id[:80])
     return ("--fork" if turn.fork else "--session", turn.session_id)
 
 

@@ -107,37 +107,37 @@ class Lines:
         parent = string(value, "parent_tool_use_id") or None
         usage = _usage(obj(message, "usage"))
         self._counted = (usage.input_tokens or 0) + (usage.output_tokens or 0)
-        bodies: list[Event] = []
+        emitted: list[Event] = []
         for block in objects(message, "content"):
             kind = string(block, "type")
             if kind == "text" and parent is None:
-                bodies += self._heard.text(string(block, "text"))
+                emitted += self._heard.text(string(block, "text"))
             elif kind == "text":
-                bodies.append(events.Text(text=string(block, "text"), parent=parent))
+                emitted.append(events.Text(text=string(block, "text"), parent=parent))
             elif kind == "thinking":
-                bodies.append(events.Thinking(text=string(block, "thinking"), parent=parent))
+                emitted.append(events.Thinking(text=string(block, "thinking"), parent=parent))
             elif kind == "tool_use":
                 call_id, name = string(block, "id"), string(block, "name")
                 self._open[call_id] = (name, obj(block, "input"))
-                bodies += self._heard.called(call_id, name, block.get("input"))
+                emitted += self._heard.called(call_id, name, block.get("input"))
             else:
-                bodies.append(events.Unknown(what=f"assistant/{kind}"))
+                emitted.append(events.Unknown(what=f"assistant/{kind}"))
         if self._counted:
-            bodies += self._heard.counted(usage, None)
-        return bodies
+            emitted += self._heard.counted(usage, None)
+        return emitted
 
     def _user(self, value: Object) -> list[Event]:
-        bodies: list[Event] = []
+        emitted: list[Event] = []
         for block in objects(obj(value, "message"), "content"):
             if string(block, "type") != "tool_result":
                 continue
             call_id, is_error = string(block, "tool_use_id"), block.get("is_error") is True
             name, given = self._open.pop(call_id, ("", {}))
-            bodies += self._heard.returned(call_id, _text(block.get("content")), is_error=is_error)
+            emitted += self._heard.returned(call_id, _text(block.get("content")), is_error=is_error)
             path = string(given, _WRITERS[name]) if name in _WRITERS and not is_error else ""
             if path:
-                bodies.append(events.FileChanged(path=path))
-        return bodies
+                emitted.append(events.FileChanged(path=path))
+        return emitted
 
     def _result(self, value: Object) -> list[Event]:
         heard = self._heard
@@ -145,19 +145,19 @@ class Lines:
         for denial in objects(value, "permission_denials"):
             call_id, given = string(denial, "tool_use_id"), raw_json(denial.get("tool_input"))
             heard.denials.append(Denial(tool=string(denial, "tool_name"), call_id=call_id, input=given))
-        bodies = self._used(obj(value, "usage"))
+        emitted = self._used(obj(value, "usage"))
         text = string(value, "result")
         if value.get("is_error") is True or string(value, "subtype") != "success":
             error = string(obj(value, "error"), "message") or text or string(value, "subtype")
-            return bodies + heard.failed(
+            return emitted + heard.failed(
                 error.removeprefix(_API_ERROR).removesuffix("]") if error.startswith(_API_ERROR) else error
             )
         if text.startswith(_API_ERROR) and not self._counted:
-            return bodies + heard.failed(text.removeprefix(_API_ERROR).removesuffix("]"))
+            return emitted + heard.failed(text.removeprefix(_API_ERROR).removesuffix("]"))
         if (cut := _CUT.search(text)) is not None:
-            return bodies + heard.failed(cut[1])
+            return emitted + heard.failed(cut[1])
         heard.reply, heard.ended = text, "stop"
-        return bodies
+        return emitted
 
     def _used(self, usage: Object) -> list[Event]:
         """Return the turn's figures: the CLI's total of the session, including calls that no message shows, minus what
@@ -179,10 +179,10 @@ class Lines:
         gone = _NO_SESSION.format(self._turn.session_id)
         if self._turn.session_id and heard.session_id is None and gone in exit.stderr_tail:
             heard.lost = gone
-        bodies, found = verdict(self._turn, exit, heard)
+        emitted, found = verdict(self._turn, exit, heard)
         if _LIMIT in exit.stderr_tail and not heard.ended and exit.stopped_by is None:
             found = msgspec.structs.replace(found, status=Status.LIMIT, class_=None, reason=_LIMIT)
-        return bodies, found
+        return emitted, found
 
 
 def _delta(value: Object) -> list[Event]:

@@ -97,7 +97,7 @@ def session_flags(turn: Turn) -> tuple[str, ...]:
     if turn.session_id is None:
         return ("--session-id", turn.fresh_session_id) if turn.fresh_session_id else ()
     if not _UUID.match(turn.session_id):
-        raise UnsupportedError(f"{turn.session_id[:80]!r} is no session id of qwen's", subject=turn.session_id[:80])
+        raise UnsupportedError(f"{turn.session_id[:80]!r} is not a session id of qwen's", subject=turn.session_id[:80])
     return ("--resume", turn.session_id)
 
 

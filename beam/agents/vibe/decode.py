@@ -56,20 +56,20 @@ class Lines:
         heard, detail, state = self._heard, obj(value, "detail"), obj(value, "state")
         call_id, name, shown = string(value, "id"), string(detail, "toolName"), obj(state, "display")
         heard.ended = ""
-        bodies = heard.called(call_id, name, detail.get("input"))
+        emitted = heard.called(call_id, name, detail.get("input"))
         denied = string(obj(obj(state, "output"), "error"), "code") == "tool_denied"
         failed = string(state, "status") != "completed" or shown.get("success") is False
         if denied:
             # It was not offered, or it is not allowed here: the model was told, and went on.
-            bodies += [events.Notice(text=f"{name} was denied", code="denied")]
+            emitted += [events.Notice(text=f"{name} was denied", code="denied")]
         output = string(state, "outputText") or string(shown, "message")
-        bodies += heard.returned(call_id, output, is_error=failed)
+        emitted += heard.returned(call_id, output, is_error=failed)
         path = string(obj(state, "output"), "filePath")
         if not failed and path and string(detail, "kind") in _WRITES:
-            bodies.append(events.FileChanged(path=path, kind="update"))
+            emitted.append(events.FileChanged(path=path, kind="update"))
         if denied:
             heard.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(detail.get("input"))))
-        return bodies
+        return emitted
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the verdict; stderr tells why a turn failed."""
@@ -83,5 +83,5 @@ class Lines:
         if exit.code and said and not heard.lost and exit.stopped_by is None:
             text = " ".join(said[1].split())[:500]
             before = heard.failed(text, class_=Class.NETWORK if text.startswith(_CUT_OFF) else None)
-        bodies, found = verdict(turn, exit, heard)
-        return before + bodies, found
+        emitted, found = verdict(turn, exit, heard)
+        return before + emitted, found

@@ -34,7 +34,9 @@ def launch(turn: Turn, host: Host) -> Launch:
         argv = [word for word in argv if word != _TRUST]
     if turn.session_id is not None:
         if not _UUID.match(turn.session_id):
-            raise UnsupportedError(f"{turn.session_id[:80]!r} is no session id of vibe's", subject=turn.session_id[:80])
+            raise UnsupportedError(
+                f"{turn.session_id[:80]!r} is not a session id of vibe's", subject=turn.session_id[:80]
+            )
         argv += ("--resume", turn.session_id)
     env = {"VIBE_API_RETRY_MAX_ELAPSED_TIME": str(RETRY_S), "VIBE_ENABLE_UPDATE_CHECKS": "false"}
     return Launch(argv=tuple(argv), stdin=scrubbed(turn.text).encode(), env=env)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from beam import clock, durations
 from beam.cli.render.tables import ago, columns
-from beam.cli.render.text import flat, one_line
+from beam.cli.render.text import collapse_to_line, one_line
 from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
@@ -36,7 +36,9 @@ def table(found: Sequence[AskLine]) -> None:
 
 def what(description: str, input: bytes) -> str:
     """Return what is asked for, on one line: as the agent shows it, else the tool's input."""
-    return flat(description) or ("" if input == b"null" else flat(input.decode("utf-8", "replace")))
+    return collapse_to_line(description) or (
+        "" if input == b"null" else collapse_to_line(input.decode("utf-8", "replace"))
+    )
 
 
 def time_left(expires: str | None) -> str:

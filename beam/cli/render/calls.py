@@ -16,7 +16,7 @@ from beam.cli.render.text import one_line
 
 LASTS_S = 2.0
 _KEPT = 2_000
-_TELLING = ("command", "cmd", "file_path", "path", "pattern", "query", "url", "description", "prompt", "text")
+_TELLING_KEYS = ("command", "cmd", "file_path", "path", "pattern", "query", "url", "description", "prompt", "text")
 _GOES_ON = (events.Text, events.Thinking, events.TurnFinished, events.MemberIdle)
 
 Key = tuple[str, str]
@@ -56,18 +56,18 @@ class Calls:
             is_left = isinstance(event, _GOES_ON) and key[0] == event.agent and call.event.parent == parent
             if not call.is_told and key != own and (is_parent or is_left or lasts(call.event, event.ts)):
                 told.append(call)
-        return _tell(told)
+        return _mark_told(told)
 
     def due(self, now: str) -> list[events.ToolCalled]:
         """Return the calls that have run for long at that time (RFC 3339)."""
-        return _tell([call for call in self._open.values() if not call.is_told and lasts(call.event, now)])
+        return _mark_told([call for call in self._open.values() if not call.is_told and lasts(call.event, now)])
 
     def rest(self) -> list[events.ToolCalled]:
         """Return the calls that were not printed yet."""
-        return _tell([call for call in self._open.values() if not call.is_told])
+        return _mark_told([call for call in self._open.values() if not call.is_told])
 
 
-def _tell(calls: list[Call]) -> list[events.ToolCalled]:
+def _mark_told(calls: list[Call]) -> list[events.ToolCalled]:
     for call in calls:
         call.is_told = True
     return [call.event for call in calls]
@@ -99,28 +99,30 @@ def what(call: events.ToolCalled) -> str:
 
 def given(call: events.ToolCalled) -> str:
     """Return the most telling part of a call's input."""
-    return _told(bytes(call.input))
+    return _brief_input(bytes(call.input))
 
 
 def brief(doing: str) -> str:
     """Return a call's tool and input as `beam team show --json` has them, on one line."""
     name, _, given = doing.partition(" ")
-    return f"{name} {_told(given.encode())}".rstrip() if given.startswith("{") else doing
+    return f"{name} {_brief_input(given.encode())}".rstrip() if given.startswith("{") else doing
 
 
 def undone(works: Sequence[Unfinished]) -> str:
     """Return what a turn left undone, and how the CLI says it ended, on one line; "" if nothing."""
-    said = [f"{one_line(f'{work.tool} {_told(bytes(work.input))}'.rstrip(), 100)} ({work.how})" for work in works]
-    return f"not done when its turn was over: {', '.join(said)}" if said else ""
+    said = [
+        f"{one_line(f'{work.tool} {_brief_input(bytes(work.input))}'.rstrip(), 100)} ({work.how})" for work in works
+    ]
+    return f"unfinished when its turn ended: {', '.join(said)}" if said else ""
 
 
-def _told(data: bytes) -> str:
+def _brief_input(data: bytes) -> str:
     try:
         value = msgspec.json.decode(data)
     except msgspec.MsgspecError:
         return data.decode(errors="replace")
     if isinstance(value, dict):
         alone = next(iter(value.values())) if len(value) == 1 else None
-        said = next((value[key] for key in _TELLING if isinstance(value.get(key), str) and value[key]), alone)
+        said = next((value[key] for key in _TELLING_KEYS if isinstance(value.get(key), str) and value[key]), alone)
         value = said if isinstance(said, str | int | float) else value
     return "" if value in (None, {}, []) else value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from beam.cli.render.text import flat, visible
+from beam.cli.render.text import collapse_to_line, escape_controls
 
 if TYPE_CHECKING:
     from beam import Candidate, Finding, Waiting
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def lines(candidate: Candidate) -> Iterator[str]:
     """Yield the lines that show a candidate."""
-    yield flat(f"{os.fsencode(candidate.root).decode(errors='backslashreplace')}: {candidate.why}")
+    yield collapse_to_line(f"{os.fsencode(candidate.root).decode(errors='backslashreplace')}: {candidate.why}")
     for agent in candidate.agents:
         yield from _agent(agent)
 
@@ -24,7 +24,7 @@ def _agent(found: Finding) -> Iterator[str]:
     for line in _lines(found.settings or ""):
         yield f"    agent.json: {line}"
     if found.session is not None:
-        yield f"    goes on in the session {flat(found.session)}"
+        yield f"    goes on in the session {collapse_to_line(found.session)}"
     for message in found.waiting:
         yield f"    {_head(message)}:"
         for line in _lines(message.text):
@@ -34,8 +34,8 @@ def _agent(found: Finding) -> Iterator[str]:
 def _head(message: Waiting) -> str:
     access = f", with access {message.access}" if message.access is not None else ""
     attach = f", attaching {', '.join(message.attach)}" if message.attach else ""
-    return flat(f"waits, from {message.sender}{access}{attach}")
+    return collapse_to_line(f"waits, from {message.sender}{access}{attach}")
 
 
 def _lines(text: str) -> list[str]:
-    return [visible(line) for line in text.splitlines()]
+    return [escape_controls(line) for line in text.splitlines()]

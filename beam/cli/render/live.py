@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from beam import durations
 from beam.cli import streams
-from beam.cli.render.text import ascii_only, cut, flat, write
+from beam.cli.render.text import ascii_only, collapse_to_line, truncate, write
 
 if TYPE_CHECKING:
     from beam import Progress
@@ -90,7 +90,7 @@ class Live:
         if now is not None and not self.has_begun and not self._is_told:
             self._is_told = True
             self._clear()
-            self._tell(cut(flat(line(self._message_id, now, waited_s=waited_s)), _LONGEST))
+            self._tell(truncate(collapse_to_line(line(self._message_id, now, waited_s=waited_s)), _LONGEST))
         if self._is_shown and waited_s >= SILENT_S:
             if now is None and self.has_begun:
                 self._clear()  # it is over, or about to be tried again
@@ -98,8 +98,8 @@ class Live:
                 self._draw(line(self._message_id, now, waited_s=waited_s))
 
     def _draw(self, text: str) -> None:
-        text = flat(text)
-        text = cut(ascii_only(text) if streams.is_ascii(os.environ) else text, _width() - 1)
+        text = collapse_to_line(text)
+        text = truncate(ascii_only(text) if streams.is_ascii(os.environ) else text, _width() - 1)
         with contextlib.suppress(OSError, ValueError):
             write(sys.stderr, _CLEAR + text)
             sys.stderr.flush()

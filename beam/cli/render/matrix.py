@@ -6,7 +6,7 @@ import sys
 import textwrap
 
 from beam import conformance
-from beam.cli.render.text import visible, write
+from beam.cli.render.text import escape_controls, write
 
 MARKS: dict[conformance.Word, str] = {"works": "✓", "unsupported": "-", "fails": "✗"}
 MEANING = "✓ works   - unsupported, and beam says so   ✗ fails"
@@ -45,5 +45,5 @@ def _row(title: str, width: int, cells: list[str]) -> None:
 
 
 def _paragraph(text: str) -> None:
-    for line in textwrap.wrap(visible(text), _WIDTH, subsequent_indent="  ", break_on_hyphens=False):
+    for line in textwrap.wrap(escape_controls(text), _WIDTH, subsequent_indent="  ", break_on_hyphens=False):
         write(sys.stdout, line.replace("\xa0", " ") + "\n")

@@ -16,7 +16,15 @@ from msgspec.structs import replace
 from beam import AnyEvent, NotFoundError, durations, events
 from beam.cli.render import asks, calls, team
 from beam.cli.render.calls import Calls, undone
-from beam.cli.render.text import ascii_only, cells, cut, flat, safe_json, visible, write
+from beam.cli.render.text import (
+    ascii_only,
+    collapse_to_line,
+    display_width,
+    escape_controls,
+    safe_json,
+    truncate,
+    write,
+)
 from beam.cli.streams import is_colourful, is_terminal
 
 if TYPE_CHECKING:
@@ -55,7 +63,7 @@ class Line(Struct, frozen=True):
     lane: str | None = None
 
     @property
-    def told(self) -> AnyEvent:
+    def qualified(self) -> AnyEvent:
         """Return the event with an agent name that is unique among all shown roots."""
         return self._as(f"{self.root}/")
 
@@ -149,9 +157,9 @@ class Stream:
             return
         for call in self._calls.before(event):
             self._print(call, RenderedLine("⚙", calls.what(call)))
-        said = self._said(event)
-        if said is not None:
-            self._print(event, said)
+        line = self._rendered(event)
+        if line is not None:
+            self._print(event, line)
 
     def tick(self, now: str) -> None:
         """Print the calls that have run for long at that time (RFC 3339)."""
@@ -174,37 +182,37 @@ class Stream:
             return
         event = line.shown
         call = self._calls.returned(event) if isinstance(event, events.ToolReturned) else None
-        said = self._said(event)
-        if said is None and isinstance(event, events.ToolCalled):
-            said = RenderedLine("⚙", f"{event.name} {bytes(event.input).decode()}")
-        if said is None:
+        rendered = self._rendered(event)
+        if rendered is None and isinstance(event, events.ToolCalled):
+            rendered = RenderedLine("⚙", f"{event.name} {bytes(event.input).decode()}")
+        if rendered is None:
             return
-        text = f"{said.text} {said.time}".rstrip()
+        text = f"{rendered.text} {rendered.time}".rstrip()
         if call is not None and isinstance(event, events.ToolReturned):
-            text = f"{call.name} {bytes(call.input).decode()} {said.time}".rstrip() + f"\n{event.output}"
-        shown = visible(f"{event.ts[11:19]} {_name(event)} {said.mark} {text}")
+            text = f"{call.name} {bytes(call.input).decode()} {rendered.time}".rstrip() + f"\n{event.output}"
+        shown = escape_controls(f"{event.ts[11:19]} {_name(event)} {rendered.mark} {text}")
         write(self._stream, (ascii_only(shown) if self._ascii else shown) + "\n")
 
     def _widen(self, batch: Iterable[AnyEvent]) -> None:
-        longest = max((cells(flat(_name(event))) for event in batch), default=0)
+        longest = max((display_width(collapse_to_line(_name(event))) for event in batch), default=0)
         self._name_width = min(_LONGEST_NAME, max(self._name_width, longest))
 
-    def _print(self, event: AnyEvent, said: RenderedLine) -> None:
+    def _print(self, event: AnyEvent, line: RenderedLine) -> None:
         self._widen((event,))
         fit = ascii_only if self._ascii else str
-        mark = said.mark.translate(team.ASCII) if self._ascii else said.mark
+        mark = line.mark.translate(team.ASCII) if self._ascii else line.mark
         columns = shutil.get_terminal_size((80, 24)).columns if self._terminal else _WIDTH_IN_A_PIPE
-        when = f"{visible(event.ts[11:19])} "
-        name = cut(fit(flat(_name(event))), self._name_width)
-        name += " " * (self._name_width - cells(name))
+        when = f"{escape_controls(event.ts[11:19])} "
+        name = truncate(fit(collapse_to_line(_name(event))), self._name_width)
+        name += " " * (self._name_width - display_width(name))
         indent = "  " if getattr(event, "parent", None) else ""
-        room = max(20, columns - len(when) - cells(name) - len(indent) - cells(mark) - 2)
-        text, tail = fit(flat(said.text)), fit(f" ({flat(said.time)})") if said.time else ""
-        result = fit(f" → {flat(said.result)}") if said.result.strip() else ""
-        if cells(text) + cells(result) + len(tail) > room:
+        room = max(20, columns - len(when) - display_width(name) - len(indent) - display_width(mark) - 2)
+        text, tail = fit(collapse_to_line(line.text)), fit(f" ({collapse_to_line(line.time)})") if line.time else ""
+        result = fit(f" → {collapse_to_line(line.result)}") if line.result.strip() else ""
+        if display_width(text) + display_width(result) + len(tail) > room:
             tail += f" {short_id(event)}"
             left = max(8, room - len(tail))
-            text = _cut(text, max(left - cells(result), left // 2 if result else left), fit)
+            text = _cut(text, max(left - display_width(result), left // 2 if result else left), fit)
             text = _cut(text + result, left, fit)
         else:
             text += result
@@ -212,12 +220,12 @@ class Stream:
             write(self._stream, f"{when}{name} {indent}{mark} {text}{tail}\n")
             return
         colour = self._colours.setdefault(event.agent, _COLOURS[len(self._colours) % len(_COLOURS)])
-        loud = {"✗": 31, "!": 31, "†": 31, "?": 33}.get(said.mark[:1])
+        loud = {"✗": 31, "!": 31, "†": 31, "?": 33}.get(line.mark[:1])
         mark = f"\x1b[{loud}m{mark}\x1b[0m" if loud else f"\x1b[{colour}m{mark}\x1b[0m"
         body = f"{text}\x1b[2m{tail}\x1b[0m" if tail else text
         write(self._stream, f"\x1b[2m{when}\x1b[0m\x1b[{colour}m{name}\x1b[0m {indent}{mark} {body}\n")
 
-    def _said(self, event: AnyEvent) -> RenderedLine | None:
+    def _rendered(self, event: AnyEvent) -> RenderedLine | None:
         match event:
             case events.ToolReturned() if event.call_id not in self._silent or event.is_error:
                 return self._returned(event)
@@ -225,20 +233,20 @@ class Stream:
                 self._working[event.agent] = event.ts
             case events.MemberIdle():
                 seconds = calls.seconds_between(self._working.pop(event.agent, ""), event.ts)
-                said = team.say(event)
-                return said and RenderedLine(*said, durations.show(seconds) if seconds is not None else "")
+                line = team.render(event)
+                return line and RenderedLine(*line, durations.show(seconds) if seconds is not None else "")
             case events.Text() if (used := self._used.pop((event.agent, event.ts), None)) is not None:
                 self._told_used = used
                 return RenderedLine("│", event.text, team.used(used))
             case events.MemberUsed() if event is self._told_used:
                 return None
             case events.MailSent(kind="message"):
-                said = team.say(event)
-                return said and RenderedLine(
-                    said[0] + self._thread(" ".join(sorted((event.sender, event.to)))), said[1]
+                line = team.render(event)
+                return line and RenderedLine(
+                    line[0] + self._thread(" ".join(sorted((event.sender, event.to)))), line[1]
                 )
-        said = self._say(event)
-        return RenderedLine(*said) if said is not None else None
+        line = self._text_of(event)
+        return RenderedLine(*line) if line is not None else None
 
     def _thread(self, thread: str) -> str:
         """Return the number of a conversation in this stream."""
@@ -251,7 +259,7 @@ class Stream:
         mark = "✗" if event.is_error or event.unfinished else "✓"
         return RenderedLine(mark, about, calls.took(call, event) if call is not None else "", result)
 
-    def _say(self, event: AnyEvent) -> tuple[str, str] | None:
+    def _text_of(self, event: AnyEvent) -> tuple[str, str] | None:
         match event:
             case events.MessageQueued():
                 number = self._thread(event.thread) if event.thread and event.sender != "human" else ""
@@ -280,7 +288,7 @@ class Stream:
                 return None
             case events.MemberJoined() if event.colour in team.COLOURS:
                 self._colours[event.agent] = team.COLOURS[event.colour]
-                return team.say(event)
+                return team.render(event)
             case events.ToolCalled():
                 self._calls.called(event)
                 return None
@@ -321,7 +329,7 @@ class Stream:
                 return "·", f"{event.verb}: {event.message}"
             case events.Unknown():
                 return "?", f"unknown {event.what}".rstrip()
-        return team.say(event)
+        return team.render(event)
 
     def _finished(self, event: events.TurnFinished) -> tuple[str, str]:
         words = [
@@ -341,7 +349,7 @@ def _name(event: AnyEvent) -> str:
 
 def _cut(text: str, width: int, fit: Callable[[str], str]) -> str:
     """Return the text cut to that many columns. Counts `…` as wide as the stream writes it."""
-    return text if cells(text) <= width else fit(cut(text, width + 1 - cells(fit("…"))))
+    return text if display_width(text) <= width else fit(truncate(text, width + 1 - display_width(fit("…"))))
 
 
 def short_id(event: AnyEvent) -> str:

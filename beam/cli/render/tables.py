@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from beam.cli.render.text import one_line, visible, write
+from beam.cli.render.text import escape_controls, one_line, write
 from beam.cli.streams import is_colourful
 
 
@@ -37,7 +37,7 @@ def pairs(rows: Sequence[tuple[str, str]]) -> None:
     """Print names and values, one pair per line."""
     width = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
-        write(sys.stdout, f"{name.ljust(width)}  {visible(value)}\n")
+        write(sys.stdout, f"{name.ljust(width)}  {escape_controls(value)}\n")
 
 
 def ago(timestamp: str) -> str:

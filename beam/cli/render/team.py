@@ -11,7 +11,7 @@ import msgspec
 from beam import AnyEvent, durations, events
 from beam.cli.render.calls import brief
 from beam.cli.render.tables import ago, columns
-from beam.cli.render.text import flat, one_line, safe, write
+from beam.cli.render.text import collapse_to_line, one_line, safe, write
 from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def shown(team: TeamShown) -> None:
         write(sys.stdout, "\n")
     unpriced = sorted({name for member in team.members for name in member.unpriced})
     if unpriced:
-        write(sys.stdout, f"\nno price known (as of {team.prices_as_of}): {flat(', '.join(unpriced))}\n")
+        write(sys.stdout, f"\nno price known (as of {team.prices_as_of}): {collapse_to_line(', '.join(unpriced))}\n")
     if team.waits:
         write(sys.stdout, "\n")
         waits(team.waits)
@@ -70,7 +70,7 @@ def standing(shown: TeamShown) -> Iterator[tuple[str, str, str]]:
     """Yield who does what in a team and who is stuck, a line each: (name, mark, text)."""
     line = shown.team
     counts = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in sorted(line.tasks.items()))
-    at_work = "nobody knows how many" if line.working is None else str(line.working)
+    at_work = "an unknown number" if line.working is None else str(line.working)
     yield "", "●", f"{line.members or 0} members, {at_work} at work; tasks: {counts or 'none'}; in {line.cwd}"
     for member in shown.members:
         since = f" for {ago(member.since)}" if member.since else ""
@@ -201,7 +201,7 @@ def is_told_otherwise(event: events.ToolCalled) -> bool:
     return "@" in event.agent and event.name in _TOLD_OTHERWISE
 
 
-def say(event: AnyEvent) -> tuple[str, str] | None:
+def render(event: AnyEvent) -> tuple[str, str] | None:
     """Return the mark and the text for what happened in a team; None for other events."""
     match event:
         case events.TeamStarted():

@@ -16,7 +16,7 @@ from beam.cli.streams import is_terminal
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f]")
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Return the text with every control character replaced by its picture (`␛`), except line breaks and tabs."""
     return _UNSAFE.sub(_shown, text.replace("\r\n", "\n"))
 
@@ -32,22 +32,22 @@ def _shown(match: re.Match[str]) -> str:
 
 def safe(text: str, stream: TextIO) -> str:
     """Return the text as it may be written to that stream."""
-    return visible(text) if is_terminal(stream) else text
+    return escape_controls(text) if is_terminal(stream) else text
 
 
 def one_line(text: str, width: int) -> str:
     """Return the text on one line of at most that many columns, with `…` if it was cut."""
-    return cut(flat(text), width)
+    return truncate(collapse_to_line(text), width)
 
 
-def flat(text: str) -> str:
+def collapse_to_line(text: str) -> str:
     """Return the text on one line, with pictures of its control characters."""
-    return " ".join(visible(text).split())
+    return " ".join(escape_controls(text).split())
 
 
-def cut(text: str, width: int) -> str:
+def truncate(text: str, width: int) -> str:
     """Return as much of a line as fits into that many columns, with `…` at the end if something is missing."""
-    if cells(text) <= width:
+    if display_width(text) <= width:
         return text
     if text.isascii():
         return text[: max(0, width - 1)] + "…"
@@ -58,7 +58,7 @@ def cut(text: str, width: int) -> str:
     return text[:end] + "…"
 
 
-def cells(text: str) -> int:
+def display_width(text: str) -> int:
     """Return how many columns of a terminal a line takes at most."""
     return len(text) if text.isascii() else sum(map(_cell, text))
 

@@ -11,7 +11,7 @@ import pytest
 
 from beam.base.errors import NotFoundError
 from beam.cli.render.stream import Line, Stream, short_id
-from beam.cli.render.text import cells
+from beam.cli.render.text import display_width
 from beam.model import events
 from beam.model.outcome import Status, Usage
 
@@ -52,7 +52,7 @@ def test_a_long_call_leaves_room_for_its_result() -> None:
 
 def test_wide_characters_take_two_columns() -> None:
     (line,) = lines(events.Text(text="日" * 500))
-    assert cells(line) in (199, 200)
+    assert display_width(line) in (199, 200)
 
 
 @pytest.mark.parametrize("given", [{"plain": True}, {"encoding": "ascii"}])

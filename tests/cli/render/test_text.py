@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam.cli.render.text import ascii_only, cells, cut, one_line, safe, visible, write
+from beam.cli.render.text import ascii_only, display_width, escape_controls, one_line, safe, truncate, write
 
 
 @pytest.mark.parametrize(
@@ -25,13 +25,15 @@ from beam.cli.render.text import ascii_only, cells, cut, one_line, safe, visible
     ],
 )
 def test_control_characters_are_shown(text: str, shown: str) -> None:
-    assert visible(text) == shown
+    assert escape_controls(text) == shown
 
 
 @pytest.mark.slow
 @given(st.text())
 def test_nothing_that_a_terminal_obeys_is_left(text: str) -> None:
-    assert not any((ord(char) < 0x20 and char not in "\n\t") or 0x7F <= ord(char) < 0xA0 for char in visible(text))
+    assert not any(
+        (ord(char) < 0x20 and char not in "\n\t") or 0x7F <= ord(char) < 0xA0 for char in escape_controls(text)
+    )
 
 
 @pytest.mark.slow
@@ -54,8 +56,8 @@ def test_what_an_encoding_can_not_say_is_replaced() -> None:
 
 
 def test_a_wide_character_is_never_cut_in_two() -> None:
-    assert [cut("日本語", width) for width in (6, 5, 4, 3)] == ["日本語", "日本…", "日…", "日…"]
-    assert cells("a日") == 3
+    assert [truncate("日本語", width) for width in (6, 5, 4, 3)] == ["日本語", "日本…", "日…", "日…"]
+    assert display_width("a日") == 3
 
 
 @pytest.mark.slow
