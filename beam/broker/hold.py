@@ -289,7 +289,7 @@ class Holder:
     async def _drive(self, adapter: str, scope: str, held: contextlib.ExitStack, driven: str | None) -> None:
         """After a turn: the vendor's session stays locked as long as a kept terminal is in it."""
         session = self.state.session
-        if self.keeper.living is None or session is None:
+        if self.keeper.process is None or session is None:
             self._driven = None
             self._driving.close()
         elif self._driven != (adapter, session.session_id):
@@ -306,7 +306,7 @@ class Holder:
 
     def why_terminal_ends(self) -> str:
         """Why the kept terminal has to go now; "" while it may stay, or where there is none."""
-        if self.keeper.living is None:
+        if self.keeper.process is None:
             return ""
         if self.state.paused:
             return "its queue was paused"

@@ -208,7 +208,7 @@ class TerminalTurn:
                 self.reply = self._reply()
 
     async def _type(self) -> bool:
-        """Types the message and sends it off; whether the agent took it."""
+        """Types the message and sends it off; returns whether the agent took it."""
         text = self.turn.text
         self.typed = True
         self.engine.send_prompt(len(text.encode("utf-8", "replace")))
@@ -224,7 +224,7 @@ class TerminalTurn:
         return True
 
     async def _is_ready_again(self) -> bool:
-        """Whether a kept agent takes a message. Whoever looks at it may be using it: then it is waited for."""
+        """Returns whether a kept agent takes a message. Whoever looks at it may be using it: then it is waited for."""
         wanted = (State.READY, State.WAITING)
         while not await self.session.until(lambda: self.end.state in wanted, KEPT_S):
             if self.session.is_over or not (self.end.reading.busy or self.process.viewers.count):
@@ -244,7 +244,7 @@ class TerminalTurn:
         await self.session.until(is_free, _FOR_EVER_S)
 
     async def _reach(self, wanted: State) -> bool:
-        """Goes on, answering dialogs, until the agent is there; False if the turn is over otherwise."""
+        """Goes on, answering dialogs, until the agent is in that state; False if the turn is over otherwise."""
         while True:
             await self.session.until(lambda: self.end.state in (wanted, State.WAITING) or self.session.is_over, 3600.0)
             if self.end.state is wanted:
@@ -310,8 +310,11 @@ class TerminalTurn:
             self._notice(f"{self.not_ready} and is started once more; its screen:\n{shown(self.session.seen.rows)}")
 
     def _may_stay(self) -> bool:
-        """Whether the agent waits for the next message where it is. After a command of its own (`/clear`) nobody knows
-        which session that is; what says its session's id only when it quits does so once, after its first turn."""
+        """Returns whether the agent waits for the next message where it is.
+
+        After a command of its own (`/clear`) nobody knows which session that is; what says its session's id only when
+        it quits does so once, after its first turn.
+        """
         if self.keeper is None or not self.keeper.keeps or self.input.keep <= 0:
             return False
         known = self.turn.session_id or self._session_given()
@@ -345,7 +348,7 @@ class TerminalTurn:
         return verdict
 
     def _session(self, *, has_quit: bool) -> str | None:
-        """The id of its session: as the agent wrote it when it quit, or as it was given it for this turn."""
+        """Returns the id of its session: as the agent wrote it when it quit, or as it was given it for this turn."""
         said, screen = None, self.process.screen
         if has_quit:
             said = profiles.session_in(self.profile, [line.text for line in screen.lines()[-screen.rows :]])
@@ -357,13 +360,13 @@ class TerminalTurn:
         return found
 
     def _session_given(self) -> str | None:
-        """The id that it was started with, if it took one: of what has a transcript, that says more."""
+        """Returns the id that it was started with, if it took one: of what has a transcript, that says more."""
         given = self.turn.session_id or self.turn.fresh_session_id
         is_said = bool(given) and any(word.endswith(given) for word in self.process.launch.argv)
         return given if is_said and self.profile.session and self.face.history is None and not self.command else None
 
     def _reply(self) -> str:
-        """The answer as the screen shows it."""
+        """Returns the answer as the screen shows it."""
         mark = self.session.prompt_mark
         return reply_on_screen(self.end, self.process.screen, self.turn.text, self.segments, mark)
 

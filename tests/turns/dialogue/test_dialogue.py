@@ -307,7 +307,7 @@ def test_after_a_stop_another_process_takes_the_next_turn(tmp_path: Path) -> Non
 def test_one_that_works_between_two_turns_is_replaced(tmp_path: Path) -> None:
     async def turns(played: Played) -> None:
         await played.turn("stray")
-        kept = played.keeper.living
+        kept = played.keeper.process
         assert kept is not None
         await played.until(lambda: kept.unfit != "")
         assert played.keeper.over(None) == "it began to work between two turns"
