@@ -162,16 +162,23 @@ class Engine:
         return verdict
 
     async def run_in_session(
-        self, launch: Callable[[TurnInput], Launch], make: Callable[[TurnInput, Launch], Driver]
+        self,
+        launch: Callable[[TurnInput], Launch],
+        make: Callable[[TurnInput, Launch], Driver],
+        *,
+        kept: Driver | None = None,
     ) -> Verdict:
-        """Runs the turn in its session. One that the agent proves lost is said, and the turn begins once afresh."""
-        first = launch(self.input)
-        gone = lost(first, self.input.turn)
-        if gone is not None:
-            self.record(gone)
-            verdict = Verdict(status=Status.FAILED, class_=Class.BAD_REQUEST, reason=gone.reason, session="lost")
-        else:
-            verdict = await self.run_to_end(make(self.input, first))
+        """Runs the turn in its session, with the `kept` process first if there is one. A session that the agent proves
+        lost is said, and the turn begins once afresh."""
+        verdict = await self.run(kept) if kept is not None else None
+        if verdict is None:
+            first = launch(self.input)
+            gone = lost(first, self.input.turn)
+            if gone is not None:
+                self.record(gone)
+                verdict = Verdict(status=Status.FAILED, class_=Class.BAD_REQUEST, reason=gone.reason, session="lost")
+            else:
+                verdict = await self.run_to_end(make(self.input, first))
         if not self.book.lost or verdict.status is Status.COMPLETED or self.is_stopped:
             return verdict
         again = self.input.in_new_session()

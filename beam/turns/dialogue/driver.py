@@ -52,16 +52,13 @@ async def run_turn(dialogue: Dialogue, input: TurnInput, services: TurnServices,
     kept = None
     if services.keeper is not None:
         kept = await services.keeper.take(ReuseKey.of(input, "dialogue", input.turn.session_id))
-    if isinstance(kept, LinkProcess):
-        verdict = await engine.run(LinkTurn(input, engine, kept, is_kept=True))
-        if verdict is not None:
-            return verdict
+    first = LinkTurn(input, engine, kept, is_kept=True) if isinstance(kept, LinkProcess) else None
 
     def turn(input: TurnInput, launch: Launch) -> LinkTurn:
         link = dialogue.link(input.turn, input.host)
         return LinkTurn(input, engine, LinkProcess(launch, link, input, services.clock))
 
-    return await engine.run_in_session(lambda input: dialogue.launch(input.turn, input.host), turn)
+    return await engine.run_in_session(lambda input: dialogue.launch(input.turn, input.host), turn, kept=first)
 
 
 class LinkTurn:
@@ -240,7 +237,7 @@ class LinkTurn:
         keeper = self._engine.keeper
         if keeper is None or not keeper.keeps or self.input.keep <= 0 or self._engine.is_stopped:
             return False
-        is_well = self.over is not None and self.over.fit and not self._process.link.busy
+        is_well = self.over is not None and self.over.fit and not (self._process.link.busy or self._engine.book.lost)
         return is_well and not (self._process.gone or self._process.broken)
 
     def stopped_by(self) -> str | None:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from beam.agents.base import Exit, Launch
-from beam.agents.link import Asked, Broken, Close, Decide, Eof, Intent, Link, Ready, Say, Send, Step, Stirred
+from beam.agents.link import Asked, Broken, Close, Decide, Eof, Intent, Link, Ready, Send, Step, Stirred
 from beam.base.clock import Awake, Clock
 from beam.process import spawn
 from beam.turns.input import TurnInput
@@ -123,10 +123,11 @@ class LinkProcess(AgentProcess):
                 self._heard(step)
 
     def _idle(self, step: Step) -> None:
-        """Takes note of what comes between two turns: an agent that works by itself can't be given the next one."""
+        """Takes note of what comes between two turns: an agent that works by itself can't be given the next one. Late
+        words about the turn before are nobody's."""
         if isinstance(step, Asked):
             self.do(Decide(key=step.key, decision="cancelled"))
-        if isinstance(step, Asked | Stirred | Say):
+        if isinstance(step, Asked | Stirred):
             self.broken = self.broken or Broken(reason=_STRAYED)
 
     # -- the bytes -----------------------------------------------------------------------------------------------------
