@@ -14,7 +14,7 @@ OPENER = "base/files.py"
 METHODS = {"read_text", "read_bytes", "write_text", "write_bytes", "touch"}
 MODULES = {"os", "io", "posix", "codecs", "fileinput", "mmap"}
 # What has an `open` that opens no file, or opens it so.
-OURS = {"Journal", "LinkProcess", "TerminalProcess", "cls", "link", "viewers", "webbrowser"}
+OURS = {"Journal", "TerminalProcess", "cls", "link", "viewers", "webbrowser"}
 
 # (module, call): why it may.
 REASONS = {

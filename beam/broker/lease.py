@@ -122,7 +122,7 @@ class AgentLease:
 
     def why_kept_ends(self) -> str:
         """Return why the kept process has to end now; "" while it may stay, or where there is none."""
-        if self.keeper.living is None:
+        if self.keeper.process is None:
             return ""
         state = self.log.state
         if state.paused:

@@ -151,7 +151,7 @@ class _Turn:
     async def _keep_session(self, adapter: str, scope: str, held: contextlib.ExitStack, driven: str | None) -> None:
         """Keep the vendor's session locked after the turn, as long as a kept process is in it."""
         lease, session = self.lease, self.log.state.session
-        if lease.keeper.living is None or session is None:
+        if lease.keeper.process is None or session is None:
             lease.kept_session.close()
         elif not lease.kept_session.has(adapter, session.session_id):
             lock = contextlib.ExitStack()

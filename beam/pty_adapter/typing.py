@@ -27,7 +27,7 @@ NEXT_LINE_S = 60.0
 _PIECE = re.compile(r"(?=[\s\S])(?:[^\n]{0,200}\n?){1,2}")
 
 
-class Hands(Protocol):
+class KeyPort(Protocol):
     """What typing needs of the world. `until` waits for the claim, looks at the screen meanwhile, and says whether it
     came true in time; `now` is a monotonic clock's seconds."""
 
@@ -66,52 +66,52 @@ def check(profile: Profile, text: str, *, command: bool = False) -> None:
         )
 
 
-async def say(hands: Hands, end: TurnEnd, text: str, *, command: bool = False) -> list[Segment]:
+async def say(port: KeyPort, end: TurnEnd, text: str, *, command: bool = False) -> list[Segment]:
     """Types the message and sends it off. Where each Enter left the cursor. A `command` is one to the agent's own
     screen (`/context`) and typed plainly; any other text is a message, whatever it begins with. Raises NotTakenError.
     """
     profile = end.profile
     if profile.special and not command and pattern(profile.special).match(text):
         text = f" {text}"
-    if profile.bracketed and not await hands.until(hands.takes_pastes, KEYS_S):
+    if profile.bracketed and not await port.until(port.takes_pastes, KEYS_S):
         raise NotTakenError("the agent does not take pastes")
     if profile.bracketed or profile.at_cursor:
-        await hands.until(hands.reads_keys, KEYS_S)
+        await port.until(port.reads_keys, KEYS_S)
     end.sending(text, command=command)
     profile = end.profile
-    plain = command or not hands.takes_pastes()
+    plain = command or not port.takes_pastes()
     by_line = profile.by_line or (plain and "\n" in text)
     lines = text.rstrip("\n").split("\n") if by_line else [text]
     segments: list[Segment] = []
     for number, line in enumerate(lines):
-        if number and not await hands.until(lambda: _next_prompt(end, segments[-1]), NEXT_LINE_S):
+        if number and not await port.until(lambda: _next_prompt(end, segments[-1]), NEXT_LINE_S):
             raise NotTakenError(f"after line {number} there was no prompt for the next one")
-        segments.append(await _line(hands, end, line, plain=plain, last=number == len(lines) - 1))
-    if profile.more and await hands.until(lambda: end.reading.more and _below(end, segments[-1]), 0.3):
+        segments.append(await _line(port, end, line, plain=plain, last=number == len(lines) - 1))
+    if profile.more and await port.until(lambda: end.reading.more and _below(end, segments[-1]), 0.3):
         segments[-1].end = end.position
-        segments.append(await _line(hands, end, "", plain=True, last=True))
-    await _taken(hands, end)
+        segments.append(await _line(port, end, "", plain=True, last=True))
+    await _taken(port, end)
     return segments
 
 
-async def _line(hands: Hands, end: TurnEnd, line: str, *, plain: bool, last: bool) -> Segment:
+async def _line(port: KeyPort, end: TurnEnd, line: str, *, plain: bool, last: bool) -> Segment:
     profile = end.profile
     if line:
-        began = hands.now()
+        began = port.now()
         if plain:
-            await hands.press(_keys(line, profile))
+            await port.press(_keys(line, profile))
         else:
             for piece in _pieces(line, profile):
-                await hands.paste(piece)
+                await port.paste(piece)
         seconds = ECHO_S + len(line) / 20_000
-        if not await hands.until(lambda: profiles.shows(profile, hands.view(), end.reading, line), seconds):
+        if not await port.until(lambda: profiles.shows(profile, port.view(), end.reading, line), seconds):
             raise NotTakenError("the agent did not show the text that was typed")
         shortest, longest = PASTED_S
-        took = hands.now() - began
-        await hands.until(lambda: False, SETTLE_S if plain else min(longest, max(shortest, took)))
+        took = port.now() - began
+        await port.until(lambda: False, SETTLE_S if plain else min(longest, max(shortest, took)))
     segment = Segment(end.position + 1)
-    end.entered(hands.now(), last=last)
-    await hands.press(profile.submit)
+    end.entered(port.now(), last=last)
+    await port.press(profile.submit)
     return segment
 
 
@@ -121,15 +121,15 @@ def _pieces(text: str, profile: Profile) -> list[str]:
     return _PIECE.findall(text) if rows <= profile.pieced_rows else [text]
 
 
-async def _taken(hands: Hands, end: TurnEnd) -> None:
+async def _taken(port: KeyPort, end: TurnEnd) -> None:
     """Presses Enter again while the text still stands where it was typed."""
     typed = end.reading.typed
     for _ in range(ENTERS - 1):
-        if await hands.until(lambda: end.state is not State.SENT, TAKEN_S):
+        if await port.until(lambda: end.state is not State.SENT, TAKEN_S):
             return
         if end.profile.at_cursor or not typed or end.reading.typed != typed:
             return
-        await hands.press(end.profile.submit)
+        await port.press(end.profile.submit)
 
 
 def _next_prompt(end: TurnEnd, segment: Segment) -> bool:

@@ -12,17 +12,19 @@ from typing import Protocol
 
 import msgspec
 
-from beam.agents.base import Verdict
+from beam.agents.base import Launch, Verdict
 from beam.base.clock import Awake
 from beam.base.faults import crash_point
 from beam.model import events
 from beam.model.events import Event
+from beam.model.outcome import Class, Status
 from beam.process.spawn import Ended
 from beam.turns.bookkeeping import Bookkeeping
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
 from beam.turns.keeper import ReuseKey
 from beam.turns.process import AgentProcess
+from beam.turns.request import lost
 
 TICK_S = 0.1
 _POLL_S = 0.09  # a tick that comes a little early polls, too
@@ -42,6 +44,10 @@ class Driver(Protocol):
     tick_s: float
     tells_tools: bool
     not_ready: str
+
+    @property
+    def input(self) -> TurnInput:
+        """The turn, as this process has it."""
 
     async def start(self) -> AgentProcess:
         """Returns the process, held before its program begins, or kept from another turn."""
@@ -81,6 +87,7 @@ class Engine:
         self.clock = Awake(services.clock)
         self.began = self.clock.monotonic()
         self.input = input
+        self._turn = input.turn
         self.stop = handle.stop
         self.asks = handle.asks
         self.calls = handle.calls
@@ -117,6 +124,7 @@ class Engine:
         Raises what the driver or a callback raised, DiskError above all; then nothing of the process is left.
         """
         self.book = self._new_book(self._services)
+        self._turn = driver.input.turn
         self._quiet_since = self.clock.monotonic()
         process = await driver.start()
         why, is_kept = "its turn broke off", False
@@ -152,6 +160,30 @@ class Engine:
         verdict = await self.run(driver)
         assert verdict is not None
         return verdict
+
+    async def run_in_session(
+        self,
+        launch: Callable[[TurnInput], Launch],
+        make: Callable[[TurnInput, Launch], Driver],
+        *,
+        kept: Driver | None = None,
+    ) -> Verdict:
+        """Runs the turn in its session, with the `kept` process first if there is one. A session that the agent proves
+        lost is said, and the turn begins once afresh."""
+        verdict = await self.run(kept) if kept is not None else None
+        if verdict is None:
+            first = launch(self.input)
+            gone = lost(first, self.input.turn)
+            if gone is not None:
+                self.record(gone)
+                verdict = Verdict(status=Status.FAILED, class_=Class.BAD_REQUEST, reason=gone.reason, session="lost")
+            else:
+                verdict = await self.run_to_end(make(self.input, first))
+        if not self.book.lost or verdict.status is Status.COMPLETED or self.is_stopped:
+            return verdict
+        again = self.input.in_new_session()
+        verdict = await self.run_to_end(make(again, launch(again)))
+        return msgspec.structs.replace(verdict, session="lost")
 
     async def _accompany(self, driver: Driver, process: AgentProcess) -> Ended | None:
         """Keeps the turn's clocks until its process is gone or (None) stays for the next turn."""
@@ -202,7 +234,7 @@ class Engine:
 
     def record(self, body: Event, *, sync: bool = False) -> Event:
         """Writes an event of the process; returns it as it stands in the journal, a delta as it came."""
-        turn = self.input.turn
+        turn = self._turn
         if turn.fork and isinstance(body, events.SessionStarted):
             body = msgspec.structs.replace(body, forked_from=turn.session_id)
         return self.book.record(body, sync=sync)

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import asyncio
 
-from msgspec import structs
-
 from beam.agents.base import Decoder, ErrorReader, Exec, Exit, Launch, Verdict
 from beam.base.errors import LimitError
 from beam.base.faults import crash_point
 from beam.model import events
 from beam.model.limits import Limits
-from beam.model.outcome import Class, Status
 from beam.process import spawn
 from beam.turns.engine import TICK_S, Engine
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
 from beam.turns.keeper import ReuseKey
 from beam.turns.process import AgentProcess
-from beam.turns.request import lost, write_scratch
+from beam.turns.request import write_scratch
 
 
 async def run_turn(exec: Exec, input: TurnInput, services: TurnServices, handle: TurnHandle) -> Verdict:
@@ -30,17 +27,10 @@ async def run_turn(exec: Exec, input: TurnInput, services: TurnServices, handle:
     Raises LimitError for a prompt that this program can't be given, and what `Engine.run` raises.
     """
     engine = Engine(input, services, handle)
-    driver = ExecDriver(exec, input, engine)
-    gone = lost(driver.launch, input.turn)
-    if gone is not None:
-        engine.record(gone)
-        verdict = Verdict(status=Status.FAILED, class_=Class.BAD_REQUEST, reason=gone.reason, session="lost")
-    else:
-        verdict = await engine.run_to_end(driver)
-    if not engine.book.lost or verdict.status is Status.COMPLETED or engine.is_stopped:
-        return verdict
-    verdict = await engine.run_to_end(ExecDriver(exec, input.in_new_session(), engine))
-    return structs.replace(verdict, session="lost")
+    return await engine.run_in_session(
+        lambda input: exec.launch(input.turn, input.host),
+        lambda input, launch: ExecDriver(launch, exec.decoder(input.turn), input, engine),
+    )
 
 
 class PipeProcess(AgentProcess):
@@ -56,15 +46,15 @@ class ExecDriver:
     tells_tools = True
     not_ready = ""
 
-    def __init__(self, exec: Exec, input: TurnInput, engine: Engine) -> None:
-        self.launch = exec.launch(input.turn, input.host)
-        self._input = input
+    def __init__(self, launch: Launch, decoder: Decoder, input: TurnInput, engine: Engine) -> None:
+        self.launch = launch
+        self.input = input
         self._engine = engine
-        self._decoder: Decoder = exec.decoder(input.turn)
+        self._decoder = decoder
         self._process: PipeProcess
 
     async def start(self) -> PipeProcess:
-        launch, input = self.launch, self._input
+        launch, input = self.launch, self.input
         _check_sizes(launch, input.limits)
         write_scratch(input.scratch, launch.files)
         env = input.environment(launch)
@@ -90,7 +80,7 @@ class ExecDriver:
         return self._process
 
     async def begin(self) -> None:
-        text = self.launch.stdin or self._input.turn.text.encode("utf-8", "replace")
+        text = self.launch.stdin or self.input.turn.text.encode("utf-8", "replace")
         self._engine.send_prompt(len(text))
         self._process.go()
 
@@ -112,7 +102,7 @@ class ExecDriver:
     async def interrupt(self) -> None:
         engine = self._engine
         self._process.child.interrupt(self.launch.interrupt)
-        until = engine.clock.monotonic() + self._input.limits.grace
+        until = engine.clock.monotonic() + self.input.limits.grace
         while not engine.is_hard() and (left := until - engine.clock.monotonic()) > 0:
             await engine.stop.wait(left)
 
@@ -131,7 +121,7 @@ class ExecDriver:
         return self._engine.stop.reason
 
     def reuse_key(self, session_id: str | None) -> ReuseKey:
-        return ReuseKey.of(self._input, "exec", session_id)
+        return ReuseKey.of(self.input, "exec", session_id)
 
     # -- what comes out of it ------------------------------------------------------------------------------------------
 
@@ -149,7 +139,7 @@ class ExecDriver:
             self._engine.read(lambda: decoder.error_line(line), retries=self.launch.retries)
 
     def _long_line(self) -> None:
-        limit = self._input.limits.line_bytes
+        limit = self.input.limits.line_bytes
         notice = events.Notice(code="long_line", text=f"a line of more than {limit} bytes was cut there")
         self._engine.read(lambda: (notice,))
 

@@ -75,7 +75,7 @@ class ProcessKeeper:
         self.directory = directory
         self.keeps = keeps
         self.clock = clock
-        self.living: AgentProcess | None = None  # between turns only
+        self.process: AgentProcess | None = None  # between turns only
         self.key: ReuseKey | None = None
         self.unwanted = ""  # why it has to go, if somebody said so
         self.on_exit: Callable[[], None] = _nobody
@@ -85,20 +85,20 @@ class ProcessKeeper:
 
     @property
     def socket(self) -> Path:
-        """Where others look at it."""
+        """Returns the path of the socket by which others look at its terminal."""
         return self.directory / "terminal.sock"
 
     def cast(self, turn: int) -> Path:
-        """Where the recording of a turn belongs."""
+        """Returns the path of a turn's recording."""
         return self.directory / "casts" / f"{turn}.cast"
 
     def needs(self, scratch: Path) -> bool:
-        """Whether the kept process was started with files in there; then it removes them itself."""
-        return self.living is not None and self.living.scratch == scratch
+        """Returns whether the kept process was started with files in there; then it removes them itself."""
+        return self.process is not None and self.process.scratch == scratch
 
     def keep(self, process: AgentProcess, key: ReuseKey, seconds: float) -> None:
         """Keeps the process for turns with this key, for at most so long without a turn or somebody who watches it."""
-        self.living, self.key = process, key
+        self.process, self.key = process, key
         self.unwanted = ""
         self._seconds, self._since = seconds, self.clock.monotonic()
         process.owns_scratch = True
@@ -106,7 +106,7 @@ class ProcessKeeper:
         process.ended.add_done_callback(lambda _: self.on_exit())
 
     def noticed(self, text: str) -> None:
-        """Says it in the journal, outside any turn. What can't be written is not worth the process."""
+        """Writes a notice into the journal, outside any turn. What can't be written is not worth the process."""
         try:
             self._note(events.Notice(code="terminal", text=text))
         except BeamError as error:
@@ -114,17 +114,17 @@ class ProcessKeeper:
 
     async def take(self, key: ReuseKey) -> AgentProcess | None:
         """Returns the process, for a turn with this key; None where there is none. One with another key is ended."""
-        process, is_same = self.living, self.key == key
+        process, is_same = self.process, self.key == key
         why = self.unwanted or (process.unfit if process is not None else "")
         if process is not None and is_same and not process.gone and not why:
-            self.living = None
+            self.process = None
             return process
         await self.end(why or ("" if is_same else "the next turn wants another session or other settings"))
         return None
 
     def over(self, session_id: str | None) -> str:
-        """Why it has to go now; "" while it may stay. `session_id` is the agent's current one."""
-        process = self.living
+        """Returns why the process has to go now; "" while it may stay. `session_id` is the agent's current one."""
+        process = self.process
         if process is None:
             return ""
         if process.gone:
@@ -140,12 +140,12 @@ class ProcessKeeper:
         return ""
 
     def due(self) -> float | None:
-        """When time alone is a reason to look again (monotonic seconds); None without a process."""
-        return None if self.living is None else self._since + self._seconds
+        """Returns when time alone is a reason to look again (monotonic seconds); None without a process."""
+        return None if self.process is None else self._since + self._seconds
 
     async def end(self, why: str, *, hard: Callable[[], bool] = lambda: False) -> None:
-        """Asks it to quit, ends it with all that it started, and says so in the journal."""
-        process, self.living, self.key = self.living, None, None
+        """Asks the process to quit, ends it with all that it started, and says so in the journal."""
+        process, self.process, self.key = self.process, None, None
         if process is None:
             return
         exited_itself = process.gone
@@ -156,11 +156,11 @@ class ProcessKeeper:
         self._note(process.exited(ended, None if exited_itself else why), sync=True)
 
     def drop(self) -> None:
-        """Ends it at once, unsaid: the next holder finds it in the journal, and nothing of it."""
-        process, self.living, self.key = self.living, None, None
+        """Ends the process immediately, unsaid: the next holder finds it in the journal, and nothing of it."""
+        process, self.process, self.key = self.process, None, None
         if process is not None:
             process.drop()
 
 
 def _nobody() -> None:
-    """Nobody waits for it."""
+    """Does nothing."""

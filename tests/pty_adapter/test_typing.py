@@ -19,7 +19,7 @@ from beam.pty_adapter.turn_end import State, TurnEnd
 RULE = "─" * 60
 
 
-class Hands:
+class KeyPort:
     """An agent in a clock of its own: what is pasted stands in its composer, an Enter after `deaf` others takes it."""
 
     def __init__(self, profile: Profile, *, deaf: int = 0, blind: bool = False, pastes: bool = True) -> None:
@@ -79,74 +79,74 @@ class Hands:
         return True
 
 
-def said(hands: Hands, text: str, *, command: bool = False) -> list[typing.Segment]:
+def said(port: KeyPort, text: str, *, command: bool = False) -> list[typing.Segment]:
     async def scene() -> list[typing.Segment]:
-        assert await hands.until(lambda: hands.end.state is State.READY, 5)
-        return await typing.say(hands, hands.end, text, command=command)
+        assert await port.until(lambda: port.end.state is State.READY, 5)
+        return await typing.say(port, port.end, text, command=command)
 
     return asyncio.run(scene())
 
 
 @pytest.mark.parametrize(("echo_s", "wanted"), [(0.0, 0.3), (0.6, 0.6), (5.0, 1.0)])
 def test_enter_follows_a_paste_as_late_as_its_echo_came(echo_s: float, wanted: float) -> None:
-    hands = Hands(CLAUDE)
-    hands.echo_s = echo_s
-    said(hands, "hello")
-    _, echoed, entered = hands.times
+    port = KeyPort(CLAUDE)
+    port.echo_s = echo_s
+    said(port, "hello")
+    _, echoed, entered = port.times
     assert wanted <= entered - echoed < wanted + 0.2
 
 
 def test_a_message_is_pasted_once_and_entered_once() -> None:
-    hands = Hands(CLAUDE)
-    said(hands, "hello\n  there")
-    assert (hands.pasted, hands.pressed) == (["hello\n  there"], ["\r"])
-    assert hands.end.state is State.ACCEPTED
+    port = KeyPort(CLAUDE)
+    said(port, "hello\n  there")
+    assert (port.pasted, port.pressed) == (["hello\n  there"], ["\r"])
+    assert port.end.state is State.ACCEPTED
 
 
 @pytest.mark.parametrize("deaf", [1, 2])
 def test_a_lost_enter_is_pressed_again_and_the_text_never_pasted_again(deaf: int) -> None:
-    hands = Hands(CLAUDE, deaf=deaf)
-    said(hands, "hello")
-    assert (hands.pasted, hands.pressed) == (["hello"], ["\r"] * (deaf + 1))
+    port = KeyPort(CLAUDE, deaf=deaf)
+    said(port, "hello")
+    assert (port.pasted, port.pressed) == (["hello"], ["\r"] * (deaf + 1))
 
 
 def test_enter_is_pressed_three_times_at_most() -> None:
-    hands = Hands(CLAUDE, deaf=10)
-    said(hands, "hello")
-    assert (hands.pasted, hands.pressed) == (["hello"], ["\r"] * 3)
+    port = KeyPort(CLAUDE, deaf=10)
+    said(port, "hello")
+    assert (port.pasted, port.pressed) == (["hello"], ["\r"] * 3)
 
 
 def test_a_text_that_is_not_shown_is_not_entered() -> None:
-    hands = Hands(CLAUDE, blind=True)
+    port = KeyPort(CLAUDE, blind=True)
     with pytest.raises(typing.NotTakenError, match="did not show"):
-        said(hands, "hello")
-    assert hands.pressed == []
+        said(port, "hello")
+    assert port.pressed == []
 
 
 def test_an_agent_without_pastes_that_should_have_them_gets_nothing() -> None:
-    hands = Hands(CLAUDE, pastes=False)
+    port = KeyPort(CLAUDE, pastes=False)
     with pytest.raises(typing.NotTakenError, match="pastes"):
-        said(hands, "hello")
-    assert (hands.pasted, hands.pressed) == ([], [])
+        said(port, "hello")
+    assert (port.pasted, port.pressed) == ([], [])
 
 
 @pytest.mark.parametrize("text", ["!rm -rf x", "/quit", "#note", "@file"])
 def test_a_message_never_becomes_a_command(text: str) -> None:
-    hands = Hands(CLAUDE)
-    said(hands, text)
-    assert hands.pasted == [f" {text}"]
+    port = KeyPort(CLAUDE)
+    said(port, text)
+    assert port.pasted == [f" {text}"]
 
 
 def test_a_command_is_typed_plainly() -> None:
-    hands = Hands(CLAUDE)
-    said(hands, "/context", command=True)
-    assert (hands.pasted, hands.pressed) == ([], ["/context", "\r"])
+    port = KeyPort(CLAUDE)
+    said(port, "/context", command=True)
+    assert (port.pasted, port.pressed) == ([], ["/context", "\r"])
 
 
 def test_lines_are_typed_one_after_another_where_the_agent_reads_lines() -> None:
-    hands = Hands(PYTHON, pastes=False)
-    segments = said(hands, "a = 1\n\tb\n")
-    assert hands.pressed == ["a = 1", "\r", "\x16\tb", "\r"]
+    port = KeyPort(PYTHON, pastes=False)
+    segments = said(port, "a = 1\n\tb\n")
+    assert port.pressed == ["a = 1", "\r", "\x16\tb", "\r"]
     assert [(segment.start, segment.end) for segment in segments] == [(1, 1), (2, None)]
 
 

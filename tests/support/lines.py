@@ -50,7 +50,8 @@ class Lines:
         self.heard: list[str] = []
 
     def launch(self, turn: Turn, host: Host) -> Launch:
-        return Launch(argv=(sys.executable, __file__, self.manner), env={"PYTHONPATH": os.pathsep.join(sys.path)})
+        argv = (sys.executable, __file__, self.manner, turn.session_id or "")
+        return Launch(argv=argv, env={"PYTHONPATH": os.pathsep.join(sys.path)})
 
     def link(self, turn: Turn, host: Host) -> Link:
         return LinesLink(self.heard)
@@ -110,6 +111,8 @@ class LinesLink:
                 return (Withdrawn(key=key, why=text),)
             case "answer":
                 return (Answered(id=key, message=text),)
+            case "lost":
+                return (Say(events.SessionLost(session_id=rest)),)
             case "stir":
                 return (Stirred(),)
             case "over":
@@ -194,7 +197,9 @@ def play(text: str) -> None:
         case "stray":
             say("over completed done")
             time.sleep(0.3)
-            say("stir")
+            say(rest)
+        case "lost" if sys.argv[2]:
+            say(f"lost {sys.argv[2]}", "over failed")
         case _:
             say(f"text {rest}", f"over completed {rest}")
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET, UnsetType
 
 from beam.agents.base import Decoder, Exit, Host, Launch, Turn, Verdict
 from beam.model import events
@@ -41,13 +42,13 @@ class Lines:
 
     def line(self, line: bytes) -> Sequence[Event]:
         self.said = line.decode()
-        return ()
+        return (events.SessionStarted(session_id=self.said),)
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         return (), Verdict(status=Status.COMPLETED, reply=self.said, session_id=self.said, session="resumed")
 
 
-def run(tmp_path: Path) -> tuple[list[Event], Verdict]:
+def run(tmp_path: Path, *, fork: bool = False) -> tuple[list[Event], Verdict]:
     record = Recorded()
     turn = Turn(
         text="hi",
@@ -56,6 +57,7 @@ def run(tmp_path: Path) -> tuple[list[Event], Verdict]:
         cwd=str(tmp_path),
         scratch=str(tmp_path),
         session_id="old",
+        fork=fork,
         fresh_session_id="5b2b7a86-6a2c-5c3f-9d5e-0f6a3a1f2b10",
     )
     input = turn_input(
@@ -79,3 +81,13 @@ def test_a_session_whose_file_is_there_goes_on(tmp_path: Path) -> None:
     found, verdict = run(tmp_path)
     assert not any(isinstance(event, events.SessionLost) for event in found)
     assert (verdict.session, verdict.session_id) == ("resumed", "old")
+
+
+@pytest.mark.parametrize(("is_there", "forked_from"), [(True, "old"), (False, UNSET)])
+def test_only_a_copy_of_a_session_says_what_it_was_made_from(
+    tmp_path: Path, is_there: bool, forked_from: str | UnsetType
+) -> None:
+    if is_there:
+        (tmp_path / "old.md").touch()
+    found, _ = run(tmp_path, fork=True)
+    assert [event.forked_from for event in found if isinstance(event, events.SessionStarted)] == [forked_from]

@@ -112,8 +112,8 @@ def test_a_turn_that_is_unlike_begins_another_one(tmp_path: Path, unlike: dict[s
 def test_one_that_takes_no_message_any_more_is_replaced_and_nothing_was_typed(tmp_path: Path) -> None:
     async def play(agent: Agent) -> None:
         await agent.turn("one")
-        assert agent.keeper.living is not None
-        await agent.keeper.living.window.press("left behind")
+        assert agent.keeper.process is not None
+        await agent.keeper.process.window.press("left behind")
         assert (await agent.turn("two")).reply == "ECHO[two]"
 
     agent = scene(tmp_path, play)
@@ -125,7 +125,7 @@ def test_one_that_takes_no_message_any_more_is_replaced_and_nothing_was_typed(tm
 def test_after_a_command_of_its_own_it_is_not_kept(tmp_path: Path) -> None:
     async def play(agent: Agent) -> None:
         await agent.turn("/clear")
-        assert agent.keeper.living is None
+        assert agent.keeper.process is None
 
     scene(tmp_path, play)
 
@@ -139,9 +139,9 @@ def test_it_is_over_after_its_time_and_when_its_session_is_another(tmp_path: Pat
         assert agent.keeper.over("s") == "no turn for 16m40s"
         agent.keeper.unwanted = "reset"
         assert agent.keeper.over("s") == "reset"
-        assert agent.keeper.living is not None
-        os.kill(agent.keeper.living.window.child.pid, 9)
-        await agent.keeper.living.ended
+        assert agent.keeper.process is not None
+        os.kill(agent.keeper.process.window.child.pid, 9)
+        await agent.keeper.process.ended
         assert agent.keeper.over("s") == "it exited"
         await agent.keeper.end("it exited")
 
@@ -152,9 +152,9 @@ def test_it_is_over_after_its_time_and_when_its_session_is_another(tmp_path: Pat
 def test_one_is_dropped_at_once_and_unsaid_where_nobody_can_wait(tmp_path: Path) -> None:
     async def play(agent: Agent) -> None:
         await agent.turn("one")
-        living = agent.keeper.living
-        assert living is not None
+        process = agent.keeper.process
+        assert process is not None
         agent.keeper.drop()
-        await living.ended
+        await process.ended
 
     assert scene(tmp_path, play).exited() == []

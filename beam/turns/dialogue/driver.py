@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from beam.agents.base import Verdict, died
+from beam.agents.base import Launch, Verdict, died
 from beam.agents.link import (
     Acknowledged,
     Answered,
@@ -26,7 +26,6 @@ from beam.agents.link import (
     Withdrawn,
 )
 from beam.base import files
-from beam.base.clock import Clock
 from beam.base.faults import crash_point
 from beam.model.outcome import Status
 from beam.process import spawn
@@ -37,7 +36,7 @@ from beam.turns.engine import Engine
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
 from beam.turns.keeper import ReuseKey
-from beam.turns.request import lost, write_scratch
+from beam.turns.request import write_scratch
 
 TICK_S = 0.05
 _NOT_READY = "it took no message any more"
@@ -53,19 +52,13 @@ async def run_turn(dialogue: Dialogue, input: TurnInput, services: TurnServices,
     kept = None
     if services.keeper is not None:
         kept = await services.keeper.take(ReuseKey.of(input, "dialogue", input.turn.session_id))
-    if isinstance(kept, LinkProcess):
-        verdict = await engine.run(LinkTurn(dialogue, input, engine, services.clock, kept=kept))
-        if verdict is not None:
-            return verdict
-    gone = lost(dialogue.launch(input.turn, input.host), input.turn)
-    if gone is not None:
-        engine.record(gone)
-    else:
-        verdict = await engine.run_to_end(LinkTurn(dialogue, input, engine, services.clock))
-        if not engine.book.lost or verdict.status is Status.COMPLETED or engine.is_stopped:
-            return verdict
-    verdict = await engine.run_to_end(LinkTurn(dialogue, input.in_new_session(), engine, services.clock))
-    return structs.replace(verdict, session="lost")
+    first = LinkTurn(input, engine, kept, is_kept=True) if isinstance(kept, LinkProcess) else None
+
+    def turn(input: TurnInput, launch: Launch) -> LinkTurn:
+        link = dialogue.link(input.turn, input.host)
+        return LinkTurn(input, engine, LinkProcess(launch, link, input, services.clock))
+
+    return await engine.run_in_session(lambda input: dialogue.launch(input.turn, input.host), turn, kept=first)
 
 
 class LinkTurn:
@@ -74,22 +67,18 @@ class LinkTurn:
     tick_s = TICK_S
     tells_tools = True
 
-    def __init__(
-        self, dialogue: Dialogue, input: TurnInput, engine: Engine, clock: Clock, *, kept: LinkProcess | None = None
-    ) -> None:
+    def __init__(self, input: TurnInput, engine: Engine, process: LinkProcess, *, is_kept: bool = False) -> None:
+        self.input = input
         self.not_ready = ""
         self.acknowledged = False
         self.over: Over | None = None
-        self._dialogue = dialogue
-        self._input = input
         self._engine = engine
-        self._clock = clock
-        self._kept = kept
+        self._process = process
+        self._is_kept = is_kept
         self._open: dict[str, Ask] = {}  # requests that the agent waits for, by their keys
         self._news = asyncio.Event()
         self._is_sent = False
         self._ended_itself = False
-        self._process: LinkProcess
 
     @property
     def _is_said(self) -> bool:
@@ -99,21 +88,16 @@ class LinkTurn:
     # -- its start -----------------------------------------------------------------------------------------------------
 
     async def start(self) -> LinkProcess:
-        self._process = self._kept or await self._opened()
+        if not self._is_kept:
+            files.make_directory(self.input.scratch)
+            write_scratch(self.input.scratch, self._process.launch.files)
+            await self._process.start(self.input)
+            crash_point("agent.spawned")
         return self._process
-
-    async def _opened(self) -> LinkProcess:
-        turn, host = self._input.turn, self._input.host
-        launch = self._dialogue.launch(turn, host)
-        files.make_directory(self._input.scratch)
-        write_scratch(self._input.scratch, launch.files)
-        process = await LinkProcess.open(launch, self._dialogue.link(turn, host), self._input, self._clock)
-        crash_point("agent.spawned")
-        return process
 
     async def begin(self) -> None:
         self._process.hear(self._hear, self._output)
-        if self._kept is None:
+        if not self._is_kept:
             self._process.go()
 
     # -- the conversation ----------------------------------------------------------------------------------------------
@@ -122,10 +106,10 @@ class LinkTurn:
         await self._until(lambda: self._process.ready or self._engine.is_stopped)
         if self._is_said or self._engine.is_stopped:
             return
-        text = self._input.turn.text.encode("utf-8", "replace")
+        text = self.input.turn.text.encode("utf-8", "replace")
         self._is_sent = True
         self._engine.send_prompt(len(text))
-        self._process.do(Prompt(turn=self._input.turn))
+        self._process.do(Prompt(turn=self.input.turn))
         crash_point("prompt.written")
         self._engine.calls.takes = True
         await self._until(lambda: False)
@@ -186,7 +170,7 @@ class LinkTurn:
 
     def _ask(self, step: Asked) -> None:
         self._engine.flush()
-        access = self._input.turn.access
+        access = self.input.turn.access
         ask = self._engine.asks.ask(
             step.tool,
             input=step.input,
@@ -235,13 +219,13 @@ class LinkTurn:
         self._cancel_asks(self._why_stopped())
         if self._is_sent and not self._is_said:
             self._process.do(Interrupt())
-            await self._until(self._engine.is_hard, self._input.limits.grace)
+            await self._until(self._engine.is_hard, self.input.limits.grace)
 
     async def leave(self) -> spawn.Ended | None:
         process, engine = self._process, self._engine
         engine.calls.close("the turn is over")
         self._ended_itself = process.gone and not engine.is_stopped
-        if self._kept is not None and not self._is_sent and not engine.is_stopped:
+        if self._is_kept and not self._is_sent and not engine.is_stopped:
             self.not_ready = process.unfit or _NOT_READY
         if self._may_stay():
             process.hear(None)
@@ -249,11 +233,11 @@ class LinkTurn:
         return await process.quit(hard=lambda: engine.is_hard() or process.broken is not None)
 
     def _may_stay(self) -> bool:
-        """Whether the process waits for the next message. After a stop nobody knows what it left behind."""
+        """Returns whether the process waits for the next message. After a stop nobody knows what it left behind."""
         keeper = self._engine.keeper
-        if keeper is None or not keeper.keeps or self._input.keep <= 0 or self._engine.is_stopped:
+        if keeper is None or not keeper.keeps or self.input.keep <= 0 or self._engine.is_stopped:
             return False
-        is_well = self.over is not None and self.over.fit and not self._process.link.busy
+        is_well = self.over is not None and self.over.fit and not (self._process.link.busy or self._engine.book.lost)
         return is_well and not (self._process.gone or self._process.broken)
 
     def stopped_by(self) -> str | None:
@@ -262,7 +246,7 @@ class LinkTurn:
         return self.not_ready or self._engine.stop.reason or self._process.unfit or "quit"
 
     def reuse_key(self, session_id: str | None) -> ReuseKey:
-        return ReuseKey.of(self._input, "dialogue", session_id or self._input.turn.session_id)
+        return ReuseKey.of(self.input, "dialogue", session_id or self.input.turn.session_id)
 
     def finish(self, ended: spawn.Ended | None) -> Verdict | None:
         if ended is not None:
@@ -276,11 +260,11 @@ class LinkTurn:
             if stop.reason is not None and verdict.status is Status.CANCELLED:  # that was the stop and not a denial
                 return structs.replace(verdict, denials=(*verdict.denials, *denials))
             return judged(verdict, denials)
-        session_id = self._input.turn.session_id
+        session_id = self.input.turn.session_id
         if stop.reason is not None:
             return Verdict(status=Status.CANCELLED, reason="stopped", session_id=session_id, denials=denials)
         broken = self._process.broken
-        name = self._input.turn.settings.adapter or "the agent"
+        name = self.input.turn.settings.adapter or "the agent"
         if broken is not None:
             return Verdict(status=Status.FAILED, class_=broken.class_, reason=f"{name}: {broken.reason}")
         assert ended is not None

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from beam.agents.base import Exit, Launch
-from beam.agents.link import Asked, Broken, Close, Decide, Eof, Intent, Link, Ready, Say, Send, Step, Stirred
+from beam.agents.link import Asked, Broken, Close, Decide, Eof, Intent, Link, Ready, Send, Step, Stirred
 from beam.base.clock import Awake, Clock
 from beam.process import spawn
 from beam.turns.input import TurnInput
@@ -38,26 +38,23 @@ class LinkProcess(AgentProcess):
         self._heard: Callable[[Step], None] = self._idle
         self._on_output: Callable[[], None] = _nothing
 
-    @classmethod
-    async def open(cls, launch: Launch, link: Link, input: TurnInput, clock: Clock) -> LinkProcess:
-        """Returns the process, held until `go`. Raises what `spawn.start` raises."""
-        process = cls(launch, link, input, clock)
-        env = input.environment(launch)
+    async def start(self, input: TurnInput) -> None:
+        """Starts the process, which is held until `go`. Raises what `spawn.start` raises."""
+        env = input.environment(self.launch)
         child = await spawn.start(
-            launch.argv,
+            self.launch.argv,
             env=input.confined.ready(env),
             cwd=input.turn.cwd,
             turn_key=input.turn_key,
-            on_line=process._line,
-            on_output=lambda: process._on_output(),
-            on_long_line=process._long_line,
+            on_line=self._line,
+            on_output=lambda: self._on_output(),
+            on_long_line=self._long_line,
             stdin=True,
             confinement=input.confined.within(env),
             line_bytes=input.limits.line_bytes,
             stderr_lines=input.limits.stderr_lines,
         )
-        process.attach(child)
-        return process
+        self.attach(child)
 
     def hear(self, heard: Callable[[Step], None] | None, on_output: Callable[[], None] | None = None) -> None:
         """Gives the steps that are not the process's own to a turn, until the next call; null: there is none."""
@@ -126,10 +123,11 @@ class LinkProcess(AgentProcess):
                 self._heard(step)
 
     def _idle(self, step: Step) -> None:
-        """Hears what comes between two turns: an agent that works by itself can't be given the next one."""
+        """Takes note of what comes between two turns: an agent that works by itself can't be given the next one. Late
+        words about the turn before are nobody's."""
         if isinstance(step, Asked):
             self.do(Decide(key=step.key, decision="cancelled"))
-        if isinstance(step, Asked | Stirred | Say):
+        if isinstance(step, Asked | Stirred):
             self.broken = self.broken or Broken(reason=_STRAYED)
 
     # -- the bytes -----------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from beam.model.screen_profile import Dialog
 from beam.pty_adapter.block import Block, pattern
 from beam.pty_adapter.screen import View
 from beam.pty_adapter.turn_end import State, TurnEnd
-from beam.pty_adapter.typing import Claim, Hands
+from beam.pty_adapter.typing import Claim, KeyPort
 from beam.turns.asks import Ask, Asks, Decision, Takes
 from beam.turns.request import Record
 from beam.turns.stop import Stop
@@ -40,13 +40,13 @@ _UNKNOWN = "it asks something that beam does not know (to describe it: docs/term
 
 
 class Dialogs:
-    """The dialogs of one turn. `hands` types; their `until` ends early once the turn is over."""
+    """The dialogs of one turn. `port` types; their `until` ends early once the turn is over."""
 
     def __init__(
         self,
         turn: Turn,
         record: Record,
-        hands: Hands,
+        port: KeyPort,
         end: TurnEnd,
         asks: Asks,
         stop: Stop,
@@ -57,7 +57,7 @@ class Dialogs:
         self._agreed = ("", -_FOR_EVER_S)  # the last dialog that beam said yes to by itself, and when
         self._turn = turn
         self._record = record
-        self._hands = hands
+        self._port = port
         self._end = end
         self._asks = asks
         self._stop = stop
@@ -104,46 +104,46 @@ class Dialogs:
         """Answers the open dialog, or has somebody asked; False where the turn can't go on."""
         block = self._end.reading.block
         if block is None:
-            await self._hands.until(lambda: self._end.reading.block is not None, _SIGNALLED_S)
+            await self._port.until(lambda: self._end.reading.block is not None, _SIGNALLED_S)
             block = self._end.reading.block
         if block is None:
             return self._end.state is not State.WAITING or await self._ask_what_nobody_knows()
         dialog = block.dialog
         if dialog.kind == "permission":
             return await self._permission(block)
-        if await self._hands.until(lambda: self._end.reading.dialog is not dialog, STILL_S):
+        if await self._port.until(lambda: self._end.reading.dialog is not dialog, STILL_S):
             return True
         keys = self._keys(dialog)
         if keys is None:
             return False
-        before, passed = self._hands.view(), self._passed(block)
+        before, passed = self._port.view(), self._passed(block)
 
         def stands() -> bool:
             return self._end.reading.dialog is dialog and not passed()
 
         is_over = await self._press(block, keys, stands)
-        if not is_over and self._end.is_starting and self._hands.view().rows == before.rows:
+        if not is_over and self._end.is_starting and self._port.view().rows == before.rows:
             is_over = await self._press(block, keys, stands)  # no key was taken: an agent may still start
         if not is_over and stands():
             return self._not_taken(dialog)
         if keys == dialog.allow:
-            self._agreed = (dialog.name, self._hands.now())
+            self._agreed = (dialog.name, self._port.now())
         return True
 
     def _not_taken(self, dialog: Dialog) -> bool:
         """Nobody knows what a dialog waits for that still stands after its answer."""
         if not self._stop.reason and not self._end.ended:
-            self.failed = stalled(f"it was answered, and still asks ({dialog.name})", self._hands.view())
+            self.failed = stalled(f"it was answered, and still asks ({dialog.name})", self._port.view())
         return False
 
     def _passed(self, block: Block) -> Claim:
         """Whether more was written below than stood there when this dialog did: a program that writes one line below
         the other leaves it where it was."""
-        view = self._hands.view()
+        view = self._port.view()
         floor = view.scrolled + max(view.row, view.last_row)
 
         def is_passed() -> bool:
-            now = self._hands.view()
+            now = self._port.view()
             is_bound = block.dialog.first or block.dialog.body
             return not is_bound and now.scrolled + max(now.row, now.last_row) > floor
 
@@ -152,20 +152,20 @@ class Dialogs:
     def agreed_just_now(self) -> str:
         """The name of the dialog that beam said yes to by itself a moment ago; "" without one."""
         name, at = self._agreed
-        return name if self._hands.now() - at < _SOON_S else ""
+        return name if self._port.now() - at < _SOON_S else ""
 
     def _keys(self, dialog: Dialog) -> tuple[str, ...] | None:
         """The keys that answer a dialog which is no request; None where the turn can't go on."""
         self._answers[dialog.name] = self._answers.get(dialog.name, 0) + 1
         if self._answers[dialog.name] > _SAME_DIALOG:
-            self.failed = stalled(f"it goes on asking ({dialog.name})", self._hands.view())
+            self.failed = stalled(f"it goes on asking ({dialog.name})", self._port.view())
             return None
         if dialog.kind == "login" or (dialog.kind == "trust" and not self._turn.folder_trusted):
             hint = "beam trust" if dialog.kind == "trust" else "log in with the agent itself first"
             self.failed = Verdict(
                 status=Status.FAILED,
                 class_=Class.AUTH if dialog.kind == "login" else Class.BAD_REQUEST,
-                reason=f"the agent asks a person ({dialog.name}): {hint}\n{shown(self._hands.view().rows)}",
+                reason=f"the agent asks a person ({dialog.name}): {hint}\n{shown(self._port.view().rows)}",
             )
             return None
         if dialog.kind == "full" and self._turn.access != "full":
@@ -176,9 +176,9 @@ class Dialogs:
 
     async def _permission(self, block: Block) -> bool:
         self._agreed = ("", -_FOR_EVER_S)
-        dialog, seen_at = block.dialog, self._hands.now()
+        dialog, seen_at = block.dialog, self._port.now()
         if self._has_history:  # which may tell of the tool call a moment later
-            await self._hands.until(lambda: self._question(block).call_id is not None, _TOLD_S)
+            await self._port.until(lambda: self._question(block).call_id is not None, _TOLD_S)
         question = self._question(block)
         ask = self._asks.ask(
             question.tool,
@@ -191,10 +191,10 @@ class Dialogs:
         if self._turn.access != "ask":
             self._asks.deny_by_default(ask, f"nobody is asked with access {self._turn.access}")
         decision = await self._decided(ask, lambda: self._stands(question))
-        young_s = seen_at + LISTENS_S - self._hands.now()
+        young_s = seen_at + LISTENS_S - self._port.now()
         if decision is not None and young_s > 0:
-            await self._hands.until(lambda: False, young_s)
-        if decision is None or not await self._hands.until(lambda: self._stands(question), GONE_S):
+            await self._port.until(lambda: False, young_s)
+        if decision is None or not await self._port.until(lambda: self._stands(question), GONE_S):
             return True
         if question.call_id is not None:
             self._asked_for[question.call_id] = self._calls.pop(question.call_id)
@@ -228,10 +228,10 @@ class Dialogs:
             if stands():
                 gone.clear()
             elif not gone:
-                gone.append(self._hands.now())
-            return ask.is_settled or (bool(gone) and self._hands.now() - gone[0] >= GONE_S)
+                gone.append(self._port.now())
+            return ask.is_settled or (bool(gone) and self._port.now() - gone[0] >= GONE_S)
 
-        await self._hands.until(is_over, _FOR_EVER_S)
+        await self._port.until(is_over, _FOR_EVER_S)
         if not ask.is_settled:
             stopped = f"the turn was stopped ({self._stop.reason})" if self._stop.reason else ""
             ended = "the agent ended" if self._end.ended else ""
@@ -261,7 +261,7 @@ class Dialogs:
         shows that it belongs to a no."""
         dialog = question.dialog
         row = pattern(dialog.amend_row)
-        is_shown = await self._take(dialog.amend) and row.search(self._hands.view().text) is not None
+        is_shown = await self._take(dialog.amend) and row.search(self._port.view().text) is not None
         return is_shown and await self._take((_typed(message),))
 
     async def _press(self, block: Block, keys: tuple[str, ...], stands: Claim) -> bool:
@@ -270,35 +270,35 @@ class Dialogs:
         if not await self._take(keys[:-1]):
             return False
         for key in keys[-1:]:
-            await self._hands.press(key)
-            if not await self._hands.until(lambda: not stands(), _GOES_S):
+            await self._port.press(key)
+            if not await self._port.until(lambda: not stands(), _GOES_S):
                 return False
         is_bound = block.dialog.first or block.dialog.body
-        self._end.answered(self._hands.now(), None if is_bound else block)
+        self._end.answered(self._port.now(), None if is_bound else block)
         return True
 
     async def _take(self, keys: tuple[str, ...]) -> bool:
         """Presses keys one by one; False at the first that changed nothing: the next one might mean something else."""
         for key in keys:
-            before = self._hands.view()
-            await self._hands.press(key)
-            await self._hands.until(lambda: False, KEY_S)
+            before = self._port.view()
+            await self._port.press(key)
+            await self._port.until(lambda: False, KEY_S)
             if not await self._changed(before):
                 return False
         return True
 
     async def _changed(self, before: View) -> bool:
-        return await self._hands.until(lambda: self._hands.view().rows != before.rows, _CHANGES_S)
+        return await self._port.until(lambda: self._port.view().rows != before.rows, _CHANGES_S)
 
     # -- what nobody described -----------------------------------------------------------------------------------------
 
     async def _ask_what_nobody_knows(self) -> bool:
         """Waits until somebody answered it on the screen, or the ask's time is over; False where nobody did."""
-        self.failed = stalled(_UNKNOWN, self._hands.view())
+        self.failed = stalled(_UNKNOWN, self._port.view())
         if self._turn.access != "ask":
             return False
         ask = self._asks.ask(
-            "a question on its screen", description=shown(self._hands.view().rows), takes=Takes(allow=False)
+            "a question on its screen", description=shown(self._port.view().rows), takes=Takes(allow=False)
         )
         await self._decided(ask, lambda: self._end.state is State.WAITING and self._end.reading.dialog is None)
         if ask.decision is not None or self._stop.reason is not None or self._end.ended:

@@ -1,7 +1,8 @@
 """The terminal driver: one turn of an agent on its screen, from its start to what came of it.
 
-The process is new or kept from the turn before. It is seen and typed to in the turn's `TerminalSession`; what it says
-of itself is read in `reading`, its dialogs are answered in `dialogs`, and the verdict is found in `verdict`.
+The process is new or kept from the turn before. It is seen and typed to in the turn's `TerminalSession` and given the
+message in `conversation`; what it says of itself is read in `reading`, its dialogs are answered in `dialogs`, and the
+verdict is found in `verdict`.
 """
 
 from __future__ import annotations
@@ -25,17 +26,15 @@ from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
 from beam.turns.keeper import ProcessKeeper, ReuseKey
 from beam.turns.request import as_new_session, lost, write_scratch
+from beam.turns.terminal.conversation import Conversation, is_command
 from beam.turns.terminal.dialogs import Dialogs
 from beam.turns.terminal.process import TerminalProcess
-from beam.turns.terminal.reading import Reader, reply_on_screen
+from beam.turns.terminal.reading import Reader
 from beam.turns.terminal.session import TICK_S, TerminalSession
-from beam.turns.terminal.verdict import TurnEvidence, shown, stalled, verdict_of
+from beam.turns.terminal.verdict import TurnEvidence, shown, verdict_of
 
-LATE_S = 1.0  # the last paint may come after everything says that the turn is over
 AGAIN_S = 1.0  # between two requests to stop
 DEAF_S = 2.0  # after a stop: a program that reads no keys holds up whoever types
-KEPT_S = 10.0  # until a kept agent shows that it takes a message; else a new one is started
-TYPED_S = 0.3  # after a viewer's key, until its echo is seen
 _FOR_EVER_S = 1e9
 _STRANGE = (
     "it shows what beam does not know: look at it (beam attach), or describe it under `screen:` (docs/terminals.md; "
@@ -54,7 +53,7 @@ async def run_turn(
     """
     face = TerminalFace(terminal, history, input)
     text = input.turn.text
-    typing.check(face.profile, text, command=input.commands and _is_command(face.profile, text))
+    typing.check(face.profile, text, command=input.commands and is_command(face.profile, text))
     engine = Engine(input, services, handle)
     kept = None
     if services.keeper is not None:
@@ -73,10 +72,6 @@ async def run_turn(
         another = face.with_fresh_id(as_new_session(face.input.turn).fresh_session_id)
         verdict = await engine.run_to_end(TerminalTurn(another, engine, is_last=True))
     return verdict if gone is None else structs.replace(verdict, session="lost")
-
-
-def _is_command(profile: Profile, text: str) -> bool:
-    return bool(profile.special) and text.startswith("/") and "\n" not in text
 
 
 class TerminalFace(Struct, frozen=True):
@@ -115,11 +110,6 @@ class TerminalTurn:
         self.keeper = engine.keeper
         self.is_kept = kept is not None
         self.is_last = is_last
-        self.segments: list[typing.Segment] = []
-        self.command = False
-        self.typed = False
-        self.reply = ""
-        self.failed: Verdict | None = None
         self.ended_itself = False  # whether the agent's process did
         self.interrupted = False
         self.reported: set[str] = set()  # screens
@@ -127,6 +117,7 @@ class TerminalTurn:
         self.process: TerminalProcess
         self.session: TerminalSession
         self.dialogs: Dialogs
+        self.conversation: Conversation
         self._kept = kept
         self._talking: asyncio.Task[None] | None = None
 
@@ -151,6 +142,7 @@ class TerminalTurn:
             self.stop,
             has_history=history is not None,
         )
+        self.conversation = Conversation(self.input, self.engine, process, self.session, self.dialogs)
         process.notice = lambda text: self._notice(text)
         process.viewers.new_turn()
         process.screen.take_signals()
@@ -189,68 +181,11 @@ class TerminalTurn:
     # -- the conversation ----------------------------------------------------------------------------------------------
 
     async def talk(self) -> None:
-        """Goes from the start-up dialogs to the end of the turn."""
         self._talking = asyncio.current_task()
-        if self.is_kept and not await self._is_ready_again():
+        if self.is_kept and not await self.conversation.is_ready_again():
             self.not_ready = "" if self.session.is_stopped else "it took no message any more"
             return
-        if not await self._reach(State.READY):
-            return
-        await self._composer_free()
-        with self.process.viewers.held():
-            if self.session.is_over or not await self._type():
-                return
-        crash_point("prompt.written")
-        if await self._reach(State.DONE):
-            self.reply = self._reply()  # some wipe their screen when they quit
-            if not self.reply and not self.end.profile.at_cursor:
-                await self.session.watch(lambda: bool(self._reply()), LATE_S)
-                self.reply = self._reply()
-
-    async def _type(self) -> bool:
-        """Types the message and sends it off; whether the agent took it."""
-        text = self.turn.text
-        self.typed = True
-        self.engine.send_prompt(len(text.encode("utf-8", "replace")))
-        self.process.mark("typing")
-        try:
-            self.command = self.input.commands and _is_command(self.profile, text)
-            self.segments = await typing.say(self.session, self.end, text, command=self.command)
-        except typing.NotTakenError as error:
-            if not self.end.ended and not self.session.is_stopped:
-                self.failed = stalled(str(error), self.session.seen)
-            return False
-        self.process.mark("sent")
-        return True
-
-    async def _is_ready_again(self) -> bool:
-        """Whether a kept agent takes a message. Whoever looks at it may be using it: then it is waited for."""
-        wanted = (State.READY, State.WAITING)
-        while not await self.session.until(lambda: self.end.state in wanted, KEPT_S):
-            if self.session.is_over or not (self.end.reading.busy or self.process.viewers.count):
-                return False
-        return self.end.state is State.READY or self.end.reading.dialog is not None
-
-    async def _composer_free(self) -> None:
-        """Waits until no viewer is typing or has left half a message there."""
-        viewers, loop = self.process.viewers, asyncio.get_running_loop()
-
-        def is_free() -> bool:
-            if viewers.typed_at is None:
-                return True
-            is_empty = self.end.reading.idle or not self.end.profile.prompt
-            return is_empty and loop.time() - viewers.typed_at > TYPED_S
-
-        await self.session.until(is_free, _FOR_EVER_S)
-
-    async def _reach(self, wanted: State) -> bool:
-        """Goes on, answering dialogs, until the agent is there; False if the turn is over otherwise."""
-        while True:
-            await self.session.until(lambda: self.end.state in (wanted, State.WAITING) or self.session.is_over, 3600.0)
-            if self.end.state is wanted:
-                return True
-            if self.session.is_over or not await self.dialogs.answer():
-                return False
+        await self.conversation.run()
 
     def tick(self) -> None:
         self.session.tick()
@@ -298,7 +233,7 @@ class TerminalTurn:
 
     def _look_at_start(self) -> None:
         """Says why another agent is to be started, where this one ended by itself and nobody typed anything."""
-        if not self.ended_itself or self.typed or self.session.is_stopped:
+        if not self.ended_itself or self.conversation.typed or self.session.is_stopped:
             return
         if self.is_kept:
             if self.not_ready:
@@ -310,16 +245,19 @@ class TerminalTurn:
             self._notice(f"{self.not_ready} and is started once more; its screen:\n{shown(self.session.seen.rows)}")
 
     def _may_stay(self) -> bool:
-        """Whether the agent waits for the next message where it is. After a command of its own (`/clear`) nobody knows
-        which session that is; what says its session's id only when it quits does so once, after its first turn."""
+        """Returns whether the agent waits for the next message where it is.
+
+        After a command of its own (`/clear`) nobody knows which session that is; what says its session's id only when
+        it quits does so once, after its first turn.
+        """
         if self.keeper is None or not self.keeper.keeps or self.input.keep <= 0:
             return False
         known = self.turn.session_id or self._session_given()
         if self.profile.session and self.face.history is None and known is None:
             return False
         is_well = self.end.state in (State.DONE, State.ERROR) and not self.session.is_stopped
-        failed = self.failed or self.dialogs.failed
-        return is_well and failed is None and not (self.command or self.process.gone)
+        failed = self.conversation.failed or self.dialogs.failed
+        return is_well and failed is None and not (self.conversation.command or self.process.gone)
 
     def stopped_by(self) -> str | None:
         return None if self.ended_itself else self.not_ready or self.stop.reason or "quit"
@@ -345,7 +283,7 @@ class TerminalTurn:
         return verdict
 
     def _session(self, *, has_quit: bool) -> str | None:
-        """The id of its session: as the agent wrote it when it quit, or as it was given it for this turn."""
+        """Returns the id of its session: as the agent wrote it when it quit, or as it was given it for this turn."""
         said, screen = None, self.process.screen
         if has_quit:
             said = profiles.session_in(self.profile, [line.text for line in screen.lines()[-screen.rows :]])
@@ -357,15 +295,14 @@ class TerminalTurn:
         return found
 
     def _session_given(self) -> str | None:
-        """The id that it was started with, if it took one: of what has a transcript, that says more."""
+        """Returns the id that it was started with, if it took one: of what has a transcript, that says more."""
         given = self.turn.session_id or self.turn.fresh_session_id
         is_said = bool(given) and any(word.endswith(given) for word in self.process.launch.argv)
-        return given if is_said and self.profile.session and self.face.history is None and not self.command else None
-
-    def _reply(self) -> str:
-        """The answer as the screen shows it."""
-        mark = self.session.prompt_mark
-        return reply_on_screen(self.end, self.process.screen, self.turn.text, self.segments, mark)
+        return (
+            given
+            if is_said and self.profile.session and self.face.history is None and not self.conversation.command
+            else None
+        )
 
     def _verdict(self, ended: spawn.Ended | None) -> Verdict:
         reader = self.session.reader
@@ -374,12 +311,12 @@ class TerminalTurn:
             TurnEvidence(
                 end=self.end,
                 view=self.session.seen,
-                reply=self.reply,
+                reply=self.conversation.reply,
                 told=told if reader is not None and reader.word else None,
-                failed=self.failed or self.dialogs.failed,
+                failed=self.conversation.failed or self.dialogs.failed,
                 stopped=self.session.is_stopped,
                 session_id=told.session_id if told is not None else None,
-                command=self.command,
+                command=self.conversation.command,
                 denials=tuple(self.engine.asks.denials),
                 ended=ended,
             )

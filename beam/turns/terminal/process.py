@@ -69,7 +69,7 @@ class TerminalProcess(AgentProcess):
         return bool(self.viewers.count)
 
     async def show(self, socket: Path) -> None:
-        """Lets others look at it. Where that can't be, it goes on unseen."""
+        """Lets others look at the terminal. Where that can't be, it goes on unseen."""
         with contextlib.suppress(OSError):
             if not self.viewers.is_open:
                 await self.viewers.open(socket)
@@ -89,7 +89,7 @@ class TerminalProcess(AgentProcess):
         return await super().quit(hard=hard)
 
     async def press(self, keys: str) -> bool:
-        """Types the keys; whether they have left: a program that does not read takes no more at some time."""
+        """Types the keys; returns whether they have left: a program that does not read takes no more at some time."""
         try:
             async with asyncio.timeout(_TYPED_S):
                 await self.window.press(keys)
@@ -131,18 +131,18 @@ class TerminalProcess(AgentProcess):
         self.window.on_keys = lambda data: self._tell(lambda recorder: recorder.typed(data))
 
     def mark(self, text: str) -> None:
-        """Something happened that one does not see."""
+        """Marks in the recording what happened unseen."""
         self._tell(lambda recorder: recorder.mark(text))
 
     def stop_recording(self) -> None:
-        """The recording is whole."""
+        """Ends the recording, which is whole then."""
         self._tell(Recorder.end)
         self._recorder = None
         with contextlib.suppress(OSError):
             self._opened.close()
 
     def _tell(self, say: Callable[[Recorder], None]) -> None:
-        """A recording that can't be written ends there: the turn is worth more."""
+        """Writes to the recording. One that can't be written ends there: the turn is worth more."""
         if self._recorder is None:
             return
         try:

@@ -71,7 +71,7 @@ class TerminalSession:
         return await self.watch(lambda: claim() or self.is_over, seconds) and claim()
 
     async def watch(self, claim: typing.Claim, seconds: float) -> bool:
-        """As `until`, whether or not the turn is over."""
+        """Waits as `until` does, whether or not the turn is over."""
         deadline = self._clock.monotonic() + seconds
         while not claim():
             left = deadline - self._clock.monotonic()
@@ -109,7 +109,7 @@ class TerminalSession:
             self.read()
 
     def read(self) -> None:
-        """The transcript's new lines become events, and evidence."""
+        """Takes the transcript's new lines: they become events, and evidence."""
         if self.reader is None:
             return
         self.reader.read()

@@ -50,11 +50,20 @@ class Played:
         during: Callable[[Played], Awaitable[None]] | None = None,
         *,
         access: Any = "ask",
+        session_id: str | None = None,
         **fields: Any,
     ) -> Verdict:
         self.number += 1
         scratch = self.path / f"scratch-{self.number}"
-        turn = Turn(text=text, message_id="x-1", agent="x", cwd=str(self.path), scratch=str(scratch), access=access)
+        turn = Turn(
+            text=text,
+            message_id="x-1",
+            agent="x",
+            cwd=str(self.path),
+            scratch=str(scratch),
+            access=access,
+            session_id=session_id,
+        )
         settled = {"limits": Limits(grace=2, line_bytes=100_000), "number": self.number, "keep": 60.0, **fields}
         self.handle = handle(self.journal)
         input = turn_input(turn, **settled)
@@ -304,10 +313,11 @@ def test_after_a_stop_another_process_takes_the_next_turn(tmp_path: Path) -> Non
     assert started(scene(tmp_path, turns)) == [None, None]
 
 
-def test_one_that_works_between_two_turns_is_replaced(tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", ["stir", "ask 1 Bash"])
+def test_one_that_works_between_two_turns_is_replaced(tmp_path: Path, step: str) -> None:
     async def turns(played: Played) -> None:
-        await played.turn("stray")
-        kept = played.keeper.living
+        await played.turn(f"stray {step}")
+        kept = played.keeper.process
         assert kept is not None
         await played.until(lambda: kept.unfit != "")
         assert played.keeper.over(None) == "it began to work between two turns"
@@ -316,6 +326,29 @@ def test_one_that_works_between_two_turns_is_replaced(tmp_path: Path) -> None:
     played = scene(tmp_path, turns)
     assert started(played) == [None, None]
     assert played.journal.of(events.AgentExited)[0].stopped_by == "it began to work between two turns"
+
+
+def test_late_words_about_a_turn_are_nobodys_and_the_process_stays(tmp_path: Path) -> None:
+    async def turns(played: Played) -> None:
+        await played.turn("stray text too late")
+        await asyncio.sleep(0.6)
+        assert (await played.turn("say two")).reply == "two"
+
+    played = scene(tmp_path, turns)
+    assert started(played) == [None, 1]
+    assert [text.text for text in played.journal.of(events.Text)] == ["two"]
+
+
+@pytest.mark.parametrize("keep", [0.0, 60.0])
+def test_a_turn_whose_session_is_lost_begins_once_afresh_in_another_process(tmp_path: Path, keep: float) -> None:
+    async def turns(played: Played) -> None:
+        await played.turn("say one", session_id="s", keep=keep)
+        verdict = await played.turn("lost and found", session_id="s", keep=keep)
+        assert (verdict.status, verdict.reply, verdict.session) == (Status.COMPLETED, "and found", "lost")
+
+    played = scene(tmp_path, turns)
+    assert started(played) == ([None, 1, None] if keep else [None, None, None])
+    assert [lost.session_id for lost in played.journal.of(events.SessionLost)] == ["s"]
 
 
 # -- the whole turn ----------------------------------------------------------------------------------------------------

@@ -1,0 +1,116 @@
+"""The conversation of one turn on a screen: the agent is waited for, given the message once, and its answer read.
+
+Does not depend on how the process came to be, or what becomes of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from beam.agents.base import Verdict
+from beam.base.faults import crash_point
+from beam.model.screen_profile import Profile
+from beam.pty_adapter import typing
+from beam.pty_adapter.turn_end import State
+from beam.turns.engine import Engine
+from beam.turns.input import TurnInput
+from beam.turns.terminal.dialogs import Dialogs
+from beam.turns.terminal.process import TerminalProcess
+from beam.turns.terminal.reading import reply_on_screen
+from beam.turns.terminal.session import TerminalSession
+from beam.turns.terminal.verdict import stalled
+
+LATE_S = 1.0  # the last paint may come after everything says that the turn is over
+KEPT_S = 10.0  # until a kept agent shows that it takes a message; else a new one is started
+TYPED_S = 0.3  # after a viewer's key, until its echo is seen
+_FOR_EVER_S = 1e9
+
+
+def is_command(profile: Profile, text: str) -> bool:
+    """Returns whether the text is for the agent's own screen, where commands are."""
+    return bool(profile.special) and text.startswith("/") and "\n" not in text
+
+
+class Conversation:
+    """One message and its answer. `typed`: the message was begun; `command`: it was for the agent's own screen;
+    `reply` is the answer as the screen showed it; `failed` says why the message was not taken, null if it was."""
+
+    def __init__(
+        self, input: TurnInput, engine: Engine, process: TerminalProcess, session: TerminalSession, dialogs: Dialogs
+    ) -> None:
+        self.typed = False
+        self.command = False
+        self.reply = ""
+        self.failed: Verdict | None = None
+        self.input = input
+        self.engine = engine
+        self.process = process
+        self.session = session
+        self.dialogs = dialogs
+        self.end = session.end
+        self.segments: list[typing.Segment] = []
+
+    async def run(self) -> None:
+        """Goes from the start-up dialogs to the end of the turn."""
+        if not await self._reach(State.READY):
+            return
+        await self._composer_free()
+        with self.process.viewers.held():
+            if self.session.is_over or not await self._type():
+                return
+        crash_point("prompt.written")
+        if await self._reach(State.DONE):
+            self.reply = self._reply()  # some wipe their screen when they quit
+            if not self.reply and not self.end.profile.at_cursor:
+                await self.session.watch(lambda: bool(self._reply()), LATE_S)
+                self.reply = self._reply()
+
+    async def _type(self) -> bool:
+        """Types the message and sends it off; returns whether the agent took it."""
+        text = self.input.turn.text
+        self.typed = True
+        self.engine.send_prompt(len(text.encode("utf-8", "replace")))
+        self.process.mark("typing")
+        try:
+            self.command = self.input.commands and is_command(self.process.profile, text)
+            self.segments = await typing.say(self.session, self.end, text, command=self.command)
+        except typing.NotTakenError as error:
+            if not self.end.ended and not self.session.is_stopped:
+                self.failed = stalled(str(error), self.session.seen)
+            return False
+        self.process.mark("sent")
+        return True
+
+    async def is_ready_again(self) -> bool:
+        """Returns whether a kept agent takes a message. Whoever looks at it may be using it: then it is waited for."""
+        wanted = (State.READY, State.WAITING)
+        while not await self.session.until(lambda: self.end.state in wanted, KEPT_S):
+            if self.session.is_over or not (self.end.reading.busy or self.process.viewers.count):
+                return False
+        return self.end.state is State.READY or self.end.reading.dialog is not None
+
+    async def _composer_free(self) -> None:
+        """Waits until no viewer is typing or has left half a message there."""
+        viewers, loop = self.process.viewers, asyncio.get_running_loop()
+
+        def is_free() -> bool:
+            if viewers.typed_at is None:
+                return True
+            is_empty = self.end.reading.idle or not self.end.profile.prompt
+            return is_empty and loop.time() - viewers.typed_at > TYPED_S
+
+        await self.session.until(is_free, _FOR_EVER_S)
+
+    async def _reach(self, wanted: State) -> bool:
+        """Goes on, answering dialogs, until the agent is in that state; False if the turn is over otherwise."""
+        while True:
+            await self.session.until(lambda: self.end.state in (wanted, State.WAITING) or self.session.is_over, 3600.0)
+            if self.end.state is wanted:
+                return True
+            if self.session.is_over or not await self.dialogs.answer():
+                return False
+
+    def _reply(self) -> str:
+        """Returns the answer as the screen shows it."""
+        mark = self.session.prompt_mark
+        return reply_on_screen(self.end, self.process.screen, self.input.turn.text, self.segments, mark)
