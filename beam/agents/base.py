@@ -203,13 +203,15 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """What a face really does; each has a test. `access` lists the words that it can enforce; empty: it has no access
     of its own, and trusting the folder covers it. `attach`: how files go along (null: not at all). `rewrites`: it
     changes the blanks of some prompts, and a notice says where. `calls`: its outcome says of how many calls of a model
-    its tokens are; `models`: of which models. `denials`: its CLI tells of each call that was denied. `outbox`: with
-    which access its file tool can write into the outbox of the turn."""
+    its tokens are; `models`: of which models. `system`: it takes a system prompt beside its own. `denials`: its CLI
+    tells of each call that was denied. `outbox`: with which access its file tool can write into the outbox of the
+    turn."""
 
     resume: bool = False
     fork: bool = False
     model: bool = False
     schema: bool = False
+    system: bool = False
     max_turns: bool = False
     budget: bool = False
     deltas: bool = False

@@ -27,21 +27,9 @@ _STOPPED = {"timeout": Status.TIMEOUT, "idle": Status.TIMEOUT}
 # -- launching ---------------------------------------------------------------------------------------------------------
 
 
-def check(turn: Turn, name: str, face: Capabilities, *, system: bool = False) -> None:
-    """Raises UnsupportedError for whatever the turn asks and this face hasn't: nothing is left out in silence."""
-    lacking = {
-        "continue a session": turn.session_id is not None and not face.resume,
-        "copy a session": turn.fork and not face.fork,
-        "be given a model": turn.model is not None and not face.model,
-        "follow a schema": turn.schema is not None and not face.schema,
-        "be given files": bool(turn.attach) and face.attach is None,
-        "count its turns": turn.max_turns is not None and not face.max_turns,
-        "keep to a budget": turn.budget_usd is not None and not face.budget,
-        "be given a system prompt": turn.settings.system is not None and not system,
-    }
-    words = [word for word, lacks in lacking.items() if lacks]
-    if words:
-        raise UnsupportedError(f"{name} can't {', '.join(words)} in its headless mode", subject=name)
+def check_access(turn: Turn, name: str, face: Capabilities) -> None:
+    """Check that the face can enforce the turn's access: rights are refused twice, by the turn and by whoever makes the
+    flags. Raises UnsupportedError."""
     if turn.access not in face.access:
         raise UnsupportedError(
             f"{name} can't enforce access {turn.access!r}",

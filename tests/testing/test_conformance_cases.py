@@ -88,10 +88,12 @@ def test_an_adapter_of_another_package_passes_the_cases_or_says_what_it_can_not(
 @pytest.mark.acceptance
 @pytest.mark.slow
 def test_all_cases_of_the_same(env: dict[str, str]) -> None:
-    done = run(env, "oracle")
+    """But for those two that wait for a clock."""
+    wanted = [cell.name for group in GROUPS for cell in cells(group) if cell.name not in ("timeout", "stalled_stream")]
+    done = run(env, "oracle", *wanted)
     lines = [line.split("\t") for line in done.stdout.splitlines()]
     assert [line for line in lines if line[0] == "fails"] == [], done.stderr
-    assert [case for _, case, _ in lines] == [cell.name for group in GROUPS for cell in cells(group)]
+    assert [case for _, case, _ in lines] == wanted
 
 
 @pytest.mark.acceptance

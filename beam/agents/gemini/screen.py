@@ -79,10 +79,6 @@ profile = Profile(
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Gemini on its screen, in the session of this turn. Raises UnsupportedError for what its screen can't do."""
-    if turn.settings.system is not None:
-        raise UnsupportedError(
-            "gemini can't be given a system prompt beside its own", "put it into GEMINI.md", subject="system"
-        )
     if turn.access not in ("read", "ask", "edit", "full"):
         raise UnsupportedError(f"gemini has no access {turn.access!r}", subject=turn.access)
     access = ("--approval-mode", "default") if turn.access == "ask" else ACCESS[turn.access]
