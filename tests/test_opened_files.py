@@ -45,6 +45,9 @@ REASONS = {
     ("testing/fake_model/server.py", "open"): "a log that a person names in this command",
     ("testing/fake_model/server.py", "touch"): "a log that a person names in this command",
     ("testing/fake_model/server.py", "write_bytes"): "in a scratch home made for it",
+    ("testing/conformance/subject.py", "write_text"): "in a scratch folder made for it",
+    ("testing/conformance/subject.py", "read_bytes"): "/proc",
+    ("testing/conformance/subject.py", "read_text"): "/proc",
     ("testing/scripted.py", "write_text"): "a temporary file of its own, renamed then",
 }
 

@@ -218,17 +218,18 @@ class HasHistory(Protocol):
 class Capabilities(Struct, frozen=True, kw_only=True):
     """What a mode can do; each entry has a test.
 
-    `access` lists the values that the mode can enforce; empty: it can enforce none, and trusting the folder covers it.
-    `attach`: how attached files are passed on (None: not at all). `rewrites`: it changes blanks in some prompts, and a
-    notice says where. `calls`: its outcome tells how many model calls its tokens are for; `models`: of which models.
-    `denials`: its CLI reports each call that was denied. `outbox`: the access that lets its file tool write into the
-    turn's outbox.
+    `access` lists the values that the mode can enforce; empty: it can enforce none, and trusting the folder covers
+    it. `attach`: how attached files are passed on (None: not at all). `rewrites`: it changes blanks in some
+    prompts, and a notice says where. `calls`: its outcome tells how many model calls its tokens are for; `models`:
+    of which models. `system`: it takes a system prompt beside its own. `denials`: its CLI reports each call that
+    was denied. `outbox`: the access that lets its file tool write into the turn's outbox.
     """
 
     resume: bool = False
     fork: bool = False
     model: bool = False
     schema: bool = False
+    system: bool = False
     max_turns: bool = False
     budget: bool = False
     deltas: bool = False

@@ -63,9 +63,8 @@ def launch(turn: Turn, host: Host) -> Launch:
     if not settings.command:
         raise UsageError(f"agent {turn.agent} has no command", "set its program: `command: [...]`")
     used = _placeholders(settings)
-    lacking = _lacking(turn, used)
-    if lacking:
-        raise UnsupportedError(f"agent {turn.agent} can't do this: {lacking}", subject=turn.agent)
+    if turn.model is not None and "model" not in used:
+        raise UnsupportedError(f"agent {turn.agent} can't do this: its command has no {{model}}", subject=turn.agent)
     _check_prompt(turn, used)
     values = {
         "session": _session(turn),
@@ -95,21 +94,6 @@ def launch(turn: Turn, host: Host) -> Launch:
 def _placeholders(settings: AgentSettings) -> frozenset[str]:
     arguments = [part for entry in settings.command for part in ((entry,) if isinstance(entry, str) else entry)]
     return frozenset(name for argument in arguments for name in _PLACEHOLDER.findall(argument))
-
-
-def _lacking(turn: Turn, used: frozenset[str]) -> str:
-    """Return what the message asks for and this command line has no place for, as text; "" if nothing."""
-    if turn.model is not None and "model" not in used:
-        return "its command has no {model}"
-    asked = {
-        "a schema": turn.schema,
-        "attachments": turn.attach,
-        "a limit of turns": turn.max_turns,
-        "a budget": turn.budget_usd,
-        "a system prompt": turn.settings.system,
-    }
-    words = [word for word, value in asked.items() if value]
-    return f"a command takes no {words[0].removeprefix('a ')}" if words else ""
 
 
 def _check_prompt(turn: Turn, used: frozenset[str]) -> None:

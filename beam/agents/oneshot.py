@@ -27,21 +27,8 @@ _STOPPED = {"timeout": Status.TIMEOUT, "idle": Status.TIMEOUT}
 # -- launching ---------------------------------------------------------------------------------------------------------
 
 
-def check(turn: Turn, name: str, face: Capabilities, *, system: bool = False) -> None:
+def check_access(turn: Turn, name: str, face: Capabilities) -> None:
     """Raise UnsupportedError if the turn asks for anything that this mode can't do: nothing is ignored silently."""
-    lacking = {
-        "continue a session": turn.session_id is not None and not face.resume,
-        "copy a session": turn.fork and not face.fork,
-        "be given a model": turn.model is not None and not face.model,
-        "follow a schema": turn.schema is not None and not face.schema,
-        "be given files": bool(turn.attach) and face.attach is None,
-        "count its turns": turn.max_turns is not None and not face.max_turns,
-        "keep to a budget": turn.budget_usd is not None and not face.budget,
-        "be given a system prompt": turn.settings.system is not None and not system,
-    }
-    words = [word for word, lacks in lacking.items() if lacks]
-    if words:
-        raise UnsupportedError(f"{name} can't {', '.join(words)} in exec mode", subject=name)
     if turn.access not in face.access:
         raise UnsupportedError(
             f"{name} can't enforce access {turn.access!r}",

@@ -12,7 +12,6 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from beam.agents.base import Capabilities, Card, Decoder, Exec, Exit, Host, Launch, Turn, Verdict, died, native
-from beam.base.errors import UnsupportedError
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Class, Denial, SessionNote, Status, Usage
@@ -32,20 +31,10 @@ card = Card(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return the program with its script; the prompt goes to stdin. Raises UnsupportedError for what no script can do.
+    """The program with its script; the prompt goes in on stdin.
 
     `-P` keeps the agent's cwd out of the import path, so that no file there is imported.
     """
-    asked = {
-        "a schema": turn.schema,
-        "attachments": turn.attach,
-        "a limit of turns": turn.max_turns,
-        "a budget": turn.budget_usd,
-        "a system prompt": turn.settings.system,
-    }
-    for word, value in asked.items():
-        if value:
-            raise UnsupportedError(f"agent {turn.agent} is scripted: it can't take {word}", subject=turn.agent)
     argv = [host.python, "-P", "-m", PROGRAM, turn.settings.script or DEFAULT_SCRIPT]
     if turn.session_id:
         argv += ["--resume", turn.session_id]

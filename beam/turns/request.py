@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from beam.agents.base import Adapter, Capabilities, Face, Host, Launch, Turn
+from beam.agents.options import check
 from beam.base import files
 from beam.base.errors import NotFoundError, UnsupportedError
 from beam.model import events
@@ -183,18 +184,17 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
     schema = options.schema or settings.schema
     turns = options.max_turns or settings.max_turns
     budget = options.budget_usd or settings.budget_usd
-    wanted = {
-        "--schema": bool(schema) and not capabilities.schema,
-        "--max-turns": turns is not None and not capabilities.max_turns,
-        "--budget": budget is not None and not capabilities.budget,
-        "--model": options.model is not None and not capabilities.model,
-        "--attach": bool(order.message.payload.attach) and capabilities.attach is None,
+    only_typed = face == "terminal" and not capabilities.access  # a program: settings for all agents don't stop it
+    asked = {
+        "schema": bool(schema),
+        "max_turns": turns is not None,
+        "budget": budget is not None,
+        "model": options.model is not None or (settings.model is not None and not only_typed),
+        "attach": bool(order.message.payload.attach),
+        "system": settings.system is not None and not only_typed,
+        "resume": order.session_id is not None and not only_typed,
     }
-    lacking = [flag for flag, lacks in wanted.items() if lacks]
-    if lacking:
-        raise UnsupportedError(
-            f"{name} has no way to do {', '.join(lacking)}", "leave it out, or send to another agent"
-        )
+    check(name, capabilities, [option for option, is_asked in asked.items() if is_asked])
     if order.fork and not capabilities.fork:
         raise UnsupportedError(
             f"{name} can't go on in a copy of a session by its {face} face",

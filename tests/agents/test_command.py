@@ -98,11 +98,6 @@ def test_a_nul_in_an_argument_is_unsupported() -> None:
     ("fields", "said"),
     [
         ({"model": "big"}, r"its command has no \{model\}"),
-        ({"schema": "{}"}, "takes no schema"),
-        ({"attach": ("/a",)}, "takes no attachments"),
-        ({"max_turns": 3}, "takes no limit of turns"),
-        ({"budget_usd": 1.0}, "takes no budget"),
-        ({"settings": {"system": "be brief"}}, "takes no system prompt"),
     ],
 )
 def test_what_the_command_has_no_place_for_is_unsupported(fields: dict[str, Any], said: str) -> None:

@@ -7,7 +7,6 @@ import pytest
 from beam.agents import registry
 from beam.agents.base import Exit, Host, Turn
 from beam.agents.oneshot import OutputSummary, verdict
-from beam.base.errors import UnsupportedError
 from beam.model import events
 from beam.model.outcome import Status
 
@@ -53,14 +52,6 @@ def test_the_cli_is_asked_for_a_copy_of_that_session(name: str) -> None:
     argv = face.launch(turn(name, session_id), Host()).argv
     start = argv.index(words[0])
     assert argv[start : start + len(words)] == words
-
-
-@pytest.mark.parametrize("name", ["qwen", "copilot", "kimi", "aider", "cn", "cline"])
-def test_an_adapter_that_can_not_refuses(name: str) -> None:
-    face = registry.adapter(name).exec
-    assert face is not None
-    with pytest.raises(UnsupportedError, match="copy a session"):
-        face.launch(turn(name, UUID), Host())
 
 
 def test_a_copy_is_a_new_session_and_going_on_in_the_session_itself_is_a_failure() -> None:

@@ -66,11 +66,6 @@ def test_a_model_that_could_be_taken_for_a_flag_is_refused(model: str) -> None:
         launch(model=model)
 
 
-def test_a_system_prompt_is_refused_because_it_would_replace_geminis_own() -> None:
-    with pytest.raises(UnsupportedError, match="beside its own"):
-        launch(settings=AgentSettings(system="Be brief."))
-
-
 @pytest.mark.parametrize("text", ["-x", "/help", 'a "b"\n\n', "  lead"])
 def test_the_prompt_goes_to_stdin_as_it_is(text: str) -> None:
     made = launch(text)

@@ -12,7 +12,6 @@ from beam.agents.oneshot import Failure, OutputSummary
 from beam.base.errors import UnsupportedError
 from beam.model import events
 from beam.model.outcome import Class, Denial, Status, Usage
-from beam.model.settings import AgentSettings
 
 FULL = Capabilities(access=("full",))
 
@@ -25,27 +24,9 @@ def verdict(heard: OutputSummary, *, of: Turn | None = None, **exit: Any) -> Any
     return oneshot.verdict(of or turn(), Exit(**(exit or {"code": 0})), heard)[1]
 
 
-@pytest.mark.parametrize(
-    ("fields", "word"),
-    [
-        ({"session_id": "s"}, "continue a session"),
-        ({"model": "m"}, "be given a model"),
-        ({"schema": "{}"}, "follow a schema"),
-        ({"attach": ("/f",)}, "be given files"),
-        ({"max_turns": 1}, "count its turns"),
-        ({"budget_usd": 0.1}, "keep to a budget"),
-        ({"settings": AgentSettings(system="Be brief.")}, "be given a system prompt"),
-    ],
-)
-def test_what_a_face_has_not_is_refused_and_named(fields: dict[str, Any], word: str) -> None:
-    with pytest.raises(UnsupportedError, match=f"x can't {word} in exec mode"):
-        oneshot.check(turn(**fields), "x", FULL)
-    oneshot.check(turn(), "x", FULL)
-
-
 def test_a_cli_that_asks_nobody_wants_an_explicit_full_and_says_how_to_say_so() -> None:
     with pytest.raises(UnsupportedError) as caught:
-        oneshot.check(turn(access="read"), "x", FULL)
+        oneshot.check_access(turn(access="read"), "x", FULL)
     assert "access: full" in caught.value.hint
 
 

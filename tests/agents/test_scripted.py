@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from beam.agents import scripted
 from beam.agents.base import Exit, Host, Turn, Verdict
-from beam.base.errors import UnsupportedError
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Class, Denial, Status, Usage
@@ -55,21 +54,6 @@ def test_it_launches_its_program_with_the_turn_in_its_arguments(made: Turn, argu
     launch = scripted.launch(made, HOST)
     assert launch.argv == (*PROGRAM, *arguments)
     assert launch.stdin == b"hi"
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"schema": "{}"}, "a schema"),
-        ({"attach": ("/a",)}, "attachments"),
-        ({"max_turns": 1}, "a limit of turns"),
-        ({"budget_usd": 1.0}, "a budget"),
-        ({"system": "be brief"}, "a system prompt"),
-    ],
-)
-def test_what_no_script_can_do_is_unsupported(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(UnsupportedError, match=said):
-        scripted.launch(turn(**fields), HOST)
 
 
 @pytest.mark.parametrize(

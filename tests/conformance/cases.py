@@ -14,9 +14,12 @@ from typing import Any
 import pytest
 
 from beam.agents.base import Capabilities
+from beam.testing.conformance.cells import Cell, is_claimed, refused, shown
 from tests.conformance import attempts
 from tests.conformance.adapters import ADAPTERS
 from tests.conformance.subject import Subject
+
+__all__ = ["CASES", "FAILS", "Case", "case", "refused", "shared", "shown"]
 
 Act = Callable[[Subject], str]
 SLOW = pytest.mark.conformance
@@ -45,17 +48,11 @@ class Case:
 
     def claimed(self, can: Capabilities) -> bool:
         """Whether that face's card claims it."""
-        return all(_claimed(can, word) for word in self.capability.split("+") if word)
+        return is_claimed(self.capability, can)
 
     def test_id(self, adapter: str) -> str:
         """The test that makes the cell."""
         return f"{self.test}[{adapter}]"
-
-
-def _claimed(can: Capabilities, capability: str) -> bool:
-    kind, _, word = capability.removeprefix("not ").partition(":")
-    value = getattr(can, kind)
-    return (word in value if word else bool(value)) != capability.startswith("not ")
 
 
 CASES: dict[str, Case] = {}
@@ -95,6 +92,16 @@ def case(
     return made
 
 
+def shared(module: str, cell: Cell) -> Any:
+    """The same of a case that third parties run, too. `module` is the one whose tests these are."""
+
+    def act(subject: Subject) -> str:
+        return cell.act(subject)
+
+    act.__name__, act.__module__, act.__doc__ = f"test_{cell.name}", module, cell.act.__doc__
+    return case(cell.title, cell.capability, quick=cell.quick, otherwise=cell.otherwise)(act)
+
+
 def _judge(case: Case, act: Act, otherwise: Act | None, subject: Subject) -> tuple[str, str]:
     reason = FAILS.get((case.name, subject.name))
     if reason is not None:
@@ -104,33 +111,3 @@ def _judge(case: Case, act: Act, otherwise: Act | None, subject: Subject) -> tup
     if case.claimed(subject.can):
         return "works", act(subject)
     return "unsupported", (otherwise or shown(case.capability))(subject)
-
-
-# -- how it is said that something is unsupported ----------------------------------------------------------------------
-
-
-def shown(capability: str) -> Act:
-    """`beam agent show` does not list it."""
-
-    def act(subject: Subject) -> str:
-        faces = subject.cli("agent", "show", subject.name, "--json").json["card"]["faces"]
-        assert not faces["exec"][capability]
-        return f"`beam agent show {subject.name}` does not list {capability}"
-
-    return act
-
-
-def refused(*options: str, text: str = "hello", access: str | None = None) -> Act:
-    """`beam send` with these options ends with exit code 10 and names the first of them; the model is asked nothing."""
-
-    def act(subject: Subject) -> str:
-        before = len(subject.model.requests)
-        done = subject.send(text, *options, access=access)
-        assert (done.code, done.json["status"], done.json["class"]) == (10, "failed", "unsupported"), done
-        reason = done.json["reason"]
-        named = options[0] if options else access or subject.name
-        assert named in reason, reason
-        assert len(subject.model.requests) == before
-        return f"exit code 10: {reason}"
-
-    return act

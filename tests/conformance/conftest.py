@@ -8,8 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conformance import written
-from tests.conformance.subject import Subject, place
+pytest.register_assert_rewrite("beam.testing.conformance")
+
+from tests.conformance import written  # noqa: E402
+from tests.conformance.subject import Subject, place  # noqa: E402
 
 
 @pytest.fixture(scope="module")

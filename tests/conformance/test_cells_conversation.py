@@ -2,132 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from beam.testing.conformance import conversation
+from beam.testing.conformance.conversation import completed, first
+from tests.conformance.cases import case, refused, shared
+from tests.conformance.subject import Subject
 
-from beam.testing.fake_model.wire import tokens
-from tests.conformance.cases import case, refused
-from tests.conformance.subject import GO_ON, Subject
-
-FIRST = '- remember plums "quoted" `ticks` $HOME é\n/second line, it\'s <b> !usage 900 20'
-SECOND = "what did I say? !usage 100 7"
-
-
-def first(subject: Subject) -> dict[str, Any]:
-    """The outcome of the first turn."""
-    return subject.once("first", lambda: completed(subject, FIRST))
-
-
-def second(subject: Subject) -> dict[str, Any]:
-    """The outcome of the second."""
-    first(subject)
-    return subject.once("second", lambda: completed(subject, SECOND))
-
-
-def completed(subject: Subject, text: str, *options: str, agent: str | None = None) -> dict[str, Any]:
-    """The outcome of a turn that must complete."""
-    done = subject.send(text, *options, agent=agent)
-    assert done.code == 0, done
-    outcome: dict[str, Any] = done.json
-    assert outcome["status"] == "completed"
-    return outcome
-
-
-@case("first turn", quick=True)
-def test_first_turn(subject: Subject) -> str:
-    outcome = first(subject)
-    assert (outcome["via"], outcome["session"], outcome["reason"]) == ("exec", "new", None)
-    assert outcome["reply"].startswith("ECHO[")
-    assert FIRST in "\n".join(subject.model.prompts())
-    assert FIRST in outcome["reply"]
-    assert subject.events("unknown") == []
-    subject.gone()
-    return "completed; the prompt arrived verbatim, the reply is the model's, no event is unknown, no process is left"
-
-
-@case("the answer in pieces", "deltas")
-def test_deltas(subject: Subject) -> str:
-    first(subject)
-    pieces = subject.events("text.delta")
-    assert "remember plums" in "".join(piece["text"] for piece in pieces)
-    return "`text.delta` events carry the answer"
-
-
-def _each_turn_is_new(subject: Subject) -> str:
-    outcome = second(subject)
-    assert (outcome["session"], outcome["session_id"]) == ("new", None)
-    assert "plums" not in subject.sent()
-    return "the second outcome says `session: new`; the model was sent nothing of the first turn"
-
-
-@case("resume keeps the context", "resume", quick=True, otherwise=_each_turn_is_new)
-def test_resume(subject: Subject) -> str:
-    before, outcome = first(subject), second(subject)
-    assert outcome["session"] == "resumed", outcome
-    assert outcome["session_id"] == before["session_id"] is not None
-    assert "remember plums" in subject.sent()
-    subject.gone()
-    return "`session: resumed`, the same id, and the model was sent the first turn with the second"
-
-
-def _no_figures(subject: Subject) -> str:
-    assert {figure for name, figure in first(subject)["usage"].items() if name != "calls"} == {None}
-    return "the outcome's figures are null"
-
-
-@case("tokens of the turn", "tokens", otherwise=_no_figures)
-def test_tokens(subject: Subject) -> str:
-    """Of the turn, though many a CLI counts over the whole session."""
-    used = [turn["usage"] for turn in (first(subject), second(subject))]
-    if [(usage["input_tokens"], usage["output_tokens"]) for usage in used] == [(900, 20), (100, 7)]:
-        return "two turns of a session have the figures that the model gave for each, and no sum"
-    beside = [_beside(subject, FIRST), _beside(subject, SECOND)]
-    assert [usage["input_tokens"] for usage in used] == [900 + beside[0], 100 + beside[1]], (used, beside)
-    return "two turns of a session have the figures that the model gave for each, calls that no line shows among them"
-
-
-def _beside(subject: Subject, prompt: str) -> int:
-    """The tokens of the calls that the CLI made in the turn of this prompt beside that for its answer."""
-    asked = [request.asked for request in subject.model.requests if request.asked is not None]
-    begins = next(index for index, one in enumerate(asked) if SECOND in one.prompt)
-    turn = asked[:begins] if prompt == FIRST else asked[begins:]
-    return sum(tokens(one.size) for one in turn if prompt not in one.prompt)
-
-
-def _no_calls(subject: Subject) -> str:
-    assert first(subject)["usage"]["calls"] is None
-    return "the outcome's number of calls is null"
-
-
-@case("calls of the model", "calls", otherwise=_no_calls)
-def test_calls(subject: Subject) -> str:
-    assert first(subject)["usage"]["calls"] == 1
-    return "a turn of one answer has one call"
-
-
-def _no_models(subject: Subject) -> str:
-    assert first(subject)["models"] is None
-    return "the outcome's figures by model are null"
-
-
-@case("figures by model", "models", otherwise=_no_models)
-def test_models(subject: Subject) -> str:
-    outcome = first(subject)
-    (share,) = outcome["models"]
-    assert (share["usage"]["input_tokens"], share["usage"]["output_tokens"]) == (900, 20)
-    assert share["cost_usd"] == outcome["cost_usd"]
-    return "the one model that was asked has the turn's tokens and cost"
-
-
-def _no_cost(subject: Subject) -> str:
-    assert first(subject)["cost_usd"] is None
-    return "the outcome's cost is null"
-
-
-@case("cost of the turn", "cost", otherwise=_no_cost)
-def test_cost(subject: Subject) -> str:
-    cost = first(subject)["cost_usd"]
-    assert cost is not None
-    return f"the outcome's cost is the CLI's own: {'0 for a model without prices' if cost == 0 else 'more than 0'}"
+test_first_turn = shared(__name__, conversation.first_turn)
+test_deltas = shared(__name__, conversation.deltas)
+test_resume = shared(__name__, conversation.resume)
+test_tokens = shared(__name__, conversation.tokens)
+test_calls = shared(__name__, conversation.calls)
+test_models = shared(__name__, conversation.models)
+test_cost = shared(__name__, conversation.cost)
 
 
 @case("model switch", "model", otherwise=refused("--model", "other"))
@@ -167,21 +53,7 @@ def test_fork(subject: Subject) -> str:
     return "the copy has the context and an id of its own; its parent goes on and knows nothing of it"
 
 
-@case("interrupt", "interrupt")
-def test_interrupt(subject: Subject) -> str:
-    before = first(subject)
-    process = subject.start("!stall")
-    done = subject.cli("interrupt", subject.name)
-    assert done.code == 0, done
-    outcome = subject.outcome(process)
-    assert (process.returncode, outcome["status"], outcome["reply"]) == (9, "cancelled", None), outcome
-    subject.gone()
-    after = completed(subject, GO_ON)
-    if not subject.can.resume:
-        return "cancelled (exit code 9), no process is left, and the next turn runs"
-    assert (after["session"], after["session_id"]) == ("resumed", before["session_id"])
-    assert "remember plums" in subject.sent()
-    return "cancelled (exit code 9), no process is left, and the session goes on"
+test_interrupt = shared(__name__, conversation.interrupt)
 
 
 @case("unknown resume id", "resume")

@@ -2,74 +2,13 @@
 
 from __future__ import annotations
 
-from tests.conformance.cases import case
-from tests.conformance.subject import BREAKS, BROKEN, WHOLE, Subject
+from beam.testing.conformance import failures
+from tests.conformance.cases import shared
 
-RETRIES = 1
-
-
-def fails(subject: Subject, prompt: str, class_: str) -> str:
-    """The turn fails with this class, within the retries that beam allows, and each one that the CLI tells is said."""
-    subject.cli.config("policy:\n  circuit_failures: 100\n")
-    before = len(subject.model.prompts())
-    done = subject.send(prompt, "--new", env={"BEAM_RETRIES": str(RETRIES)})
-    outcome = done.json
-    assert (done.code, outcome["status"], outcome["class"], outcome["reply"]) == (1, "failed", class_, None), outcome
-    retries = [event for event in subject.events("status", outcome["turn"]) if event["state"] == "retrying"]
-    assert len(retries) <= RETRIES or "stopped after its retries" in outcome["reason"]
-    assert {event["class"] for event in retries} <= {class_}
-    subject.gone()
-    asked = len(subject.model.prompts()) - before
-    told = f"; {len(retries)} retries told as `status`" if retries else ""
-    return f"failed ({class_}){told}; the model was asked {asked} times: {outcome['reason']}"
-
-
-@case("API error 400")
-def test_api_400(subject: Subject) -> str:
-    return fails(subject, "!error 400", "bad_request")
-
-
-@case("API error 401", quick=True)
-def test_api_401(subject: Subject) -> str:
-    return fails(subject, "!error 401", "auth")
-
-
-@case("API error 429")
-def test_api_429(subject: Subject) -> str:
-    return fails(subject, "!error 429", "rate_limit")
-
-
-@case("API error 500")
-def test_api_500(subject: Subject) -> str:
-    return fails(subject, "!error 500", "overloaded")
-
-
-@case("truncated stream")
-def test_truncated_stream(subject: Subject) -> str:
-    return fails(subject, "!drop-mid", "network")
-
-
-@case("broken stream, then an answer")
-def test_broken_then_answered(subject: Subject) -> str:
-    """What was said before the break is no part of the answer, unless the model was asked to go on from there."""
-    asked = len(subject.model.prompts())
-    outcome = subject.send(BREAKS, "--new", env={"BEAM_RETRIES": "3"}).json
-    subject.gone()
-    times = len(subject.model.prompts()) - asked
-    told = [event["detail"] for event in subject.events("status", outcome["turn"]) if event["state"] == "retrying"]
-    if outcome["status"] == "completed" and any("asked to go on" in detail for detail in told):
-        assert outcome["reply"].startswith(BROKEN[:20]) and outcome["reply"].endswith(WHOLE), outcome
-        return f"the model was asked to go on where its answer broke off, which `status` says ({times} times in all)"
-    if outcome["status"] == "completed":
-        assert (outcome["reply"], times >= 3) == (WHOLE, True), (times, outcome)
-        assert [event["text"] for event in subject.events("text", outcome["turn"])][-1:] == [WHOLE]
-        return f"the CLI asked again ({times} times in all); the reply is the second answer alone"
-    assert (outcome["status"], outcome["class"], outcome["reply"]) == ("failed", "network", None), outcome
-    return f"failed (network), without a reply; the model was asked {times} times: {outcome['reason']}"
-
-
-@case("refused connection")
-def test_refused_connection(subject: Subject) -> str:
-    """The last one here: from now on nobody answers."""
-    subject.model.stop()
-    return fails(subject, "hello", "network")
+test_api_400 = shared(__name__, failures.api_400)
+test_api_401 = shared(__name__, failures.api_401)
+test_api_429 = shared(__name__, failures.api_429)
+test_api_500 = shared(__name__, failures.api_500)
+test_truncated_stream = shared(__name__, failures.truncated_stream)
+test_broken_then_answered = shared(__name__, failures.broken_then_answered)
+test_refused_connection = shared(__name__, failures.refused_connection)

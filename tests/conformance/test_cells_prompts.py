@@ -2,64 +2,12 @@
 
 from __future__ import annotations
 
-from tests.conformance.cases import case, refused
-from tests.conformance.subject import Subject
+from beam.testing.conformance import prompts
+from tests.conformance.cases import shared
 
-DASH = "-x --help 'single' \"double\" `ticks` $HOME \\n <b>é</b>"
-SLASH = "/help me\n\n  indented\n- 漢字 🙂\n/clear\nnobody, the end"
-MENTIONS = "mail to a@b.example\n@nobody, the end:\n\n@first\n@second\n    def go(): ...  # @here"
-LARGE = "word " * 40_000 + "!say ok"
-
-
-def arrives(subject: Subject, text: str) -> str:
-    """The text is in what the model was asked, whole; what stands around it is said."""
-    done = subject.once(text, lambda: subject.send(text, "--new"))
-    assert (done.code, done.json["status"]) == (0, "completed"), done
-    found = [prompt for prompt in subject.model.prompts() if text in prompt]
-    assert found, subject.model.prompts()
-    shortest = min(found, key=len)
-    before, _, after = shortest.partition(text)
-    if not before and not after:
-        return "verbatim"
-    if not before.strip() and not after.strip():
-        return f"verbatim, between {before!r} and {after!r}"
-    return f"verbatim, with {len(before)} characters of the CLI's own before it and {len(after)} after it"
-
-
-@case("a prompt that begins with -")
-def test_prompt_with_a_dash(subject: Subject) -> str:
-    return arrives(subject, DASH)
-
-
-@case("a prompt that begins with /")
-def test_prompt_with_a_slash(subject: Subject) -> str:
-    return arrives(subject, SLASH)
-
-
-@case("a prompt with quotes and $")
-def test_prompt_with_quotes(subject: Subject) -> str:
-    return arrives(subject, DASH)
-
-
-@case("a prompt of many lines")
-def test_prompt_of_many_lines(subject: Subject) -> str:
-    return arrives(subject, SLASH)
-
-
-def _said_to_be_changed(subject: Subject) -> str:
-    """Nothing but blanks is another, and the turn says so."""
-    done = subject.send(MENTIONS, "--new")
-    assert (done.code, done.json["status"]) == (0, "completed"), done
-    assert "".join(MENTIONS.split()) in "".join("".join(subject.model.prompts()).split())
-    (notice,) = [event for event in subject.events("notice", done.json["turn"]) if event["code"] == "prompt_changed"]
-    return f"it arrives with other blanks, and a notice says so: {notice['text']}"
-
-
-@case("a prompt with @", "not rewrites", otherwise=_said_to_be_changed)
-def test_prompt_with_mentions(subject: Subject) -> str:
-    return arrives(subject, MENTIONS)
-
-
-@case("a prompt of 200 kB", "not prompt_in_argv", otherwise=refused(text=LARGE))
-def test_prompt_of_200_kilobytes(subject: Subject) -> str:
-    return arrives(subject, LARGE)
+test_prompt_with_a_dash = shared(__name__, prompts.prompt_with_a_dash)
+test_prompt_with_a_slash = shared(__name__, prompts.prompt_with_a_slash)
+test_prompt_with_quotes = shared(__name__, prompts.prompt_with_quotes)
+test_prompt_of_many_lines = shared(__name__, prompts.prompt_of_many_lines)
+test_prompt_with_mentions = shared(__name__, prompts.prompt_with_mentions)
+test_prompt_of_200_kilobytes = shared(__name__, prompts.prompt_of_200_kilobytes)

@@ -2,36 +2,9 @@
 
 from __future__ import annotations
 
-import os
+from beam.testing.conformance import stops
+from tests.conformance.cases import shared
 
-from tests.conformance.cases import case
-from tests.conformance.subject import Subject
-
-
-@case("timeout")
-def test_timeout(subject: Subject) -> str:
-    done = subject.send("!stall", "--new", "--timeout", "10s")
-    assert (done.code, done.json["status"], done.json["reply"]) == (3, "timeout", None), done
-    subject.gone()
-    return "timeout (exit code 3); no process is left"
-
-
-@case("stalled stream")
-def test_stalled_stream(subject: Subject) -> str:
-    subject.cli.config(f"agents:\n  {subject.name}:\n    idle_timeout: 40s\n")
-    before = len(subject.model.prompts())
-    done = subject.send("!stall-mid", "--new")
-    assert (done.code, done.json["status"], done.json["class"]) == (3, "timeout", "stalled"), done
-    assert len(subject.model.prompts()) > before
-    subject.gone()
-    return "timeout (stalled), after the silence that the settings allow; no process is left"
-
-
-@case("killed CLI", quick=True)
-def test_killed_cli(subject: Subject) -> str:
-    process = subject.start("!stall", "--new")
-    os.kill(subject.events("agent.started")[-1]["pid"], 9)
-    outcome = subject.outcome(process)
-    assert (outcome["status"], outcome["class"], outcome["reply"]) == ("failed", "crashed", None), outcome
-    subject.gone()
-    return f"failed (crashed): {outcome['reason']}; no process is left"
+test_timeout = shared(__name__, stops.timeout)
+test_stalled_stream = shared(__name__, stops.stalled_stream)
+test_killed_cli = shared(__name__, stops.killed_cli)

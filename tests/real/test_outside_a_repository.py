@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from beam.testing.conformance.subject import WAIT
 from beam.testing.fake_model import FakeModel
 from tests.conformance.adapters import ADAPTERS
-from tests.conformance.subject import WAIT, Subject, place
+from tests.conformance.subject import Subject, place
 from tests.support.repository import is_in_repository
 
 pytestmark = [pytest.mark.real, pytest.mark.acceptance]

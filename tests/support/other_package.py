@@ -27,7 +27,9 @@ def installed(
     """Makes a distribution with these modules (name -> source) and entry points of beam's group (name -> value)."""
     site.mkdir(parents=True, exist_ok=True)
     for module, source in modules.items():
-        (site / f"{module}.py").write_text(source)
+        path = site / f"{module}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(source)
     info = site / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")

@@ -10,7 +10,7 @@ import re
 
 from beam.agents.aider.decode import Text
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
-from beam.agents.oneshot import argument, check, scrubbed
+from beam.agents.oneshot import argument, check_access, scrubbed
 from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
@@ -56,7 +56,7 @@ FACE = Capabilities(resume=True, model=True, deltas=True, interrupt=True, access
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to run this turn. Raises UnsupportedError for what aider can't do headless."""
-    check(turn, "aider", FACE)
+    check_access(turn, "aider", FACE)
     argv = [host.executable or "aider", *_ALWAYS, *ACCESS[turn.access], *history_flags(turn)]
     argv += (f"--input-history-file={turn.scratch}/input", f"--message-file={turn.scratch}/prompt")
     if turn.model is not None:

@@ -22,6 +22,7 @@ card = Card(
             resume=True,
             fork=True,
             model=True,
+            system=True,
             schema=True,
             max_turns=True,
             budget=True,
@@ -40,6 +41,7 @@ card = Card(
         "terminal": Capabilities(
             resume=True,
             model=True,
+            system=True,
             tools=True,
             interrupt=True,
             tokens=True,

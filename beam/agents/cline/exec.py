@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
 from beam.agents.cline.decode import Lines
-from beam.agents.oneshot import argument, check, prompt_argument
+from beam.agents.oneshot import argument, check_access, prompt_argument
 from beam.model.autoloaded import AutoloadedFile
 
 _ENVS = ("", ".local", *(f".{mode}{end}" for mode in ("development", "production", "test") for end in ("", ".local")))
@@ -37,7 +37,7 @@ FACE = Capabilities(
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to run this turn. Raises UnsupportedError for what the CLI can't do headless."""
-    check(turn, "cline", FACE)
+    check_access(turn, "cline", FACE)
     prompt = prompt_argument("cline", turn.text)
     if not any(character.isspace() for character in prompt):
         prompt = f" {prompt}"  # a single word is a command of the CLI's, or refused

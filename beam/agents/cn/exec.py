@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
 from beam.agents.cn.decode import Text
-from beam.agents.oneshot import check, prompt_argument
+from beam.agents.oneshot import check_access, prompt_argument
 
 FACE = Capabilities(interrupt=True, access=("full",), prompt_in_argv=True)
 
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to run this turn. Raises UnsupportedError for what the CLI can't do headless."""
-    check(turn, "cn", FACE)
+    check_access(turn, "cn", FACE)
     argv = (host.executable or "cn", "-p", "--auto", "--", prompt_argument("cn", turn.text))
     return Launch(argv=argv, prompt_in_argv=(len(argv) - 1,), drops_output=True)
 

@@ -20,6 +20,7 @@ card = Card(
             resume=True,
             fork=True,
             model=True,
+            system=True,
             schema=True,
             tools=True,
             interrupt=True,
@@ -31,6 +32,7 @@ card = Card(
         "terminal": Capabilities(
             resume=True,
             model=True,
+            system=True,
             tools=True,
             interrupt=True,
             tokens=True,

@@ -10,7 +10,7 @@ import re
 
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
 from beam.agents.copilot.decode import Lines
-from beam.agents.oneshot import argument, check, scrubbed
+from beam.agents.oneshot import argument, check_access, scrubbed
 from beam.base.errors import UnsupportedError
 from beam.model.message import Access
 
@@ -38,7 +38,7 @@ FACE = Capabilities(
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to run this turn. Raises UnsupportedError for what the CLI can't do headless."""
-    check(turn, "copilot", FACE)
+    check_access(turn, "copilot", FACE)
     argv = [host.executable or "copilot", "--output-format", "json", "--no-ask-user", "--no-auto-update", "--no-color"]
     argv += (*session_flags(turn), *ACCESS[turn.access])
     if turn.outbox and turn.access == "edit":

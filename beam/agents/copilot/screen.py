@@ -70,8 +70,6 @@ def launch(turn: Turn, host: Host) -> Launch:
 
     Raises UnsupportedError for what its screen can't do.
     """
-    if turn.settings.system is not None:
-        raise UnsupportedError("copilot can't be given a system prompt", subject="system")
     if turn.access not in FACE.access:
         raise UnsupportedError(
             f"copilot can't enforce access {turn.access!r}",

@@ -63,10 +63,6 @@ OBEYS = (
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to run this turn. Raises UnsupportedError for what headless gemini can't do."""
-    if turn.settings.system is not None:
-        raise UnsupportedError(
-            "gemini can't be given a system prompt beside its own", "put it into GEMINI.md", subject="system"
-        )
     argv = [host.executable or "gemini", "--output-format", "stream-json", *session_flags(turn), *_access(turn)]
     files = {}
     if turn.access == "read":

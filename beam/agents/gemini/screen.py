@@ -81,10 +81,6 @@ def launch(turn: Turn, host: Host) -> Launch:
 
     Raises UnsupportedError for what its screen can't do.
     """
-    if turn.settings.system is not None:
-        raise UnsupportedError(
-            "gemini can't be given a system prompt beside its own", "put it into GEMINI.md", subject="system"
-        )
     if turn.access not in ("read", "ask", "edit", "full"):
         raise UnsupportedError(f"gemini has no access {turn.access!r}", subject=turn.access)
     access = ("--approval-mode", "default") if turn.access == "ask" else ACCESS[turn.access]

@@ -9,7 +9,7 @@ import re
 
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
 from beam.agents.kimi.decode import Lines
-from beam.agents.oneshot import argument, check, prompt_argument
+from beam.agents.oneshot import argument, check_access, prompt_argument
 from beam.base.errors import UnsupportedError
 
 _SESSION = re.compile(r"session_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
@@ -18,7 +18,7 @@ FACE = Capabilities(resume=True, model=True, tools=True, interrupt=True, access=
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to run this turn. Raises UnsupportedError for what the CLI can't do headless."""
-    check(turn, "kimi", FACE)
+    check_access(turn, "kimi", FACE)
     prompt = prompt_argument("kimi", turn.text)
     argv = [host.executable or "kimi", "--output-format", "stream-json"]
     if turn.session_id is not None:

@@ -12,7 +12,7 @@ import json
 import re
 
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
-from beam.agents.oneshot import argument, check, scrubbed
+from beam.agents.oneshot import argument, check_access, scrubbed
 from beam.agents.opencode.decode import Lines
 from beam.agents.opencode.rules import RULES
 from beam.base.errors import UnsupportedError
@@ -70,7 +70,7 @@ class Run:
     def launch(self, turn: Turn, host: Host) -> Launch:
         """Return how to run this turn. Raises UnsupportedError for what `run` can't do."""
         name = self._program
-        check(turn, name, FACE)
+        check_access(turn, name, FACE)
         argv = [host.executable or name, "run", "--format", "json", *_LOGS]
         if turn.session_id is not None:
             argv += ("-s", checked_session(turn.session_id, name), *(("--fork",) if turn.fork else ()))

@@ -64,8 +64,6 @@ def launch(turn: Turn, host: Host) -> Launch:
 
     Raises UnsupportedError for what its screen can't do.
     """
-    if turn.settings.system is not None:
-        raise UnsupportedError("opencode can't be given a system prompt", subject="system")
     if turn.access not in ("read", "ask", "edit", "full"):
         raise UnsupportedError(f"opencode has no access {turn.access!r}", subject=turn.access)
     argv = [host.executable or "opencode"]

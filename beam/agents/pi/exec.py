@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
-from beam.agents.oneshot import argument, check, scrubbed
+from beam.agents.oneshot import argument, check_access, scrubbed
 from beam.agents.pi.decode import Lines
 from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import AutoloadedFile
@@ -42,7 +42,7 @@ FACE = Capabilities(
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to run this turn. Raises UnsupportedError for what `pi -p` can't do."""
-    check(turn, "pi", FACE)
+    check_access(turn, "pi", FACE)
     argv = [host.executable or "pi", "-p", "--mode", "json", *_session(turn), *ACCESS[turn.access], *_project(turn)]
     if turn.model is not None:
         argv += ("--model", argument("pi", "model", turn.model))

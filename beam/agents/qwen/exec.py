@@ -10,7 +10,7 @@ import json
 import re
 
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
-from beam.agents.oneshot import argument, check, scrubbed
+from beam.agents.oneshot import argument, check_access, scrubbed
 from beam.agents.qwen.decode import Lines
 from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import AutoloadedFile
@@ -51,6 +51,7 @@ OBEYS = (
 FACE = Capabilities(
     resume=True,
     model=True,
+    system=True,
     max_turns=True,
     deltas=True,
     tools=True,
@@ -64,7 +65,7 @@ FACE = Capabilities(
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to run this turn. Raises UnsupportedError for what `qwen` can't do headless."""
-    check(turn, "qwen", FACE, system=True)
+    check_access(turn, "qwen", FACE)
     argv = [host.executable or "qwen", "-o", "stream-json", "--include-partial-messages", *session_flags(turn)]
     argv += ACCESS[turn.access]
     for flag, value in (

@@ -11,7 +11,7 @@ from beam.agents.qwen.exec import ACCESS, session_flags, without_the_folder
 from beam.base.errors import UnsupportedError
 from beam.model.screen_profile import Dialog, Profile
 
-FACE = Capabilities(resume=True, model=True, interrupt=True, access=("read", "full"))
+FACE = Capabilities(resume=True, model=True, system=True, interrupt=True, access=("read", "full"))
 _RULE = r"^─{20,}"
 # Below the composer, once a message is taken: how it asks for permissions. It was `? for shortcuts` before 0.24.
 _MODE = r"^ {1,3}(?:⏸ Ask permissions|plan mode|auto-accept edits|Auto mode|YOLO mode) \(shift \+ tab to cycle\)"

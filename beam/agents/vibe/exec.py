@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
-from beam.agents.oneshot import check, scrubbed
+from beam.agents.oneshot import check_access, scrubbed
 from beam.agents.vibe.decode import Lines
 from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import AutoloadedFile
@@ -28,7 +28,7 @@ FACE = Capabilities(resume=True, tools=True, interrupt=True, denials=True, acces
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to run this turn. Raises UnsupportedError for what `vibe -p` can't do."""
-    check(turn, "vibe", FACE)
+    check_access(turn, "vibe", FACE)
     argv = [host.executable or "vibe", "-p", "--output", "streaming", *ACCESS[turn.access]]
     if turn.leave_out:
         argv = [word for word in argv if word != _TRUST]

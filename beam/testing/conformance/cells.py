@@ -1,0 +1,86 @@
+"""A case is one function, the same for every CLI: it tries something, and returns its evidence or fails.
+
+A cell is what came of a case with one CLI. It *works*; it is *unsupported* (the card does not claim what the case is
+about, and beam was seen to refuse it or to say so); or it *fails*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from beam.agents.base import Capabilities
+from beam.testing.conformance.subject import Subject
+
+Act = Callable[[Subject], str]
+Status = Literal["works", "unsupported"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One case. `capability`: what of the card it is about ("" for what every CLI must do): a field of `Capabilities`,
+    `not FIELD`, `access:WORD`, or two of these joined by `+`. `quick`: beam's own tests run it for each CLI.
+    `otherwise` is run in place of `act` where the card does not claim the capability."""
+
+    name: str
+    title: str
+    capability: str
+    quick: bool
+    act: Act
+    otherwise: Act | None
+
+    def run(self, subject: Subject) -> tuple[Status, str]:
+        """Return what came of it and the evidence. Raises AssertionError, or what went wrong on the way."""
+        if is_claimed(self.capability, subject.can):
+            return "works", self.act(subject)
+        return "unsupported", (self.otherwise or shown(self.capability))(subject)
+
+
+def is_claimed(capability: str, can: Capabilities) -> bool:
+    """Return whether a face's card claims all that the text names; see `Cell.capability`."""
+    return all(_is_claimed(can, word) for word in capability.split("+") if word)
+
+
+def _is_claimed(can: Capabilities, capability: str) -> bool:
+    kind, _, word = capability.removeprefix("not ").partition(":")
+    value = getattr(can, kind)
+    return (word in value if word else bool(value)) != capability.startswith("not ")
+
+
+def cell(
+    title: str, capability: str = "", *, quick: bool = False, otherwise: Act | None = None
+) -> Callable[[Act], Cell]:
+    """Make a case of the decorated function, by the function's name."""
+    return lambda act: Cell(act.__name__, title, capability, quick, act, otherwise)
+
+
+# -- how it is said that something is unsupported ----------------------------------------------------------------------
+
+
+def shown(capability: str) -> Act:
+    """Return a case: `beam agent show` does not list the capability."""
+
+    def act(subject: Subject) -> str:
+        faces = subject.cli("agent", "show", subject.name, "--json").json["card"]["faces"]
+        assert not faces["exec"][capability]
+        return f"`beam agent show {subject.name}` does not list {capability}"
+
+    return act
+
+
+def refused(*options: str, text: str = "hello", access: str | None = None) -> Act:
+    """Return a case: `beam send` with these options ends with exit code 10 and names the first of them; the model is
+    asked nothing."""
+
+    def act(subject: Subject) -> str:
+        before = len(subject.model.requests)
+        done = subject.send(text, *options, access=access)
+        assert (done.code, done.json["status"], done.json["class"]) == (10, "failed", "unsupported"), done
+        reason: str = done.json["reason"]
+        named = options[0] if options else access or subject.name
+        assert named in reason, reason
+        assert len(subject.model.requests) == before
+        return f"exit code 10: {reason}"
+
+    return act

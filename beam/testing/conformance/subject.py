@@ -1,0 +1,233 @@
+"""One agent CLI in a scratch place, with the scripted model that it talks to: what every case works with."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from beam.agents import registry
+from beam.agents.base import Capabilities
+from beam.base.errors import NotFoundError, UnsupportedError
+from beam.testing.fake_model import FakeModel
+
+GO_ON = "go on after that"
+# A CLI may send a prompt that was never answered again, in one with the next: that is answered all the same.
+BREAKS = "the stream breaks in the middle"
+BROKEN, WHOLE = "a beginning that nobody may take for the answer " * 4, "the whole answer"
+SCRIPT = {
+    "rules": [
+        {"match": GO_ON, "text": "ECHO[{prompt}] turns={turns}"},
+        # Twice, as the first may be a request for a title.
+        {"match": BREAKS, "times": 2, "text": BROKEN, "drop": True, "at": "middle"},
+        {"match": BREAKS, "text": WHOLE},
+    ],
+    "directives": True,
+}
+WAIT = 240  # seconds that a slow CLI on a busy machine may take for a turn
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended. `code` is as a shell sees it (128 + signal)."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """stdout as exactly one JSON object."""
+        assert self.out.count("\n") == 1, self
+        return json.loads(self.out)
+
+
+@dataclass
+class Place:
+    """A scratch folder with a project and a HOME of its own, and `beam` there. Of the caller's environment only PATH
+    and PYTHONPATH get in."""
+
+    base: Path
+    env: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def project(self) -> Path:
+        return self.base / "project"
+
+    def __post_init__(self) -> None:
+        for name in ("project", "home", "state"):
+            (self.base / name).mkdir(parents=True, exist_ok=True)
+        given = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+        scratch = {"HOME": str(self.base / "home"), "BEAM_STATE": str(self.base / "state"), "TMPDIR": str(self.base)}
+        self.env = {**given, **scratch, "LANG": "C.UTF-8", "BEAM_TRUST": "1", **self.env}
+
+    def __call__(self, *args: str, stdin: str | None = None, timeout: float = 60, env: Mapping[str, str] = {}) -> Ended:
+        """Run `beam ARGS` to its end."""
+        process = self.start(*args, env=env, stdin=subprocess.PIPE)
+        try:
+            out, err = process.communicate((stdin or "").encode(), timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGTERM)
+            raise
+        code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+        return Ended(code, out.decode(errors="replace"), err.decode(errors="replace"))
+
+    def start(
+        self, *args: str, env: Mapping[str, str] = {}, stdin: int = subprocess.DEVNULL
+    ) -> subprocess.Popen[bytes]:
+        """Start `beam ARGS`, in a session of its own."""
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "beam", *args],
+            cwd=self.project,
+            env={**self.env, **env},
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def config(self, text: str) -> None:
+        """Write beam.yaml; the folder is trusted."""
+        (self.project / "beam.yaml").write_text(text)
+
+    def journal(self, agent: str) -> list[dict[str, Any]]:
+        """Return every event of the agent's journal, oldest first."""
+        return [json.loads(line) for line in self("log", agent, "--json").out.splitlines()]
+
+
+class Subject:
+    """The agent CLI of the adapter `name`. `cli` is `beam` in its place, `send` the real `beam send` by the headless
+    face."""
+
+    def __init__(self, name: str, cli: Any, model: FakeModel) -> None:
+        self.name = name
+        self.model = model
+        self.cli = cli
+        self._once: dict[str, Any] = {}
+
+    @cached_property
+    def can(self) -> Capabilities:
+        """What its card claims for the headless face."""
+        return registry.adapter(self.name).card.faces["exec"]
+
+    @property
+    def least(self) -> str | None:
+        """The access that is nearest to only looking; null where it has none of its own."""
+        return "read" if "read" in self.can.access else next(iter(self.can.access), None)
+
+    # -- turns -----------------------------------------------------------------------------------------------------
+
+    def words(self, *options: str, access: str | None = None, agent: str | None = None) -> tuple[str, ...]:
+        """Return the words of `beam send` before the prompt."""
+        wanted = access or self.least
+        rights = ("--access", wanted) if wanted else ()
+        return ("send", agent or self.name, "--via", "exec", "--json", *rights, *options)
+
+    def send(
+        self,
+        text: str,
+        *options: str,
+        access: str | None = None,
+        agent: str | None = None,
+        cli: Any = None,
+        env: Mapping[str, str] = {},
+    ) -> Any:
+        """Run one turn; the prompt goes to beam by stdin, so that it is the same for every text."""
+        words = self.words(*options, access=access, agent=agent)
+        return (cli or self.cli)(*words, stdin=text, timeout=WAIT, env=env)
+
+    def start(self, text: str, *options: str) -> subprocess.Popen[bytes]:
+        """Begin a turn; when this returns the model was asked."""
+        before = len(self.model.prompts())
+        process: subprocess.Popen[bytes] = self.cli.start(*self.words(*options), "--", text)
+        eventually(lambda: len(self.model.prompts()) > before or process.poll() is not None, timeout=WAIT)
+        assert process.poll() is None, process.communicate()
+        return process
+
+    def outcome(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
+        """Return the outcome of a turn that was begun."""
+        out, err = process.communicate(timeout=WAIT)
+        assert out.count(b"\n") == 1, (out, err)
+        found: dict[str, Any] = json.loads(out)
+        return found
+
+    def once(self, name: str, act: Callable[[], Any]) -> Any:
+        """Return what it gives, done once for all cells that look at it; one that failed is not done again."""
+        if name not in self._once:
+            self._once[name] = AssertionError(f"{name} went wrong before")
+            self._once[name] = act()
+        if isinstance(self._once[name], AssertionError):
+            raise self._once[name]
+        return self._once[name]
+
+    # -- what was seen -----------------------------------------------------------------------------------------------
+
+    def sent(self) -> str:
+        """Return all that the model was sent with the last request of the turn itself, as JSON. A CLI may make other
+        requests beside it (a title, a summary): those have no tools, where the CLI has any."""
+        bodies = [request.body for request in self.model.requests if request.asked is not None]
+        return json.dumps([body for body in bodies if body.get("tools") or not self.can.tools][-1], ensure_ascii=False)
+
+    def events(self, kind: str, turn: int | None = None) -> list[dict[str, Any]]:
+        """Return the events of this type, oldest first; of that turn, if one is named."""
+        found = [event for event in self.cli.journal(self.name) if event["type"] == kind]
+        return [event for event in found if turn is None or event["turn"] == turn]
+
+    def gone(self) -> None:
+        """Check that nothing that has this place in its command or environment runs any more. Raises AssertionError."""
+        eventually(lambda: processes_with(str(self.cli.base)) == [], what=f"{self.name} left processes behind")
+
+
+def eventually(claim: Callable[[], bool], timeout: float = 20, what: str = "") -> None:
+    """Wait until the claim holds. Raises AssertionError if it does not within `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    while not claim():
+        assert time.monotonic() < deadline, what or "it did not happen in time"
+        time.sleep(0.01)
+
+
+def processes_with(text: str) -> list[int]:
+    """Return the pids of processes whose environment or command line holds the text; none where there is no /proc."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            seen = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if text.encode() in seen and state != "Z" and int(entry.name) != os.getpid():
+            found.append(int(entry.name))
+    return found
+
+
+@contextlib.contextmanager
+def placed(name: str, base: Path) -> Iterator[Subject]:
+    """Yield the adapter's CLI in this folder, and end what it leaves there.
+
+    Raises NotFoundError where there is no such adapter or its CLI is not installed, UnsupportedError where it has no
+    headless face, or can't be pointed at the scripted model.
+    """
+    card = registry.adapter(name).card
+    if "exec" not in card.faces:
+        raise UnsupportedError(f"{name} has no headless face to try", subject=name)
+    if card.executable and shutil.which(card.executable) is None:
+        raise NotFoundError(f"{card.executable} is not installed here", card.install, subject=name)
+    cli = Place(base)
+    if shutil.which("git"):
+        subprocess.run(["git", "init", "--quiet", str(cli.project)], env=cli.env, check=False)
+    with FakeModel(SCRIPT) as model:
+        cli.env |= model.env(name, base / "home")
+        yield Subject(name, cli, model)
+    for pid in processes_with(str(base)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,52 @@
+"""What may be asked of a CLI is refused by its card, in one place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from beam.agents import registry
+from beam.agents.base import Capabilities, HasTerminal, Host, Turn
+from beam.agents.options import OPTIONS, check
+from beam.base.errors import UnsupportedError
+from beam.model.settings import AgentSettings
+
+FACES = [
+    (name, face)
+    for name in registry.ADAPTERS
+    for face in registry.adapter(name).card.faces
+    if face in ("exec", "terminal")
+]
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_what_a_card_does_not_claim_is_refused_and_named(option: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        check("x", Capabilities(), [option])
+    assert caught.value.message == f"x has no way to do {OPTIONS[option]}"
+    check("x", Capabilities(**{option: "path" if option == "attach" else True}), [option])
+    check("x", Capabilities(), [])
+
+
+def test_all_that_lacks_is_named_at_once() -> None:
+    with pytest.raises(UnsupportedError, match="x has no way to do --schema, --model ") as caught:
+        check("x", Capabilities(budget=True), ["model", "budget", "schema"])
+    assert caught.value.hint == "leave it out, or send to another agent"
+
+
+def test_every_option_is_a_capability() -> None:
+    assert set(OPTIONS) < set(Capabilities.__struct_fields__)
+
+
+@pytest.mark.parametrize(("name", "face"), FACES)
+def test_a_face_that_claims_a_system_prompt_gives_it_to_its_cli(name: str, face: str) -> None:
+    adapter: Any = registry.adapter(name)
+    can = adapter.card.faces[face]
+    assert face != "terminal" or isinstance(adapter, HasTerminal)
+    if not can.system:
+        return
+    settings = AgentSettings(system="Speak of plums.")
+    turn = Turn(text="hi", message_id="m", agent=name, access=can.access[0], cwd="/w", scratch="/s", settings=settings)
+    launch = getattr(adapter, face).launch(turn, Host(executable=f"/x/{name}"))
+    assert any("Speak of plums." in word for word in launch.argv)

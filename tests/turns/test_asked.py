@@ -1,0 +1,75 @@
+"""What a message and the settings ask of a CLI is decided by its card, before its adapter makes a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+import pytest
+
+from beam.agents import registry
+from beam.agents.base import Face
+from beam.base.errors import UnsupportedError
+from beam.model.settings import AgentSettings
+from beam.turns.request import TurnRequest, turn_of
+from tests.support.context import Root
+from tests.turns.test_run import ordered
+
+
+def request(
+    tmp_path: Path, name: str, *, options: Mapping[str, Any] = MappingProxyType({}), **fields: Any
+) -> TurnRequest:
+    """A turn of that adapter, with full access, of a message with these options."""
+    _, order = ordered(Root(tmp_path))
+    given = msgspec.structs.replace(order.message.options, access=None, **options)
+    message = msgspec.structs.replace(order.message, options=given)
+    settings = fields.pop("settings", {})
+    return msgspec.structs.replace(
+        order,
+        message=message,
+        adapter=registry.adapter(name),
+        adapter_name=name,
+        settings=AgentSettings(adapter=name, access="full", **settings),
+        **fields,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "face", "asked", "said"),
+    [
+        ("cn", "exec", {"options": {"model": "m"}}, "cn has no way to do --model"),
+        ("cn", "exec", {"settings": {"model": "m"}}, "cn has no way to do --model"),
+        ("cn", "exec", {"session_id": "s"}, "cn has no way to do an earlier session"),
+        ("aider", "exec", {"settings": {"system": "x"}}, "aider has no way to do a system prompt"),
+        ("gemini", "terminal", {"settings": {"system": "x"}}, "gemini has no way to do a system prompt"),
+        ("scripted", "exec", {"settings": {"schema": "{}"}}, "scripted has no way to do --schema"),
+        ("command", "exec", {"options": {"max_turns": 1}}, "command has no way to do --max-turns"),
+        ("claude", "terminal", {"options": {"budget_usd": 1.0}}, "claude has no way to do --budget"),
+        ("bash", "terminal", {"options": {"model": "m"}}, "bash has no way to do --model"),
+        ("qwen", "exec", {"session_id": "s", "fork": True}, "qwen can't go on in a copy of a session by its exec face"),
+    ],
+)
+def test_what_the_card_does_not_claim_is_refused(
+    tmp_path: Path, name: str, face: Face, asked: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UnsupportedError, match=said):
+        turn_of(request(tmp_path, name, **asked), face, str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "face", "asked"),
+    [
+        ("claude", "exec", {"options": {"model": "m", "max_turns": 2}, "settings": {"system": "x"}, "session_id": "s"}),
+        ("bash", "terminal", {"settings": {"model": "m", "system": "x"}, "session_id": "s"}),
+        ("cn", "exec", {}),
+    ],
+)
+def test_what_it_claims_goes_to_the_adapter_and_settings_for_all_agents_stop_no_program_on_a_screen(
+    tmp_path: Path, name: str, face: Face, asked: dict[str, Any]
+) -> None:
+    turn = turn_of(request(tmp_path, name, **asked), face, str(tmp_path))
+    assert turn.session_id == asked.get("session_id")
+    assert turn.access == "full"
