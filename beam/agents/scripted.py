@@ -31,7 +31,7 @@ card = Card(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """The program with its script; the prompt goes in on stdin.
+    """Return how to run the program with its script; the prompt goes in on stdin.
 
     `-P` keeps the agent's cwd out of the import path, so that no file there is imported.
     """

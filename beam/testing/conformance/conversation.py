@@ -13,20 +13,20 @@ SECOND = "what did I say? !usage 100 7"
 
 
 def first(subject: Subject) -> dict[str, Any]:
-    """The outcome of the first turn."""
+    """Return the outcome of the first turn."""
     outcome: dict[str, Any] = subject.once("first", lambda: completed(subject, FIRST))
     return outcome
 
 
 def second(subject: Subject) -> dict[str, Any]:
-    """The outcome of the second."""
+    """Return the outcome of the second turn."""
     first(subject)
     outcome: dict[str, Any] = subject.once("second", lambda: completed(subject, SECOND))
     return outcome
 
 
 def completed(subject: Subject, text: str, *options: str, agent: str | None = None) -> dict[str, Any]:
-    """The outcome of a turn that must complete."""
+    """Return the outcome of a turn that must complete."""
     done = subject.send(text, *options, agent=agent)
     assert done.code == 0, done
     outcome: dict[str, Any] = done.json
@@ -78,7 +78,7 @@ def _no_figures(subject: Subject) -> str:
 
 @cell("tokens of the turn", "tokens", otherwise=_no_figures)
 def tokens(subject: Subject) -> str:
-    """Of the turn, though many a CLI counts over the whole session."""
+    """Check that tokens are those of the turn, though many CLIs count over the whole session."""
     used = [turn["usage"] for turn in (first(subject), second(subject))]
     if [(usage["input_tokens"], usage["output_tokens"]) for usage in used] == [(900, 20), (100, 7)]:
         return "two turns of a session have the figures that the model gave for each, and no sum"
@@ -88,7 +88,7 @@ def tokens(subject: Subject) -> str:
 
 
 def _beside(subject: Subject, prompt: str) -> int:
-    """The tokens of the calls that the CLI made in the turn of this prompt beside that for its answer."""
+    """Return the tokens of the calls that the CLI made in the turn of this prompt beside that for its answer."""
     asked = [request.asked for request in subject.model.requests if request.asked is not None]
     begins = next(index for index, one in enumerate(asked) if SECOND in one.prompt)
     turn = asked[:begins] if prompt == FIRST else asked[begins:]

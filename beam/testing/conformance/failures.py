@@ -9,7 +9,7 @@ RETRIES = 1
 
 
 def fails(subject: Subject, prompt: str, class_: str) -> str:
-    """The turn fails with this class, within the retries that beam allows, and each one that the CLI tells is said."""
+    """Check that the turn fails with this class, within the retries that beam allows, each of which is reported."""
     subject.cli.config("policy:\n  circuit_failures: 100\n")
     before = len(subject.model.prompts())
     done = subject.send(prompt, "--new", env={"BEAM_RETRIES": str(RETRIES)})
@@ -51,7 +51,7 @@ def truncated_stream(subject: Subject) -> str:
 
 @cell("broken stream, then an answer")
 def broken_then_answered(subject: Subject) -> str:
-    """What was said before the break is no part of the answer, unless the model was asked to go on from there."""
+    """Check that text before the break is no part of the answer, unless the model was asked to continue from it."""
     asked = len(subject.model.prompts())
     outcome = subject.send(BREAKS, "--new", env={"BEAM_RETRIES": "3"}).json
     subject.gone()
@@ -70,6 +70,6 @@ def broken_then_answered(subject: Subject) -> str:
 
 @cell("refused connection")
 def refused_connection(subject: Subject) -> str:
-    """The last one here: from now on nobody answers."""
+    """Check a refused connection. It comes last: from now on no model answers."""
     subject.model.stop()
     return fails(subject, "hello", "network")

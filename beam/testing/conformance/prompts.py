@@ -12,7 +12,7 @@ LARGE = "word " * 40_000 + "!say ok"
 
 
 def arrives(subject: Subject, text: str) -> str:
-    """The text is in what the model was asked, whole; what stands around it is said."""
+    """Check that the text is in what the model was asked, whole; text around it is in the evidence."""
     done = subject.once(text, lambda: subject.send(text, "--new"))
     assert (done.code, done.json["status"]) == (0, "completed"), done
     found = [prompt for prompt in subject.model.prompts() if text in prompt]
@@ -47,7 +47,7 @@ def prompt_of_many_lines(subject: Subject) -> str:
 
 
 def _said_to_be_changed(subject: Subject) -> str:
-    """Nothing but blanks is another, and the turn says so."""
+    """Return whether only blanks differ, and the turn says so."""
     done = subject.send(MENTIONS, "--new")
     assert (done.code, done.json["status"]) == (0, "completed"), done
     assert "".join(MENTIONS.split()) in "".join("".join(subject.model.prompts()).split())

@@ -47,7 +47,7 @@ class Ended:
 
     @property
     def json(self) -> Any:
-        """stdout as exactly one JSON object."""
+        """Return stdout, which must be exactly one JSON object."""
         assert self.out.count("\n") == 1, self
         return json.loads(self.out)
 
@@ -117,12 +117,12 @@ class Subject:
 
     @cached_property
     def can(self) -> Capabilities:
-        """What its card claims for the headless face."""
+        """Return what its card claims for the headless mode."""
         return registry.adapter(self.name).card.faces["exec"]
 
     @property
     def least(self) -> str | None:
-        """The access that is nearest to only looking; null where it has none of its own."""
+        """Return the access that is nearest to only looking; None if it has none of its own."""
         return "read" if "read" in self.can.access else next(iter(self.can.access), None)
 
     # -- turns -----------------------------------------------------------------------------------------------------
