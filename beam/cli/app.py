@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 import typer
-from typer import _click as click  # typer carries its own click; the one on PyPI would be a second one
 from typer.main import get_command, get_group
 
 from beam.cli.context import Context
@@ -42,10 +42,10 @@ SECTIONS = ("Talk", "See", "Decide", "Set up")
 class Commands(Group):
     """The top-level command group, which imports a command when it is called."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name == "agents":
             return get_group(importlib.import_module("beam.cli.agent").app).commands["list"]
         if cmd_name not in COMMANDS:
@@ -55,7 +55,7 @@ class Commands(Group):
             return get_command(app)
         return get_group(app).commands[cmd_name]
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
         for section in SECTIONS:
             rows = [(name, line) for name, (where, _, line) in COMMANDS.items() if where == section]
             with formatter.section(section):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import typer
-from typer import _click as click  # typer carries its own click; the one on PyPI would be a second one
 from typer.core import TyperGroup
 
 from beam import ExitCode
@@ -17,7 +17,7 @@ from beam.cli.render.text import safe, write, write_json
 class Serving(Group):
     """A command group that serves when it is called without a command."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return TyperGroup.parse_args(self, ctx, args)
 
 

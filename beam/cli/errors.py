@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from typing import Any
 
 import msgspec
 import typer
 from msgspec import Struct
-from typer._click import exceptions  # typer carries its own click; the one on PyPI would be a second one
 
 from beam import BeamError, ExitCode, SignalledError
 from beam.cli import streams
@@ -42,9 +42,6 @@ def handle(error: BaseException, argv: list[str]) -> int:
             return error.code if isinstance(error.code, int) else 1
         case typer.Exit():
             return int(error.exit_code)
-        case exceptions.NoArgsIsHelpError():
-            sys.stdout.write(error.format_message() + "\n")
-            return 0
         case BrokenPipeError():
             streams.drop_stdout()
             return die_of(_SIGPIPE)
@@ -63,7 +60,7 @@ def body_of(error: BaseException) -> ErrorBody | None:
     match error:
         case BeamError():
             return _of_beam(error, int(error.exit_code))
-        case exceptions.ClickException():
+        case typer.TyperException():
             return _usage(error)
         case OSError() if error.errno is not None:
             name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
@@ -111,12 +108,16 @@ def _escaped(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _usage(error: exceptions.ClickException) -> ErrorBody:
+def _usage(error: Any) -> ErrorBody:
+    """Return the error of a wrong command line.
+
+    What typer raises is known by its attributes: the classes have no public name.
+    """
     message = error.format_message().rstrip(".")
     hint = "beam --help"
-    if isinstance(error, exceptions.UsageError) and error.ctx is not None:
+    if getattr(error, "ctx", None) is not None:
         hint = f"{error.ctx.command_path} --help"
-    if isinstance(error, exceptions.NoSuchOption):
+    if getattr(error, "option_name", None) is not None and hasattr(error, "possibilities"):
         hint = f"to send text that begins with a dash, put `--` before it; options: {hint}"
     return ErrorBody(exit_code=int(ExitCode.USAGE), kind="usage", message=message[:1].lower() + message[1:], hint=hint)
 

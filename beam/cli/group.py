@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import typer
-from typer import _click as click  # typer carries its own click; the one on PyPI would be a second one
 from typer.core import TyperCommand, TyperGroup
 
 P = ParamSpec("P")
@@ -14,29 +13,35 @@ R = TypeVar("R")
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
+class NoCommandError(typer.BadParameter):
+    """A group has no command of that name."""
+
+    def format_message(self) -> str:
+        """Return the message alone."""
+        return self.message
+
+
 class Command(TyperCommand):
     """One command, whose usage line names arguments without braces."""
 
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
 
 class Group(TyperGroup):
     """Commands under one name. Without a command it prints its help; for an unknown one it suggests the nearest."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, args or ["--help"])
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         names = self.list_commands(ctx)
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             import difflib
 
             near = difflib.get_close_matches(args[0], names, 1)
             hint = f"did you mean `{ctx.command_path} {near[0]}`?" if near else f"there are: {', '.join(names)}"
-            raise click.exceptions.UsageError(f"no command of {ctx.command_path} is called {args[0]!r} ({hint})", ctx)
+            raise NoCommandError(f"no command of {ctx.command_path} is called {args[0]!r} ({hint})", ctx)
         return super().resolve_command(ctx, args)
 
 

@@ -1,8 +1,9 @@
-"""Why typer is pinned: the newest one imports pydantic for each command. When it does not any more, the pin can go."""
+"""Typer: beam uses its public names alone. It is pinned while the newest one imports pydantic for each command."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import venv
@@ -13,6 +14,11 @@ import pytest
 import beam
 
 TOP = Path(beam.__file__).parents[1]
+
+
+def test_beam_uses_public_names_of_typer_alone() -> None:
+    private = re.compile(r"typer\._|from typer import .*\b_")
+    assert [str(path) for path in Path(beam.__file__).parent.rglob("*.py") if private.search(path.read_text())] == []
 
 
 @pytest.mark.soak
