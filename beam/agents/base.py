@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import Raw, Struct
 
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.events import Event
 from beam.model.message import Access
-from beam.model.outcome import Class, Denial, Evidence, ModelUsage, SessionNote, Status, Total, Unfinished, Usage
+from beam.model.outcome import Class, Status, Total
+from beam.model.outcome import Verdict as Verdict
 from beam.model.screen_profile import Profile
 from beam.model.settings import AgentSettings
 
@@ -102,26 +103,6 @@ class Exit(Struct, frozen=True, kw_only=True):
     signal: str | None = None
     stderr_tail: str = ""
     stopped_by: str | None = None
-
-
-class Verdict(Struct, frozen=True, kw_only=True):
-    """The adapter's judgement of the turn, from the CLI's own output; beam adds what it knows itself (times, stops)."""
-
-    status: Status
-    class_: Class | None = None
-    reason: str | None = None
-    reply: str | None = None
-    session_id: str | None = None
-    session: SessionNote | None = None
-    model: str | None = None
-    usage: Usage = Usage()
-    cost_usd: float | None = None
-    models: tuple[ModelUsage, ...] | None = None
-    denials: tuple[Denial, ...] = ()
-    unfinished: tuple[Unfinished, ...] = ()
-    structured: Raw | UnsetType = UNSET
-    lossy: bool | UnsetType = UNSET
-    evidence: Evidence | None = None
 
 
 class Decoder(Protocol):

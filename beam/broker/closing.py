@@ -14,7 +14,7 @@ from beam.broker import failure, route
 from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import Message
-from beam.model.outcome import Class, Status
+from beam.model.outcome import Class, Status, Verdict
 from beam.model.state import CLOSED, MessageRecord
 from beam.store.journal import read_event
 from beam.store.queue import Entry
@@ -112,7 +112,8 @@ def finish_dead_letter(log: AgentLog, entry: Entry, message: Message, known: Mes
 
 def _finish_burial(log: AgentLog, entry: Entry, message: Message, dead: events.MessageDead | None) -> None:
     if dead is not None and dead.tell:
-        told = TurnFinished(attempt=dead.attempt, status=dead.status, class_=dead.class_, reason=dead.detail)
+        verdict = Verdict(status=dead.status, class_=dead.class_, reason=dead.detail)
+        told = events.turn_finished(verdict, attempt=dead.attempt)
         closed = route.reply(log.context, message, told, log.state)
         if closed.reply == "dead":
             log.record(events.Notice(code="reply_dead", text=closed.detail), message_id=message.id)

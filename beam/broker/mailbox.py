@@ -14,9 +14,8 @@ from beam.broker.context import RootContext
 from beam.broker.lease import AgentLease
 from beam.broker.log import AgentLog
 from beam.model import events
-from beam.model.events import TurnFinished
 from beam.model.message import Message
-from beam.model.outcome import Class, Outcome, Status, exit_code
+from beam.model.outcome import Class, Outcome, Status, Verdict
 from beam.model.state import SENT
 from beam.process import tree
 from beam.root import discovery
@@ -127,22 +126,21 @@ def replying(context: RootContext, place: AgentPaths, message_id: str, text: str
         message = lease.waiting.read(entry) if entry is not None else None
         if entry is None or message is None:
             raise NotFoundError(f"{message_id} is gone", "", subject=message_id)
-        status, class_ = (Status.FAILED, Class.UNKNOWN) if failed else (Status.COMPLETED, None)
+        if failed:
+            verdict = Verdict(status=Status.FAILED, class_=Class.UNKNOWN, reason=text)
+        else:
+            verdict = Verdict(status=Status.COMPLETED, reply=text)
         began = recorded_ns(turn.started_at)
         if not failed:
             with contextlib.suppress(DiskError):  # the outcome says it too, and fits where this may not
                 log.record(events.Text(text=text), turn=turn.turn, message_id=message_id)
         crash_point("finish.before")
         finished = log.record(
-            TurnFinished(
+            events.turn_finished(
+                verdict,
                 attempt=turn.attempt,
-                status=status,
-                class_=class_,
-                reason=text if failed else None,
-                reply=None if failed else text,
                 via="mailbox",
                 duration_s=round(max(0, context.clock.now_ns() - began) / 1e9, 3),
-                exit_code=exit_code(status, class_),
             ),
             turn=turn.turn,
             message_id=message_id,

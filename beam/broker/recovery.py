@@ -22,7 +22,7 @@ from beam.broker.waiting import Waiting
 from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import Message, SessionContext, access_word
-from beam.model.outcome import Status, exit_code
+from beam.model.outcome import Status, Verdict
 from beam.model.state import CLOSED, DEAD, FINISHED, SENT, MessageRecord
 from beam.process import tree
 from beam.store import asks, control
@@ -224,14 +224,13 @@ def _recover_sent(log: AgentLog, entry: Entry, message: Message, known: MessageR
         _offer_again(log, entry, message)
         return
     number = turn.turn if turn is not None else log.state.turn
-    finished = TurnFinished(
-        attempt=message.attempt,
+    verdict = Verdict(
         status=Status.UNKNOWN,
         reason="its holder died after the prompt was sent; nobody knows what the agent did",
         session_id=log.state.session.session_id if log.state.session else None,
-        via=turn.via if turn is not None else None,
-        exit_code=exit_code(Status.UNKNOWN, None),
     )
+    via = turn.via if turn is not None else None
+    finished = events.turn_finished(verdict, attempt=message.attempt, via=via)
     if turn is not None:
         for call_id in list(turn.tools):
             log.record(events.ToolReturned(call_id=call_id, unfinished=True), turn=number, message_id=message.id)

@@ -18,7 +18,7 @@ from beam.broker.sessions import session_lock
 from beam.model import events
 from beam.model.events import Event, TurnFinished
 from beam.model.message import Message
-from beam.model.outcome import Outcome, Status, exit_code
+from beam.model.outcome import Outcome, Status, Verdict
 from beam.model.state import QUEUED, SENT, SHORTAGE
 from beam.store.queue import Entry
 
@@ -174,14 +174,12 @@ class _Turn:
         is_unstarted = order.unstarted is not None and order.unstarted.exists()
         if open_turn is None or state.known[self.message.id].phase != SENT or is_unstarted:
             raise error
-        finished = TurnFinished(
-            attempt=self.message.attempt,
+        verdict = Verdict(
             status=Status.UNKNOWN,
             reason=f"the turn was ended: {error.message}; nobody knows what the agent did until then",
             session_id=state.session.session_id if state.session else None,
-            via=open_turn.via,
-            exit_code=exit_code(Status.UNKNOWN, None),
         )
+        finished = events.turn_finished(verdict, attempt=self.message.attempt, via=open_turn.via)
         try:
             written = self.log.record(finished, turn=order.turn, message_id=self.message.id, sync=True)
         except DiskError:
@@ -194,14 +192,7 @@ class _Turn:
         settings are wrong, its session is taken, or the system was short of something too often."""
         from beam.turns.run import refusal
 
-        verdict = refusal(error)
-        finished = TurnFinished(
-            attempt=self.message.attempt,
-            status=verdict.status,
-            class_=verdict.class_,
-            reason=verdict.reason,
-            exit_code=exit_code(verdict.status, verdict.class_),
-        )
+        finished = events.turn_finished(refusal(error), attempt=self.message.attempt)
         crash_point("finish.before")
         written = self.log.record(finished, turn=turn, message_id=self.message.id, sync=True)
         crash_point("finish.recorded")

@@ -10,9 +10,8 @@ from beam.base.errors import CorruptError, DiskError
 from beam.base.faults import crash_point
 from beam.broker import closing, failure
 from beam.model import events
-from beam.model.events import TurnFinished
 from beam.model.message import Message, digest
-from beam.model.outcome import Class, Status, exit_code
+from beam.model.outcome import Class, Status, Verdict
 from beam.model.state import CLOSED, DEAD, FINISHED, SENT
 from beam.store.queue import LAST_POSITION, Entry
 from beam.store.reserve import Reserve
@@ -221,13 +220,8 @@ class Waiting:
         turn, message = self.log.state.open_turn, self.read(entry)
         if turn is None or message is None:
             return
-        finished = TurnFinished(
-            attempt=turn.attempt,
-            status=Status.CANCELLED,
-            reason=f"stopped by {by}",
-            via=turn.via,
-            exit_code=exit_code(Status.CANCELLED, None),
-        )
+        verdict = Verdict(status=Status.CANCELLED, reason=f"stopped by {by}")
+        finished = events.turn_finished(verdict, attempt=turn.attempt, via=turn.via)
         written = self.log.record(finished, turn=turn.turn, message_id=message.id, sync=True)
         crash_point("finish.recorded")
         closing.close(self.log, entry, message, written)

@@ -24,6 +24,7 @@ from beam.model.outcome import (
     Total,
     Unfinished,
     Usage,
+    Verdict,
 )
 
 VERSION = 1
@@ -817,6 +818,18 @@ E = TypeVar("E", bound=Event)
 def stamp(event: E, *, seq: int, ts: str, agent: str, turn: int | None, message_id: str | None) -> E:
     """Return the event with its header."""
     return msgspec.structs.replace(event, seq=seq, ts=ts, agent=agent, turn=turn, message_id=message_id)
+
+
+def turn_finished(verdict: Verdict, *, attempt: int, **known: Any) -> TurnFinished:
+    """Return the event of an outcome: the verdict, and in `known` what only beam knows (any other field of the event).
+
+    The exit code follows from status and class, if it is not among these.
+    """
+    from beam.model.outcome import exit_code
+
+    fields: dict[str, Any] = {name: getattr(verdict, name) for name in verdict.__struct_fields__}
+    fields["exit_code"] = exit_code(verdict.status, verdict.class_)
+    return TurnFinished(attempt=attempt, **{**fields, **known})
 
 
 def outcome_of(event: TurnFinished | MessageDead) -> Outcome:

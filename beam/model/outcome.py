@@ -164,6 +164,30 @@ SessionNote = Literal["new", "resumed", "lost"]
 Evidence = Literal["history", "osc", "title", "screen", "prompt"]
 
 
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a turn, as its adapter reads the CLI's own output; beam adds what it knows itself (times, stops).
+
+    `turn.finished` and the outcome have all these fields, too: `events.turn_finished` builds the one and
+    `events.outcome_of` the other.
+    """
+
+    status: Status
+    class_: Class | None = None
+    reason: str | None = None
+    reply: str | None = None
+    session_id: str | None = None
+    session: SessionNote | None = None
+    model: str | None = None
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    models: tuple[ModelUsage, ...] | None = None
+    denials: tuple[Denial, ...] = ()
+    unfinished: tuple[Unfinished, ...] = ()
+    structured: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    lossy: bool | msgspec.UnsetType = msgspec.UNSET
+    evidence: Evidence | None = None
+
+
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a message: `send/wait/show --json`, and what `Beam().send(...)` returns.
 

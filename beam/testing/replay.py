@@ -9,8 +9,7 @@ import msgspec
 from beam.agents import registry
 from beam.agents.base import Exit, Turn
 from beam.base.errors import UnsupportedError
-from beam.model.events import Event, TurnFinished, stamp
-from beam.model.outcome import exit_code
+from beam.model.events import Event, stamp, turn_finished
 
 
 def replay(name: str, lines: Iterable[bytes], *, session_id: str | None = None, exit: Exit) -> Iterator[Event]:
@@ -30,8 +29,7 @@ def replay(name: str, lines: Iterable[bytes], *, session_id: str | None = None, 
         for event in decoder.line(line.removesuffix(b"\n")):
             yield stamp(event, seq=(seq := seq + 1), ts="", agent=name, turn=1, message_id=None)
     events, verdict = decoder.end(exit)
-    said = {field: getattr(verdict, field) for field in verdict.__struct_fields__}
-    finished = TurnFinished(**said, via="exec", exit_code=exit_code(verdict.status, verdict.class_))
+    finished = turn_finished(verdict, attempt=1, via="exec")
     for event in (*events, finished):
         yield stamp(event, seq=(seq := seq + 1), ts="", agent=name, turn=1, message_id=None)
 

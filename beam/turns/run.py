@@ -245,25 +245,13 @@ def finished_of(order: TurnRequest, verdict: Verdict, stop: Stop, face: Face | N
     session: SessionNote | None = verdict.session
     if session is None and verdict.session_id is not None:
         session = "resumed" if order.session_id is not None and not order.fork else "new"
-    return TurnFinished(
+    verdict = msgspec.structs.replace(verdict, status=status, class_=class_, reason=reason, session=session)
+    return events.turn_finished(
+        verdict,
         attempt=order.message.attempt,
-        status=status,
-        class_=class_,
-        reason=reason,
-        reply=verdict.reply,
-        session_id=verdict.session_id,
-        session=session,
         via=face,
-        model=verdict.model,
-        usage=verdict.usage,
-        cost_usd=verdict.cost_usd,
-        models=verdict.models,
         duration_s=round(duration_s, 3),
         exit_code=0 if tolerates(order, status) else exit_code(status, class_),
         denials=denied.told(verdict.denials, can, access),
-        unfinished=verdict.unfinished,
-        structured=verdict.structured,
-        lossy=verdict.lossy,
-        evidence=verdict.evidence,
         at_most=access,
     )
