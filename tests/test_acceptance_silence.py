@@ -89,7 +89,7 @@ def test_an_agent_that_waits_for_another_is_told_nothing(busy: Cli) -> None:
 
 def screen_of(seen: str) -> list[str]:
     """The rows of the terminal that got that, those without text left out."""
-    screen = Screen(80, 24)
+    screen = Screen(200, 24)  # wider than the terminal: a note that it wraps is one row here
     screen.feed(seen.replace("\n", "\r\n").encode())
     return [row for row in screen.view().rows if row]
 

@@ -77,6 +77,8 @@ async def say(port: KeyPort, end: TurnEnd, text: str, *, command: bool = False) 
         raise NotTakenError("the agent does not take pastes")
     if profile.bracketed or profile.at_cursor:
         await port.until(port.reads_keys, KEYS_S)
+    if end.ended:  # while it was waited for
+        raise NotTakenError("the agent ended before it was given the message")
     end.sending(text, command=command)
     profile = end.profile
     plain = command or not port.takes_pastes()

@@ -39,7 +39,7 @@ def test_a_failing_cli_is_said_with_its_reason_and_exit_code_and_the_check_fails
     assert done.code == 13
     assert done.err == "beam: 1 CLI(s) failed: pi; see above\n"
     head, row = (line.split("\t") for line in done.out.splitlines())
-    assert head == ["CLI", "VERSION", "FACE", "OUTCOME", "SECONDS", "SAID"]
+    assert head == ["CLI", "VERSION", "MODE", "OUTCOME", "SECONDS", "MESSAGE"]
     assert row[:4] == ["pi", "9.9.9", "exec", "failed: failed (exit 1)"]
     assert "no good" in row[5]
 

@@ -20,6 +20,8 @@ from beam.process import tree
 from beam.store import control
 from beam.store.control import Control
 from beam.turns.asks import Ask, Asks, Decision, Takes
+from beam.turns.calls import AgentCalls
+from beam.turns.handle import TurnHandle
 from beam.turns.stop import Stop
 from tests.support.context import SECOND_NS, Root
 
@@ -211,7 +213,8 @@ def asking(root: Root, lease: AgentLease) -> tuple[Asks, Ask]:
     started = events.TurnStarted(owner=tree.this_process(), turn_key="k", adapter="command", via="exec")
     record(started)
     lease.turn = turn = RunningTurn("worker-m", Stop())
-    turn.asks = asks = Asks("worker", record, root.clock, 600.0)
+    asks = Asks("worker", record, root.clock, 600.0)
+    turn.handle = TurnHandle(stop=turn.stop, asks=asks, calls=AgentCalls(root.clock))
     return asks, asks.ask("Bash", takes=Takes(message=True))
 
 

@@ -383,7 +383,7 @@ def test_a_message_that_waits_for_another_agents_turn_stays_waiting_when_trust_l
         broker = Broker(real_time(root), cap=1, poll=0.05, say=lambda _: None)
         serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
         async with asyncio.timeout(30):
-            while not (served := broker.served.get("second")) or served.next is None or served.stamps is None:
+            while not (served := broker.roster.agents.get("second")) or served.next is None or served.stamps is None:
                 await asyncio.sleep(0.01)
             root.environ.pop("BEAM_TRUST")  # by now nothing else would have the second looked at again
             (root.base / "go").touch()

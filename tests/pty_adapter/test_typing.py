@@ -130,6 +130,18 @@ def test_an_agent_without_pastes_that_should_have_them_gets_nothing() -> None:
     assert (port.pasted, port.pressed) == ([], [])
 
 
+def test_an_agent_that_ends_while_it_is_waited_for_gets_nothing() -> None:
+    class Dying(KeyPort):
+        def reads_keys(self) -> bool:
+            self.end.exited(self.clock)
+            return True
+
+    port = Dying(CLAUDE)
+    with pytest.raises(typing.NotTakenError, match="ended"):
+        said(port, "hello")
+    assert (port.pasted, port.pressed) == ([], [])
+
+
 @pytest.mark.parametrize("text", ["!rm -rf x", "/quit", "#note", "@file"])
 def test_a_message_never_becomes_a_command(text: str) -> None:
     port = KeyPort(CLAUDE)

@@ -77,7 +77,7 @@ def test_watch_stuck_says_who_waits_for_what(beam: Cli, scratch: Scratch) -> Non
     waits = beam("watch", "--stuck", "1ms", "--json", "--claude-home", str(scratch.home)).lines
     assert any(wait["what"] == "Write tests: nobody took it" for wait in waits)
     nobody = beam("watch", "--stuck", "10m", "--claude-home", str(beam.base / "none"))
-    assert (nobody.code, nobody.out) == (0, "") and "nobody" in nobody.err
+    assert (nobody.code, nobody.out) == (0, "") and "no member" in nobody.err
 
 
 def test_the_live_stream_prints_what_happens_and_ends_with_the_interrupt(beam: Cli, tmp_path: Path) -> None:
