@@ -5,8 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 SEED ?= 0
-# Many more than the two cores of a small machine: most of the time tests wait for other processes, and for time to pass.
-WORKERS ?= 6
+# More than the two cores of a small machine: some tests wait for time to pass.
+WORKERS ?= 4
 # Three processes, each with its own part: workers of one would collect all tests each.
 # Their files are in memory, where there is such a place: a disk takes longer for each fsync than a test for the rest.
 UNIT := $(if $(wildcard /dev/shm),TMPDIR=/dev/shm) $(PYTEST) -q --unit -p no:cacheprovider -p no:logging -o tmp_path_retention_policy=failed
