@@ -49,7 +49,7 @@ class AgentCalls:
 
     @property
     def are_open(self) -> bool:
-        """Whether a call waits for its answer."""
+        """Return whether a call waits for its answer."""
         return bool(self._waiting)
 
     def add(self, call: Call, answer: Callable[[CallAnswer], None], *, seconds: float = LIMIT_S) -> bool:

@@ -47,7 +47,7 @@ class Driver(Protocol):
 
     @property
     def input(self) -> TurnInput:
-        """The turn, as this process has it."""
+        """Return the turn, as this process has it."""
 
     async def start(self) -> AgentProcess:
         """Returns the process, held before its program begins, or kept from another turn."""
@@ -103,16 +103,16 @@ class Engine:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether somebody, or a clock, wants the turn to end."""
+        """Return whether somebody, or a clock, wants the turn to end."""
         return self.stop.reason is not None
 
     @property
     def is_broken(self) -> bool:
-        """Whether the turn can't go on because something raised; nothing more is read then."""
+        """Return whether the turn can't go on because something raised; nothing more is read then."""
         return self._broken is not None
 
     def is_hard(self) -> bool:
-        """Whether there is no time to be polite."""
+        """Return whether there is no time to be polite."""
         return self.stop.hard or self.is_broken
 
     # -- one process ---------------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ class Engine:
         return await self._during(driver, driver.leave())
 
     def _is_said(self, talking: asyncio.Task[None]) -> bool:
-        """Whether the conversation is over by itself; that of a turn which is to end waits for the interrupt."""
+        """Return whether the conversation is over; that of a turn which is to end waits for the interrupt."""
         if not talking.done() or talking.cancelled():
             return False
         return self.stop.reason is None or talking.exception() is not None

@@ -37,7 +37,7 @@ class TurnInput(Struct, frozen=True, kw_only=True):
 
     @property
     def scratch(self) -> Path:
-        """The turn's private directory."""
+        """Return the turn's private directory."""
         return Path(self.turn.scratch)
 
     def environment(self, launch: Launch) -> dict[str, str]:

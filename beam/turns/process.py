@@ -49,17 +49,17 @@ class AgentProcess:
 
     @property
     def gone(self) -> bool:
-        """Whether its process has ended."""
+        """Return whether its process has ended."""
         return self.ended.done()
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody looks at it now, so that it may stay without a turn."""
+        """Return whether somebody looks at it now, so that it may stay without a turn."""
         return False
 
     @property
     def unfit(self) -> str:
-        """Why it can take no other turn though it goes on; "" where it can."""
+        """Return why it can take no other turn though it goes on; "" where it can."""
         return ""
 
     def started(self, turn: int) -> events.AgentStarted:

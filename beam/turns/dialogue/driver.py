@@ -82,7 +82,7 @@ class LinkTurn:
 
     @property
     def _is_said(self) -> bool:
-        """Whether nothing more is to be heard in this turn."""
+        """Return whether nothing more is to be heard in this turn."""
         return self.over is not None or self._process.broken is not None or self._process.gone
 
     # -- its start -----------------------------------------------------------------------------------------------------
