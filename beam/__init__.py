@@ -48,6 +48,7 @@ _LAZY = {
         "BeamError ConfigError DiskError ExitCode LimitError NotFoundError SignalledError UnfinishedError "
         "UnsupportedError UntrustedError UsageError"
     ),
+    "beam.base.near": "nearest",
     "beam.base.surrogates": "escape_surrogates",
     "beam.base.version": "__version__",
     "beam.config.resolve": "settled",
@@ -119,6 +120,7 @@ if TYPE_CHECKING:
     from beam.base.errors import UnsupportedError as UnsupportedError
     from beam.base.errors import UntrustedError as UntrustedError
     from beam.base.errors import UsageError as UsageError
+    from beam.base.near import nearest as nearest
     from beam.base.surrogates import escape_surrogates as escape_surrogates
     from beam.base.version import __version__ as __version__
     from beam.config.resolve import settled as settled

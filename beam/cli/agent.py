@@ -135,7 +135,7 @@ def add(
     setting: list[str] = typer.Option(
         [], "--set", metavar="KEY=VALUE", help="Any setting of beam.yaml (docs/files.md)."
     ),
-    model: str | None = typer.Option(None, "--model", metavar="NAME", help="Its model."),
+    model: str | None = typer.Option(None, "-m", "--model", metavar="NAME", help="Its model."),
     access: str | None = typer.Option(None, "--access", metavar="WORD", help="read, edit, full or ask."),
     command: str | None = typer.Option(
         None, "--command", metavar="PROGRAM", help="Use this program as the agent: prompt on stdin, reply on stdout."

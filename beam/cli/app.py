@@ -9,7 +9,7 @@ import typer
 from typer.main import get_command, get_group
 
 from beam.cli.context import Context
-from beam.cli.group import App, Group
+from beam.cli.group import App, Group, NoCommandError
 
 # name -> (section of the help, module, one line). A module's `app` holds the command, or is the group.
 COMMANDS = {
@@ -55,11 +55,30 @@ class Commands(Group):
             return get_command(app)
         return get_group(app).commands[cmd_name]
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in COMMANDS and _is_agent(ctx, args[0]):
+            import shlex
+
+            what = f"{args[0]!r} is an agent, and no command (to send it a message: `beam send {shlex.join(args)}`)"
+            raise NoCommandError(what, ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for section in SECTIONS:
             rows = [(name, line) for name, (where, _, line) in COMMANDS.items() if where == section]
             with formatter.section(section):
                 formatter.write_dl(rows)
+
+
+def _is_agent(ctx: Any, name: str) -> bool:
+    """Return whether an agent has that name here; False where the configuration can't be understood."""
+    from beam import BeamError
+
+    try:
+        call = Context(directory=ctx.params.get("directory"), root=ctx.params.get("root"))
+        return any(line.agent == name for line in call.beam.agents(all=True))
+    except BeamError:
+        return False
 
 
 app = App(cls=Commands)
@@ -82,6 +101,7 @@ def beam(
     ),
     quiet: bool = typer.Option(False, "-q", "--quiet", help="Print no notes on stderr, only errors."),
     verbose: bool = typer.Option(False, "-v", "--verbose", help="Print more notes on stderr."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON, where the command can."),
     version: bool = typer.Option(False, "--version", is_eager=True, callback=_version, help="Print the version."),
 ) -> None:
     """Use every coding agent through one command.
@@ -89,7 +109,7 @@ def beam(
     Send an agent a message; it takes a turn; you get its answer, an exit code that tells the truth, and a journal of
     everything that happened. The answer goes to stdout; everything else (progress, notes, errors) goes to stderr.
     """
-    ctx.obj = Context(directory=directory, root=root, quiet=quiet, verbose=verbose)
+    ctx.obj = Context(directory=directory, root=root, quiet=quiet, verbose=verbose, as_json=as_json)
 
 
 def run(argv: list[str]) -> int:

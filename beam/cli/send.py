@@ -27,7 +27,7 @@ def send(
     text: list[str] | None = typer.Argument(None, metavar="[TEXT]...", help="The prompt; `-` stands for stdin."),
     file: list[str] = typer.Option([], "-f", "--file", metavar="FILE", help="Append this file's text to the prompt."),
     attach: list[str] = typer.Option([], "--attach", metavar="PATH", help="Attach this file."),
-    model: str | None = typer.Option(None, "--model", metavar="NAME", help="The model for this turn."),
+    model: str | None = typer.Option(None, "-m", "--model", metavar="NAME", help="The model for this turn."),
     access: str | None = typer.Option(None, "--access", metavar="WORD", help="read, edit, full or ask."),
     schema: str | None = typer.Option(
         None, "--schema", metavar="FILE", help="A JSON Schema that the answer must follow."
