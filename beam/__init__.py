@@ -72,6 +72,7 @@ _LAZY_MODULES = {
     "events": "beam.model.events",
     "fake_model": "beam.testing.fake_model",
     "messages": "beam.model.message",
+    "moments": "beam.base.moments",
     "outcomes": "beam.model.outcome",
     "pictures": "beam.pty_adapter.picture",
     "recordings": "beam.testing.replay",
@@ -109,6 +110,7 @@ if TYPE_CHECKING:
     from beam.base import clock as clock
     from beam.base import durations as durations
     from beam.base import errors as errors
+    from beam.base import moments as moments
     from beam.base.errors import BeamError as BeamError
     from beam.base.errors import ConfigError as ConfigError
     from beam.base.errors import DiskError as DiskError

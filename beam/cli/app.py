@@ -14,7 +14,7 @@ from beam.cli.group import App, Group, NoCommandError
 # name -> (section of the help, module, one line). A module's `app` holds the command, or is the group.
 COMMANDS = {
     "send": ("Talk", "beam.cli.send", "Send a message to an agent and print its answer."),
-    "wait": ("Talk", "beam.cli.talk", "Wait for a message's outcome and print the answer."),
+    "wait": ("Talk", "beam.cli.wait", "Wait for messages and print the answers."),
     "show": ("Talk", "beam.cli.talk", "Show what is known of a message now."),
     "recv": ("Talk", "beam.cli.talk", "Take the next message of a mailbox agent."),
     "reply": ("Talk", "beam.cli.talk", "Answer a message that `recv` took."),
@@ -24,7 +24,7 @@ COMMANDS = {
     "interrupt": ("Decide", "beam.cli.decide", "End the turn of a message, or withdraw it."),
     "attach": ("Decide", "beam.cli.attach", "Put your terminal on an agent's."),
     "watch": ("See", "beam.cli.see", "Print what all agents of this root do, as it happens."),
-    "log": ("See", "beam.cli.see", "Print an agent's journal."),
+    "log": ("See", "beam.cli.log", "Print the journal of an agent, or of one message."),
     "status": ("See", "beam.cli.see", "Show where each agent stands."),
     "team": ("See", "beam.cli.team", "Look at the agent teams of Claude Code."),
     "agent": ("Set up", "beam.cli.agent", "List, show, add, fork, change, reset and remove agents."),
