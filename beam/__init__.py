@@ -37,7 +37,7 @@ _LAZY = {
     "beam.api.beam": "Beam",
     "beam.api.cursor": "open_cursor",
     "beam.api.look": "AgentStatus",
-    "beam.api.manage": "parsed",
+    "beam.api.manage": "parsed_all",
     "beam.api.progress": "Progress",
     "beam.api.teams": "TeamsHere install_hooks",
     "beam.api.turns_now": "Running",
@@ -98,7 +98,7 @@ if TYPE_CHECKING:
     from beam.api.beam import Beam as Beam
     from beam.api.cursor import open_cursor as open_cursor
     from beam.api.look import AgentStatus as AgentStatus
-    from beam.api.manage import parsed as parsed
+    from beam.api.manage import parsed_all as parsed_all
     from beam.api.progress import Progress as Progress
     from beam.api.teams import TeamsHere as TeamsHere
     from beam.api.teams import install_hooks as install_hooks

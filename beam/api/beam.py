@@ -217,6 +217,12 @@ class Beam:
         why = standing.waiting_reason(self.context, self._place(message))
         return None if why is None else f"what waits for {message.to} does so until you trust the folder: {why}"
 
+    def loader_variables(self, agent: str) -> list[str]:
+        """Return the variables of the agent's settings that no process of it gets (`LD_PRELOAD` and the like)."""
+        from beam.process.environment import LOADER
+
+        return sorted(LOADER.intersection(self.context.resolve(agent).settings.env))
+
     def progress(self, message: Message | str) -> Callable[[], Progress | None] | None:
         """What says, each time it is called, which turn runs where this message (or the one of this id) waits; null
         inside a turn, whose process need not see the root, and whose agent need not be told."""

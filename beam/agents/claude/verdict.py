@@ -252,7 +252,7 @@ def _explained(complaint: str) -> str:
     if "cannot be used with root/sudo" in complaint:
         return (
             f"{complaint.rstrip('.')}: claude refuses full access to root; "
-            "run beam as another user, or set `env: {IS_SANDBOX: 1}` for this agent inside a sandbox"
+            "run beam as another user or, inside a container, say that it is one: beam agent set AGENT env.IS_SANDBOX=1"
         )
     if "is already in use" in complaint:
         return f"{complaint.rstrip('.')}: claude has a session with this id already"
