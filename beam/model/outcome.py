@@ -35,6 +35,7 @@ class Class(StrEnum):
     STALLED = "stalled"
     CRASHED = "crashed"
     BAD_REQUEST = "bad_request"
+    SCHEMA = "schema"
     UNSUPPORTED = "unsupported"
     NOT_INSTALLED = "not_installed"
     UNKNOWN = "unknown"

@@ -106,7 +106,7 @@ class Items:
         structured = _structured(verdict.reply or "")
         if structured is UNSET:
             reason = "the answer does not follow the schema: it is not JSON"
-            verdict = msgspec.structs.replace(verdict, status=Status.FAILED, class_=Class.UNKNOWN, reason=reason)
+            verdict = msgspec.structs.replace(verdict, status=Status.FAILED, class_=Class.SCHEMA, reason=reason)
         return emitted, msgspec.structs.replace(verdict, structured=structured)
 
 
