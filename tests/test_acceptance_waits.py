@@ -158,6 +158,16 @@ def test_an_agent_that_is_not_there_is_named(crew: Cli) -> None:
     refused(crew("wait", "--agent", "nobody", "--until", "idle"), 4, "nobody")
 
 
+def test_an_agent_that_is_removed_meanwhile_is_said_to_be_gone(crew: Cli) -> None:
+    message = put(crew, "desk")
+    waiting = crew.start("wait", "--agent", "desk", "--until", "idle")
+    with pytest.raises(subprocess.TimeoutExpired):
+        waiting.wait(0.5)
+    assert crew("agent", "rm", "desk", "--purge").code == 0, message
+    out, err = waiting.communicate(timeout=20)
+    assert (waiting.returncode, out, err) == (4, b"", b"beam: desk was removed; beam agent list\n")
+
+
 # -- the end of all work -----------------------------------------------------------------------------------------------
 
 

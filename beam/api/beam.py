@@ -522,6 +522,22 @@ class Beam:
         others = [look.agent_line(self.context, name) for name in registry.NAMES if name not in declared] if all else []
         return lines + sorted(others, key=lambda line: (line.face == "unverified", line.installed is None))
 
+    def models(self) -> list[str]:
+        """Return the models that agents here are set to or have run with, sorted."""
+        from beam.api import look
+        from beam.store.journal import read_state
+
+        set_to = {line.model for line in self.agents() if line.model}
+        used = {model for place in look.places(self.context) for model in read_state(place.journal).totals.by_model}
+        return sorted(set_to | used)
+
+    def message_ids(self, most: int) -> list[str]:
+        """Return the ids of messages that are known here, the newest first, at most so many."""
+        from beam.api import look
+
+        found = {known for _, known in look.message_ids(self.context)}
+        return sorted(found, key=lambda each: each.rpartition("-")[2], reverse=True)[:most]
+
     def agent(self, name: str) -> look.AgentShown:
         """Everything about one agent."""
         from beam.api import look

@@ -168,7 +168,8 @@ def find_place(context: RootContext, message_id: str) -> tuple[AgentPaths, str]:
     if len(message_id) < 4:
         raise UsageError(f"{message_id!r} is too short to name a message", "give at least four characters of its end")
     found = sorted(
-        {(known, place) for place, known in _ids(context) if known.endswith(message_id)}, key=lambda pair: pair[0]
+        {(known, place) for place, known in message_ids(context) if known.endswith(message_id)},
+        key=lambda pair: pair[0],
     )
     if not found:
         raise NotFoundError(
@@ -194,7 +195,7 @@ def _has(place: AgentPaths, message_id: str) -> bool:
     return queue_of(place).find(message_id) is not None or message_id in read_state(place.journal).known
 
 
-def _ids(context: RootContext) -> Iterator[tuple[AgentPaths, str]]:
+def message_ids(context: RootContext) -> Iterator[tuple[AgentPaths, str]]:
     for place in places(context):
         for box in _BOXES:
             for entry in queue_of(place).entries(box):

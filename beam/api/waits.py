@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Literal, TypeVar, get_args
 
 from beam.api import look
-from beam.base.errors import UnfinishedError, UsageError
+from beam.base.errors import NotFoundError, UnfinishedError, UsageError
 from beam.base.steps import Steps
 from beam.broker.context import RootContext
 from beam.broker.follow import outcome_in
@@ -55,11 +55,13 @@ def state_of(
     """
     if until not in get_args(Until):
         raise UsageError(f"--until {until}: unknown state", f"use one of {', '.join(get_args(Until))}", subject=until)
-    clock = context.clock
+    clock, had_files = context.clock, place.dir.is_dir()
     ended = _Ended(place) if until == "finished" else None
     began = clock.monotonic()
     served = began
     while True:
+        if had_files and not place.dir.is_dir():
+            raise NotFoundError(f"{place.agent} was removed", "beam agent list", subject=place.agent)
         if ended is not None:
             outcome = ended.look()
             if outcome is not None:

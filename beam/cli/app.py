@@ -33,9 +33,10 @@ COMMANDS = {
     "trust": ("Set up", "beam.cli.setup", "Let this folder's files run code, as they are now."),
     "root": ("Set up", "beam.cli.setup", "Print where this folder's state lies, or list all roots."),
     "doctor": ("Set up", "beam.cli.setup", "Check the root, its journals and the agents' CLIs."),
+    "completion": ("Set up", "beam.cli.completion", "Print the script that completes commands in your shell."),
     "dev": ("Set up", "beam.cli.dev", "Tools for adapter authors and tests."),
 }
-GROUPS = frozenset({"agent", "broker", "queue", "dev", "team"})
+GROUPS = frozenset({"agent", "broker", "queue", "completion", "dev", "team"})
 SECTIONS = ("Talk", "See", "Decide", "Set up")
 
 

@@ -1,0 +1,222 @@
+"""`beam completion`: scripts for bash, zsh and fish, and the words that they ask beam for while somebody types.
+
+Names that other people may have written (of agents, of models) reach the shell only if they need no quoting, and the
+scripts never have the shell expand one.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import typer
+
+from beam import BeamError
+from beam.cli.context import Context
+from beam.cli.group import App
+
+app = App("Print the script that completes beam's commands in your shell.")
+
+_MOST_IDS = 50
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*\Z")
+_BASH = """\
+_beam() {
+    local IFS=$'\\n'
+    mapfile -t COMPREPLY < <(command beam completion words --line "${COMP_LINE:0:COMP_POINT}" \\
+        --breaks "$COMP_WORDBREAKS" 2>/dev/null)
+    if [[ ${COMPREPLY[0]-} == : ]]; then
+        COMPREPLY=()
+        compopt -o default
+    fi
+}
+complete -F _beam beam
+"""
+_ZSH = """\
+#compdef beam
+_beam() {
+    local -a found
+    found=("${(@f)$(command beam completion words -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+    if [[ ${found[1]-} == : ]]; then
+        _files
+    else
+        compadd -- "${(@)found:#}"
+    fi
+}
+if [[ ${funcstack[1]-} == _beam ]]; then
+    _beam "$@"
+else
+    compdef _beam beam
+fi
+"""
+_FISH = """\
+function __beam_words
+    set -l before (commandline --tokenize --cut-at-cursor --current-process)
+    set -l current (commandline --current-token --cut-at-cursor)
+    set -l found (command beam completion words -- $before[2..] "$current" 2>/dev/null)
+    if test "$found[1]" = :
+        __fish_complete_path "$current"
+    else
+        string join \\n -- $found
+    end
+end
+complete --command beam --no-files --arguments '(__beam_words)'
+"""
+_VALUES = {
+    "--access": ("read", "edit", "full", "ask"),
+    "--via": ("exec", "terminal", "dialogue"),
+    "--until": ("idle", "asking", "finished"),
+    "--require": ("structured",),
+    "--tolerate": ("denied",),
+}
+_FILES = frozenset({"--file", "--attach", "--schema", "--root", "-C", "--claude-home"})
+_AGENTS = frozenset({"AGENT", "[AGENT]...", "AGENT|ID"})
+_IDS = frozenset({"ID", "[ID]", "[ID]...", "AGENT|ID"})
+
+
+@app.verb()
+def bash() -> None:
+    """Print the script for bash: add `source <(beam completion bash)` to ~/.bashrc."""
+    sys.stdout.write(_BASH)
+
+
+@app.verb()
+def zsh() -> None:
+    """Print the script for zsh: add `source <(beam completion zsh)` to ~/.zshrc, after compinit."""
+    sys.stdout.write(_ZSH)
+
+
+@app.verb()
+def fish() -> None:
+    """Print the script for fish: beam completion fish > ~/.config/fish/completions/beam.fish."""
+    sys.stdout.write(_FISH)
+
+
+@app.verb()
+def words(
+    typed: list[str] | None = typer.Argument(None, metavar="[WORD]...", help="What was typed; the last one is open."),
+    line: str | None = typer.Option(None, "--line", metavar="TEXT", help="The same, as one line from its beginning."),
+    breaks: str = typer.Option("", "--breaks", metavar="TEXT", help="Where the shell itself parts words."),
+) -> None:
+    """Print what may follow, a word a line; `:` alone stands for files."""
+    given = _split(line)[1:] if line is not None else list(typed or [])
+    before, current = given[:-1], given[-1] if given else ""
+    cut = max((current.rfind(sign) + 1 for sign in breaks if not sign.isspace() and sign not in "'\""), default=0)
+    for word in candidates(before, current):
+        sys.stdout.write(f"{word[cut:] if word != ':' else word}\n")
+
+
+def candidates(before: Sequence[str], current: str) -> list[str]:
+    """Return the words that begin with `current` and may follow those before it; `:` alone where a file's path may."""
+    from typer.main import get_command
+
+    from beam.cli.app import app as commands
+
+    command: Any = get_command(commands)
+    with command.make_context("beam", [], resilient_parsing=True) as ctx:
+        place = _Place(command, ctx)
+        for word in before:
+            place.take(word)
+        found = list(place.next(current, Context(directory=place.directory, root=place.root)))
+    if found == [":"]:
+        return found
+    return list(dict.fromkeys(word for word in found if word.startswith(current) and _is_plain(word)))
+
+
+class _Place:
+    """Where the next word stands: in which command, after which option, as which argument."""
+
+    def __init__(self, command: Any, ctx: Any) -> None:
+        self._command, self._ctx = command, ctx
+        self.directory: str | None = None
+        self.root: str | None = None
+        self._option: Any = None
+        self._arguments = 0
+        self._is_text = False  # after `--`
+
+    def take(self, word: str) -> None:
+        """Take one more whole word."""
+        if self._option is not None:
+            if "--root" in self._option.opts:
+                self.root = word
+            elif "-C" in self._option.opts:
+                self.directory = word
+            self._option = None
+        elif word == "--" and not self._is_text:
+            self._is_text = True
+        elif word.startswith("-") and len(word) > 1 and not self._is_text:
+            if "=" not in word:
+                self._option = next((each for each in self._options() if word in each.opts and not each.is_flag), None)
+        elif hasattr(self._command, "list_commands"):
+            chosen = self._command.get_command(self._ctx, word)
+            if chosen is not None:
+                self._command = chosen
+                self._ctx = type(self._ctx)(chosen, parent=self._ctx, info_name=word)
+        else:
+            self._arguments += 1
+
+    def next(self, current: str, call: Context) -> Iterator[str]:
+        """Yield what may come now."""
+        if self._option is not None:
+            yield from self._values(self._option, call)
+        elif current.startswith("-") and not self._is_text:
+            for option in self._options():
+                if not option.hidden:
+                    yield from (name for name in option.opts if name.startswith("--") or current == "-")
+        elif hasattr(self._command, "list_commands"):
+            yield from (name for name in self._command.list_commands(self._ctx) if name != "words")
+        else:
+            arguments = [each for each in self._command.params if each.param_type_name == "argument"]
+            if arguments:
+                last = arguments[-1]
+                here = arguments[self._arguments] if self._arguments < len(arguments) else last
+                if self._arguments < len(arguments) or last.nargs == -1:
+                    yield from self._of(here.metavar or "", call)
+
+    def _options(self) -> list[Any]:
+        return [each for each in self._command.get_params(self._ctx) if each.param_type_name == "option"]
+
+    def _values(self, option: Any, call: Context) -> Iterable[str]:
+        names = set(option.opts)
+        if names & _FILES:
+            return [":"]
+        for name, values in _VALUES.items():
+            if name in names:
+                return values
+        if "--model" in names:
+            return _quietly(call.beam.models)
+        return self._of("AGENT", call) if "--agent" in names else []
+
+    def _of(self, metavar: str, call: Context) -> Iterator[str]:
+        if metavar in _AGENTS:
+            yield from _quietly(lambda: [line.agent for line in call.beam.agents(all=True)])
+        if metavar in _IDS:
+            yield from _quietly(lambda: call.beam.message_ids(_MOST_IDS))
+        if metavar in ("FILE", "[FILE]", "DIR", "[DIR]"):
+            yield ":"
+
+
+def _quietly(look: Any) -> list[str]:
+    """Return what a look finds; nothing where beam can't look, as nobody reads an error while typing."""
+    try:
+        return list(look())
+    except (BeamError, OSError):
+        return []
+
+
+def _is_plain(word: str) -> bool:
+    return word.startswith("-") or _PLAIN.match(word) is not None
+
+
+def _split(line: str) -> list[str]:
+    """Return the words of an unfinished command line; the last one is open, "" after a space."""
+    line = line.removesuffix("\\")
+    for end in ("", "'", '"'):
+        try:
+            found = shlex.split(line + end)
+        except ValueError:
+            continue
+        return [*found, ""] if line[-1:].isspace() and not end else found
+    return line.split()
