@@ -105,6 +105,7 @@ class Stream:
         self._used: dict[tuple[str, str], events.MemberUsed] = {}
         self._told_used: events.MemberUsed | None = None
         self._silent: set[str] = set()
+        self._failed: str | None = None  # the message whose failure was told last
         self._threads: dict[str, int] = {}
         self._working: dict[str, str] = {}
         self._name_width = 8
@@ -317,6 +318,8 @@ class Stream:
                 return "↪", f"reply to {event.to}"
             case events.TurnClosed(reply="dead"):
                 return "!", f"reply to {event.to} not delivered: {event.detail}"
+            case events.MessageDead() if event.message_id == self._failed:
+                return None  # its failure says so already
             case events.MessageDead():
                 return "†", f"dead letter {event.message_id}: {event.detail or event.reason}"
             case events.MessageRequeued():
@@ -339,6 +342,9 @@ class Stream:
         ]
         mark = "■" if event.exit_code == 0 else "✗"
         reason = f": {event.reason}" if event.reason else ""
+        if event.exit_code and event.message_id is not None:
+            self._failed = event.message_id
+            reason += f" [{event.message_id}]"
         left = f"; {undone(event.unfinished)}" if event.unfinished else ""
         return mark, " ".join(filter(None, words)) + reason + left
 
