@@ -143,6 +143,5 @@ def test_an_agent_json_needs_trust_unless_it_is_vouched_for(folder: Folder) -> N
     config = folder.agent_json("x", '{"command": ["make"]}').load()
     assert said(config) == ["agent.json has x run 'make'"]
     assert found(config, vouched=("agent.json",)) == []
-    agent_file = config.resolve("x").agent_file
-    assert agent_file is not None
+    (agent_file,) = config.resolve("x").agent_files
     assert len(agent_file.digest) == 64
