@@ -39,6 +39,7 @@ _LAZY = {
     "beam.api.look": "AgentStatus",
     "beam.api.manage": "parsed_all",
     "beam.api.progress": "Progress",
+    "beam.api.sessions": "SessionLine",
     "beam.api.teams": "TeamsHere install_hooks",
     "beam.api.turns_now": "Running",
     "beam.api.usage": "UsageLine",
@@ -100,6 +101,7 @@ if TYPE_CHECKING:
     from beam.api.look import AgentStatus as AgentStatus
     from beam.api.manage import parsed_all as parsed_all
     from beam.api.progress import Progress as Progress
+    from beam.api.sessions import SessionLine as SessionLine
     from beam.api.teams import TeamsHere as TeamsHere
     from beam.api.teams import install_hooks as install_hooks
     from beam.api.turns_now import Running as Running

@@ -44,12 +44,23 @@ DECIDED = ("decision.recorded", "decision.shown")
 ASKED_BY_AN_AGENT = ("outbox.put", "outbox.taken", "outbox.removed")  # tests/test_acceptance_outbox.py
 REPAIR = ("repair.ended", "repair.noted")
 SEGMENT = ("segment.written", "segment.renamed", "segment.published")
+MOVED = (  # tests/test_acceptance_sessions.py
+    "archive.before",
+    "archive.done",
+    "restore.before",
+    "restore.done",
+    "rename.before",
+    "rename.moved",
+    "rename.recorded",
+)
 
 
 def test_every_point_is_in_a_row_of_the_table() -> None:
     rows = (PUT_BEFORE, PUT_AFTER, NOT_SENT, SENT, FINISHED, ROUTED, CLOSED, GIVEN_UP, REQUEUE, LEASE_OVER)
     covered = {
-        point for row in (*rows, CONTROL, EDIT, ASKED, ASKED_BY_AN_AGENT, DECIDED, REPAIR, SEGMENT) for point in row
+        point
+        for row in (*rows, CONTROL, EDIT, ASKED, ASKED_BY_AN_AGENT, DECIDED, REPAIR, SEGMENT, MOVED)
+        for point in row
     }
     assert covered == set(POINTS)
     assert len(set(POINTS)) == len(POINTS)

@@ -18,9 +18,9 @@ from tests.support.markdown import rows
 pytestmark = pytest.mark.acceptance
 PAGE = (Path(__file__).parents[1] / "docs" / "files.md").read_text()
 PLACEHOLDERS = {
-    "agent": r"[a-z0-9][a-z0-9_-]{0,63}",
+    "agent": r"[a-z0-9][a-z0-9_-]{0,63}(?:[@+][a-z0-9][a-z0-9_-]*)?",
     "n": r"\d{20}",
-    "id": r"[a-z0-9][a-z0-9_-]*",
+    "id": r"[a-z0-9][a-z0-9_@-]*",
     "seq": r"\d{12}",
     "pid": r"\d+",
     "key": r"[0-9a-f]{32}",
@@ -34,7 +34,7 @@ PLACEHOLDERS = {
     "name": r"[a-z0-9][a-z0-9_-]*",
     "slug": r"[a-z0-9_-]+",
     "digest": r"[0-9a-f]{16}",
-    "thread": r"[a-z0-9][a-z0-9_-]*",
+    "thread": r"[a-z0-9][a-z0-9_@-]*",
 }
 AGENTS = """
 agents:
@@ -107,6 +107,10 @@ def test_every_file_of_real_runs_is_named_and_every_name_has_a_file(beam: Cli) -
     assert beam("send", "scripted", "three", "--once").code == 0
     later = beam("send", "scripted", "four", "--no-wait").out.strip()
     assert beam("wait", later).code == 0
+    look()
+
+    assert beam("send", "scripted@put-away", "one").code == 0
+    assert beam("agent", "archive", "scripted@put-away").code == 0
     look()
 
     asked = beam("send", "desk", "ready?", "--no-wait").out.strip()

@@ -15,7 +15,7 @@ from beam.agents.base import Adapter, Card, Decoder, Exit, Host, Launch, Turn, V
 from beam.base.errors import BeamError, ConfigError, UnsupportedError
 from beam.model import events
 from beam.model.events import Event
-from beam.model.message import NAME
+from beam.model.message import PLAIN
 from beam.model.outcome import Class, Status
 from beam.model.screen_profile import Profile
 
@@ -32,14 +32,14 @@ _loaded: dict[str, Adapter] = {}
 def names(built_in: Iterable[str]) -> list[str]:
     """Return the names that installed packages offer, sorted, without those of built-in adapters and bad ones."""
     _look()
-    return sorted(name for name in _found if NAME.match(name) and name not in built_in)
+    return sorted(name for name in _found if PLAIN.match(name) and name not in built_in)
 
 
 def is_offered(name: str) -> bool:
     """Return whether an installed package offers an adapter of this name. One found once is not looked up again."""
-    if name not in _found and NAME.match(name):
+    if name not in _found and PLAIN.match(name):
         _look()
-    return name in _found and NAME.match(name) is not None
+    return name in _found and PLAIN.match(name) is not None
 
 
 def ignored(built_in: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -48,7 +48,7 @@ def ignored(built_in: Iterable[str]) -> Iterator[tuple[str, str]]:
     for name, entries in sorted(_found.items()):
         if name in built_in:
             yield name, f"{_packages(entries)} may not replace the built-in adapter {name}"
-        elif not NAME.match(name):
+        elif not PLAIN.match(name):
             yield name, f"{_packages(entries)} names an adapter {name[:80]!r}, and no agent can have that name"
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from beam.api.gc import Collected
     from beam.api.progress import Progress, Watched
     from beam.api.root import RootLine
+    from beam.api.sessions import SessionLine
     from beam.api.smoke import Smoked
     from beam.api.trusting import Looked
     from beam.api.usage import UsageLine
@@ -572,6 +573,45 @@ class Beam:
         from beam.api import manage
 
         return manage.remove(self.context, name, purge=purge)
+
+    def sessions(self, agents: Sequence[str] = ()) -> list[SessionLine]:
+        """Return the sessions of these agents and of their named sessions, or of all: current, earlier, archived."""
+        from beam.api import sessions
+
+        return sessions.sessions(self.context, [self._existing(name).agent for name in agents])
+
+    @waiting_verb
+    def resume_session(self, agent: str, session_id: str) -> Steps[str]:
+        """Make the agent's next turn continue in an earlier session of its own; return the session's whole id."""
+        self.check_person("chooses an agent's session")
+        from beam.api import sessions
+
+        return (yield from sessions.resume(self.context, self._existing(agent).agent, session_id, by=self.me))
+
+    def adopt_session(self, name: str, session: str, settings: AgentSettings) -> str:
+        """Declare an agent whose first turn continues in a session that its CLI has, `claude:ID`; what was done, in
+        words. Of `claude@review` the settings are those of `claude`."""
+        self.check_person("adopts a session")
+        from beam.api import manage
+
+        return manage.adopt_session(self.context, name, session, settings, by=self.me)
+
+    @waiting_verb
+    def rename_agent(self, agent: str, new: str) -> Steps[str]:
+        """Give an agent, or a session of one, another name. What was done, in words."""
+        self.check_person("renames agents")
+        from beam.api import archive
+
+        return (yield from archive.rename(self.context, agent, new, by=self.me))
+
+    @waiting_verb
+    def archive_agent(self, agent: str, *, restore: bool = False) -> Steps[str]:
+        """Put an agent away, so that it takes no messages, or bring it back. What was done, in words."""
+        self.check_person("archives agents")
+        from beam.api import archive
+
+        act = archive.restore if restore else archive.archive
+        return (yield from act(self.context, agent, by=self.me))
 
     def unblock(self, agent: str) -> str:
         """Says that no process of the agent's last turn is left, where beam can't see (another host or container)."""

@@ -40,8 +40,8 @@ class LastOutcome(Struct, frozen=True, kw_only=True):
 
 
 class AgentStatus(Struct, frozen=True, kw_only=True):
-    """One line of `beam status`. `state`: idle, running, waiting, paused, blocked, untrusted (what waits does so until
-    a person trusts the folder; `untrusted` says why), died (its holder did, and nobody took over).
+    """One line of `beam status`. `state`: idle, running, waiting, paused, blocked, archived, untrusted (what waits does
+    so until a person trusts the folder; `untrusted` says why), died (its holder did, and nobody took over).
     `oldest` is when the message that waits longest was published (RFC 3339). `circuit`: closed, open (nothing is
     claimed until `circuit_until`), half open (one message will be tried). `once` are its `--once` messages that are not
     over; `waiting`, `dead`, `totals`, `last` and a `state` other than idle are of those, too. `folder` is where it
@@ -149,8 +149,9 @@ def places(context: RootContext, agents: list[str] | None = None) -> Iterator[Ag
 
 
 def agent_names(context: RootContext) -> list[str]:
-    """Agents that are declared or have files here, sorted."""
-    return sorted({*context.config.names(), *context.home.agents()})
+    """Agents that are declared or have files here, and are not archived, sorted."""
+    names = sorted({*context.config.names(), *context.home.agents()})
+    return [name for name in names if not context.home.agent(name).archived.exists()]
 
 
 def find_place(context: RootContext, message_id: str) -> tuple[AgentPaths, str]:
@@ -264,6 +265,8 @@ def status_of(context: RootContext, place: AgentPaths) -> AgentStatus:
         word = "running" if "running" in words else "died"
     elif word == "idle" and state.paused:
         word = "paused"
+    if place.archived.exists():
+        word = "archived"
     untrusted = _waiting_reason(context, place) if word == "idle" and waiting else None
     word = "untrusted" if untrusted is not None else word
     return AgentStatus(

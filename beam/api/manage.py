@@ -16,10 +16,11 @@ import msgspec
 from beam.agents import registry
 from beam.base import files
 from beam.base.errors import BeamError, DiskError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
+from beam.base.steps import Steps
 from beam.broker.context import RootContext
 from beam.config import fields, file, source
 from beam.config.resolve import AGENT_JSON, encode_agent_json, parse_agent_json
-from beam.model.message import check_name
+from beam.model.message import base_of, check_name
 from beam.model.outcome import Status
 from beam.model.settings import AgentSettings
 from beam.root import discovery
@@ -64,6 +65,27 @@ def change(context: RootContext, name: str, changes: Mapping[str, str | None]) -
         else:
             plain[key] = getattr(default, key, None) if value is None else parsed(key, value)
     return _write(context, place, AgentSettings(**plain))
+
+
+def adopt_session(context: RootContext, name: str, session: str, settings: AgentSettings, *, by: str) -> str:
+    """Declare an agent whose first turn continues in that session of its CLI, `claude:ID`; what was done, in words.
+
+    Raises UsageError for what is no such session, and where there is an agent of that name.
+    """
+    from beam.api.sessions import begin_in, parsed_session
+
+    adapter, session_id = parsed_session(session)
+    if settings.adapter not in ("", adapter):
+        raise UsageError(f"the session is one of {adapter}, not of {settings.adapter}", "leave the adapter out")
+    check_name(name)
+    if "@" not in name:
+        if name in context.config.names() or name in context.home.agents():
+            raise UsageError(f"there is an agent {name} here already", "give the agent another name", subject=name)
+        settings = msgspec.structs.replace(settings, adapter=adapter)
+    begin_in(context, name, adapter, session_id, by=by)
+    if settings != AgentSettings():
+        _write(context, context.place(name), settings)
+    return f"the first turn of {name} continues in session {session_id} of {adapter}: beam send {name} …"
 
 
 def fork(context: RootContext, name: str, new: str, *, by: str) -> str:
@@ -154,7 +176,7 @@ def remove(context: RootContext, name: str, *, purge: bool) -> str:
     if not purge:
         with _locked(place):
             files.remove(path)
-        return f"{name} is not declared any more; its queue and journal stay in {place.dir}"
+        return f"{name} is not declared any more; its queue and journal stay in {place.dir}{_stay(context, name)}"
     with contextlib.ExitStack() as held:
         leases = [_held(context, each, held) for each in (place, *place.lanes())]
         waited = sum(_give_up_all(lease) for lease in leases if lease is not None)
@@ -166,7 +188,15 @@ def remove(context: RootContext, name: str, *, purge: bool) -> str:
         for turns in (context.home.turns_of(place), *context.home.turns.glob(f"{name}.*")):
             shutil.rmtree(turns, ignore_errors=True)
     told = f"; {waited} waited, and who waits for an answer is told" if waited else ""
-    return f"{name} and all its messages and events are gone{told}"
+    return f"{name} and all its messages and events are gone{told}{_stay(context, name)}"
+
+
+def _stay(context: RootContext, name: str) -> str:
+    beside = [other for other in context.home.agents() if other != name and base_of(other) == name]
+    if not beside:
+        return ""
+    settings = "" if context.is_agent(name) else f", and run no more without {name}"
+    return f"; its sessions stay{settings}: {', '.join(beside)} (beam agent rm --purge)"
 
 
 def _held(context: RootContext, place: AgentPaths, held: contextlib.ExitStack) -> AgentLease | None:
@@ -189,6 +219,26 @@ def _locked(place: AgentPaths) -> Lock:
     if lock is None:
         raise _in_a_turn(place)
     return lock
+
+
+def lock_of(context: RootContext, place: AgentPaths, *, by: str) -> Steps[Lock]:
+    """Take the agent's lock, which a broker is asked for. Raises UnfinishedError while a turn has it."""
+    from beam.broker.registry import running
+    from beam.broker.requests import request
+
+    lock = try_lock(place.lock)
+    if lock is None and running(context.home) is not None and place.dir.is_dir():
+        yield from request(context, place, "release", by=by)
+    lock = lock or _once_free(lambda: try_lock(place.lock))
+    if lock is None:
+        raise _in_a_turn(place)
+    return lock
+
+
+def is_vouched_for(context: RootContext, place: AgentPaths, data: bytes) -> str | None:
+    """Return the digest of these bytes of the agent's agent.json if a person is known to have written them."""
+    digest = hashlib.sha256(data).hexdigest()
+    return digest if ledger.is_remembered(place.dir / AGENT_JSON, digest, context.environ) else None
 
 
 def _once_free(take: Callable[[], Taken | None]) -> Taken | None:

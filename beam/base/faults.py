@@ -57,6 +57,13 @@ POINTS = (
     "segment.written",
     "segment.renamed",
     "segment.published",
+    "archive.before",
+    "archive.done",
+    "restore.before",
+    "restore.done",
+    "rename.before",
+    "rename.moved",
+    "rename.recorded",
 )
 
 _armed = os.environ.get("BEAM_CRASH_AT", "")

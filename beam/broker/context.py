@@ -13,7 +13,7 @@ from beam.base.clock import Clock
 from beam.base.errors import BeamError
 from beam.config.resolve import Config, Resolved
 from beam.model.limits import Limits
-from beam.model.message import Access, Message
+from beam.model.message import NAME, Access, Message, base_of
 from beam.model.policy import Policy
 from beam.root import discovery
 from beam.root.paths import AgentPaths, RootPaths
@@ -57,7 +57,8 @@ class RootContext(Struct, frozen=True, kw_only=True):
         return self.config.resolve(agent)
 
     def is_agent(self, name: str) -> bool:
-        """Return whether a message can be sent to that name."""
+        """Return whether a message can be sent to that name: an agent's, or that of a session of one."""
+        name = base_of(name) if NAME.match(name) else name
         return name in registry.ADAPTERS or name in self.config.names() or name in registry.NAMES
 
     def is_mailbox(self, name: str) -> bool:

@@ -11,7 +11,7 @@ from beam.base.errors import BeamError, CorruptError, DiskError, NotFoundError, 
 from beam.base.faults import crash_point
 from beam.broker import closing
 from beam.model import events
-from beam.model.message import Payload
+from beam.model.message import Payload, check_session_id
 from beam.model.outcome import Status
 from beam.model.state import DEAD
 from beam.store import control
@@ -69,6 +69,8 @@ class _Requests:
         self.log.record(done, message_id=self._message_of(request), sync=True)
 
     def _message_of(self, request: Control) -> str | None:
+        if request.verb == "select":
+            return None
         if request.verb not in ("approve", "deny"):
             return request.target
         return self.lease.turn.message_id if self.lease.turn is not None else None
@@ -78,6 +80,10 @@ class _Requests:
             return self._pause(request)
         if request.verb == "reset":
             return self._reset(request)
+        if request.verb == "select":
+            return self._select(check_session_id(request.target or ""), request)
+        if request.verb == "release":
+            return self._release()
         target = request.target or ""
         if request.verb in ("approve", "deny"):
             return self._decide(target, request)
@@ -177,7 +183,7 @@ class _Requests:
         self.waiting.record_queued(entry, edited)
         return f"revision {edited.revision}"
 
-    def _reset(self, request: Control) -> str:
+    def _reset(self, request: Control, reason: str = "reset") -> str:
         self.lease.keeper.unwanted = "reset"
         session = self.log.state.session or self.log.state.fork
         if session is None:
@@ -185,9 +191,28 @@ class _Requests:
         if self.lease.turn is not None:
             raise UnfinishedError(f"{self.log.place.agent} is in a turn", "wait for it, or interrupt it")
         self.log.record(
-            events.SessionArchived(session_id=session.session_id, reason="reset", by=request.sender), sync=True
+            events.SessionArchived(session_id=session.session_id, reason=reason, by=request.sender), sync=True
         )
         return session.session_id
+
+    def _select(self, session_id: str, request: Control) -> str:
+        session = self.log.state.session or self.log.state.fork
+        if session is not None and session.session_id == session_id:
+            return session_id
+        self._reset(request, reason=f"session {session_id} was chosen")
+        self.log.record(
+            events.SessionSelected(session_id=session_id, adapter=request.text or "", by=request.sender), sync=True
+        )
+        return session_id
+
+    def _release(self) -> str:
+        if self.log.state.kept is not None:
+            self.lease.keeper.unwanted = "somebody else wants the agent"
+            raise UnfinishedError(f"{self.log.place.agent} has a kept process, which ends now", "try again")
+        if self.lease.turn is not None or not self.log.state.is_over():
+            raise UnfinishedError(f"{self.log.place.agent} has a turn that is not over", "wait for it, or interrupt it")
+        self.lease.is_wanted = True
+        return "released"
 
     def _pause(self, request: Control) -> str:
         wanted = request.verb == "pause"

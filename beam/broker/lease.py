@@ -58,6 +58,7 @@ class AgentLease:
         self.kept_session = KeptSession()
         self.blocked: str | None = None
         self.turn: RunningTurn | None = None
+        self.is_wanted = False  # by a command that has to hold the agent itself for a moment
         self._lock = lock
 
     @classmethod

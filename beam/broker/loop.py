@@ -26,6 +26,7 @@ _TRY_AGAIN_S = 1.0
 _TRUST_S = 5.0  # until a folder that is not trusted is looked at again: what changed may be changed back
 _TRY_SOON_S = 0.02  # who sends looks at the lock, too, and has it for a moment
 _MOST_SOON = 5
+_WANTED_S = 1.0  # for a command that asked for the agent to take it
 _TROUBLE_S = 5.0
 Say = Callable[[str], None]
 
@@ -145,6 +146,9 @@ class Broker:
         if is_lane and self.roster.held_lanes() >= self.cap:
             served.is_dirty, served.is_put_off = False, True
             return None
+        if not is_lane and (served.place.archived.exists() or not served.place.dir.is_dir()):
+            served.is_dirty = False
+            return None
         if not is_lane:
             discovery.create(self.context.home, served.place)
             watch(served, self._wake)
@@ -170,7 +174,9 @@ class Broker:
         due = duty.step(lease)
         if due.blocked is not None:
             raise BeamError(f"blocked: {due.blocked}")
-        if lease.log.is_mailbox():
+        if lease.log.is_mailbox() or lease.is_wanted:
+            if lease.is_wanted:
+                served.not_before, served.is_dirty = self.context.clock.monotonic() + _WANTED_S, True
             self.roster.let_go(served)
             return None
         served.trouble = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from beam.agents import registry
@@ -11,7 +12,7 @@ from beam.model.message import Access, Message, digest
 from beam.root import discovery
 from beam.root.paths import AgentPaths
 from beam.store import lanes
-from beam.store.queue import Queue
+from beam.store.queue import Queue, is_archived
 
 if TYPE_CHECKING:
     from beam.broker.standing import FolderStanding
@@ -26,6 +27,8 @@ def check_receiver(context: RootContext, agent: str, access: Access | None = Non
     from beam.turns.request import find_executable
 
     resolved = context.resolve(agent)
+    if os.path.lexists(context.place(agent).archived):
+        raise is_archived(agent)
     stands = check_trusted(context, resolved, access)
     find_executable(registry.adapter(resolved.settings.adapter), resolved.settings, context.environ, context.base)
     return stands

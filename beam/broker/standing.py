@@ -87,8 +87,8 @@ def _planted(context: RootContext, resolved: Resolved) -> list[Finding]:
 
 
 def _vouched(resolved: Resolved, environ: Mapping[str, str]) -> tuple[str, ...]:
-    own = resolved.agent_file
-    return (AGENT_JSON,) if own and ledger.is_remembered(own.path, own.digest, environ) else ()
+    own = resolved.agent_files
+    return (AGENT_JSON,) if own and all(ledger.is_remembered(each.path, each.digest, environ) for each in own) else ()
 
 
 def waits_for_trust(context: RootContext, queue: Queue, entry: Entry) -> str | None:

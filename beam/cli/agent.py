@@ -16,7 +16,7 @@ from beam.cli.streams import is_terminal
 
 _SHELL_SIGNS = frozenset({"|", "||", "&&", "&", ";", ">", ">>", "<", "2>&1"})
 
-app = App("List, show, add, fork, change, reset and remove agents.")
+app = App("List, show, add, fork, rename, archive, change and remove agents.")
 
 
 @app.verb("list")
@@ -143,6 +143,9 @@ def add(
     command: str | None = typer.Option(
         None, "--command", metavar="PROGRAM", help="Use this program as the agent: prompt on stdin, reply on stdout."
     ),
+    session: str | None = typer.Option(
+        None, "--session", metavar="ADAPTER:ID", help="Continue in this session of the agent's CLI."
+    ),
 ) -> None:
     """Declare an agent for this root only (in agent.json)."""
     from beam import AgentSettings, parsed_all
@@ -151,7 +154,11 @@ def add(
     given = {"adapter": adapter, "model": model, "access": access, "command": command, **dict(_pairs(setting))}
     values = parsed_all({key: text for key, text in given.items() if text is not None})
     _warn_of_shell(call, values.get("command"))
-    call.note(f"wrote {call.beam.add_agent(agent, AgentSettings(**values))}")  # type: ignore[arg-type]
+    settings = AgentSettings(**values)  # type: ignore[arg-type]
+    if session is not None:
+        call.note(call.beam.adopt_session(agent, session, settings))
+        return
+    call.note(f"wrote {call.beam.add_agent(agent, settings)}")
 
 
 @app.verb("set")
@@ -181,6 +188,73 @@ def _pairs(given: list[str]) -> list[tuple[str, str]]:
         if "=" not in pair:
             raise UsageError(f"{pair!r} is not KEY=VALUE", "for example: model=opus", subject=pair)
     return [(key, value) for key, _, value in (pair.partition("=") for pair in given)]
+
+
+@app.verb()
+def sessions(
+    ctx: typer.Context,
+    agent: list[str] | None = typer.Argument(None, metavar="[AGENT]...", help="Only these and their sessions."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON Lines, one object per session."),
+) -> None:
+    """List the sessions of agents: named ones, earlier ones and archived ones.
+
+    An agent returns to an earlier session with `beam agent resume`.
+    """
+    from beam.cli.render.tables import columns
+
+    found = context(ctx).beam.sessions(agent or [])
+    if as_json:
+        for line in found:
+            write_json(line)
+        return
+    rows = [
+        (
+            line.agent,
+            f"{line.state}, archived" if line.archived else line.state,
+            line.session_id or "",
+            line.last_at or line.started_at,
+            str(line.turns),
+            line.error or line.first,
+        )
+        for line in found
+    ]
+    columns(("AGENT", "STATE", "SESSION", "LAST TURN", "TURNS", "FIRST PROMPT"), rows, wide=is_terminal(sys.stdout))
+
+
+@app.verb()
+def resume(
+    ctx: typer.Context,
+    agent: str = typer.Argument(..., metavar="AGENT", help="The agent."),
+    session: str = typer.Argument(..., metavar="SESSION", help="An id of `beam agent sessions`, or how it begins."),
+) -> None:
+    """Return to an earlier session of an agent: its next turn continues there.
+
+    The session that it is in now stays among its earlier ones.
+    """
+    call = context(ctx)
+    call.note(f"the next turn of {agent} continues in session {call.beam.resume_session(agent, session)}")
+
+
+@app.verb()
+def rename(
+    ctx: typer.Context,
+    agent: str = typer.Argument(..., metavar="AGENT", help="The agent, or a session like claude@review."),
+    new: str = typer.Argument(..., metavar="NEW", help="Its new name."),
+) -> None:
+    """Give an agent another name; its sessions, events and dead letters stay with it."""
+    call = context(ctx)
+    call.note(call.beam.rename_agent(agent, new))
+
+
+@app.verb()
+def archive(
+    ctx: typer.Context,
+    agent: str = typer.Argument(..., metavar="AGENT", help="The agent, or a session like claude@review."),
+    restore: bool = typer.Option(False, "--restore", help="Bring it back instead."),
+) -> None:
+    """Keep an agent out of the way: it takes no messages and is not listed any more. All that it has stays."""
+    call = context(ctx)
+    call.note(call.beam.archive_agent(agent, restore=restore))
 
 
 @app.verb()

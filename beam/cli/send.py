@@ -47,6 +47,9 @@ def send(
     ),
     new: bool = typer.Option(False, "--new", help="Start a new session; the agent's current one is archived."),
     once: bool = typer.Option(False, "--once", help="Run in a temporary session, in parallel to the agent's queue."),
+    session: str | None = typer.Option(
+        None, "--session", metavar="NAME", help="The same as AGENT@NAME: a session beside the agent's own."
+    ),
     key: str | None = typer.Option(
         None, "--key", metavar="K", help="Idempotency key: sending again with the same key returns the first outcome."
     ),
@@ -87,6 +90,10 @@ def send(
         raise UsageError("--json and --events don't go together", "use --events alone: its last line is the outcome")
     if no_wait and as_events:
         raise UsageError("--no-wait and --events don't go together", "beam wait ID --events")
+    if session is not None:
+        if "@" in agent:
+            raise UsageError(f"{agent} names a session already", "leave --session out", subject=agent)
+        agent = f"{agent}@{session}"
     prompt_text = prompt.read(text or [], file, call)
     beam = call.beam
     asked = prompt.access(access)

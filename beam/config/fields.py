@@ -17,6 +17,7 @@ from beam.base import durations
 from beam.base.errors import UsageError
 from beam.config.screen import check_patterns
 from beam.config.source import Source, mapping, nearest
+from beam.model.message import base_of
 from beam.model.screen_profile import Dialog, Profile
 from beam.model.settings import ENVELOPES, AgentSettings
 
@@ -66,7 +67,8 @@ def adapter_of(name: str, fields: Fields, adapters: Collection[str]) -> str:
     if fields.get("adapter"):
         return str(fields["adapter"])
     implied = next((_OWNERS[key] for key in ("command", "script", "mailbox") if fields.get(key)), "")
-    return implied or (name if name in adapters else "")
+    base = base_of(name)
+    return implied or (base if base in adapters else "")
 
 
 def check_adapter(name: str, fields: Fields, at: tuple[str, ...], *, source: Source, adapters: Collection[str]) -> None:
@@ -78,6 +80,18 @@ def check_adapter(name: str, fields: Fields, at: tuple[str, ...], *, source: Sou
         if owner and adapter and owner != adapter and fields[key] not in (False, ()):
             raise source.error(
                 (*at, key), f"only `{owner}` agents have this, and {name} is `{adapter}`", "leave one out"
+            )
+
+
+_OF_THE_AGENT = ("adapter", "command", "executable", "script", "mailbox")  # what runs is the agent's own
+
+
+def check_session(name: str, fields: Fields, at: tuple[str, ...], source: Source) -> None:
+    """Refuse settings of a session, `claude@review`, that only its agent can have."""
+    for key in _OF_THE_AGENT if "@" in name else ():
+        if fields.get(key):
+            raise source.error(
+                (*at, key), f"{name} is a session and runs what its agent runs", f"set it for {base_of(name)}"
             )
 
 

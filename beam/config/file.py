@@ -12,11 +12,18 @@ from msgspec import Struct
 
 from beam.base import files
 from beam.base.errors import ConfigError, DiskError, RefusedFileError
-from beam.config.fields import Fields, check_adapter, check_adapter_exists, fields_of, settings_fields
+from beam.config.fields import (
+    Fields,
+    check_adapter,
+    check_adapter_exists,
+    check_session,
+    fields_of,
+    settings_fields,
+)
 from beam.config.source import Source, mapping, nearest
 from beam.config.yaml_lines import parse_yaml
 from beam.model.limits import Limits
-from beam.model.message import NAME
+from beam.model.message import NAME, NAME_RULE
 from beam.model.policy import Policy
 
 _KEYS = ("defaults", "agents", "limits", "policy", "allow_fs")
@@ -76,9 +83,9 @@ def parse(data: bytes, path: Path, *, adapters: Collection[str]) -> ConfigFile:
     agents: dict[str, Fields] = {}
     for name, given in mapping(top.get("agents"), ("agents",), source).items():
         if not NAME.match(name):
-            rule = "a name is up to 64 of a-z, 0-9, _ and -, and begins with a letter or a digit"
-            raise source.error(("agents", name), "not an agent's name", rule)
+            raise source.error(("agents", name), "not an agent's name", NAME_RULE)
         agents[name] = settings_fields(given, ("agents", name), source)
+        check_session(name, agents[name], ("agents", name), source)
         check_adapter(name, agents[name], ("agents", name), source=source, adapters=adapters)
     defaults = settings_fields(top.get("defaults"), ("defaults",), source)
     check_adapter_exists(defaults, ("defaults",), source, adapters)

@@ -15,11 +15,12 @@ from beam.base.digest import sha256
 from beam.base.errors import ConfigError, NotFoundError, UsageError
 from beam.base.near import nearest
 from beam.config import file
-from beam.config.fields import Fields, adapter_of, check_adapter, settings_field, settings_fields
+from beam.config.fields import Fields, adapter_of, check_adapter, check_session, settings_field, settings_fields
 from beam.config.file import ConfigFile
+from beam.config.narrow import at_most
 from beam.config.source import Source
 from beam.model.limits import Limits
-from beam.model.message import NAME, check_name
+from beam.model.message import NAME, base_of, check_name
 from beam.model.policy import Policy
 from beam.model.settings import AgentSettings
 from beam.root.paths import RootPaths
@@ -56,7 +57,8 @@ class Resolved(Struct, frozen=True, kw_only=True):
 
     `origin` maps each field (and `env.NAME`) to its source: a BEAM_* variable, agent.json, beam.yaml, user config,
     default. `declared_in` is the file that declares the agent, `built in` for an adapter's own name. `base` is the
-    folder that paths in the settings are relative to.
+    folder that paths in the settings are relative to. A session has its agent's settings and its own over them: `own`
+    are the fields (and `env.NAME`) of the latter, and `agent_files` are the agent.json of both.
     """
 
     name: str
@@ -64,7 +66,19 @@ class Resolved(Struct, frozen=True, kw_only=True):
     origin: Mapping[str, str]
     declared_in: str
     base: Path
-    agent_file: AgentFile | None = None
+    agent_files: tuple[AgentFile, ...] = ()
+    own: frozenset[str] = frozenset()
+
+
+class _Said(Struct, frozen=True):
+    """What the files say about one agent: its layers, the weakest first, and its agent.json."""
+
+    layers: list[tuple[str, Fields]] = []
+    files: tuple[AgentFile, ...] = ()
+
+    @property
+    def declared_in(self) -> list[str]:
+        return [origin for origin, _ in self.layers]
 
 
 class Config(Struct, frozen=True, kw_only=True):
@@ -98,30 +112,43 @@ class Config(Struct, frozen=True, kw_only=True):
 
         Raises NotFoundError with the nearest name, ConfigError for a bad agent.json or an agent without an adapter.
         """
-        path = _agent_json(self.home, name) if NAME.match(name) else None
-        data = file.read_bytes(path) if path else None
-        layers = [
-            (origin, layer) for origin, file in self.files for layer in (file.defaults, file.agents.get(name, {}))
-        ]
-        declared_in = [origin for origin, file in self.files if name in file.agents]
-        agent_file = None
-        if path and data is not None:
-            layers.append((AGENT_JSON, _json_fields(data, path)))
-            declared_in.append(AGENT_JSON)
-            agent_file = AgentFile(path, sha256(data).hexdigest())
-        if not declared_in and name not in self.adapters:
+        base = base_of(name) if NAME.match(name) else name
+        said = self._said(base)
+        if not said.declared_in and base not in self.adapters:
             raise self._not_found(name)
-        layers.extend((variable, {VARIABLES[variable]: value}) for variable, value in self.variables.items())
-        fields, origin = _merged(layers)
+        layers = [*((origin, file.defaults) for origin, file in self.files if file.defaults), *said.layers]
+        layers.sort(key=self._strength)
+        own = self._said(name) if name != base else _Said()
+        variables = [(variable, {VARIABLES[variable]: value}) for variable, value in self.variables.items()]
+        fields, origin = _merged([*layers, *own.layers, *variables])
+        declared_in = (*said.declared_in, *own.declared_in)
         said_by = declared_in[-1] if declared_in else BUILT_IN
+        settings = AgentSettings(**self._with_adapter(base, fields, origin, said_by))  # type: ignore[arg-type]
+        if own.layers:
+            settings = at_most(settings, AgentSettings(**_merged([*layers, *variables])[0]))  # type: ignore[arg-type]
         return Resolved(
             name=name,
-            settings=AgentSettings(**self._with_adapter(name, fields, origin, said_by)),  # type: ignore[arg-type]
+            settings=settings,
             origin={**dict.fromkeys(AgentSettings.__struct_fields__, DEFAULT), **origin},
             declared_in=said_by,
             base=self.home.project,
-            agent_file=agent_file,
+            agent_files=(*said.files, *own.files),
+            own=frozenset(_merged(own.layers)[1]),
         )
+
+    def _said(self, name: str) -> _Said:
+        """Return what the files say about exactly this agent, the weakest first."""
+        layers = [(origin, file.agents[name]) for origin, file in self.files if name in file.agents]
+        path = _agent_json(self.home, name) if NAME.match(name) else None
+        data = file.read_bytes(path) if path else None
+        if path is None or data is None:
+            return _Said(layers)
+        fields = _json_fields(data, path)
+        check_session(name, fields, (), Source(str(path)))
+        return _Said([*layers, (AGENT_JSON, fields)], (AgentFile(path, sha256(data).hexdigest()),))
+
+    def _strength(self, layer: tuple[str, Fields]) -> int:
+        return [*(origin for origin, _ in self.files), AGENT_JSON].index(layer[0])
 
     def _with_adapter(self, name: str, fields: dict[str, object], origin: Mapping[str, str], said_by: str) -> Fields:
         places = {AGENT_JSON: str(_agent_json(self.home, name)), **{who: str(file.path) for who, file in self.files}}

@@ -204,6 +204,16 @@ class SessionForked(Event, frozen=True, kw_only=True, tag="session.forked"):
     by: str | None = None
 
 
+class SessionSelected(Event, frozen=True, kw_only=True, tag="session.selected"):
+    """A person chose the session that the agent's next turn continues in: an earlier one, or one that the agent's CLI
+    had before beam knew it.
+    """
+
+    session_id: str
+    adapter: str
+    by: str | None = None
+
+
 # -- turns -------------------------------------------------------------------------------------------------------------
 
 
@@ -706,6 +716,7 @@ AnyEvent = (
     | SessionLost
     | SessionArchived
     | SessionForked
+    | SessionSelected
     | TurnStarted
     | PromptSent
     | TurnFinished

@@ -13,13 +13,20 @@ from beam.base.digest import sha256
 from beam.base.errors import CorruptError, UsageError
 
 VERSION = 1
-NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
-ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,95}\Z")
-_FILE = re.compile(r"([0-9]{20})-([a-z0-9][a-z0-9_-]{0,95})\.json\Z")
+PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
+NAME = re.compile(r"(?=.{1,64}\Z)[a-z0-9][a-z0-9_-]*(?:@[a-z0-9][a-z0-9_-]*)?\Z")  # of an agent, or of a session of one
+ID = re.compile(r"(?=.{1,96}\Z)[a-z0-9][a-z0-9_-]*(?:@[a-z0-9][a-z0-9_-]*)?\Z")
+_FILE = re.compile(r"([0-9]{20})-(.+)\.json\Z")
+_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}\Z")
+NAME_RULE = (
+    "a name is up to 64 of a-z, 0-9, _ and -, and begins with a letter or a digit; a session is AGENT@NAME, "
+    "up to 64 in all"
+)
 _MOST = 10**9  # of whatever a message counts: so many are a mistake, and nobody can count on from the largest number
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: sorts like the number it writes
 
 Access = Literal["read", "edit", "full", "ask"]
+RANK: dict[Access, int] = {"read": 0, "ask": 1, "edit": 2, "full": 3}  # an access includes those below it
 Kind = Literal["message", "inject", "reply"]
 ReplyMode = Literal["wait", "queue", "none"]
 
@@ -222,15 +229,29 @@ def file_name(position: int, message_id: str) -> str:
 def parse_file_name(name: str) -> tuple[int, str] | None:
     """Return (position, message id) from a queue file's name; None for any other file."""
     match = _FILE.match(name)
-    return (int(match[1]), match[2]) if match else None
+    return (int(match[1]), match[2]) if match and ID.match(match[2]) else None
 
 
 def check_name(name: str, what: str = "agent") -> str:
     """Return the name, checked before it becomes part of a path. Raises UsageError."""
-    if not NAME.match(name):
+    if not (PLAIN if what == "lane" else NAME).match(name):
         raise UsageError(
-            f"{name[:80]!r} is not {'an' if what[0] in 'aeiou' else 'a'} {what}'s name",
-            "a name is up to 64 of a-z, 0-9, _ and -, and begins with a letter or a digit",
-            subject=name[:80],
+            f"{name[:80]!r} is not {'an' if what[0] in 'aeiou' else 'a'} {what}'s name", NAME_RULE, subject=name[:80]
         )
     return name
+
+
+def check_session_id(session_id: str) -> str:
+    """Return the id of a CLI's session, checked before it becomes an argument of that CLI. Raises UsageError."""
+    if not _SESSION_ID.match(session_id) or ".." in session_id:
+        raise UsageError(
+            f"{session_id[:80]!r} is not the id of a session",
+            "an id is up to 128 letters, digits, _, . and -, and begins with a letter or a digit",
+            subject=session_id[:80],
+        )
+    return session_id
+
+
+def base_of(name: str) -> str:
+    """Return the agent whose settings the agent of that name has: `claude` for `claude@review`, else the name."""
+    return name.partition("@")[0]

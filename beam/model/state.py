@@ -311,6 +311,12 @@ def _forked(state: State, event: events.SessionForked) -> None:
     state.fork = Fork(session_id=event.session_id, of=event.of, adapter=event.adapter)
 
 
+def _selected(state: State, event: events.SessionSelected) -> None:
+    state.fork = None
+    state.session = Session(session_id=event.session_id, adapter=event.adapter, started_at=event.ts)
+    state.archived = [archived for archived in state.archived if archived != event.session_id]
+
+
 def _turn_started(state: State, event: events.TurnStarted) -> None:
     state.turn = event.turn or state.turn + 1
     state.blocked = None
@@ -482,6 +488,7 @@ _STEPS: dict[type[events.Event], Callable[[State, Any], None]] = {
     events.SessionLost: _session_gone,
     events.SessionArchived: _session_gone,
     events.SessionForked: _forked,
+    events.SessionSelected: _selected,
     events.TurnStarted: _turn_started,
     events.AgentStarted: _agent_started,
     events.AgentKept: _agent_kept,

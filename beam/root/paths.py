@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from pathlib import Path
 
 from msgspec import Struct
 
 from beam.base.errors import DiskError
-from beam.model.message import NAME, check_name
+from beam.model.message import NAME, PLAIN, check_name
 
 CONFIG_NAME = "beam.yaml"
 
 
 GONE = ".removed-"  # an agent's or a lane's directory that was moved away to be removed begins with this
+
+
+ARCHIVED = "archived"
 
 
 ROOT_DIRS = ("agents", "locks", "threads")
@@ -53,6 +57,11 @@ class AgentPaths(Struct, frozen=True):
         return self.dir.parent.parent / "locks" / self.agent if self.lane is None else self.dir / "lock"
 
     @property
+    def archived(self) -> Path:
+        """Return the file that is there while the agent is archived."""
+        return self.dir / ARCHIVED
+
+    @property
     def put_lock(self) -> Path:
         """Return the file whose flock orders publications."""
         return self.dir / "put.lock"
@@ -80,7 +89,8 @@ class AgentPaths(Struct, frozen=True):
 
     def lanes(self) -> list[AgentPaths]:
         """Return the existing lanes, sorted by name."""
-        return [AgentPaths(self.agent, self.dir / "once" / name, name) for name in _named_dirs(self.dir / "once")]
+        names = _named_dirs(self.dir / "once", PLAIN)
+        return [AgentPaths(self.agent, self.dir / "once" / name, name) for name in names]
 
 
 class RootPaths(Struct, frozen=True):
@@ -102,7 +112,7 @@ class RootPaths(Struct, frozen=True):
 
     def agents(self) -> list[str]:
         """Return the names of the agents that have a directory, sorted."""
-        return _named_dirs(self.root / "agents")
+        return _named_dirs(self.root / "agents", NAME)
 
     @property
     def threads(self) -> Path:
@@ -115,17 +125,21 @@ class RootPaths(Struct, frozen=True):
         return self.root.with_name(f"{self.root.name}.turns")
 
     def turns_of(self, place: AgentPaths) -> Path:
-        """Return the directory for the turns of one agent, or of one lane."""
-        return self.turns / (place.agent if place.lane is None else f"{place.agent}.{place.lane}")
+        """Return the directory for the turns of one agent, or of one lane.
+
+        Agents are told its path, and some CLIs take a word with @ for a file to be read: `+` stands for it.
+        """
+        name = place.agent.replace("@", "+")
+        return self.turns / (name if place.lane is None else f"{name}.{place.lane}")
 
     def exists(self) -> bool:
         return self.root.is_dir()
 
 
-def _named_dirs(folder: Path) -> list[str]:
+def _named_dirs(folder: Path, pattern: re.Pattern[str]) -> list[str]:
     try:
         with os.scandir(folder) as entries:
-            return sorted(entry.name for entry in entries if NAME.match(entry.name) and entry.is_dir())
+            return sorted(entry.name for entry in entries if pattern.match(entry.name) and entry.is_dir())
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from beam.base import files
 from beam.base.errors import DiskError
-from beam.model.message import NAME
+from beam.model.message import PLAIN
 from beam.root.paths import AgentPaths
 from beam.store import control
 
@@ -70,7 +70,7 @@ def entered(agent: AgentPaths) -> list[AgentPaths]:
     names = files.names(where)
     if not names and not where.is_dir():
         return [lane for lane in agent.lanes() if has_left(lane)]
-    return [lane for name in names if NAME.match(name) and (lane := agent.lane_of(name)).dir.is_dir()]
+    return [lane for name in names if PLAIN.match(name) and (lane := agent.lane_of(name)).dir.is_dir()]
 
 
 def try_again(lane: AgentPaths, now_ns: int, *, after_s: float) -> bool:

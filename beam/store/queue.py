@@ -16,10 +16,11 @@ from msgspec import Struct
 
 from beam.base import files
 from beam.base.clock import Clock
-from beam.base.errors import CorruptError, DiskError, LimitError
+from beam.base.errors import CorruptError, DiskError, LimitError, UsageError
 from beam.base.faults import crash_point
 from beam.model.limits import Limits
 from beam.model.message import Message, decode, encode, file_name, parse_file_name
+from beam.root.paths import ARCHIVED
 from beam.store.lock import short_lock
 
 BOXES = ("tmp", "new", "cur", "dead")
@@ -27,6 +28,11 @@ _IN_TURN = ("new", "cur", "dead", "new", "cur")  # as a message moves, and again
 MESSAGE_BYTES = 16 << 20  # of its file: twice the longest text (1 MiB unless `limits:` says more), each letter escaped
 LAST_POSITION = 2**63 - 1  # what a journal and every reader of JSON can hold
 _LATEST = LAST_POSITION - 2**40  # clocks that are past this (the year 2262) leave room to count on
+
+
+def is_archived(agent: str) -> UsageError:
+    """Return the error about a message to an agent that is archived."""
+    return UsageError(f"{agent} is archived", f"bring it back: beam agent archive --restore {agent}", subject=agent)
 
 
 class Entry(Struct, frozen=True):
@@ -141,6 +147,8 @@ class Queue:
         """Publish several messages in this order, with one sync of the directory; return how many were put."""
         tmp, new = self.directory / "tmp", self.directory / "new"
         with short_lock(self.put_lock) as handle:
+            if os.path.lexists(self.directory.with_name(ARCHIVED)):
+                raise is_archived(messages[0].to)
             if known is not None and (self.find(messages[0].id) is not None or known()):
                 return 0
             waiting, last = self._waiting(new)

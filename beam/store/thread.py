@@ -14,17 +14,16 @@ from pathlib import Path
 
 from beam.base import files
 from beam.base.digest import sha256
-from beam.model.message import Spent
+from beam.model.message import ID, Spent
 
 _MOST_BYTES = 16 << 20  # a hundred thousand turns; the bounds of `policy:` stop a thread long before
-_PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,95}\Z")
-_TURN = re.compile(rb"turn [a-z0-9_-]+ \d+\Z")
-_COST = re.compile(rb"cost ([a-z0-9_-]+ \d+) (\d+\.\d+)\Z")
+_TURN = re.compile(rb"turn [a-z0-9_@-]+ \d+\Z")
+_COST = re.compile(rb"cost ([a-z0-9_@-]+ \d+) (\d+\.\d+)\Z")
 
 
 def file_name(thread: str) -> str:
     """Return the name of the thread's file: the thread's own, or a digest if that can't be a file's name."""
-    if _PLAIN.match(thread):
+    if ID.match(thread):
         return thread
     return f"x-{sha256(thread.encode('utf-8', 'replace')).hexdigest()[:32]}"
 

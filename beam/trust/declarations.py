@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from beam.config.resolve import AGENT_JSON, BEAM_YAML, Config, Resolved
 from beam.model.autoloaded import Finding
-from beam.model.message import NAME
+from beam.model.message import PLAIN, base_of
 from beam.trust import scan
 
 _SHOWN = 120  # characters of a value
@@ -77,7 +77,10 @@ def wants(config: Config, resolved: Resolved, told: VariablesGiven, *, vouched: 
 
 
 def _of_settings(resolved: Resolved, told: VariablesGiven, foreign: frozenset[str]) -> Iterator[Finding]:
-    settings, name = resolved.settings, resolved.name
+    settings, agent = resolved.settings, base_of(resolved.name)
+
+    def who_has(field: str) -> str:
+        return resolved.name if field in resolved.own else agent
 
     def says(field: str) -> str | None:
         who = resolved.origin.get(field)
@@ -85,31 +88,35 @@ def _of_settings(resolved: Resolved, told: VariablesGiven, foreign: frozenset[st
 
     if settings.command and (who := says("command")):
         words = [*(word if isinstance(word, str) else " ".join(word) for word in settings.command)]
-        yield _sentence(f"{who} has {name} run {' '.join(words)[:_SHOWN]!r}", *words)
+        yield _sentence(f"{who} has {agent} run {' '.join(words)[:_SHOWN]!r}", *words)
         parts = [part for word in settings.command for part in ([word] if isinstance(word, str) else word)]
         yield from _files(resolved, [part for part in parts[:1] if "/" in part])
         yield from _files(resolved, parts[1:], only_code=True)
     if settings.executable and (who := says("executable")):
-        yield _sentence(f"{who} has {name} run {settings.executable[:_SHOWN]!r}", settings.executable)
+        yield _sentence(f"{who} has {agent} run {settings.executable[:_SHOWN]!r}", settings.executable)
         if "/" in settings.executable:
             yield from _files(resolved, [settings.executable])
     if renamed := [who for field in _ADAPTER_FIELDS if (who := says(field)) and getattr(settings, field)]:
         if told.runs_text:
-            yield _sentence(f"{renamed[0]} has {name} run what it is sent, by {settings.adapter}", settings.adapter)
-        elif name in told.adapters and settings.adapter != name:
-            yield _sentence(f"{renamed[0]} makes {name} another agent: {settings.adapter}", settings.adapter)
+            yield _sentence(f"{renamed[0]} has {agent} run what it is sent, by {settings.adapter}", settings.adapter)
+        elif agent in told.adapters and settings.adapter != agent:
+            yield _sentence(f"{renamed[0]} makes {agent} another agent: {settings.adapter}", settings.adapter)
     for variable, value in settings.env.items():
         if who := says(f"env.{variable}"):
-            yield _sentence(f"{who} sets {variable[:80]} in the environment of {name}", variable, value)
-    if settings.script and not NAME.match(settings.script) and (who := says("script")):  # a name: beam's own script
-        yield _sentence(f"{who} has {name} play {settings.script[:_SHOWN]!r}", settings.script)
+            yield _sentence(
+                f"{who} sets {variable[:80]} in the environment of {who_has(f'env.{variable}')}", variable, value
+            )
+    if settings.script and not PLAIN.match(settings.script) and (who := says("script")):  # a name: beam's own script
+        yield _sentence(f"{who} has {agent} play {settings.script[:_SHOWN]!r}", settings.script)
         yield from _files(resolved, [settings.script])
     if settings.screen and (who := says("screen")):
-        yield _sentence(f"{who} says which keys beam types into {name}", repr(settings.screen))
+        yield _sentence(f"{who} says which keys beam types into {who_has('screen')}", repr(settings.screen))
     if settings.access not in (None, "read") and (who := says("access")):
-        yield _sentence(f"{who} gives {name} {settings.access} access")
+        yield _sentence(f"{who} gives {who_has('access')} {settings.access} access")
     if settings.cwd and (who := says("cwd")) and not _is_inside(settings.cwd, resolved.base):
-        yield _sentence(f"{who} has {name} work outside this folder, in {settings.cwd[:_SHOWN]!r}", settings.cwd)
+        yield _sentence(
+            f"{who} has {who_has('cwd')} work outside this folder, in {settings.cwd[:_SHOWN]!r}", settings.cwd
+        )
 
 
 def _of_policy(config: Config) -> Iterator[Finding]:
@@ -137,7 +144,7 @@ def _files(resolved: Resolved, words: Collection[str], *, only_code: bool = Fals
                 continue
             for seen in scan.look_at(path.parent, path.name):
                 name = scan.named(seen.path, resolved.base)
-                yield Finding(name=name, digest=seen.digest, text=seen.text, by=(resolved.name,), runs=True)
+                yield Finding(name=name, digest=seen.digest, text=seen.text, by=(base_of(resolved.name),), runs=True)
 
 
 def _is_code(path: Path) -> bool:

@@ -22,7 +22,7 @@ from beam.base.errors import NotFoundError, UnsupportedError
 from beam.model import events
 from beam.model.events import Event
 from beam.model.limits import Limits
-from beam.model.message import Access, Message
+from beam.model.message import RANK, Access, Message
 from beam.model.outcome import Total
 from beam.model.settings import AgentSettings
 from beam.turns.confine import Own
@@ -89,7 +89,6 @@ def env_for_kept_process(child_env: Mapping[str, str]) -> dict[str, str]:
 
 
 _OF_THE_AGENT = ("BEAM_ROOT", "BEAM_PROJECT", "BEAM_AGENT", "BEAM_LANE", "BEAM_OUTBOX", "BEAM_BIN")
-_RANK: dict[Access, int] = {"read": 0, "ask": 1, "edit": 2, "full": 3}
 
 
 def face_of(adapter: Adapter, via: str | None) -> Face:
@@ -120,7 +119,7 @@ def why_not_better(adapter: Adapter, face: Face, via: str | None) -> str | None:
 
 def lowest(*bounds: Access | None) -> Access | None:
     """Returns the least of these accesses; null bounds nothing."""
-    return min((bound for bound in bounds if bound is not None), key=_RANK.__getitem__, default=None)
+    return min((bound for bound in bounds if bound is not None), key=RANK.__getitem__, default=None)
 
 
 def granted_access(
@@ -129,7 +128,7 @@ def granted_access(
     """Returns the access that the settings and the message come to; what an agent asks may lower it, never raise it,
     and nothing is over `at_most`."""
     granted: Access = configured or "read"
-    if asked is not None and not (from_agent and _RANK[asked] >= _RANK[granted]):
+    if asked is not None and not (from_agent and RANK[asked] >= RANK[granted]):
         granted = asked
     return lowest(granted, at_most) or granted
 

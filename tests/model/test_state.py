@@ -38,6 +38,7 @@ BODIES = st.one_of(
     st.builds(events.SessionLost, session_id=sessions),
     st.builds(events.SessionArchived, session_id=sessions),
     st.builds(events.SessionForked, session_id=sessions, of=words, adapter=words),
+    st.builds(events.SessionSelected, session_id=sessions, adapter=words),
     st.builds(
         events.TurnStarted,
         attempt=attempts,
@@ -270,6 +271,16 @@ def test_a_fork_is_over_with_its_first_session_or_when_it_is_put_aside_or_lost()
     assert state_after(forked, events.SessionArchived(session_id="s1")).fork is None
     assert state_after(forked, events.SessionLost(session_id="s1")).fork is None
     assert state_after(forked, events.SessionLost(session_id="other")).fork is not None
+
+
+def test_a_chosen_session_is_the_current_one_and_answers_to_it_are_taken_again() -> None:
+    aside = events.SessionArchived(session_id="s1")
+    state = state_after(events.SessionStarted(session_id="s1"), aside, events.SessionStarted(session_id="s2"))
+    assert state.archived == ["s1"]
+    chosen = (events.SessionArchived(session_id="s2"), events.SessionSelected(session_id="s1", adapter="claude"))
+    state = state_after(events.SessionStarted(session_id="s1"), aside, events.SessionStarted(session_id="s2"), *chosen)
+    assert state.archived == ["s2"] and state.fork is None
+    assert state.session is not None and (state.session.session_id, state.session.adapter) == ("s1", "claude")
 
 
 def test_only_the_last_fifty_answered_requests_and_archived_sessions_are_kept() -> None:

@@ -6,14 +6,16 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from beam.base import files
-from beam.base.errors import CorruptError, DiskError, LimitError
+from beam.base.errors import CorruptError, DiskError, LimitError, UsageError
 from beam.model.limits import DEFAULT, Limits
 from beam.model.message import Message, Payload
+from beam.store.lock import short_lock
 from beam.store.queue import BOXES, Entry, Queue
 from tests.support.context import NOON_NS, FakeClock
 
@@ -248,3 +250,23 @@ def test_a_message_that_no_reader_would_take_is_refused_with_what_to_do(queue: Q
     with pytest.raises(LimitError, match=r"the limit is .*name the file in the prompt"):
         queue.put(message("1", "x" * (17 << 20)), FakeClock(), DEFAULT)
     assert ids(queue) == ids(queue, "tmp") == []
+
+
+def test_a_put_that_waited_while_its_agent_was_archived_is_refused_and_publishes_nothing(queue: Queue) -> None:
+    refused: list[UsageError] = []
+
+    def put() -> None:
+        try:
+            queue.put(message("a"), FakeClock(), DEFAULT)
+        except UsageError as error:
+            refused.append(error)
+
+    sender = threading.Thread(target=put)
+    with short_lock(queue.put_lock):
+        sender.start()
+        queue.directory.with_name("archived").touch()
+    sender.join(20)
+    assert [error.message for error in refused] == [f"{message('a').to} is archived"]
+    assert all(not ids(queue, box) for box in ("new", "cur", "dead"))
+    queue.directory.with_name("archived").unlink()
+    assert queue.put(message("a"), FakeClock(), DEFAULT)

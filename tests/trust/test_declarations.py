@@ -143,6 +143,24 @@ def test_an_agent_json_needs_trust_unless_it_is_vouched_for(folder: Folder) -> N
     config = folder.agent_json("x", '{"command": ["make"]}').load()
     assert said(config) == ["agent.json has x run 'make'"]
     assert found(config, vouched=("agent.json",)) == []
-    agent_file = config.resolve("x").agent_file
-    assert agent_file is not None
+    (agent_file,) = config.resolve("x").agent_files
     assert len(agent_file.digest) == 64
+
+
+def test_what_is_trusted_for_an_agent_is_trusted_for_its_sessions_and_their_own_words_are_asked_about(
+    folder: Folder,
+) -> None:
+    config = folder.yaml(
+        "agents:\n  x: {adapter: claude, access: full, env: {A: b}}\n  x@own: {access: edit, env: {C: d}}\n"
+    ).load()
+    assert found(config, "x@any") == found(config, "x")
+    assert set(said(config, "x@own")) == {
+        "beam.yaml sets A in the environment of x",
+        "beam.yaml sets C in the environment of x@own",
+        "beam.yaml gives x@own edit access",
+    }
+
+
+def test_a_session_of_a_known_agents_name_for_another_agent_needs_the_same_trust(folder: Folder) -> None:
+    config = folder.yaml("agents: {scripted: {adapter: claude}}").load()
+    assert said(config, "scripted@x") == said(config, "scripted") == ["beam.yaml makes scripted another agent: claude"]

@@ -270,6 +270,8 @@ class Stream:
                 return "·", f"new session {event.session_id[:8]}{copy}" + (f" ({event.model})" if event.model else "")
             case events.SessionForked():
                 return "·", f"begins in a copy of session {event.session_id} of {event.of}"
+            case events.SessionSelected():
+                return "·", f"continues in session {event.session_id}"
             case events.SessionLost():
                 return "!", f"session {event.session_id} is gone: {event.reason}"
             case events.SessionArchived():

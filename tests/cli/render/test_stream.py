@@ -69,6 +69,13 @@ def test_without_utf_8_every_line_is_ascii_and_no_longer_than_others(given: dict
     assert {len(line) for line in found[2:]} <= {198, 199, 200} and "x... " in found[3]
 
 
+def test_a_failure_is_one_line_with_the_id_to_retry() -> None:
+    failed = events.TurnFinished(status=Status.FAILED, reason="it ended", exit_code=1)
+    dead = events.MessageDead(status=Status.FAILED, reason="failed")
+    assert lines(failed, dead) == ["03:04:05 a        ✗ failed: it ended [a-1]"]
+    assert lines(dead) == ["03:04:05 a        † dead letter a-1: failed"]
+
+
 def test_conversations_between_agents_are_numbered() -> None:
     def mail(sender: str, to: str) -> events.AnyEvent:
         return events.MailSent(team="t", mail_id="m", sender=sender, to=to, text="hi", agent=f"{sender}@t", ts="")

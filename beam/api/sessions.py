@@ -1,0 +1,204 @@
+"""The sessions of agents: the named ones beside an agent, and those that each of them was in before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+from msgspec import Struct
+
+from beam.agents import registry
+from beam.base.errors import BeamError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
+from beam.base.steps import Steps
+from beam.broker.context import RootContext
+from beam.model import events
+from beam.model.message import base_of, check_name, check_session_id
+from beam.root import discovery
+from beam.root.paths import AgentPaths
+from beam.store.journal import Journal, read_state
+from beam.store.reader import Reader
+
+if TYPE_CHECKING:
+    from beam.model.events import AnyEvent
+
+_SHORTEST = 4  # characters of an id
+_TEXT = 200  # characters of a prompt
+
+
+class SessionLine(Struct, frozen=True, kw_only=True):
+    """One session of an agent, at its CLI. `state`: current (the next turn continues in it), earlier, lost (its CLI has
+    it no more), none (the agent had no turn yet); `archived`: the agent is. `session_id` is the CLI's own resume id;
+    `started_at` and `last_at` are RFC 3339; `first` is how its first prompt begins."""
+
+    agent: str
+    session_id: str | None
+    adapter: str
+    state: Literal["current", "earlier", "lost", "none"]
+    archived: bool = False
+    started_at: str = ""
+    last_at: str = ""
+    turns: int = 0
+    first: str = ""
+    error: str | None = None
+
+
+def sessions(context: RootContext, agents: Sequence[str] = ()) -> list[SessionLine]:
+    """Return the sessions of these agents and of their named sessions, or of all, each agent's oldest first."""
+    names = context.home.agents()
+    wanted = [name for name in names if not agents or name in agents or base_of(name) in agents]
+    return [line for name in wanted for line in lines_of(context.home.agent(name))]
+
+
+def lines_of(place: AgentPaths) -> list[SessionLine]:
+    """Return the sessions of one agent, oldest first, as far back as its journal goes; what is damaged is said."""
+    history, error = _History(), None
+    try:
+        reader = Reader(place.journal)
+        while found := reader.poll():
+            for event in found:
+                history.take(event)
+        state = read_state(place.journal)
+        current = state.session or state.fork
+        if current is not None:
+            history.add(current.session_id, current.adapter)
+        for archived in state.archived:
+            history.add(archived, "")
+        now = current.session_id if current is not None else None
+    except BeamError as trouble:
+        error, now = trouble.message, None
+    is_archived = place.archived.exists()
+    lines = [
+        msgspec.structs.replace(line, agent=place.agent, state="current" if line.session_id == now else line.state)
+        for line in history.lines.values()
+    ]
+    if not lines:
+        lines = [SessionLine(agent=place.agent, session_id=None, adapter="", state="none", error=error)]
+    return [msgspec.structs.replace(line, archived=is_archived, error=error) for line in lines]
+
+
+class _History:
+    """What the events of one journal say of sessions."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, SessionLine] = {}
+        self._texts: dict[str, str] = {}
+        self._adapter = ""
+        self._current = ""
+
+    def add(self, session_id: str, adapter: str, *, started_at: str = "", first: str = "") -> None:
+        """Add the session, if it is not there yet."""
+        if session_id not in self.lines:
+            self.lines[session_id] = SessionLine(
+                agent="", session_id=session_id, adapter=adapter, state="earlier", started_at=started_at, first=first
+            )
+
+    def take(self, event: AnyEvent) -> None:
+        """Take note of the event."""
+        match event:
+            case events.MessageQueued() if event.message_id is not None:
+                self._texts[event.message_id] = event.text[:_TEXT]
+            case events.TurnStarted():
+                self._adapter = event.adapter
+            case events.SessionSelected():
+                self._current = event.session_id
+                self.add(event.session_id, event.adapter, started_at=event.ts)
+                self._change(event.session_id, state="earlier")
+            case events.SessionResumed() if event.session_id not in self.lines and self._current in self.lines:
+                renumbered = self.lines.pop(self._current)  # by its CLI
+                self._current = event.session_id
+                self.lines[event.session_id] = msgspec.structs.replace(renumbered, session_id=event.session_id)
+            case events.SessionStarted() | events.SessionResumed():
+                self._current = event.session_id
+                first = self._texts.get(event.message_id or "", "")
+                self.add(event.session_id, self._adapter, started_at=event.ts, first=first)
+            case events.SessionLost():
+                self._change(event.session_id, state="lost")
+            case events.TurnFinished() if event.turn is not None and event.session_id in self.lines:
+                line = self.lines[event.session_id]
+                first = line.first or self._texts.get(event.message_id or "", "")
+                self._change(event.session_id, turns=line.turns + 1, last_at=event.ts, first=first)
+
+    def _change(self, session_id: str, **values: object) -> None:
+        line = self.lines.get(session_id)
+        if line is not None:
+            self.lines[session_id] = msgspec.structs.replace(line, **values)
+
+
+def resume(context: RootContext, agent: str, session_id: str, *, by: str) -> Steps[str]:
+    """Make the agent's next turn continue in an earlier session of its own; return the session's whole id.
+
+    A unique beginning of the id of at least four characters is enough. Raises NotFoundError for one that the agent was
+    never in, UsageError, UnsupportedError where the agent's CLI resumes none.
+    """
+    from beam.broker.requests import request
+
+    settings = context.resolve(agent).settings
+    place = context.place(agent)
+    known = [line for line in lines_of(place) if line.session_id is not None]
+    found = [line for line in known if line.session_id == session_id]
+    if not found and len(session_id) >= _SHORTEST:
+        found = [line for line in known if (line.session_id or "").startswith(session_id)]
+    if len(found) != 1:
+        what = f"{session_id[:80]} names {len(found)} sessions of {agent}" if found else _never(agent, session_id)
+        raise (UsageError if found else NotFoundError)(what, f"beam agent sessions {agent}", subject=session_id[:80])
+    line, whole = found[0], check_session_id(found[0].session_id or "")
+    if (line.adapter or settings.adapter) != settings.adapter:
+        raise UsageError(
+            f"session {whole} is one of {line.adapter}, and {agent} is {settings.adapter} now",
+            f"beam agent add NEW --session {line.adapter}:{whole}",
+            subject=whole,
+        )
+    _check_resumes(agent, settings.adapter)
+    return (yield from request(context, place, "select", whole, by=by, text=settings.adapter))
+
+
+def _never(agent: str, session_id: str) -> str:
+    return f"{agent} was never in a session {session_id[:80]}"
+
+
+def _check_resumes(agent: str, adapter: str) -> None:
+    if not any(can.resume for can in registry.adapter(adapter).card.faces.values()):
+        raise UnsupportedError(
+            f"{agent} can't continue in an earlier session: {adapter} resumes none",
+            "beam agent list --matrix shows who does",
+            subject=agent,
+        )
+
+
+def parsed_session(given: str) -> tuple[str, str]:
+    """Return adapter and session id of `claude:ID`. Raises UsageError."""
+    adapter, colon, session_id = given.partition(":")
+    if not colon or adapter not in registry.NAMES:
+        raise UsageError(
+            f"{given[:80]!r} is not ADAPTER:ID", "for example: claude:0b0e6f9c-…; beam agent list --all names adapters"
+        )
+    return adapter, check_session_id(session_id)
+
+
+def begin_in(context: RootContext, name: str, adapter: str, session_id: str, *, by: str) -> None:
+    """Make the first turn of a new agent continue in that session of its CLI. Raises UsageError where the agent had a
+    turn, or a message, already."""
+    from beam.store.lock import try_lock
+
+    place = context.place(check_name(name))
+    _check_resumes(name, adapter)
+    if "@" in name and context.resolve(name).settings.adapter != adapter:
+        raise UsageError(
+            f"{name} is {context.resolve(name).settings.adapter}, and the session is one of {adapter}",
+            "give it a name of its own: beam agent add NAME --session …",
+            subject=name,
+        )
+    discovery.create(context.home, place)
+    lock = try_lock(place.lock)
+    if lock is None:
+        raise UnfinishedError(f"somebody else uses {name} now", "give the agent another name", subject=name)
+    with lock:
+        state = read_state(place.journal)
+        if state.turn or state.known or state.session or state.fork:
+            raise UsageError(f"there is an agent {name} here already", "give the agent another name", subject=name)
+        journal = Journal.open(place.journal, name, context.clock, context.limits)
+        try:
+            journal.append(events.SessionSelected(session_id=session_id, adapter=adapter, by=by), sync=True)
+        finally:
+            journal.close()

@@ -1,0 +1,25 @@
+"""Keeps a session's rights and bounds within those of its agent."""
+
+from __future__ import annotations
+
+import msgspec
+
+from beam.model.message import RANK
+from beam.model.settings import AgentSettings
+
+_BOUNDS = ("budget_usd", "max_turns", "retries")
+
+
+def at_most(own: AgentSettings, agent: AgentSettings) -> AgentSettings:
+    """Return a session's settings, with no more access than its agent's and no higher bound of cost and calls.
+
+    An agent without an access of its own has `read`; one without a bound leaves it to the session.
+    """
+    kept: dict[str, object] = {}
+    if own.access is not None and RANK[own.access] > RANK[agent.access or "read"]:
+        kept["access"] = agent.access or "read"
+    for name in _BOUNDS:
+        bound, said = getattr(agent, name), getattr(own, name)
+        if bound is not None and (said is None or said > bound):
+            kept[name] = bound
+    return msgspec.structs.replace(own, **kept) if kept else own
