@@ -31,9 +31,14 @@ class Trouble:
 
     def seen(self, text: str) -> list[Event]:
         """Return the event of a retry; any other text is the failure that ends the turn."""
+        found = self.retry(text)
+        return self.fatal(text) if found is None else found
+
+    def retry(self, text: str) -> list[Event] | None:
+        """Return the event of a retry with its number; None for a text that tells of none."""
         retry = _RETRY.match(text)
         if retry is None:
-            return self.fatal(text)
+            return None
         attempt, of = (int(retry[1]), int(retry[2])) if retry[1] else (None, None)
         return self.retrying(retry[3], attempt=attempt, of=of)
 
