@@ -284,7 +284,8 @@ def test_the_model_a_schema_and_a_system_text_reach_the_model(codex: Cli, model:
 
 
 @pytest.mark.parametrize(
-    ("prompt", "code", "status"), [("!max_tokens", 11, "truncated"), ("!refuse", 6, "refused"), ("!error 400", 1, "failed")]
+    ("prompt", "code", "status"),
+    [("!max_tokens", 11, "truncated"), ("!refuse", 6, "refused"), ("!error 400", 1, "failed")],
 )
 def test_each_way_to_fail_has_its_own_status(codex: Cli, prompt: str, code: int, status: str) -> None:
     done = send(codex, prompt, env={"BEAM_RETRIES": "0"})

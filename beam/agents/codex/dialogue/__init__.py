@@ -25,6 +25,6 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 def link(turn: Turn, host: Host) -> Link:
     """Return a new conversation with one server."""
-    from beam.agents.codex.dialogue.link import CodexLink
+    from beam.agents.codex.dialogue.conversation import CodexLink
 
     return CodexLink(turn)

@@ -31,7 +31,8 @@ def check(access: Access) -> None:
 
 def argv(access: Access) -> tuple[str, ...]:
     """Return the settings of the process. Only a process that reads alone knows the profile."""
-    return ("-c", f"permissions.{PROFILE}.filesystem={_FILES}") if access in _READS else ()
+    profile = ("-c", f'default_permissions="{PROFILE}"', "-c", f"permissions.{PROFILE}.filesystem={_FILES}")
+    return profile if access in _READS else ()
 
 
 def of_thread(access: Access) -> Object:
