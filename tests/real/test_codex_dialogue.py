@@ -115,13 +115,13 @@ def test_access_read_changes_nothing_and_a_refused_call_is_said(codex: Cli) -> N
 
 
 @pytest.mark.parametrize("access", ["read", "ask"])
-def test_it_only_reads_against_the_persons_own_rules(codex: Cli, access: str) -> None:
+def test_it_only_reads_against_the_persons_own_rules(codex: Cli, model: FakeModel, access: str) -> None:
     rules = codex.base / "home" / ".codex" / "rules" / "default.rules"
     rules.parent.mkdir(parents=True)
     rules.write_text(RULE)
     prompt = " !then ".join([shell("touch made"), shell("touch made2", **({} if access == "ask" else ESCALATED))])
     send(codex, prompt, access=access)
-    assert len(events(codex, "tool.called")) >= 1
+    assert "Read-only file system" in json.dumps([request.body for request in model.requests])
     assert files(codex.project) == []
 
 
