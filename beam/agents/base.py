@@ -203,7 +203,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     it. `attach`: how attached files are passed on (None: not at all). `rewrites`: it changes blanks in some
     prompts, and a notice says where. `calls`: its outcome tells how many model calls its tokens are for; `models`:
     of which models. `system`: it takes a system prompt beside its own. `denials`: its CLI reports each call that
-    was denied. `outbox`: the access that lets its file tool write into the turn's outbox.
+    was denied. `outbox`: the access that lets its file tool write into the turn's outbox. `by_name`: it is used only
+    where a message names it.
     """
 
     resume: bool = False
@@ -227,6 +228,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     prompt_in_argv: bool = False
     rewrites: bool = False
     outbox: tuple[Access, ...] = ()
+    by_name: bool = False
 
 
 class Remembers(Struct, frozen=True, kw_only=True):

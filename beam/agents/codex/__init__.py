@@ -43,6 +43,7 @@ card = Card(
             attach="path",
             access=("read", "ask", "edit", "full"),
             outbox=("edit", "full"),
+            by_name=True,
         ),
         "terminal": Capabilities(
             resume=True,

@@ -25,12 +25,11 @@ from beam.agents.fields import Object, integer, object_of, objects_of, string, s
 from beam.agents.figures import since
 from beam.model import events
 from beam.model.events import Event, PlanStep
-from beam.model.outcome import Class, Status, Total, Usage
+from beam.model.outcome import Class, Total, Usage
 
 _set = msgspec.structs.force_setattr  # for an event that nobody else has yet, so it need not be copied
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 _PROGRESS_S = 1.0
-_INTERRUPTED = "the turn was interrupted"
 _CLASSES = {
     "contextWindowExceeded": Class.CONTEXT_OVERFLOW,
     "sessionBudgetExceeded": Class.RATE_LIMIT,
@@ -211,9 +210,10 @@ class TurnReader:
             self._heard.ended = self._heard.ended or "stop"
         elif said.status == "failed" and self._heard.failure is None and not self._heard.ended:
             emitted += self._heard.failed("codex did not say why the turn failed", class_=Class.UNKNOWN)
-        more, verdict = oneshot.verdict(self.turn, Exit(code=0), self._heard)
+        why = None
         if said.status == "interrupted":
-            verdict = msgspec.structs.replace(verdict, status=Status.CANCELLED, class_=None, reason=_INTERRUPTED)
+            why = "retries" if self._heard.retry is not None else "interrupted"
+        more, verdict = oneshot.verdict(self.turn, Exit(code=0, stopped_by=why), self._heard)
         return emitted + more, with_structured(self.turn, verdict)
 
     def cut_off(self, exit: Exit) -> tuple[list[Event], Verdict]:
