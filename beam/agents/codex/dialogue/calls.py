@@ -64,8 +64,7 @@ class Calls:
         """Return what follows from the requests that had no answer in time."""
         found: list[Step] = []
         for number, waiting in list(self._waiting.items()):
-            if now >= waiting.until:
-                del self._waiting[number]
+            if now >= waiting.until and self._waiting.pop(number, None) is not None:  # unless one before dropped it
                 found += waiting.then(Reply(now, error="codex did not answer in time", is_late=True))
         return found
 
