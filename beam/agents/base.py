@@ -203,8 +203,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     it. `attach`: how attached files are passed on (None: not at all). `rewrites`: it changes blanks in some
     prompts, and a notice says where. `calls`: its outcome tells how many model calls its tokens are for; `models`:
     of which models. `system`: it takes a system prompt beside its own. `denials`: its CLI reports each call that
-    was denied. `outbox`: the access that lets its file tool write into the turn's outbox. `by_name`: it is used only
-    where a message names it.
+    was denied. `outbox`: the access that lets its file tool write into the turn's outbox.
     """
 
     resume: bool = False
@@ -228,7 +227,6 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     prompt_in_argv: bool = False
     rewrites: bool = False
     outbox: tuple[Access, ...] = ()
-    by_name: bool = False
 
 
 class Remembers(Struct, frozen=True, kw_only=True):
@@ -255,7 +253,8 @@ class Card(Struct, frozen=True, kw_only=True):
     closed. `obeys` are the files of a folder that the CLI obeys. `occupied` are files (or `$NAME`: variables) of the
     machine's owner that its switches against those files would replace; if one exists, the switches are not used.
     `remembers` are the files in which it stores what a person allowed with `--always`. `unverified` says why nobody has
-    tested it, and how to use it anyway: it then has no mode and is only listed.
+    tested it, and how to use it anyway: it then has no mode and is only listed. `by_name` are modes that are used only
+    where a message names them.
     """
 
     name: str
@@ -274,6 +273,7 @@ class Card(Struct, frozen=True, kw_only=True):
     occupied: tuple[str, ...] = ()
     remembers: tuple[Remembers, ...] = ()
     unverified: str = ""
+    by_name: tuple[Face, ...] = ()
 
 
 class Adapter(Protocol):

@@ -43,7 +43,6 @@ card = Card(
             attach="path",
             access=("read", "ask", "edit", "full"),
             outbox=("edit", "full"),
-            by_name=True,
         ),
         "terminal": Capabilities(
             resume=True,
@@ -58,4 +57,5 @@ card = Card(
         ),
     },
     own_sandbox=True,
+    by_name=("dialogue",),
 )
