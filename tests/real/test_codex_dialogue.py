@@ -1,7 +1,12 @@
-"""The real Codex over its own protocol, through the real `beam`, against the scripted model."""
+"""The real Codex over its own protocol, through the real `beam`, against the scripted model.
+
+What every CLI must do (a warm second turn, an approval, an interrupt, a killed process), and what only Codex could get
+wrong, is tried by `make test`; the rest by `make soak`.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -12,12 +17,19 @@ from typing import Any
 
 import pytest
 
+from beam.agents.base import Host, Turn, Verdict
+from beam.agents.codex import dialogue
 from beam.agents.codex.dialogue import requests
 from beam.agents.codex.dialogue.methods import HEARD, IGNORED
+from beam.agents.link import Call, Query, Set, Steer
+from beam.model.events import ToolCalled
 from beam.testing.fake_model import FakeModel
+from beam.turns.calls import CallAnswer
+from beam.turns.dialogue import run_turn
 from tests.support.asking import first_ask
 from tests.support.cli import Cli, Ended, eventually, processes_with
 from tests.support.repository import files
+from tests.support.turns import Recorded, handle, services, turn_input
 
 pytestmark = [pytest.mark.real, pytest.mark.acceptance]
 PATCH = "*** Begin Patch\n*** Add File: made.txt\n+made\n*** End Patch\n"
@@ -69,6 +81,7 @@ def configuration(cli: Cli) -> str:
     return (cli.base / "home" / ".codex" / "config.toml").read_text()
 
 
+@pytest.mark.soak
 def test_a_first_turn_prints_only_the_answer_and_streams_it(codex: Cli) -> None:
     done = codex("send", "codex", "--via", "dialogue", "hello")
     assert (done.code, done.out, done.err) == (0, "ECHO[hello] turns=1\n", "")
@@ -78,6 +91,7 @@ def test_a_first_turn_prints_only_the_answer_and_streams_it(codex: Cli) -> None:
     assert (exited["code"], exited["stopped_by"], exited["swept"]) == (0, "quit", 0)
 
 
+@pytest.mark.soak
 def test_the_next_turn_resumes_the_session_and_counts_its_own_tokens(codex: Cli) -> None:
     outcomes = [send(codex, f"{word} !usage 100 7").json for word in ("plums", "what?", "and?")]
     assert [outcome["session"] for outcome in outcomes] == ["new", "resumed", "resumed"]
@@ -86,6 +100,7 @@ def test_the_next_turn_resumes_the_session_and_counts_its_own_tokens(codex: Cli)
         assert (outcome["usage"]["input_tokens"], outcome["usage"]["output_tokens"]) == (100, 7)
 
 
+@pytest.mark.soak
 def test_a_session_goes_on_between_both_faces(codex: Cli) -> None:
     first = send(codex, "plums !usage 100 7").json
     second = codex("send", "codex", "--via", "exec", "--json", "what? !usage 100 7").json
@@ -128,6 +143,7 @@ def test_it_only_reads_against_the_persons_own_rules(codex: Cli, model: FakeMode
     assert files(codex.project) == []
 
 
+@pytest.mark.soak
 def test_access_edit_changes_files_of_the_folder_only(codex: Cli) -> None:
     outside = codex.base / "home" / "outside"
     done = send(codex, f"{patch()} !then {shell(f'touch {outside} /tmp/x; mktemp')}", access="edit")
@@ -151,6 +167,7 @@ def test_no_access_makes_codex_trust_the_folder(codex: Cli, access: str) -> None
     assert configuration(codex) == before and TRUSTED not in before
 
 
+@pytest.mark.soak
 def test_access_full_changes_files_anywhere_and_the_next_turn_that_reads_none(codex: Cli) -> None:
     outside = codex.base / "home" / "outside"
     assert send(codex, shell(f"touch {outside}"), access="full").code == 0
@@ -159,6 +176,7 @@ def test_access_full_changes_files_anywhere_and_the_next_turn_that_reads_none(co
     assert not Path(f"{outside}2").exists() and files(codex.project) == []
 
 
+@pytest.mark.soak
 def test_at_edit_it_sends_from_its_sandbox_in_each_turn_of_a_kept_process(codex: Cli) -> None:
     codex.config("agents:\n  box: {mailbox: true}\n")
     assert codex("broker", "start").code == 0
@@ -181,6 +199,7 @@ def test_a_command_is_asked_for_word_by_word_and_runs_once_it_is_approved(codex:
     assert files(codex.project) == ["made"]
 
 
+@pytest.mark.soak
 def test_a_change_of_files_is_asked_for_with_what_it_changes(codex: Cli) -> None:
     ask, outcome = asked(codex, patch(), "approve")
     made = str(codex.project / "made.txt")
@@ -189,6 +208,7 @@ def test_a_change_of_files_is_asked_for_with_what_it_changes(codex: Cli) -> None
     assert (outcome["status"], (codex.project / "made.txt").read_text()) == ("completed", "made\n")
 
 
+@pytest.mark.soak
 def test_what_is_denied_does_not_run_and_the_turn_goes_on(codex: Cli) -> None:
     ask, outcome = asked(codex, shell("touch made", **ESCALATED), "deny")
     assert (outcome["status"], outcome["exit_code"]) == ("completed", 0), outcome
@@ -196,6 +216,7 @@ def test_what_is_denied_does_not_run_and_the_turn_goes_on(codex: Cli) -> None:
     assert outcome["reply"].startswith("RESULT[") and files(codex.project) == []
 
 
+@pytest.mark.soak
 def test_what_is_denied_with_stop_ends_the_turn(codex: Cli) -> None:
     _, outcome = asked(codex, shell("touch made", **ESCALATED), "deny", "--stop")
     assert outcome["status"] == "cancelled", outcome
@@ -203,6 +224,7 @@ def test_what_is_denied_with_stop_ends_the_turn(codex: Cli) -> None:
     assert send(codex, "and now?").json["session"] == "resumed"
 
 
+@pytest.mark.soak
 def test_what_is_allowed_always_is_not_asked_again_in_the_session(codex: Cli) -> None:
     command = shell("touch made", **ESCALATED)
     _, outcome = asked(codex, f"{command} !then {command}", "approve", "--always")
@@ -226,6 +248,7 @@ def test_an_interrupt_ends_the_command_that_runs(codex: Cli) -> None:
     assert send(codex, "go on").json["session"] == "resumed"
 
 
+@pytest.mark.soak
 def test_an_interrupt_with_an_ask_open_cancels_it(codex: Cli) -> None:
     prompt = shell("touch made", **ESCALATED)
     running = codex.start("send", "codex", "--via", "dialogue", "--json", "--access", "ask", prompt)
@@ -248,6 +271,7 @@ def test_one_that_is_killed_in_its_turn_leaves_nothing_and_its_session_goes_on(c
     assert send(codex, "go on").json["session"] == "resumed"
 
 
+@pytest.mark.soak
 def test_a_session_that_is_gone_is_said_and_the_turn_begins_once_afresh(codex: Cli) -> None:
     first = send(codex, "remember plums").json
     shutil.rmtree(codex.base / "home" / ".codex" / "sessions")
@@ -259,6 +283,7 @@ def test_a_session_that_is_gone_is_said_and_the_turn_begins_once_afresh(codex: C
     assert [event["session_id"] for event in events(codex, "session.lost")] == [first["session_id"]]
 
 
+@pytest.mark.soak
 def test_without_a_login_it_is_said_and_not_tried_again(codex: Cli) -> None:
     (codex.base / "home" / ".codex" / "config.toml").unlink()
     done = send(codex, "hello")
@@ -266,9 +291,57 @@ def test_without_a_login_it_is_said_and_not_tried_again(codex: Cli) -> None:
     assert events(codex, "prompt.sent") == [] and len(events(codex, "turn.started")) == 1
 
 
+# -- control -----------------------------------------------------------------------------------------------------------
+
+
+def controlled(cli: Cli, text: str, *calls: Call) -> tuple[list[CallAnswer], Recorded, Verdict]:
+    """A turn in which these calls are made while its command runs; their answers, its journal and its verdict."""
+    journal, answers = Recorded(), list[CallAnswer]()
+    held = handle(journal)
+    scratch = cli.base / "scratch"
+    turn = Turn(text=text, message_id="x-1", agent="x", cwd=str(cli.project), scratch=str(scratch), access="read")
+    host = Host(executable=shutil.which("codex", path=cli.env["PATH"]) or "")
+
+    async def play() -> Verdict:
+        input = turn_input(turn, environ=cli.env, host=host)
+        running = asyncio.create_task(run_turn(dialogue, input, services(journal), held))
+        async with asyncio.timeout(60):
+            while not journal.of(ToolCalled):
+                assert not running.done(), running.result()
+                await asyncio.sleep(0.02)
+        for call in calls:
+            held.calls.add(call, answers.append)
+        return await running
+
+    return answers, journal, asyncio.run(play())
+
+
+@pytest.mark.soak
+def test_a_text_for_the_turn_that_runs_is_read_in_it(codex: Cli, model: FakeModel) -> None:
+    steer = Steer(id="s-1", text="go left")
+    answers, _, verdict = controlled(codex, shell("sleep 2; echo"), steer)
+    assert [answer.ok for answer in answers] == [True]
+    assert verdict.status == "completed" and "go left" in (verdict.reply or "")
+    assert "go left" in json.dumps([request.body for request in model.requests][-1])
+
+
+@pytest.mark.soak
+def test_what_a_live_process_tells_and_can_not_change(codex: Cli) -> None:
+    calls = (
+        Query(id="q", name="models"),
+        Set(id="m", name="model", value="gpt-5.4"),
+        Set(id="a", name="access", value="full"),
+    )
+    answers, _, _ = controlled(codex, shell("sleep 2; echo"), *calls)
+    found = {(answer.ok, answer.code): answer for answer in answers}
+    assert len(answers) == 3 and (False, "unsupported") in found
+    assert b"gpt-5.5" in b"".join(bytes(answer.result) for answer in answers)
+
+
 # -- what it is given --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 def test_an_image_reaches_the_model(codex: Cli, model: FakeModel) -> None:
     picture = codex.project / "dot,1.png"
     picture.write_bytes(bytes.fromhex(PNG))
@@ -276,6 +349,7 @@ def test_an_image_reaches_the_model(codex: Cli, model: FakeModel) -> None:
     assert "data:image/png;base64," in json.dumps([request.body for request in model.requests])
 
 
+@pytest.mark.soak
 def test_the_model_a_schema_and_a_system_text_reach_the_model(codex: Cli, model: FakeModel) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
     codex.config("agents:\n  codex: {system: Speak like a pirate}\n")
@@ -286,6 +360,7 @@ def test_the_model_a_schema_and_a_system_text_reach_the_model(codex: Cli, model:
     assert "Speak like a pirate" in body and '"model": "gpt-5.4"' in body
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("prompt", "code", "status"),
     [("!max_tokens", 11, "truncated"), ("!refuse", 6, "refused"), ("!error 400", 1, "failed")],
@@ -295,6 +370,7 @@ def test_each_way_to_fail_has_its_own_status(codex: Cli, prompt: str, code: int,
     assert (done.code, done.json["status"]) == (code, status), done
 
 
+@pytest.mark.soak
 def test_retries_are_seen_as_they_happen_and_are_no_failure(codex: Cli) -> None:
     done = send(codex, "!error 401 2")
     assert done.json["status"] == "completed", done
@@ -302,6 +378,7 @@ def test_retries_are_seen_as_they_happen_and_are_no_failure(codex: Cli) -> None:
     assert [(event["attempt"], event["of"], event["class"]) for event in retries] == [(1, 5, "auth"), (2, 5, "auth")]
 
 
+@pytest.mark.soak
 def test_another_model_is_used_from_the_next_turn_of_the_process_on(codex: Cli, model: FakeModel) -> None:
     for name in ("gpt-5.4", "gpt-5.5"):
         assert send(codex, "hello", "--model", name).json["model"] == name
@@ -309,6 +386,7 @@ def test_another_model_is_used_from_the_next_turn_of_the_process_on(codex: Cli, 
     assert asked_of == ["gpt-5.4", "gpt-5.5"]
 
 
+@pytest.mark.soak
 def test_outside_of_a_repository_it_answers_and_changes_nothing(codex: Cli) -> None:
     shutil.rmtree(codex.project / ".git")
     done = send(codex, f"{shell('touch made')} !then hello")
