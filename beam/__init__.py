@@ -37,7 +37,7 @@ _LAZY = {
     "beam.api.beam": "Beam",
     "beam.api.cursor": "open_cursor",
     "beam.api.look": "AgentStatus",
-    "beam.api.manage": "parsed",
+    "beam.api.manage": "parsed_all",
     "beam.api.progress": "Progress",
     "beam.api.teams": "TeamsHere install_hooks",
     "beam.api.turns_now": "Running",
@@ -48,6 +48,7 @@ _LAZY = {
         "BeamError ConfigError DiskError ExitCode LimitError NotFoundError SignalledError UnfinishedError "
         "UnsupportedError UntrustedError UsageError"
     ),
+    "beam.base.near": "nearest",
     "beam.base.surrogates": "escape_surrogates",
     "beam.base.version": "__version__",
     "beam.config.resolve": "settled",
@@ -71,6 +72,7 @@ _LAZY_MODULES = {
     "events": "beam.model.events",
     "fake_model": "beam.testing.fake_model",
     "messages": "beam.model.message",
+    "moments": "beam.base.moments",
     "outcomes": "beam.model.outcome",
     "pictures": "beam.pty_adapter.picture",
     "recordings": "beam.testing.replay",
@@ -96,7 +98,7 @@ if TYPE_CHECKING:
     from beam.api.beam import Beam as Beam
     from beam.api.cursor import open_cursor as open_cursor
     from beam.api.look import AgentStatus as AgentStatus
-    from beam.api.manage import parsed as parsed
+    from beam.api.manage import parsed_all as parsed_all
     from beam.api.progress import Progress as Progress
     from beam.api.teams import TeamsHere as TeamsHere
     from beam.api.teams import install_hooks as install_hooks
@@ -108,6 +110,7 @@ if TYPE_CHECKING:
     from beam.base import clock as clock
     from beam.base import durations as durations
     from beam.base import errors as errors
+    from beam.base import moments as moments
     from beam.base.errors import BeamError as BeamError
     from beam.base.errors import ConfigError as ConfigError
     from beam.base.errors import DiskError as DiskError
@@ -119,6 +122,7 @@ if TYPE_CHECKING:
     from beam.base.errors import UnsupportedError as UnsupportedError
     from beam.base.errors import UntrustedError as UntrustedError
     from beam.base.errors import UsageError as UsageError
+    from beam.base.near import nearest as nearest
     from beam.base.surrogates import escape_surrogates as escape_surrogates
     from beam.base.version import __version__ as __version__
     from beam.config.resolve import settled as settled

@@ -159,7 +159,8 @@ def test_the_queue_is_bounded_and_says_so(beam: Cli) -> None:
 
 
 def test_quiet_keeps_notes_away_but_not_errors(beam: Cli) -> None:
-    assert beam("-q", "send", "scripted", "words", stdin="left alone").err == ""
+    assert "UTF-8" in beam("send", "scripted", "-", stdin=b"caf\xe9").err
+    assert beam("-q", "send", "scripted", "-", stdin=b"caf\xe9").err == ""
     said_once(beam("-q", "send", "nobody", "hi"), "nobody")
 
 
@@ -169,3 +170,27 @@ def test_verbose_gives_the_figures(beam: Cli) -> None:
     folder, figures = done.err.splitlines()
     assert folder == f"beam: scripted works in {beam.project}"
     assert "scripted turn 1" in figures and "session" in figures
+
+
+def test_a_command_that_only_a_shell_understands_is_warned_about(beam: Cli) -> None:
+    warning, wrote = beam("agent", "add", "piped", "--command", "ls | wc -l").err.splitlines()
+    assert "no shell runs this command, so '|' is one of its arguments" in warning
+    assert "bash -c" in warning and "wrote" in wrote
+    said_once(beam("agent", "add", "shell", "--command", "sh -c 'ls | wc -l'"), "wrote")
+
+
+def test_a_variable_of_the_loader_that_is_not_set_is_named(beam: Cli) -> None:
+    beam.config("agents:\n  a: {command: [env], env: {LD_PRELOAD: ./x.so, OTHER: 1}}\n")
+    done = beam("send", "a", "hi")
+    assert "OTHER=1\n" in done.out
+    assert "LD_PRELOAD" not in done.out
+    said_once(done, "LD_PRELOAD of a's `env` is not set")
+
+
+def test_variables_are_set_from_the_command_line(beam: Cli) -> None:
+    assert beam("agent", "add", "a", "--command", "env", "--set", "env.ONE=1").code == 0
+    assert beam("agent", "set", "a", "env.TWO=2 and more").code == 0
+    out = beam("send", "a", "hi").out
+    assert "ONE=1\n" in out and "TWO=2 and more\n" in out
+    assert beam("agent", "set", "a", "env.ONE=").code == 0
+    assert "ONE=1\n" not in beam("send", "a", "hi").out

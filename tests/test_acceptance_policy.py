@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import pytest
@@ -63,13 +64,24 @@ def test_five_failures_open_the_circuit_and_the_next_sender_is_told_at_once(beam
         assert beam("send", "a", "x").code == 1
     refused = beam("send", "a", "x")
     assert refused.code == 7
-    assert "circuit of a is open" in refused.err
+    assert "a failed 5 times in a row, the last one with: no luck;" in refused.err
+    assert re.search(r"nothing is sent to it until \d\d:\d\d:\d\d \(its circuit is open\)", refused.err)
+    assert "--no-circuit" in refused.err
     assert beam.box("a", "new") == []
     waiting = beam("send", "a", "x", "--no-wait").out.strip()
     done = beam("wait", waiting, "--json").json
     assert (done["status"], done["reply"]) == ("completed", "answer 6"), "the probe went through, and closed it"
     assert [kind for kind in beam.types("a") if kind.startswith("circuit")] == ["circuit.opened", "circuit.closed"]
     assert beam("send", "a", "x").code == 0
+
+
+def test_a_person_can_send_through_an_open_circuit(beam: Cli) -> None:
+    flaky(beam, 1, "circuit_failures: 1, circuit_open: 1h")
+    assert beam("send", "a", "x").code == 1
+    assert beam("send", "a", "x").code == 7
+    done = beam("send", "a", "x", "--no-circuit", "--json")
+    assert (done.code, done.json["reply"]) == (0, "answer 2")
+    assert beam("send", "a", "x").code == 0, "an answer closes it"
 
 
 def test_an_unknown_outcome_is_run_again_by_itself_only_where_the_policy_says_so(beam: Cli) -> None:

@@ -32,10 +32,26 @@ def test_words_stdin_and_files_are_parted_by_blank_lines(beam: Cli) -> None:
     assert (done.out, done.err) == ("say this\n\npiped\n\nthen\n\na file\n", "")
 
 
-def test_a_pipe_beside_words_is_not_read_and_that_is_said(beam: Cli) -> None:
-    done = beam("send", "scripted", "words", stdin="left alone\n")
+@pytest.mark.parametrize("words", [("words",), ("-f", "notes.txt"), ("words", "--no-wait")])
+def test_text_on_stdin_that_is_not_part_of_the_prompt_is_refused_before_anything_is_sent(
+    words: tuple[str, ...], beam: Cli
+) -> None:
+    (beam.project / "notes.txt").write_text("a file\n")
+    refused(beam("send", "scripted", *words, stdin="would be lost\n"), 2, "stdin holds text", "`-`", "</dev/null")
+    assert beam.box("scripted", "new") == []
+
+
+def test_a_file_on_stdin_beside_words_is_refused_and_one_that_a_loop_reads_is_not(beam: Cli) -> None:
+    (beam.project / "lines.txt").write_text("one\ntwo\n")
+    refused(beam.shell("beam send scripted words < lines.txt"), 2, "stdin holds text")
+    done = beam.shell('while read -r line; do beam send scripted "$line"; done < lines.txt')
+    assert done.out == "You said: one\nYou said: two\n"
+
+
+@pytest.mark.parametrize("stdin", ["</dev/null", "<&-", "< <(:)", "< <(sleep 2)"])
+def test_a_stdin_without_text_is_no_matter(stdin: str, beam: Cli) -> None:
+    done = beam.shell(f"beam send scripted words {stdin}")
     assert (done.code, done.out) == (0, "You said: words\n")
-    said_once(done, "stdin was ignored", "`-`")
 
 
 @pytest.mark.parametrize("stdin", ["", "  \n\t\n"])

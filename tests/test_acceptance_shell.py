@@ -263,3 +263,10 @@ def test_outcomes_of_json_hold_all_the_fields_that_are_promised(beam: Cli) -> No
     tokens = {"input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens"}
     assert set(outcome["usage"]) == tokens | {"calls"}
     assert json.dumps(outcome)
+
+
+@pytest.mark.parametrize("locale", [{"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}, {"LANG": "C", "LC_ALL": ""}])
+def test_no_escape_is_printed_where_the_locale_has_ascii_alone(locale: dict[str, str], beam: Cli) -> None:
+    said = beam.cold("agent", "add", "x", env={**locale, "PYTHONCOERCECLOCALE": "0"}).err
+    assert "\\u" not in said
+    assert "beam agent list --all" in said

@@ -35,6 +35,12 @@ _BY_WORDS = (
     (r"model.{0,40}(not found|does not exist|unknown|not configured)", Class.BAD_REQUEST),
     (r"not.?found|bad.?request|invalid.?request", Class.BAD_REQUEST),
 )
+# What the models' vendors say where a filter of theirs stopped the question or the answer.
+_REFUSAL = re.compile(
+    r"content.?(filter|policy violation)|content management policy|responsible.?ai.?policy|prohibited_content|"
+    r"(blocked|flagged|rejected|stopped) (by|due to|because of|for).{0,40}(safety|content|policy|policies)|"
+    r"violat(es|ed|ing|ion of).{0,40}(usage|content|safety) polic(y|ies)"
+)
 _STATUS = re.compile(r"(?<![\w.-])([45]\d\d)(?![\w.-])")  # no part of an id or a version
 
 
@@ -51,6 +57,11 @@ def class_of(http_status: int | None, text: str) -> Class:
         known = _BY_HTTP.get(http_status)
         return known or (Class.OVERLOADED if http_status >= 500 else Class.BAD_REQUEST)
     return next((class_ for pattern, class_ in words if pattern.search(lowered)), Class.UNKNOWN)
+
+
+def is_refusal(text: str) -> bool:
+    """Return whether a failure's text says that a content filter stopped the turn: it refused, and did not fail."""
+    return _REFUSAL.search(text[:2000].lower()) is not None
 
 
 @functools.cache

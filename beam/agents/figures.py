@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from beam.model.outcome import FIGURES, ModelUsage, Total, Usage
+from beam.model.outcome import COST_DIGITS, FIGURES, ModelUsage, Total, Usage
 
 NOTHING_YET = Total(**dict.fromkeys(FIGURES, 0), cost_usd=0.0, models=())
-_DIGITS = 9  # of a cost: what is left of 0.1 + 0.2 - 0.3 is no money
 
 
 def since(before: Usage | None, total: Usage) -> Usage:
@@ -110,7 +109,7 @@ def _models_since(before: tuple[ModelUsage, ...], total: tuple[ModelUsage, ...])
 
 def cost(parts: Iterable[float]) -> float:
     """Return the sum in US dollars, rounded so that adding leaves no residue."""
-    return round(sum(parts), _DIGITS)
+    return round(sum(parts), COST_DIGITS)
 
 
 def _less(total: int | None, before: int | None) -> int | None:
@@ -118,4 +117,4 @@ def _less(total: int | None, before: int | None) -> int | None:
 
 
 def _cost_since(before: float | None, total: float | None) -> float | None:
-    return None if total is None or before is None else round(total - before, _DIGITS)
+    return None if total is None or before is None else round(total - before, COST_DIGITS)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from beam.agents.base import Capabilities, Exit, Turn, Verdict, died, json_object, last_line, raw_json
-from beam.agents.failures import class_of
+from beam.agents.failures import class_of, is_refusal
 from beam.agents.fields import Object
 from beam.agents.figures import summed
 from beam.base.errors import UnsupportedError
@@ -251,6 +251,8 @@ def _judge(exit: Exit, heard: OutputSummary) -> tuple[Status, Class | None, str 
         return Status.FAILED, heard.retry.class_, f"stopped after its retries: {heard.retry.reason}"
     if exit.stopped_by is not None and not over:
         return _STOPPED.get(exit.stopped_by, Status.CANCELLED), None, f"the turn was stopped ({exit.stopped_by})"
+    if heard.failure is not None and is_refusal(heard.failure.reason):
+        return Status.REFUSED, None, heard.failure.reason
     if heard.failure is not None:
         return Status.FAILED, heard.failure.class_, heard.failure.reason
     if heard.lost and heard.session_id is None:

@@ -12,6 +12,7 @@ from typing import cast
 
 from beam.agents.base import Adapter
 from beam.base.errors import NotFoundError
+from beam.base.near import nearest
 
 ADAPTERS = {
     "claude": "beam.agents.claude",
@@ -73,10 +74,8 @@ def adapter(name: str) -> Adapter:
 
         if third_party.is_offered(name):
             return third_party.adapter(name)
-        import difflib
-
-        near = difflib.get_close_matches(name, NAMES, 1)
-        hint = f"did you mean {near[0]}?" if near else "beam agent list --all shows what there is"
+        near = nearest(name, NAMES)
+        hint = f"did you mean {near}?" if near else "beam agent list --all shows what there is"
         raise NotFoundError(f"no adapter is called {name!r}", hint, subject=name)
     module, _, attribute = ADAPTERS[name].partition(":")
     found = importlib.import_module(module)

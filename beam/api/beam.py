@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from beam.api.smoke import Smoked
     from beam.api.trusting import Looked
     from beam.api.usage import UsageLine
+    from beam.api.waits import Until
     from beam.api.watch import Placed
     from beam.model.events import AnyEvent, Event
     from beam.model.outcome import Outcome
@@ -216,6 +217,12 @@ class Beam:
         why = standing.waiting_reason(self.context, self._place(message))
         return None if why is None else f"what waits for {message.to} does so until you trust the folder: {why}"
 
+    def loader_variables(self, agent: str) -> list[str]:
+        """Return the variables of the agent's settings that no process of it gets (`LD_PRELOAD` and the like)."""
+        from beam.process.environment import LOADER
+
+        return sorted(LOADER.intersection(self.context.resolve(agent).settings.env))
+
     def progress(self, message: Message | str) -> Callable[[], Progress | None] | None:
         """What says, each time it is called, which turn runs where this message (or the one of this id) waits; null
         inside a turn, whose process need not see the root, and whose agent need not be told."""
@@ -277,6 +284,63 @@ class Beam:
         assert outcome is not None
         return outcome
 
+    @waiting_verb
+    def wait_several(
+        self,
+        message_ids: Sequence[str],
+        *,
+        only_first: bool = False,
+        timeout: float | None = None,
+        seen: Callable[[Event], None] = _nobody,
+        ended: Callable[[Outcome], None] = lambda outcome: None,
+    ) -> Steps[list[Outcome]]:
+        """Wait for several messages and return their outcomes in the order in which they came; `ended` gets each.
+
+        With `only_first` only the first one is waited for. Raises UnfinishedError after `timeout` seconds; nothing
+        stops.
+        """
+        from beam.api.waits import several
+        from beam.broker.follow import follow
+
+        outcomes: list[Outcome] = []
+
+        def came(_: int, outcome: Outcome | None) -> None:
+            if outcome is not None:
+                outcomes.append(outcome)
+                ended(outcome)
+
+        found = [self._find(each) for each in dict.fromkeys(message_ids)]
+        waits = [
+            follow(self.context, place, whole, seen=seen, timeout=timeout, looks_only=self.is_agent)
+            for place, whole in {whole: (place, whole) for place, whole in found}.values()
+        ]
+        yield from several(waits, only_first=only_first, ended=came)
+        return outcomes
+
+    @waiting_verb
+    def wait_until(
+        self, agents: Sequence[str], until: Until, *, only_first: bool = False, timeout: float | None = None
+    ) -> Steps[dict[str, Outcome | None]]:
+        """Wait until these agents (with `only_first`: one of them) are `idle` or `asking`, or a turn of theirs has
+        `finished`. Return those that are, with that turn's outcome.
+
+        Raises UnfinishedError after `timeout` seconds, NotFoundError for an agent that was never used.
+        """
+        from beam.api.waits import several, state_of
+
+        names = list(dict.fromkeys(agents))
+        places = [self._existing(name) for name in names]
+        found: dict[str, Outcome | None] = {}
+        waits = [state_of(self.context, place, until, timeout=timeout, looks_only=self.is_agent) for place in places]
+        yield from several(waits, only_first=only_first, ended=lambda at, outcome: found.update({names[at]: outcome}))
+        return found
+
+    def are_idle(self, agents: Sequence[str] = ()) -> bool:
+        """Return whether no turn of these agents (none given: of all here) runs, and nothing waits for them."""
+        from beam.api.waits import is_idle
+
+        return all(is_idle(self.home.agent(name)) for name in agents or self.home.agents())
+
     def _find(self, message_id: str) -> tuple[AgentPaths, str]:
         from beam.api.look import find_place
 
@@ -325,6 +389,15 @@ class Beam:
 
         place = self._existing(agent)
         yield from Reader(place.journal, after).poll()
+
+    def agent_of(self, name: str) -> str:
+        """Return the name if it is an agent's. Raises NotFoundError."""
+        return self._existing(name).agent
+
+    def find_message(self, message_id: str) -> tuple[str, str]:
+        """Return the message's agent and whole id. Raises NotFoundError, and UsageError for an ambiguous ending."""
+        place, whole = self._find(message_id)
+        return place.agent, whole
 
     def stream_all(self, teams: Teams, *, follow: bool = True, history: bool = False) -> Iterator[list[Placed]]:
         """Return batches of events of all roots that this user has, this one first, each event with its root, as they
@@ -514,6 +587,20 @@ class Beam:
         """Takes a message out of its queue; its outcome is `cancelled`."""
         self.check_person("drops messages")
         return (yield from self._request("drop", message_id))
+
+    @waiting_verb
+    def drop_dead(self, agents: Sequence[str] = ()) -> Steps[list[str]]:
+        """Remove every dead letter of these agents, or of all; return the messages' ids."""
+        self.check_person("drops messages")
+        dead = [item.id for item in self.queue(agents) if item.box == "dead"]
+        gone = []
+        for message_id in dead:
+            try:
+                yield from self._request("drop", message_id)
+            except NotFoundError:
+                continue  # somebody else was quicker
+            gone.append(message_id)
+        return gone
 
     @waiting_verb
     def retry(self, message_id: str) -> Steps[str]:

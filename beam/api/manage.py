@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from beam.broker.lease import AgentLease
 
 Taken = TypeVar("Taken")
+ENV = "env."  # before a variable's name, in the place of a key
 _MOMENT_S = 1.0
 _LOOK_S = 0.02
 
@@ -55,7 +56,13 @@ def change(context: RootContext, name: str, changes: Mapping[str, str | None]) -
     plain = {field: getattr(settings, field) for field in settings.__struct_fields__}
     default = AgentSettings()
     for key, value in changes.items():
-        plain[key] = getattr(default, key, None) if value is None else parsed(key, value)
+        if key.startswith(ENV):
+            plain["env"] = {**plain["env"], key.removeprefix(ENV): value or ""}
+            if value is None:
+                del plain["env"][key.removeprefix(ENV)]
+            fields.settings_fields({"env": plain["env"]}, (), source.Source("the command line"))
+        else:
+            plain[key] = getattr(default, key, None) if value is None else parsed(key, value)
     return _write(context, place, AgentSettings(**plain))
 
 
@@ -246,8 +253,20 @@ def unblock(context: RootContext, name: str) -> str:
     return text
 
 
+def parsed_all(given: Mapping[str, str]) -> dict[str, object]:
+    """Return settings by their keys, from the texts of flags; `env.NAME` sets one variable.
+
+    Raises ConfigError with the nearest key.
+    """
+    values = {key: parsed(key, text) for key, text in given.items() if not key.startswith(ENV)}
+    env = {key.removeprefix(ENV): text for key, text in given.items() if key.startswith(ENV)}
+    if env:
+        values |= fields.settings_fields({"env": env}, (), source.Source("the command line"))
+    return values
+
+
 def parsed(key: str, text: str) -> object:
-    """The value of one setting, from the text of a flag. Raises ConfigError with the nearest key."""
+    """Return the value of one setting, from the text of a flag. Raises ConfigError with the nearest key."""
     value: object = text
     if key == "command":
         value = shlex.split(text)

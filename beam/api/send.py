@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from beam.base.clock import local_time
 from beam.base.errors import LimitError, SignalledError
 from beam.base.steps import sleeping
 from beam.broker import duty, registry
@@ -33,7 +34,8 @@ async def send(context: RootContext, place: AgentPaths, message: Message, seen: 
     stop = Stop()
     by = f"{message.actor or message.sender} (signal)"
     before = read_state(place.journal)
-    _check_circuit(context, place, before)
+    if message.options.no_circuit is not True:
+        _check_circuit(context, place, before)
     after = before.seq
     with stopping(stop, by=by) as came:
         await asyncio.sleep(0)  # a ^C from before the handlers stood ends it here, with nothing put
@@ -69,10 +71,12 @@ async def send(context: RootContext, place: AgentPaths, message: Message, seen: 
 def _check_circuit(context: RootContext, place: AgentPaths, state: State) -> None:
     """Refuses to wait for an agent that keeps failing. Messages that wait already are tried when its time is over."""
     if circuit_word(state, context.clock.now_ns()) == "open":
-        last = f"; the last said: {state.last.reason}" if state.last is not None and state.last.reason else ""
+        last = f", the last one with: {state.last.reason}" if state.last is not None and state.last.reason else ""
+        count = len(state.failures)
         raise LimitError(
-            f"the circuit of {place.agent} is open until {state.circuit_until}: {len(state.failures)} failures{last}",
-            "wait until then, or send with --no-wait: it is tried as soon as the circuit lets one through",
+            f"{place.agent} failed {count} time{'s' if count != 1 else ''} in a row{last}; nothing is sent to it until "
+            f"{local_time(state.circuit_until or '')} (its circuit is open)",
+            "wait until then, send with --no-wait (it is tried then), or with --no-circuit (now)",
             subject=place.agent,
         )
 

@@ -86,6 +86,11 @@ def parse_rfc3339(text: str) -> int:
     return (moment - _EPOCH) // _MICROSECOND * 1000
 
 
+def local_time(text: str) -> str:
+    """Return the local time of day of an RFC 3339 time (`14:30:05`). Raises ValueError."""
+    return time.strftime("%H:%M:%S", time.localtime(parse_rfc3339(text) // 1_000_000_000))
+
+
 def recorded_ns(text: str) -> int:
     """Return a time that beam wrote into a file in nanoseconds since the epoch.
 

@@ -84,12 +84,14 @@ def _seconds(timestamp: str) -> float:
     return recorded_ns(timestamp) / _NS
 
 
-def pause_s(state: State, head: str | None, now_ns: int) -> float | None:
-    """Return the seconds until something may be claimed; None while the queue is paused. `head`: the next message."""
+def pause_s(state: State, head: str | None, now_ns: int, *, no_circuit: bool = False) -> float | None:
+    """Return the seconds until something may be claimed; None while the queue is paused. `head`: the next message;
+    `no_circuit`: it is run also while the circuit is open.
+    """
     if state.paused:
         return None
     until = [0.0]
-    if state.circuit_until is not None:
+    if state.circuit_until is not None and not no_circuit:
         until.append(_seconds(state.circuit_until) - now_ns / _NS)
     known = state.known.get(head) if head is not None else None
     if known is not None and known.not_before is not None:

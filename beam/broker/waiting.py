@@ -231,7 +231,12 @@ class Waiting:
     def pause_s(self, head: Entry | None = None) -> float | None:
         """Return the seconds until the next message, which is `head`, may be claimed (0: now); None while paused."""
         head = head or self.log.queue.first("new")
-        return failure.pause_s(self.log.state, head.id if head is not None else None, self.log.context.clock.now_ns())
+        state, now_ns = self.log.state, self.log.context.clock.now_ns()
+        if head is None:
+            return failure.pause_s(state, None, now_ns)
+        message = self.read(head) if state.circuit_until is not None else None
+        no_circuit = message is not None and message.options.no_circuit is True
+        return failure.pause_s(state, head.id, now_ns, no_circuit=no_circuit)
 
     def waits_for_trust(self, entry: Entry) -> str | None:
         """Return why this message waits until a person trusts the folder; None if it does not."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import msgspec
 import typer
 
 from beam import UsageError
-from beam.cli.context import context
+from beam.cli.context import Context, context
 from beam.cli.group import App
 from beam.cli.render.text import write_json
 from beam.cli.streams import is_terminal
+
+_SHELL_SIGNS = frozenset({"|", "||", "&&", "&", ";", ">", ">>", "<", "2>&1"})
 
 app = App("List, show, add, fork, change, reset and remove agents.")
 
@@ -133,20 +136,21 @@ def add(
     agent: str = typer.Argument(..., metavar="NAME", help="A new name."),
     adapter: str | None = typer.Argument(None, metavar="[ADAPTER]", help="claude, scripted, mailbox, …"),
     setting: list[str] = typer.Option(
-        [], "--set", metavar="KEY=VALUE", help="Any setting of beam.yaml (docs/files.md)."
+        [], "--set", metavar="KEY=VALUE", help="Any setting of beam.yaml (docs/files.md); env.NAME is a variable."
     ),
-    model: str | None = typer.Option(None, "--model", metavar="NAME", help="Its model."),
+    model: str | None = typer.Option(None, "-m", "--model", metavar="NAME", help="Its model."),
     access: str | None = typer.Option(None, "--access", metavar="WORD", help="read, edit, full or ask."),
     command: str | None = typer.Option(
         None, "--command", metavar="PROGRAM", help="Use this program as the agent: prompt on stdin, reply on stdout."
     ),
 ) -> None:
     """Declare an agent for this root only (in agent.json)."""
-    from beam import AgentSettings, parsed
+    from beam import AgentSettings, parsed_all
 
     call = context(ctx)
     given = {"adapter": adapter, "model": model, "access": access, "command": command, **dict(_pairs(setting))}
-    values = {key: parsed(key, text) for key, text in given.items() if text is not None}
+    values = parsed_all({key: text for key, text in given.items() if text is not None})
+    _warn_of_shell(call, values.get("command"))
     call.note(f"wrote {call.beam.add_agent(agent, AgentSettings(**values))}")  # type: ignore[arg-type]
 
 
@@ -159,6 +163,17 @@ def set_(
     """Change an agent's settings for this root only (in agent.json)."""
     call = context(ctx)
     call.note(f"wrote {call.beam.set_agent(agent, {key: value or None for key, value in _pairs(setting)})}")
+
+
+def _warn_of_shell(call: Context, command: object) -> None:
+    """Say that no shell runs the command where it holds what only a shell understands."""
+    words = [word for word in command if isinstance(word, str)] if isinstance(command, Sequence) else []
+    signs = [word for word in words[1:] if word in _SHELL_SIGNS]
+    if signs and not words[0].endswith("sh"):
+        call.note(
+            f"warning: no shell runs this command, so {signs[0]!r} is one of its arguments; "
+            "for a shell: --command \"bash -c '…'\""
+        )
 
 
 def _pairs(given: list[str]) -> list[tuple[str, str]]:

@@ -9,12 +9,12 @@ import typer
 from typer.main import get_command, get_group
 
 from beam.cli.context import Context
-from beam.cli.group import App, Group
+from beam.cli.group import App, Group, NoCommandError
 
 # name -> (section of the help, module, one line). A module's `app` holds the command, or is the group.
 COMMANDS = {
     "send": ("Talk", "beam.cli.send", "Send a message to an agent and print its answer."),
-    "wait": ("Talk", "beam.cli.talk", "Wait for a message's outcome and print the answer."),
+    "wait": ("Talk", "beam.cli.wait", "Wait for messages and print the answers."),
     "show": ("Talk", "beam.cli.talk", "Show what is known of a message now."),
     "recv": ("Talk", "beam.cli.talk", "Take the next message of a mailbox agent."),
     "reply": ("Talk", "beam.cli.talk", "Answer a message that `recv` took."),
@@ -24,7 +24,7 @@ COMMANDS = {
     "interrupt": ("Decide", "beam.cli.decide", "End the turn of a message, or withdraw it."),
     "attach": ("Decide", "beam.cli.attach", "Put your terminal on an agent's."),
     "watch": ("See", "beam.cli.see", "Print what all agents of this root do, as it happens."),
-    "log": ("See", "beam.cli.see", "Print an agent's journal."),
+    "log": ("See", "beam.cli.log", "Print the journal of an agent, or of one message."),
     "status": ("See", "beam.cli.see", "Show where each agent stands."),
     "team": ("See", "beam.cli.team", "Look at the agent teams of Claude Code."),
     "agent": ("Set up", "beam.cli.agent", "List, show, add, fork, change, reset and remove agents."),
@@ -55,11 +55,30 @@ class Commands(Group):
             return get_command(app)
         return get_group(app).commands[cmd_name]
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in COMMANDS and _is_agent(ctx, args[0]):
+            import shlex
+
+            what = f"{args[0]!r} is an agent, and no command (to send it a message: `beam send {shlex.join(args)}`)"
+            raise NoCommandError(what, ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for section in SECTIONS:
             rows = [(name, line) for name, (where, _, line) in COMMANDS.items() if where == section]
             with formatter.section(section):
                 formatter.write_dl(rows)
+
+
+def _is_agent(ctx: Any, name: str) -> bool:
+    """Return whether an agent has that name here; False where the configuration can't be understood."""
+    from beam import BeamError
+
+    try:
+        call = Context(directory=ctx.params.get("directory"), root=ctx.params.get("root"))
+        return any(line.agent == name for line in call.beam.agents(all=True))
+    except BeamError:
+        return False
 
 
 app = App(cls=Commands)
@@ -82,6 +101,7 @@ def beam(
     ),
     quiet: bool = typer.Option(False, "-q", "--quiet", help="Print no notes on stderr, only errors."),
     verbose: bool = typer.Option(False, "-v", "--verbose", help="Print more notes on stderr."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON, where the command can."),
     version: bool = typer.Option(False, "--version", is_eager=True, callback=_version, help="Print the version."),
 ) -> None:
     """Use every coding agent through one command.
@@ -89,7 +109,7 @@ def beam(
     Send an agent a message; it takes a turn; you get its answer, an exit code that tells the truth, and a journal of
     everything that happened. The answer goes to stdout; everything else (progress, notes, errors) goes to stderr.
     """
-    ctx.obj = Context(directory=directory, root=root, quiet=quiet, verbose=verbose)
+    ctx.obj = Context(directory=directory, root=root, quiet=quiet, verbose=verbose, as_json=as_json)
 
 
 def run(argv: list[str]) -> int:

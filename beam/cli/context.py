@@ -19,10 +19,17 @@ class Context:
     """The global options of one call."""
 
     def __init__(
-        self, *, directory: str | None = None, root: str | None = None, quiet: bool = False, verbose: bool = False
+        self,
+        *,
+        directory: str | None = None,
+        root: str | None = None,
+        quiet: bool = False,
+        verbose: bool = False,
+        as_json: bool = False,
     ) -> None:
         self.quiet = quiet
         self.verbose = verbose
+        self.as_json = as_json
         self._root = root
         self._directory = directory
 

@@ -11,7 +11,7 @@ import msgspec
 import typer
 from msgspec import Struct
 
-from beam import BeamError, ExitCode, SignalledError
+from beam import BeamError, ExitCode, SignalledError, nearest
 from beam.cli import streams
 from beam.cli.render.text import safe, write, write_json
 
@@ -117,8 +117,12 @@ def _usage(error: Any) -> ErrorBody:
     hint = "beam --help"
     if getattr(error, "ctx", None) is not None:
         hint = f"{error.ctx.command_path} --help"
-    if getattr(error, "option_name", None) is not None and hasattr(error, "possibilities"):
-        hint = f"to send text that begins with a dash, put `--` before it; options: {hint}"
+    option = getattr(error, "option_name", None)
+    if option is not None and hasattr(error, "possibilities"):
+        near = nearest(option, error.possibilities or ())
+        message = f"no such option: {option}"
+        dash = f"to send text that begins with a dash, put `--` before it; options: {hint}"
+        hint = f"did you mean {near}?" if near else dash
     return ErrorBody(exit_code=int(ExitCode.USAGE), kind="usage", message=message[:1].lower() + message[1:], hint=hint)
 
 

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+from beam import UsageError, nearest
+from beam.cli.context import Context
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -21,8 +24,45 @@ class NoCommandError(typer.BadParameter):
         return self.message
 
 
+def _quiet(ctx: Any, _: Any, wanted: bool) -> None:
+    if wanted and (call := ctx.find_object(Context)) is not None:
+        call.quiet = True
+
+
+def _verbose(ctx: Any, _: Any, wanted: bool) -> None:
+    if wanted and (call := ctx.find_object(Context)) is not None:
+        call.verbose = True
+
+
+def _json(ctx: Any, _: Any, wanted: bool) -> None:
+    if wanted and (call := ctx.find_object(Context)) is not None:
+        call.as_json = True
+
+
+def _anywhere(own: list[Any], *more: tuple[list[str], Any]) -> list[Any]:
+    """Return a command's options, and those of `beam` itself that it takes as well; help does not repeat them."""
+    names = {name for each in own for name in each.opts}
+    shared = ((["-q", "--quiet"], _quiet), (["-v", "--verbose"], _verbose), *more)
+    return own + [
+        TyperOption(param_decls=decls, is_flag=True, expose_value=False, hidden=True, callback=callback)
+        for decls, callback in shared
+        if not names.intersection(decls)
+    ]
+
+
 class Command(TyperCommand):
-    """One command, whose usage line names arguments without braces."""
+    """One command, whose usage line names arguments without braces. It also takes -q, -v and an earlier --json."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _anywhere(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        call = ctx.find_object(Context)
+        if call is not None and call.as_json:
+            if not any("--json" in each.opts for each in self.params):
+                raise UsageError(f"{ctx.command_path} has no --json", f"{ctx.command_path} --help")
+            args = ["--json", *args]
+        return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
@@ -31,16 +71,17 @@ class Command(TyperCommand):
 class Group(TyperGroup):
     """Commands under one name. Without a command it prints its help; for an unknown one it suggests the nearest."""
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _anywhere(super().get_params(ctx), (["--json"], _json))
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, args or ["--help"])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         names = self.list_commands(ctx)
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            import difflib
-
-            near = difflib.get_close_matches(args[0], names, 1)
-            hint = f"did you mean `{ctx.command_path} {near[0]}`?" if near else f"there are: {', '.join(names)}"
+            near = nearest(args[0], names)
+            hint = f"did you mean `{ctx.command_path} {near}`?" if near else f"there are: {', '.join(names)}"
             raise NoCommandError(f"no command of {ctx.command_path} is called {args[0]!r} ({hint})", ctx)
         return super().resolve_command(ctx, args)
 

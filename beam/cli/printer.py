@@ -35,14 +35,15 @@ _HINTS = {
 class Printer:
     """Prints one message's events as they come, then its outcome.
 
-    If stdout can't be written, the turn still runs to its end; the error is reported afterwards.
+    At a terminal the answer appears as it is written, unless `streams` is false: of one of several messages it would
+    stand among the others'. If stdout can't be written, the turn runs to its end; the error is reported afterwards.
     """
 
-    def __init__(self, *, as_json: bool, as_events: bool, call: Context) -> None:
+    def __init__(self, *, as_json: bool, as_events: bool, call: Context, streams: bool = True) -> None:
         self._json = as_json
         self._events = as_events
         self._call = call
-        self._streams = not as_json and not as_events and is_interactive(sys.stdout)
+        self._streams = streams and not as_json and not as_events and is_interactive(sys.stdout)
         self._open = False
         self._piece = ""
         self._last: str | None = None

@@ -19,7 +19,8 @@ _MOST_BYTES = 64 * 1024 * 1024  # far over any limit on prompts; a stream that g
 def read(words: list[str], paths: list[str], call: Context) -> str:
     """Return the prompt.
 
-    Leaves stdin alone if there is any argument or file but no `-`. Invalid UTF-8 becomes U+FFFD, with a note on stderr.
+    Reads stdin if there is neither argument nor file, or where `-` is among the arguments. Raises UsageError where it
+    holds text that would be left out. Invalid UTF-8 becomes U+FFFD, with a note on stderr.
     """
     parts: list[str] = []
     if not words and not paths:
@@ -41,7 +42,10 @@ def read(words: list[str], paths: list[str], call: Context) -> str:
         parts.append(" ".join(spoken))
     parts += [_file(path, call) for path in paths]
     if "-" not in words and _stdin_holds_data():
-        call.note("warning: stdin was ignored because a prompt was given; add `-` to the arguments to include it")
+        raise UsageError(
+            "stdin holds text that is not part of the prompt",
+            "put `-` among the arguments where it belongs, or leave it out with </dev/null",
+        )
     return "\n\n".join(parts)
 
 

@@ -55,9 +55,19 @@ def retry(ctx: typer.Context, message: str = typer.Argument(..., metavar="ID")) 
 
 
 @app.verb()
-def drop(ctx: typer.Context, message: str = typer.Argument(..., metavar="ID")) -> None:
-    """Remove a message from its queue."""
+def drop(
+    ctx: typer.Context,
+    message: str | None = typer.Argument(None, metavar="[ID]", help="The message; with --dead an agent."),
+    dead: bool = typer.Option(False, "--dead", help="Remove all dead letters, of one agent or of all."),
+) -> None:
+    """Remove a message from its queue, or all dead letters."""
     call = context(ctx)
+    if dead:
+        gone = call.beam.drop_dead([message] if message is not None else [])
+        call.note(f"{len(gone)} dead letters were removed" if len(gone) != 1 else "1 dead letter was removed")
+        return
+    if message is None:
+        raise UsageError("there is no message to remove", "beam queue drop ID, or beam queue drop --dead")
     call.note(call.beam.drop(message))
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import msgspec
 from msgspec import Raw, Struct
 
-from beam import AgentSettings, AskLine, Limits, Message, Outcome, Policy, UsageError, events
+from beam import AgentSettings, AskLine, Limits, Message, Outcome, Policy, UsageError, events, nearest
 from beam.cli.errors import ErrorObject
 
 DURATIONS = frozenset(
@@ -42,10 +42,8 @@ def schema(name: str) -> dict[str, Any]:
         return {"$schema": _DIALECT, **_VALUES[name]()}
     if name in events.types():
         return {"$schema": _DIALECT, **_made(events.types()[name])}
-    import difflib
-
-    near = difflib.get_close_matches(name, names(), 1)
-    hint = f"did you mean {near[0]}?" if near else "`beam dev schema` lists them"
+    near = nearest(name, names())
+    hint = f"did you mean {near}?" if near else "`beam dev schema` lists them"
     raise UsageError(f"there is no schema called {name!r}", hint, subject=name)
 
 

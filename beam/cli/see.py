@@ -1,4 +1,4 @@
-"""`watch`, `log`, `status`: what agents do and did."""
+"""`watch`, `status`: what agents do, and where they stand."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from beam import ExitCode, NotFoundError, UsageError
+from beam import UsageError, events
 from beam.cli.context import Context, context
 from beam.cli.group import App
 from beam.cli.render.text import write_json
 
 if TYPE_CHECKING:
-    from beam import Beam, Teams, Wanted
+    from beam import AnyEvent, Beam, Teams, Wanted
     from beam.cli.render.stream import Line, Stream
 
 app = App()
@@ -41,6 +41,7 @@ def watch(
     ),
     claude_home: list[str] | None = typer.Option(None, "--claude-home", metavar="DIR", help="Claude Code's directory."),
     every: bool = typer.Option(False, "--all", help="All agents of all your roots."),
+    until_idle: bool = typer.Option(False, "--until-idle", help="Exit once no turn runs and nothing waits."),
     event: str | None = typer.Option(None, "--event", metavar="ID", help="Print this event in full, and exit."),
     after: str | None = typer.Option(None, "--after", metavar="CURSOR", help="Continue where this cursor stopped."),
     plain: bool = typer.Option(False, "--plain", help="No colour, ASCII only."),
@@ -49,7 +50,8 @@ def watch(
     """Print what all agents of this root and your Claude teams do, as it happens.
 
     A line that was cut ends with its event's id: `beam watch --event ID` prints it in full. --after names a cursor,
-    which beam stores: started again with the same cursor, watch continues without gaps or repeats.
+    which beam stores: started again with the same cursor, watch continues without gaps or repeats. With --until-idle
+    the exit code is that of the first message that ended without success among the events printed, else 0.
     """
     from beam import Wanted, durations, open_cursor, team_views
     from beam import since as since_time
@@ -64,7 +66,11 @@ def watch(
         return 0
     if every and agent:
         raise UsageError("--all and names of agents don't go together", "--agent NAME picks one of all")
+    if until_idle and (every or now or event is not None):
+        other = "--all" if every else "--now" if now else "--event"
+        raise UsageError(f"--until-idle and {other} don't go together", "beam watch --until-idle [AGENT]...")
     stream = Stream(sys.stdout, as_json=as_json, plain=plain)
+    codes, was_idle = ExitCodes(), False
     cursor = open_cursor(after, call.environ) if after is not None else None
     seconds = durations.parse(since) if since is not None else None
     begin = since_time(seconds) if seconds is not None else cursor.since if cursor is not None else ""
@@ -99,11 +105,35 @@ def watch(
             stream.flush()
             if cursor is not None:
                 cursor.after()
+            if until_idle:
+                codes.take(one.event for one in batch)
+                is_idle = call.beam.are_idle(names)
+                if is_idle and was_idle:  # what happened before the first look is printed by now
+                    break
+                was_idle = is_idle
         stream.end()
     finally:
         if live is not None:
             live.close()
-    return 0
+    return codes.first
+
+
+class ExitCodes:
+    """The exit codes of the messages that end in a stream of events; of one that is retried its last counts."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, int] = {}
+
+    def take(self, batch: Iterable[AnyEvent]) -> None:
+        """Take note of the outcomes among these events."""
+        for event in batch:
+            if isinstance(event, events.TurnFinished | events.MessageDead) and event.message_id is not None:
+                self._codes[event.message_id] = events.outcome_of(event).exit_code
+
+    @property
+    def first(self) -> int:
+        """Return the first code that is not 0, else 0."""
+        return next((code for code in self._codes.values() if code), 0)
 
 
 def _standing(stream: Stream, live: Teams, wanted: Wanted) -> None:
@@ -140,8 +170,6 @@ def _unfit(patterns: Sequence[str]) -> Iterator[str]:
     """Yield what is wrong with patterns that can't match any event."""
     from fnmatch import fnmatchcase
 
-    from beam import events
-
     for pattern in patterns:
         if not any(fnmatchcase(tag, pattern) for tag in events.types()):
             groups = ", ".join(sorted({f"{tag.partition('.')[0]}.*" if "." in tag else tag for tag in events.types()}))
@@ -160,65 +188,6 @@ def _stuck(call: Context, seconds: float, names: Sequence[str], claude_homes: Se
     elif waits:
         render.waits(waits)
     return len(waits)
-
-
-@app.verb()
-def log(
-    ctx: typer.Context,
-    agent: str = typer.Argument(..., metavar="AGENT", help="The agent whose journal is printed."),
-    as_json: bool = typer.Option(False, "--json", help="Print every event as JSON Lines."),
-    raw: bool = typer.Option(False, "--raw", help="Print the CLI's own output lines behind the events."),
-    turn: int | None = typer.Option(None, "--turn", metavar="N", help="Only this turn."),
-    after: int = typer.Option(0, "--after", metavar="SEQ", min=0, help="Only events after this seq."),
-    verify: bool = typer.Option(False, "--verify", help="Check every line of every segment; exit 13 on damage."),
-    once: bool = typer.Option(False, "--once", help="Include the journals of its temporary sessions (send --once)."),
-) -> int:
-    """Print an agent's journal."""
-    from beam.cli.errors import complain
-    from beam.cli.render.stream import Line, Stream
-    from beam.cli.render.text import safe, write, write_line
-
-    call = context(ctx)
-    if verify:
-        damage = call.beam.verify(agent)
-        for place in damage:
-            write_line(safe(place, sys.stdout))
-        if not damage:
-            call.note(f"the journal of {agent} is undamaged")
-            return 0
-        complain(f"the journal of {agent} is damaged in {len(damage)} place(s); restore those files from a backup")
-        return int(ExitCode.CHECK_FAILED)
-    if as_json and raw:
-        raise UsageError("--json and --raw don't go together", "--json has the raw lines in `raw`")
-    stream = Stream(sys.stdout, as_json=as_json)
-    found = False
-    for line in _logged(call.beam, agent) if once else map(Line, call.beam.events(agent, after=after)):
-        event = line.event
-        if event.seq <= after or (turn is not None and event.turn != turn):
-            continue
-        found = True
-        if raw:
-            native = getattr(event, "raw", None)
-            if isinstance(native, str):
-                write(sys.stdout, safe(native, sys.stdout) + "\n")
-        else:
-            stream.batch((line,))
-    stream.end()
-    lanes = call.beam.home.agent(agent).lanes()
-    if lanes and not once:
-        call.note(f"{len(lanes)} temporary sessions have their own journals; to include them: beam log {agent} --once")
-    if turn is not None and not found:
-        raise NotFoundError(
-            f"{agent} has no turn {turn}", f"beam status {agent} shows how many turns it has", subject=str(turn)
-        )
-    return 0
-
-
-def _logged(beam: Beam, agent: str) -> Iterator[Line]:
-    """Return the journals of the agent and of its `--once` sessions, merged in the order of time."""
-    beam.events(agent)
-    for batch in _batches(beam, [agent], None, follow=False, history=True, every=False):
-        yield from batch
 
 
 @app.verb()

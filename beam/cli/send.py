@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
 import typer
+from msgspec import UNSET
 
 from beam import DiskError, Message, Options, Outcome, SignalledError, UntrustedError, UsageError
 from beam.cli.context import Context, context
@@ -27,7 +28,7 @@ def send(
     text: list[str] | None = typer.Argument(None, metavar="[TEXT]...", help="The prompt; `-` stands for stdin."),
     file: list[str] = typer.Option([], "-f", "--file", metavar="FILE", help="Append this file's text to the prompt."),
     attach: list[str] = typer.Option([], "--attach", metavar="PATH", help="Attach this file."),
-    model: str | None = typer.Option(None, "--model", metavar="NAME", help="The model for this turn."),
+    model: str | None = typer.Option(None, "-m", "--model", metavar="NAME", help="The model for this turn."),
     access: str | None = typer.Option(None, "--access", metavar="WORD", help="read, edit, full or ask."),
     schema: str | None = typer.Option(
         None, "--schema", metavar="FILE", help="A JSON Schema that the answer must follow."
@@ -61,6 +62,9 @@ def send(
     ),
     deadline: str | None = typer.Option(
         None, "--deadline", metavar="D", help="Give up if the turn has not begun within this time."
+    ),
+    no_circuit: bool = typer.Option(
+        False, "--no-circuit", help="Send also to an agent that failed so often that beam pauses it."
     ),
     max_turns: int | None = typer.Option(
         None, "--max-turns", metavar="N", min=1, help="Limit the agent's model calls."
@@ -100,6 +104,7 @@ def send(
         budget_usd=budget,
         require=prompt.require(require),
         tolerate=prompt.tolerate(tolerate),
+        no_circuit=True if no_circuit else UNSET,
     )
 
     def compose() -> Message:
@@ -120,6 +125,8 @@ def send(
         call.detail(f"{agent} works in {beam.folder(agent)}")
     if beam.trusted_by_variable:
         call.note("BEAM_TRUST=1: this folder's files take effect although nobody trusted them as they are")
+    for name in () if beam.is_agent else beam.loader_variables(agent):
+        call.note(f"{name} of {agent}'s `env` is not set: it would run code in each process of the agent")
     skew = beam.broker_skew()
     if skew is not None:
         call.note(skew)

@@ -28,6 +28,8 @@ def prepare() -> None:
         sys.stdout = open(1, "w", encoding="utf-8")  # noqa: SIM115
     if sys.stderr is None:
         sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+    if is_ascii(os.environ) and is_terminal(sys.stderr) and hasattr(sys.stderr, "reconfigure"):
+        sys.stderr.reconfigure(encoding="ascii", errors="backslashreplace")
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is None:
         return

@@ -1,4 +1,4 @@
-"""`wait`, `show`, `recv`, `reply`: commands about messages that were sent already."""
+"""`show`, `recv`, `reply`: commands about messages that were sent already."""
 
 from __future__ import annotations
 
@@ -6,41 +6,11 @@ import sys
 
 import typer
 
-from beam import ExitCode, SignalledError, UnfinishedError, UsageError
+from beam import ExitCode, UnfinishedError
 from beam.cli.context import context
 from beam.cli.group import App
 
 app = App()
-
-
-@app.verb()
-def wait(
-    ctx: typer.Context,
-    message: str = typer.Argument(
-        ..., metavar="ID", help="The message's id, or the last four or more characters of it."
-    ),
-    timeout: str | None = typer.Option(None, "--timeout", metavar="D", help="Stop waiting after this long (exit 12)."),
-    as_json: bool = typer.Option(False, "--json", help="Print the outcome as one JSON object."),
-    as_events: bool = typer.Option(False, "--events", help="Print events from now on as JSON Lines."),
-) -> int:
-    """Wait for a message's outcome and print the answer.
-
-    --timeout limits only the waiting and stops nothing. The exit code is that of the outcome.
-    """
-    from beam import durations
-    from beam.cli.printer import Printer
-
-    call = context(ctx)
-    if as_json and as_events:
-        raise UsageError("--json and --events don't go together", "use --events alone: its last line is the outcome")
-    printer = Printer(as_json=as_json, as_events=as_events, call=call)
-    seconds = durations.parse(timeout) if timeout is not None else None
-    try:
-        with printer.waiting(message, call.beam.progress(message)):
-            outcome = call.beam.wait(message, timeout=seconds, seen=printer.event)
-    except KeyboardInterrupt:
-        raise SignalledError(2, message=f"stopped waiting; {message} continues", hint=f"beam wait {message}") from None
-    return printer.outcome(outcome)
 
 
 @app.verb()

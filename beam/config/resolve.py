@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from beam.base.digest import sha256
 from beam.base.errors import ConfigError, NotFoundError, UsageError
+from beam.base.near import nearest
 from beam.config import file
 from beam.config.fields import Fields, adapter_of, check_adapter, settings_field, settings_fields
 from beam.config.file import ConfigFile
@@ -136,14 +137,12 @@ class Config(Struct, frozen=True, kw_only=True):
 
     def _not_found(self, name: str) -> NotFoundError:
         known = list(dict.fromkeys([*self.names(), *self.adapters]))
-        import difflib
-
-        near = difflib.get_close_matches(name.lower(), known, 1)
+        near = nearest(name, known)
         if not near:
             check_name(name)
         declared = f"declared here: {', '.join(self.names())}; " if self.names() else ""
         every = f"{declared}beam agent list --all shows what there is, beam agent add makes one"
-        hint = f"did you mean {near[0]}?" if near else every
+        hint = f"did you mean {near}?" if near else every
         return NotFoundError(f"no agent is called {name!r}", hint, subject=name)
 
 

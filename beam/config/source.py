@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 
 from beam.base.errors import ConfigError
+from beam.base.near import nearest as near_word
 
 
 class Source(Struct, frozen=True):
@@ -38,5 +38,5 @@ def _kind(value: object) -> str:
 
 
 def nearest(word: str, words: Collection[str]) -> str:
-    near = difflib.get_close_matches(word.lower(), words, 1)
-    return f"did you mean {near[0]}?" if near else f"there are: {', '.join(words)}"
+    near = near_word(word, words)
+    return f"did you mean {near}?" if near else f"there are: {', '.join(words)}"

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _LONGEST_NUMBER = 100  # characters; what YAML takes for a number may be any text of digits and colons
 
 
+_SCALARS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool", "timestamp"))
+
+
 def parse_yaml(data: bytes, path: Path) -> tuple[object, dict[tuple[str, ...], int]]:
     import yaml
 
@@ -71,6 +74,8 @@ class _Walk:
             return self.mapping(node, at)
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item, (*at, str(n))) for n, item in enumerate(node.value)]
+        if at[-2:-1] == ("env",) and node.tag in _SCALARS:
+            return str(node.value)  # a variable is text, so `1` is "1" and `010` is "010"
         if len(node.value) > _LONGEST_NUMBER and node.tag != "tag:yaml.org,2002:str":
             raise self.error(node, at, "not a value that beam reads")
         try:

@@ -14,6 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from beam.base.errors import CorruptError
 from beam.model.outcome import (
+    COST_DIGITS,
     Class,
     Denial,
     Evidence,
@@ -829,6 +830,8 @@ def turn_finished(verdict: Verdict, *, attempt: int, **known: Any) -> TurnFinish
 
     fields: dict[str, Any] = {name: getattr(verdict, name) for name in verdict.__struct_fields__}
     fields["exit_code"] = exit_code(verdict.status, verdict.class_)
+    if verdict.cost_usd is not None:
+        fields["cost_usd"] = round(verdict.cost_usd, COST_DIGITS)
     return TurnFinished(attempt=attempt, **{**fields, **known})
 
 

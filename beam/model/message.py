@@ -54,7 +54,8 @@ class Options(Struct, frozen=True, kw_only=True):
 
     `timeout` is seconds; `schema` is the JSON Schema itself, as text; `via` a mode (exec, dialogue, terminal).
     `require`: what may end a turn in terminal mode (structured: the agent's own report); unset: anything. `tolerate`:
-    the status whose exit code is 0 for this sender; unset: as the agent's settings say.
+    the status whose exit code is 0 for this sender; unset: as the agent's settings say. `no_circuit`: run it also while
+    the agent's circuit is open.
     """
 
     access: Access | None = None
@@ -68,6 +69,7 @@ class Options(Struct, frozen=True, kw_only=True):
     budget_usd: float | None = None
     require: Literal["structured"] | UnsetType = UNSET  # unset, it is not in the digest of older messages
     tolerate: Literal["denied"] | UnsetType = UNSET
+    no_circuit: bool | UnsetType = UNSET
 
 
 class Message(Struct, frozen=True, kw_only=True):

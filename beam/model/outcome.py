@@ -7,6 +7,8 @@ import msgspec
 
 from beam.base.errors import ExitCode
 
+COST_DIGITS = 9  # after the point, in USD: what is left of 0.1 + 0.2 - 0.3 is no money
+
 
 class Status(StrEnum):
     """How a turn ended. `unknown` means that nobody can know: it never stands for "failed"."""
@@ -33,6 +35,7 @@ class Class(StrEnum):
     STALLED = "stalled"
     CRASHED = "crashed"
     BAD_REQUEST = "bad_request"
+    SCHEMA = "schema"
     UNSUPPORTED = "unsupported"
     NOT_INSTALLED = "not_installed"
     UNKNOWN = "unknown"

@@ -10,7 +10,7 @@ from msgspec import Raw, Struct, field
 
 from beam.model import events
 from beam.model.events import AnyEvent, Owner
-from beam.model.outcome import Class, Status, Total, Usage
+from beam.model.outcome import COST_DIGITS, Class, Status, Total, Usage
 from beam.model.policy import is_answer, is_trouble
 
 QUEUED, CLAIMED, STARTED, SENT, FINISHED, CLOSED, DEAD = (
@@ -126,7 +126,7 @@ class Sum(Struct, kw_only=True):
         self.turns += turns
         self.usage = self.usage.plus(usage)
         if cost_usd is not None:
-            self.cost_usd = (self.cost_usd or 0.0) + cost_usd
+            self.cost_usd = round((self.cost_usd or 0.0) + cost_usd, COST_DIGITS)
 
 
 class Totals(Sum, kw_only=True):

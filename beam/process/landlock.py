@@ -74,7 +74,7 @@ def confine_as(value: bytes, version: int = 0) -> None:
 def confine(protected: Iterable[bytes], allowed: Iterable[bytes], version: int) -> None:
     """Confine this process permanently, with no way to gain rights through a setuid program. Raises OSError.
 
-    `allowed` are folders inside the protected ones that stay as they are; each must exist.
+    `allowed` are folders and files inside the protected ones that stay as they are; each must exist.
     """
     call = table.libc(b"syscall")
     handled = rights(version)
@@ -85,12 +85,16 @@ def confine(protected: Iterable[bytes], allowed: Iterable[bytes], version: int) 
         for path, is_folder in _open_to_all(list(protected)):
             _allow(call, rules, path, handled if is_folder else handled & _OF_A_FILE)
         for path in allowed:
-            if not _allow(call, rules, path, handled):
-                raise OSError(errno.ENOENT, "a folder that was allowed is not there")
+            if not _allow(call, rules, path, handled if _is_folder(path) else handled & _OF_A_FILE):
+                raise OSError(errno.ENOENT, "what was allowed is not there")
         if not table.prctl(_PR_SET_NO_NEW_PRIVS, 1) or call(_RESTRICT_SELF, rules, 0) < 0:
             raise OSError(errno.EPERM, "Landlock was refused")
     finally:
         posix.close(rules)
+
+
+def _is_folder(path: bytes) -> bool:
+    return posix.lstat(path).st_mode & 0o170000 == 0o040000
 
 
 def _allow(call: Callable[..., int], rules: int, path: bytes, granted: int) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from beam.base import files, yaml_bounds
 from beam.base.errors import DiskError
+from beam.base.near import nearest
 
 _MOST_BYTES = 1 << 20  # as of a file of settings
 SHIPPED = Path(__file__).parent / "scripts"
@@ -227,11 +228,9 @@ def _check_type(value: object, types: tuple[type, ...], where: str) -> None:
 
 
 def _nearest(key: str, known: Iterable[str]) -> str:
-    import difflib
-
     names = [str(name) for name in known]
-    near = difflib.get_close_matches(key, names, 1, 0.5)
-    return f" (did you mean {near[0]!r}?)" if near else f" (there are: {', '.join(names)})" if names else ""
+    near = nearest(key, names)
+    return f" (did you mean {near!r}?)" if near else f" (there are: {', '.join(names)})" if names else ""
 
 
 def _check_plan(value: list[Any], where: str) -> list[dict[str, Any]]:

@@ -72,7 +72,7 @@ class Confined(Struct, frozen=True, kw_only=True):
         places = [_place(name, env) for name in self.writes]
         real = [os.path.realpath(place) for place in places if place.is_dir()]
         free = [place for place in real if not any(is_within(path, place) for path in own)]
-        return Confinement(protected=("/",), allowed=(*self.confinement.allowed, *free, "/dev"))
+        return Confinement(protected=("/",), allowed=(*self.confinement.allowed, *free, *_devices(own)))
 
 
 class Own(Struct, frozen=True):
@@ -236,6 +236,16 @@ def _make(makes: Mapping[str, str | None], env: Mapping[str, str], closed: set[s
                 files.make_directory(path)
             else:
                 _make_file(path, content.encode())
+
+
+def _devices(own: list[str]) -> list[str]:
+    """Return /dev, or what is in it beside those of beam's places that lie there (in /dev/shm, say)."""
+    inside = [path for path in own if is_within(path, "/dev")]
+    if not inside:
+        return ["/dev"]
+    with os.scandir("/dev") as entries:
+        beside = [entry.path for entry in entries if not entry.is_symlink()]
+    return [path for path in beside if not any(is_within(each, path) for each in inside)]
 
 
 def _there(path: Path) -> Path:

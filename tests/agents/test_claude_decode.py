@@ -219,8 +219,8 @@ VERDICTS = [
     ("67-refuse.out", "refused", None, "Usage Policy"),
     ("70-maxturns.out", "limit", None, "maximum number of turns (2)"),
     ("72-schema.out", "completed", None, None),
-    ("72b-schema-bad.out", "failed", "unknown", "does not follow the schema"),
-    ("72c-schema-never.out", "failed", "unknown", "does not follow the schema"),
+    ("72b-schema-bad.out", "failed", "schema", "does not follow the schema"),
+    ("72c-schema-never.out", "failed", "schema", "does not follow the schema"),
     ("73-skip-root.out", "failed", "bad_request", "IS_SANDBOX"),
     ("74b-plan.out", "denied", None, "Write"),
     ("82-unknownflag.out", "failed", "bad_request", "unknown option '--zzz'"),
@@ -233,7 +233,7 @@ def test_the_verdict_on_a_recorded_turn(name: str, status: str, class_: str | No
     _, verdict = recordings.decode(recording, [recording.stdout])
     assert (verdict.status, verdict.class_) == (Status(status), Class(class_) if class_ else None)
     assert verdict.reason is None if reason is None else re.search(re.escape(reason), verdict.reason or "")
-    if verdict.status is Status.FAILED and verdict.class_ is not Class.UNKNOWN:
+    if verdict.status is Status.FAILED and verdict.class_ is not Class.SCHEMA:
         assert verdict.reply is None
 
 
@@ -384,7 +384,7 @@ def test_structured_output_is_kept_and_its_absence_fails_a_turn_that_asked_for_i
     assert verdict.status is Status.COMPLETED
     assert verdict.structured is not UNSET and bytes(verdict.structured) == b'{"name":"bob"}'
     verdict = decode(result(), of=asked)[1]
-    assert (verdict.status, verdict.class_, verdict.structured) == (Status.FAILED, Class.UNKNOWN, UNSET)
+    assert (verdict.status, verdict.class_, verdict.structured) == (Status.FAILED, Class.SCHEMA, UNSET)
 
 
 def test_a_denial_that_somebody_decided_is_an_ordinary_answer() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam.agents.failures import class_of
+from beam.agents.failures import class_of, is_refusal
 from beam.model.outcome import Class
 
 
@@ -61,3 +61,33 @@ def test_a_status_says_more_than_the_words_beside_it() -> None:
 
 def test_a_context_overflow_is_one_whatever_the_status() -> None:
     assert class_of(400, "maximum context length is 10 tokens") is Class.CONTEXT_OVERFLOW
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Error code: 400 - {'error': {'code': 'content_filter', 'message': 'The response was filtered'}}",
+        "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.",
+        "API Error: Output blocked by content filtering policy",
+        "Your request was flagged as potentially violating our usage policy",
+        "finishReason: PROHIBITED_CONTENT",
+        "The prompt was blocked due to SAFETY",
+        "This request violates our usage policies",
+    ],
+)
+def test_what_a_content_filter_stopped_is_a_refusal(text: str) -> None:
+    assert is_refusal(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Error code: 400 - invalid content type",
+        "connection blocked by the firewall",
+        "400 The `content` field is missing",
+        "rejected: your credit balance is too low",
+        "",
+    ],
+)
+def test_another_failure_is_none(text: str) -> None:
+    assert not is_refusal(text)

@@ -184,3 +184,24 @@ def test_an_agent_is_removed_though_somebody_looks_for_a_moment_whether_it_is_fr
     assert "are gone" in manage.remove(root.context, "doomed", purge=True)
     letting_go.join()
     assert not place.dir.exists()
+
+
+# -- variables ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_variable_is_set_changed_and_removed_beside_the_others(root: Root) -> None:
+    settings = manage.parsed_all({"adapter": "claude", "env.IS_SANDBOX": "1", "env.A": "x=y"})
+    manage.add(root.context, "mine", AgentSettings(**settings))  # type: ignore[arg-type]
+    assert root.reload().resolve("mine").settings.env == {"IS_SANDBOX": "1", "A": "x=y"}
+    manage.change(root.context, "mine", {"env.A": None, "env.B": "2"})
+    assert root.reload().resolve("mine").settings.env == {"IS_SANDBOX": "1", "B": "2"}
+    manage.change(root.context, "mine", {"env.never": None})
+    assert root.reload().resolve("mine").settings.env == {"IS_SANDBOX": "1", "B": "2"}
+
+
+@pytest.mark.parametrize("key", ["env.", "env.A=B"])
+def test_a_variable_without_a_name_is_refused(key: str, root: Root) -> None:
+    with pytest.raises(ConfigError, match="a variable's name"):
+        manage.parsed_all({"adapter": "claude", key: "1"})
+    with pytest.raises(ConfigError, match="a variable's name"):
+        manage.change(root.context, "claude", {key: "1"})

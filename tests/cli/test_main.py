@@ -31,6 +31,47 @@ def test_a_misspelt_command_is_told_the_nearest(capsys: pytest.CaptureFixture[st
     assert "did you mean `beam queue list`?" in capsys.readouterr().err
 
 
+def test_a_word_that_is_near_nothing_is_told_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["agent", "upgrade"]) == 2
+    said = capsys.readouterr().err
+    assert "did you mean" not in said
+    assert "there are: list, show" in said
+
+
+def test_an_agents_name_in_a_commands_place_is_told_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["claude", "hi there", "--new"]) == 2
+    said = capsys.readouterr().err
+    assert said == (
+        "beam: 'claude' is an agent, and no command (to send it a message: "
+        "`beam send claude 'hi there' --new`); beam --help\n"
+    )
+
+
+def test_a_misspelt_option_is_told_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["send", "scripted", "hi", "--modle", "x"]) == 2
+    assert capsys.readouterr().err == "beam: no such option: --modle; did you mean --model?\n"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--json", "agent", "list"],
+        ["agent", "--json", "list"],
+        ["agent", "list", "--json"],
+        ["-q", "agent", "list", "-q", "--json"],
+        ["agent", "-v", "list", "-v", "--json"],
+    ],
+)
+def test_options_that_hold_everywhere_are_taken_anywhere(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run([*argv, "--all"]) == 0
+    assert '"agent":"claude"' in capsys.readouterr().out
+
+
+def test_json_before_a_command_without_it_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["--json", "attach", "x"]) == 2
+    assert "beam attach has no --json" in capsys.readouterr().err
+
+
 def test_every_command_is_in_the_help_with_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run([]) == 0
     out = capsys.readouterr().out

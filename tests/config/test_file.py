@@ -99,8 +99,8 @@ def test_anchors_and_merges_work() -> None:
         ("agents: {x: {adapter: claude, max_turns: 1.5}}", "agents.x.max_turns: expected a whole number"),
         ("agents: {x: {adapter: claude, budget_usd: .nan}}", "agents.x.budget_usd: nan is out of range"),
         (
-            "agents: {x: {adapter: claude, env: {PORT: 80}}}",
-            "agents.x.env: expected text, got a whole number (write names",
+            "agents: {x: {adapter: claude, env: {PORT: [80]}}}",
+            "agents.x.env: expected text, got a list (write names",
         ),
         ("agents: {x: {adapter: claude, env: {A=B: a}}}", "agents.x.env: a variable's name is not empty and has no ="),
         (
@@ -199,3 +199,21 @@ def test_yaml_that_would_keep_its_reader_busy_is_refused(text: str) -> None:
 def test_numbers_that_nothing_could_use_are_refused(text: str) -> None:
     said = complaint(text)
     assert any(words in said for words in ("out of range", "longer than a year", "not a value", "a whole number")), said
+
+
+def test_a_variable_is_the_text_that_was_written_whatever_it_looks_like(tmp_path: Path) -> None:
+    path = tmp_path / "beam.yaml"
+    path.write_text(
+        "agents: {x: {adapter: claude, env: {A: 1, B: 010, C: 1.50, D: yes, E: 2026-11-23, F: a, G: ''}}}\n"
+    )
+    read = file.read(path, adapters=("claude",))
+    assert read is not None
+    assert read.agents["x"]["env"] == {
+        "A": "1",
+        "B": "010",
+        "C": "1.50",
+        "D": "yes",
+        "E": "2026-11-23",
+        "F": "a",
+        "G": "",
+    }

@@ -56,3 +56,8 @@ def test_one_function_builds_the_event() -> None:
         if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "TurnFinished"
     ]
     assert built == ["model/events.py"]
+
+
+def test_a_cost_is_rounded_once_where_it_is_recorded() -> None:
+    verdict = Verdict(status=Status.COMPLETED, cost_usd=0.05279999999999999)
+    assert turn_finished(verdict, attempt=1).cost_usd == 0.0528

@@ -329,9 +329,10 @@ def _commands() -> Iterator[Any]:
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:
-    """Every command's path and its options."""
+    """Every command's path and the options that its help shows."""
     for context in _commands():
-        found = [name for each in context.command.get_params(context) for name in (*each.opts, *each.secondary_opts)]
+        shown = [each for each in context.command.get_params(context) if not getattr(each, "hidden", False)]
+        found = [name for each in shown for name in (*each.opts, *each.secondary_opts)]
         yield context.command_path, [name for name in found if name.startswith("-")]
 
 

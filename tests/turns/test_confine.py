@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,8 @@ from beam.agents import registry
 from beam.agents.base import Face, Turn
 from beam.base.errors import BeamError
 from beam.model.message import Access
+from beam.process import landlock
+from beam.process.confinement import Confinement
 from beam.process.links import Looked
 from beam.turns.confine import CODE, Confined, Own, confined, held_by, notice, only_looked
 
@@ -278,6 +284,47 @@ def test_a_place_of_such_a_cli_in_which_beams_own_files_lie_stays_closed(context
     assert confinement is not None
     assert str(context.home / ".cache/opencode") in confinement.allowed
     assert str(context.state.parent) not in confinement.allowed
+
+
+@pytest.fixture
+def in_shared_memory() -> Iterator[World]:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield World(Path(folder))
+
+
+@pytest.mark.acceptance
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="left out: this system has no /dev/shm")
+@pytest.mark.parametrize("agent", ["kilo", "opencode"])
+def test_state_in_shared_memory_is_closed_to_such_a_cli_and_its_devices_are_not(
+    agent: str, in_shared_memory: World
+) -> None:
+    held = in_shared_memory.held(agent=agent)
+    confinement = held.within(held.ready(in_shared_memory.environ))
+    assert confinement is not None
+    assert not {"/dev", "/dev/shm"} & set(confinement.allowed)
+    assert "/dev/null" in confinement.allowed
+    if landlock.abi():
+        state = in_shared_memory.state / "planted"
+        assert confined_says(confinement, f"echo x >/dev/null && echo x >{in_shared_memory.project}/made") == ""
+        assert "denied" in confined_says(confinement, f"echo x >{state}")
+        assert not state.exists()
+
+
+def confined_says(confinement: Confinement, script: str) -> str:
+    """What a shell that is confined like that says on its stderr."""
+    protected, allowed = (
+        [os.fsencode(path) for path in paths] for paths in (confinement.protected, confinement.allowed)
+    )
+    confine = (
+        f"import os; from beam.process import landlock; landlock.confine({protected!r}, {allowed!r}, landlock.abi())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", f"{confine}; os.execv('/bin/sh', ['sh', '-c', {script!r}])"],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        check=False,
+    )
+    return done.stderr.decode()
 
 
 def test_for_other_clis_only_beams_files_are_closed(context: World) -> None:

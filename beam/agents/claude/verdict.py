@@ -13,6 +13,7 @@ from msgspec import field
 
 from beam.agents.base import Exit, Turn, Verdict, died, raw_json
 from beam.agents.claude.counted import Counted
+from beam.agents.failures import is_refusal
 from beam.agents.fields import Object, integer, obj, objects, string, strings
 from beam.agents.figures import usage_of
 from beam.model.outcome import Class, Denial, SessionNote, Status
@@ -153,6 +154,8 @@ def _judge(turn: Turn, result: Object, heard: OutputSummary) -> tuple[Status, Cl
         return Status.CANCELLED, None, "the turn was interrupted"
     if result.get("is_error") is True:
         text = string(result, "result") or errors or subtype
+        if is_refusal(text):
+            return Status.REFUSED, None, _first_line(text)
         if lost_id(turn, "\n".join(strings(result, "errors"))):
             return Status.FAILED, Class.BAD_REQUEST, text
         return Status.FAILED, failure_class(integer(result, "api_error_status"), heard.error, text), text
@@ -162,7 +165,7 @@ def _judge(turn: Turn, result: Object, heard: OutputSummary) -> tuple[Status, Cl
     if refused:
         return Status.DENIED, None, f"nobody was there to allow {', '.join(dict.fromkeys(refused))}"
     if turn.schema is not None and "structured_output" not in result:
-        return Status.FAILED, Class.UNKNOWN, "the answer does not follow the schema"
+        return Status.FAILED, Class.SCHEMA, "the answer does not follow the schema"
     return Status.COMPLETED, None, None
 
 
@@ -252,7 +255,7 @@ def _explained(complaint: str) -> str:
     if "cannot be used with root/sudo" in complaint:
         return (
             f"{complaint.rstrip('.')}: claude refuses full access to root; "
-            "run beam as another user, or set `env: {IS_SANDBOX: 1}` for this agent inside a sandbox"
+            "run beam as another user or, inside a container, say that it is one: beam agent set AGENT env.IS_SANDBOX=1"
         )
     if "is already in use" in complaint:
         return f"{complaint.rstrip('.')}: claude has a session with this id already"

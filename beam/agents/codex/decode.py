@@ -115,7 +115,7 @@ def with_structured(turn: Turn, verdict: Verdict) -> Verdict:
     structured = _structured(verdict.reply or "")
     if structured is UNSET:
         reason = "the answer does not follow the schema: it is not JSON"
-        verdict = msgspec.structs.replace(verdict, status=Status.FAILED, class_=Class.UNKNOWN, reason=reason)
+        verdict = msgspec.structs.replace(verdict, status=Status.FAILED, class_=Class.SCHEMA, reason=reason)
     return msgspec.structs.replace(verdict, structured=structured)
 
 

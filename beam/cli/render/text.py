@@ -14,6 +14,7 @@ from beam.cli.streams import is_terminal
 
 # C0 but newline and tab, DEL, C1, and what turns the direction of text around.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f]")
+_BEYOND_ASCII = re.compile("[^\x00-\x7f]")
 
 
 def escape_controls(text: str) -> str:
@@ -88,12 +89,24 @@ def ascii_only(text: str) -> str:
 
 
 def write(stream: TextIO, text: str) -> None:
-    """Write any text; characters that the stream's encoding doesn't have become `?`."""
+    """Write any text; of characters that the stream's encoding doesn't have, signs become the nearest ones."""
+    if is_ascii(stream):
+        text = ascii_only(text)
     try:
         stream.write(text)
     except UnicodeEncodeError:
         encoding = stream.encoding or "utf-8"
         stream.write(text.encode(encoding, "replace").decode(encoding))
+
+
+def is_ascii(stream: TextIO) -> bool:
+    """Return whether the stream takes ASCII alone."""
+    return (getattr(stream, "encoding", None) or "").lower() in ("ascii", "us-ascii", "ansi_x3.4-1968", "646")
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def write_line(text: str) -> None:
@@ -113,6 +126,9 @@ def write_json(value: object) -> None:
 def safe_json(text: str, stream: TextIO) -> str:
     """Return JSON as it may be written to that stream.
 
-    For a terminal it escapes what JSON leaves bare (DEL, C1); the value stays the same.
+    For a terminal it escapes what JSON leaves bare (DEL, C1), and where only ASCII is shown all else; the value stays
+    the same.
     """
+    if is_ascii(stream) and not text.isascii():
+        text = _BEYOND_ASCII.sub(_json_escape, text)
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text) if is_terminal(stream) else text

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import io
+import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam.cli.render.text import ascii_only, display_width, escape_controls, one_line, safe, truncate, write
+from beam.cli.render.text import (
+    ascii_only,
+    display_width,
+    escape_controls,
+    one_line,
+    safe,
+    safe_json,
+    truncate,
+    write,
+)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +62,7 @@ def test_what_an_encoding_can_not_say_is_replaced() -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     write(stream, "é\udcff!")
     stream.flush()
-    assert stream.buffer.getvalue() == b"??!"  # type: ignore[attr-defined]
+    assert stream.buffer.getvalue() == b"\\xe9\\udcff!"  # type: ignore[attr-defined]
 
 
 def test_a_wide_character_is_never_cut_in_two() -> None:
@@ -64,3 +74,13 @@ def test_a_wide_character_is_never_cut_in_two() -> None:
 @given(st.text())
 def test_ascii_only_says_everything_in_ascii(text: str) -> None:
     assert ascii_only(text).isascii()
+
+
+def test_a_stream_of_ascii_gets_the_nearest_signs_and_json_that_means_the_same() -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="backslashreplace")
+    write(stream, "claude, … → done – café\n")
+    write(stream, safe_json('{"text":"… é 😀"}', stream))
+    stream.flush()
+    shown = stream.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    assert shown == 'claude, ... -> done - caf\\xe9\n{"text":"\\u2026 \\u00e9 \\ud83d\\ude00"}'
+    assert json.loads(shown.splitlines()[1]) == {"text": "… é 😀"}

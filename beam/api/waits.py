@@ -1,0 +1,124 @@
+"""Waiting for several messages at once, and for a state of agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Literal, TypeVar, get_args
+
+from beam.api import look
+from beam.base.errors import UnfinishedError, UsageError
+from beam.base.steps import Steps
+from beam.broker.context import RootContext
+from beam.broker.follow import outcome_in
+from beam.model.outcome import Outcome
+from beam.root.paths import AgentPaths
+from beam.store import lanes
+from beam.store.journal import read_state
+
+Until = Literal["idle", "asking", "finished"]
+R = TypeVar("R")
+
+_POLL_S = 0.1
+_TAKE_OVER_S = 2.0  # how often somebody is found for what waits in a queue
+
+
+def several(
+    waits: Sequence[Steps[R]], *, only_first: bool, ended: Callable[[int, R], None]
+) -> Generator[float, None, None]:
+    """Take the steps of all these side by side and tell the place and the result of each that ends.
+
+    With `only_first` the others are left where they are once one has ended. Raises what one of them raises.
+    """
+    left = dict(enumerate(waits))
+    while left:
+        pause = 60.0
+        for place, steps in list(left.items()):
+            try:
+                pause = min(pause, next(steps))
+            except StopIteration as done:
+                del left[place]
+                ended(place, done.value)
+                if only_first:
+                    return
+        if left:
+            yield pause
+
+
+def state_of(
+    context: RootContext, place: AgentPaths, until: Until, *, timeout: float | None, looks_only: bool
+) -> Steps[Outcome | None]:
+    """Wait until the agent, its `--once` messages included, is in that state.
+
+    `idle`: no turn runs and nothing waits. `asking`: a permission request waits for a person. `finished`: a turn has
+    ended since this began; its outcome is returned, else None. Raises UnfinishedError after `timeout` seconds, and
+    UsageError for a word that is none of these.
+    """
+    if until not in get_args(Until):
+        raise UsageError(f"--until {until}: unknown state", f"use one of {', '.join(get_args(Until))}", subject=until)
+    clock = context.clock
+    ended = _Ended(place) if until == "finished" else None
+    began = clock.monotonic()
+    served = began
+    while True:
+        if ended is not None:
+            outcome = ended.look()
+            if outcome is not None:
+                return outcome
+        elif is_idle(place) if until == "idle" else _is_asking(place):
+            return None
+        now = clock.monotonic()
+        if timeout is not None and now - began >= timeout:
+            raise UnfinishedError(
+                f"{place.agent} is not {until} after {timeout:g} s; nothing was stopped",
+                f"beam status {place.agent}",
+                subject=place.agent,
+            )
+        if now - served >= _TAKE_OVER_S and not looks_only and not context.is_mailbox(place.agent):
+            served = now
+            from beam.broker.duty import ensure_running
+
+            for lane in _places(place):
+                if look.queue_of(lane).first("new") is not None:
+                    ensure_running(context, lane)
+        yield _POLL_S
+
+
+def _places(place: AgentPaths) -> list[AgentPaths]:
+    return [place, *lanes.entered(place)]
+
+
+def is_idle(place: AgentPaths) -> bool:
+    """Return whether nothing waits or runs; what waits is looked for first, as it is claimed meanwhile."""
+    return not any(look.queue_of(each).first(box) for each in _places(place) for box in ("new", "cur"))
+
+
+def _is_asking(place: AgentPaths) -> bool:
+    return any(read_state(each.journal).word == "waiting" for each in _places(place))
+
+
+class _Ended:
+    """The turns of an agent that end from now on, those of its `--once` messages included."""
+
+    def __init__(self, place: AgentPaths) -> None:
+        self._place = place
+        self._before = {each.dir: _last_turn(each) for each in _places(place)}
+        self._over = {lane.dir for lane in place.lanes()} - set(self._before)
+
+    def look(self) -> Outcome | None:
+        """Return the outcome of a turn that has ended; None if there is none yet."""
+        for each in (self._place, *self._place.lanes()):
+            if each.dir in self._over:
+                continue
+            state = read_state(each.journal)
+            last = state.last
+            if last is None or last.message_id is None or (last.turn or 0) <= self._before.get(each.dir, 0):
+                continue
+            outcome = outcome_in(each, state, last.message_id)
+            if outcome is not None:
+                return outcome
+        return None
+
+
+def _last_turn(place: AgentPaths) -> int:
+    last = read_state(place.journal).last
+    return 0 if last is None else last.turn or 0

@@ -1,0 +1,132 @@
+"""`beam log`: the journal of an agent, or of one message."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import typer
+
+from beam import ExitCode, NotFoundError, UsageError
+from beam.cli.context import Context, context
+from beam.cli.group import App
+
+if TYPE_CHECKING:
+    from beam import Beam
+    from beam.cli.render.stream import Line
+
+app = App()
+
+
+@app.verb()
+def log(
+    ctx: typer.Context,
+    agent: str = typer.Argument(
+        ..., metavar="AGENT|ID", help="The agent whose journal is printed, or one message (its id, or the end of it)."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print every event as JSON Lines."),
+    raw: bool = typer.Option(False, "--raw", help="Print the CLI's own output lines behind the events."),
+    turn: int | None = typer.Option(None, "--turn", metavar="N", help="Only this turn."),
+    after: int = typer.Option(0, "--after", metavar="SEQ", min=0, help="Only events after this seq."),
+    last: int | None = typer.Option(None, "-n", metavar="N", min=0, help="Only the last N of these events."),
+    since: str | None = typer.Option(None, "--since", metavar="T", help="Only events since then: 10m (ago), 14:30."),
+    until: str | None = typer.Option(None, "--until", metavar="T", help="Only events until then."),
+    verify: bool = typer.Option(False, "--verify", help="Check every line of every segment; exit 13 on damage."),
+    once: bool = typer.Option(False, "--once", help="Include the journals of its temporary sessions (send --once)."),
+) -> int:
+    """Print an agent's journal, or what happened to one message."""
+    from beam.cli.render.stream import Stream
+
+    call = context(ctx)
+    if verify:
+        return _verify(call, agent)
+    if as_json and raw:
+        raise UsageError("--json and --raw don't go together", "--json has the raw lines in `raw`")
+    found, lines = _found(call.beam, agent, after=after, once=once)
+    begin, end = _times(since, until)
+    fitting = (
+        line
+        for line in lines
+        if line.event.seq > after
+        and (turn is None or line.event.turn == turn)
+        and (begin is None or line.event.ts >= begin)
+        and (end is None or line.event.ts <= end)
+    )
+    stream = Stream(sys.stdout, as_json=as_json)
+    count = 0
+    for line in fitting if last is None else deque(fitting, last):
+        count += 1
+        if raw:
+            _print_raw(line)
+        else:
+            stream.batch((line,))
+    stream.end()
+    lanes = call.beam.home.agent(found).lanes() if found == agent else []
+    if lanes and not once:
+        call.note(f"{len(lanes)} temporary sessions have their own journals; to include them: beam log {agent} --once")
+    if turn is not None and not count and last is None and begin is None and end is None:
+        raise NotFoundError(
+            f"{agent} has no turn {turn}", f"beam status {found} shows how many turns it has", subject=str(turn)
+        )
+    return 0
+
+
+def _verify(call: Context, agent: str) -> int:
+    from beam.cli.errors import complain
+    from beam.cli.render.text import safe, write_line
+
+    damage = call.beam.verify(agent)
+    for place in damage:
+        write_line(safe(place, sys.stdout))
+    if not damage:
+        call.note(f"the journal of {agent} is undamaged")
+        return 0
+    complain(f"the journal of {agent} is damaged in {len(damage)} place(s); restore those files from a backup")
+    return int(ExitCode.CHECK_FAILED)
+
+
+def _found(beam: Beam, name: str, *, after: int, once: bool) -> tuple[str, Iterator[Line]]:
+    """Return the agent, and the lines of its journal or, where the name is none but a message's id, of that message."""
+    from beam.cli.render.stream import Line
+
+    try:
+        return name, _with_lanes(beam, name) if once else map(Line, beam.events(beam.agent_of(name), after=after))
+    except NotFoundError:
+        try:
+            agent, message_id = beam.find_message(name)
+        except (NotFoundError, UsageError) as error:
+            if isinstance(error, UsageError) and error.subject:  # it names several messages
+                raise
+        else:
+            return agent, (line for line in _with_lanes(beam, agent) if line.event.message_id == message_id)
+        raise
+
+
+def _with_lanes(beam: Beam, agent: str) -> Iterator[Line]:
+    """Return the journals of the agent and of its `--once` sessions, merged in the order of time."""
+    from beam import watch_root
+    from beam.cli.render.stream import Line
+
+    agent = beam.agent_of(agent)
+    for placed in watch_root(beam.context, agents=[agent], follow=False, history=True):
+        yield from (Line(one.event, lane=one.lane) for one in placed)
+
+
+def _times(since: str | None, until: str | None) -> tuple[str | None, str | None]:
+    import time
+
+    from beam import moments
+
+    now = time.time_ns()
+    begin, end = (moments.parse(text, now) if text is not None else None for text in (since, until))
+    return begin, end
+
+
+def _print_raw(line: Line) -> None:
+    from beam.cli.render.text import safe, write
+
+    native = getattr(line.event, "raw", None)
+    if isinstance(native, str):
+        write(sys.stdout, safe(native, sys.stdout) + "\n")

@@ -1,0 +1,42 @@
+"""Waiting for several things side by side."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam.api.waits import several
+from beam.base.steps import Steps
+
+
+def steps(result: str, *pauses: float) -> Steps[str]:
+    yield from pauses
+    return result
+
+
+def run(*waits: Steps[str], only_first: bool = False) -> tuple[list[float], list[tuple[int, str]]]:
+    ended: list[tuple[int, str]] = []
+    pauses = list(several(waits, only_first=only_first, ended=lambda place, result: ended.append((place, result))))
+    return pauses, ended
+
+
+def test_all_are_waited_for_and_told_as_they_end() -> None:
+    pauses, ended = run(steps("a", 3, 1, 1), steps("b", 2), steps("c"))
+    assert ended == [(2, "c"), (1, "b"), (0, "a")]
+    assert pauses == [2, 1, 1]  # each time as short as the most impatient one
+
+
+def test_the_first_to_end_is_enough_if_that_is_asked() -> None:
+    assert run(steps("a", 1, 1), steps("b", 1), only_first=True) == ([1], [(1, "b")])
+
+
+def test_none_is_waited_for_where_there_is_none() -> None:
+    assert run() == ([], [])
+
+
+def test_what_one_of_them_raises_ends_the_waiting() -> None:
+    def fails() -> Steps[str]:
+        yield 1
+        raise ValueError("lost")
+
+    with pytest.raises(ValueError, match="lost"):
+        run(steps("a", 1, 1, 1), fails())
