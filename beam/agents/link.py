@@ -172,6 +172,14 @@ class Link(Protocol):
         """Return the steps that follow from the end of the process; `Over`, if a prompt was in flight."""
 
 
+@runtime_checkable
+class ErrorListener(Protocol):
+    """A link that also reads stderr, where its CLI says what its protocol leaves out."""
+
+    def error_line(self, line: bytes) -> None:
+        """Take note of a line of stderr. Never raises."""
+
+
 class Dialogue(Protocol):
     """The dialogue mode: one process, kept or for one turn, that speaks a protocol. A module may be one."""
 

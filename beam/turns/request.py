@@ -102,7 +102,7 @@ def face_of(adapter: Adapter, via: str | None) -> Face:
         )
     if via in (None, "auto"):
         for face in ("dialogue", "exec", "terminal", "mailbox"):
-            if face in faces:
+            if face in faces and face not in adapter.card.by_name:
                 return face
     for face in faces:
         if face == via:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from beam.agents.base import Capabilities, Card
-from beam.agents.codex import exec, history, screen
+from beam.agents.codex import dialogue, exec, history, screen
 
-__all__ = ["card", "exec", "terminal", "transcripts"]
+__all__ = ["card", "dialogue", "exec", "terminal", "transcripts"]
 
 terminal, transcripts = screen, history
 
@@ -29,6 +29,21 @@ card = Card(
             access=("read", "edit", "full"),
             outbox=("edit", "full"),
         ),
+        "dialogue": Capabilities(
+            resume=True,
+            fork=True,
+            model=True,
+            system=True,
+            schema=True,
+            deltas=True,
+            tools=True,
+            interrupt=True,
+            ask=True,
+            tokens=True,
+            attach="path",
+            access=("read", "ask", "edit", "full"),
+            outbox=("edit", "full"),
+        ),
         "terminal": Capabilities(
             resume=True,
             model=True,
@@ -42,4 +57,5 @@ card = Card(
         ),
     },
     own_sandbox=True,
+    by_name=("dialogue",),
 )

@@ -15,23 +15,17 @@ from msgspec import UNSET, Raw, UnsetType
 from beam.agents import oneshot
 from beam.agents.base import Exit, Turn, Verdict, document, raw_json
 from beam.agents.codex import items, wire
+from beam.agents.codex.trouble import Trouble, failure_class
 from beam.agents.codex.wire import Line, Tokens
-from beam.agents.failures import class_of
-from beam.agents.fields import obj, string
 from beam.agents.figures import NOTHING_YET, since
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Class, Denial, Status, Total
 
-_RETRY = re.compile(r"Reconnecting\.\.\. (?:(\d{1,9})/(\d{1,9})|waiting for network) ?\((.*)\)\Z", re.DOTALL)
-_INCOMPLETE_WORDS = "Incomplete response returned, reason: "
-_INCOMPLETE = re.compile(_INCOMPLETE_WORDS + r"(\w+)")
-_ENDS = {"max_output_tokens": "length", "content_filter": "refused"}
 _LOST = "no rollout found for thread id {}"
 # What the sandbox forbids is said to the model, and to nobody else but the log on stderr.
-_REJECTED = re.compile(r"ERROR codex_core::tools::router: error=((?:patch rejected|approval policy is Never).*)")
+REJECTED = re.compile(r"ERROR codex_core::tools::router: error=((?:patch rejected|approval policy is Never).*)")
 _NOISE = re.compile(r"Reading additional input|WARNING: proceeding|\d{4}-\d\d-\d\dT\S+ +(ERROR|WARN) ")
-_OWN_WORDS = (("high demand", Class.OVERLOADED), ("Missing environment variable", Class.AUTH))
 
 
 class Items:
@@ -41,7 +35,7 @@ class Items:
         self._turn = turn
         self._heard = oneshot.OutputSummary(name="codex")
         self._items = items.Items(self._heard, prefix=f"{turn.message_id}-{turn.attempt}-")
-        self._error = ""
+        self._trouble = Trouble(self._heard)
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Return the events of this line; the first one carries the line."""
@@ -64,27 +58,6 @@ class Items:
         used = heard.usage = since(NOTHING_YET if is_new else self._turn.carried, total)
         return [events.UsageSeen(usage=used, total=total)]
 
-    def _trouble(self, text: str) -> list[Event]:
-        """Return a retry, or remember the text of the failure that `turn.failed` repeats."""
-        retry = _RETRY.match(text)
-        if retry is None:
-            return self._fatal(text)
-        why = retry[3]
-        if _INCOMPLETE_WORDS in why and (incomplete := _INCOMPLETE.search(why)):
-            self._heard.ended = _ENDS.get(incomplete[1], "")  # it tries again, and gets the same answer
-        attempt, of = (int(retry[1]), int(retry[2])) if retry[1] else (None, None)
-        return self._heard.retrying(why, attempt=attempt, of=of, class_=failure_class(why))
-
-    def _fatal(self, text: str) -> list[Event]:
-        if text == self._error:
-            return []
-        self._error = text
-        incomplete = _INCOMPLETE.search(text) if _INCOMPLETE_WORDS in text else None
-        if incomplete and incomplete[1] in _ENDS:
-            self._heard.ended = _ENDS[incomplete[1]]
-            return [events.Notice(text=text, code="incomplete")]
-        return self._heard.failed(plain(text), class_=failure_class(text))
-
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the calls that never returned, and the verdict: completed only with `turn.completed`, whatever the
         exit code.
@@ -92,7 +65,7 @@ class Items:
         heard, turn = self._heard, self._turn
         if heard.session_id is None and turn.session_id and _LOST.format(turn.session_id) in exit.stderr_tail:
             heard.lost = _LOST.format(turn.session_id)
-        heard.denials += [_denial(text) for text in _REJECTED.findall(exit.stderr_tail)]
+        heard.denials += [denial(text) for text in REJECTED.findall(exit.stderr_tail)]
         said = [line for line in exit.stderr_tail.splitlines() if line.strip() and not _NOISE.match(line)]
         complaint: list[Event] = []
         if exit.code and said and heard.session_id is None and not heard.lost and exit.stopped_by is None:
@@ -101,21 +74,15 @@ class Items:
         quiet = msgspec.structs.replace(exit, stderr_tail="\n".join(said))
         emitted, verdict = oneshot.verdict(turn, quiet, heard)
         emitted = complaint + emitted
-        if turn.schema is None or verdict.status not in (Status.COMPLETED, Status.DENIED):
-            return emitted, verdict
-        structured = _structured(verdict.reply or "")
-        if structured is UNSET:
-            reason = "the answer does not follow the schema: it is not JSON"
-            verdict = msgspec.structs.replace(verdict, status=Status.FAILED, class_=Class.SCHEMA, reason=reason)
-        return emitted, msgspec.structs.replace(verdict, structured=structured)
+        return emitted, with_structured(turn, verdict)
 
 
 _KINDS: dict[str, Callable[[Items, Line], list[Event]]] = {
     "thread.started": Items._opened,
     "turn.started": lambda self, said: [],
     "turn.completed": Items._completed,
-    "turn.failed": lambda self, said: self._fatal(said.error.message),
-    "error": lambda self, said: self._trouble(said.message),
+    "turn.failed": lambda self, said: self._trouble.fatal(said.error.message),
+    "error": lambda self, said: self._trouble.seen(said.message),
     "item.started": lambda self, said: self._items.started(said.item),
     "item.updated": lambda self, said: self._items.updated(said.item),
     "item.completed": lambda self, said: self._items.completed(said.item),
@@ -135,32 +102,21 @@ def total_of(tokens: Tokens) -> Total:
     )
 
 
-def failure_class(text: str) -> Class:
-    for words, class_ in _OWN_WORDS:
-        if words in text:
-            return class_
-    found = class_of(None, text)
-    if found is Class.UNKNOWN and text.startswith("{"):
-        return Class.BAD_REQUEST  # the body of a 400, as it came
-    if found is Class.UNKNOWN and text.startswith("stream disconnected"):
-        return Class.NETWORK
-    return found
-
-
-def plain(text: str) -> str:
-    """Return the message of an API error if the text is one, else the text."""
-    if not text.lstrip().startswith("{"):
-        return text
-    try:
-        value = document(text.encode("utf-8", "replace"))
-    except ValueError:
-        return text
-    return string(obj(value, "error"), "message") or text if isinstance(value, dict) else text
-
-
-def _denial(text: str) -> Denial:
+def denial(text: str) -> Denial:
+    """Return the call that Codex refused with these words."""
     tool = "apply_patch" if text.startswith("patch") else "shell"
     return Denial(tool=tool, input=raw_json({"reason": text}))
+
+
+def with_structured(turn: Turn, verdict: Verdict) -> Verdict:
+    """Return the verdict with the answer as the schema's value, if the turn has a schema."""
+    if turn.schema is None or verdict.status not in (Status.COMPLETED, Status.DENIED):
+        return verdict
+    structured = _structured(verdict.reply or "")
+    if structured is UNSET:
+        reason = "the answer does not follow the schema: it is not JSON"
+        verdict = msgspec.structs.replace(verdict, status=Status.FAILED, class_=Class.SCHEMA, reason=reason)
+    return msgspec.structs.replace(verdict, structured=structured)
 
 
 def _structured(reply: str) -> Raw | UnsetType:

@@ -19,7 +19,7 @@ from beam.model.message import Access
 SCHEMA = "schema.json"
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-_BOUNDED = ("-c", "features.unbounded_connection_retries=false")  # else a refused connection is tried again for ever
+BOUNDED = ("-c", "features.unbounded_connection_retries=false")  # else a refused connection is tried again for ever
 
 ACCESS: dict[Access, tuple[str, ...]] = {
     # A person's own rules let commands out of the sandbox: not where beam promised that the agent only looks.
@@ -32,7 +32,7 @@ ACCESS: dict[Access, tuple[str, ...]] = {
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to run this turn. Raises UnsupportedError for what `codex exec` can't do."""
-    argv = [host.executable or "codex", "exec", "--json", "--skip-git-repo-check", *_BOUNDED, *_access(turn)]
+    argv = [host.executable or "codex", "exec", "--json", "--skip-git-repo-check", *BOUNDED, *_access(turn)]
     files = {}
     if turn.model is not None:
         argv += ("--model", argument("codex", "model", turn.model))
@@ -47,7 +47,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     if turn.session_id is not None:
         argv += ("fork" if turn.fork else "resume", uuid_of(turn.session_id))
     env = {"TMPDIR": turn.scratch} if turn.access == "edit" and turn.scratch else {}
-    return Launch(argv=(*argv, "-"), stdin=_prompt(turn), env=env, files=files, retries=turn.settings.retries)
+    return Launch(argv=(*argv, "-"), stdin=text_of(turn).encode(), env=env, files=files, retries=turn.settings.retries)
 
 
 def decoder(turn: Turn) -> Decoder:
@@ -82,17 +82,20 @@ def _is_image(path: str) -> bool:
 
     Raises UnsupportedError for a name that codex would cut at its comma.
     """
-    if not path.lower().endswith(_IMAGES):
-        return False
-    if "," in path:
+    if is_image(path) and "," in path:
         raise UnsupportedError(f"codex can't attach the image {path!r}", "rename it without the comma", subject=path)
-    return True
+    return is_image(path)
 
 
-def _prompt(turn: Turn) -> bytes:
-    """Return what codex reads on stdin: the text; then the path of each attached file that is no image, which the model
-    can read.
+def is_image(path: str) -> bool:
+    """Return whether the name is that of an image which Codex can show to its model."""
+    return path.lower().endswith(_IMAGES)
+
+
+def text_of(turn: Turn) -> str:
+    """Return what codex is told: the text; then the path of each attached file that is no image, which the model can
+    read.
     """
-    paths = [path for path in turn.attach if not _is_image(path)]
+    paths = [path for path in turn.attach if not is_image(path)]
     text = "\n\n".join([turn.text, "\n".join(f"Attached file: {path}" for path in paths)] if paths else [turn.text])
-    return scrubbed(text).encode()
+    return scrubbed(text)

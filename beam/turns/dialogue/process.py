@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from beam.agents.base import Exit, Launch
-from beam.agents.link import Asked, Broken, Close, Decide, Eof, Intent, Link, Ready, Send, Step, Stirred
+from beam.agents.link import Asked, Broken, Close, Decide, Eof, ErrorListener, Intent, Link, Ready, Send, Step, Stirred
 from beam.base.clock import Awake, Clock
 from beam.process import spawn
 from beam.turns.input import TurnInput
@@ -49,6 +49,7 @@ class LinkProcess(AgentProcess):
             on_line=self._line,
             on_output=lambda: self._on_output(),
             on_long_line=self._long_line,
+            on_error_line=self.link.error_line if isinstance(self.link, ErrorListener) else None,
             stdin=True,
             confinement=input.confined.within(env),
             line_bytes=input.limits.line_bytes,

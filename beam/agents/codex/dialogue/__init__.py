@@ -1,0 +1,30 @@
+"""Codex's dialogue mode: `codex app-server`, which speaks JSON lines in both directions, for one turn or for many."""
+
+from __future__ import annotations
+
+from beam.agents.base import Host, Launch, Turn
+from beam.agents.codex.dialogue import rights
+from beam.agents.codex.exec import BOUNDED, uuid_of
+from beam.agents.link import Link
+from beam.agents.oneshot import argument
+
+__all__ = ["launch", "link"]
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """Return how to start a server for this turn and others like it. Raises UnsupportedError for what it can't do."""
+    rights.check(turn.access)
+    if turn.model is not None:
+        argument("codex", "model", turn.model)
+    if turn.session_id is not None:
+        uuid_of(turn.session_id)
+    argv = (host.executable or "codex", "app-server", *BOUNDED, *rights.argv(turn.access))
+    env = {"TMPDIR": turn.scratch} if turn.access == "edit" and turn.scratch else {}
+    return Launch(argv=argv, env=env, retries=turn.settings.retries)
+
+
+def link(turn: Turn, host: Host) -> Link:
+    """Return a new conversation with one server."""
+    from beam.agents.codex.dialogue.conversation import CodexLink
+
+    return CodexLink(turn)

@@ -1,0 +1,320 @@
+"""The conversation with one `codex app-server`: one thread in it, and one turn at a time.
+
+Owns the order of it: the thread before any turn, its id before any answer to a request, the end of what runs in the
+background before the end of a turn that was interrupted. Does not depend on what a turn says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from beam.agents.base import Exit, Turn, Verdict, document, json_object
+from beam.agents.codex.dialogue import rights, wire
+from beam.agents.codex.dialogue.calls import Calls, Reply
+from beam.agents.codex.dialogue.controls import Controls
+from beam.agents.codex.dialogue.methods import HEARD, IGNORED
+from beam.agents.codex.dialogue.requests import Requests
+from beam.agents.codex.dialogue.turn import TurnReader, thread_total
+from beam.agents.codex.exec import is_image, text_of
+from beam.agents.codex.trouble import failure_class
+from beam.agents.fields import Object, obj, object_of, string
+from beam.agents.figures import NOTHING_YET
+from beam.agents.link import (
+    Acknowledged,
+    Broken,
+    Close,
+    Decide,
+    Eof,
+    Intent,
+    Interrupt,
+    Over,
+    Prompt,
+    Query,
+    Ready,
+    Say,
+    Set,
+    Steer,
+    Step,
+    Stirred,
+)
+from beam.agents.oneshot import scrubbed
+from beam.model import events
+from beam.model.outcome import Class, Status, Total
+
+START_S, TURN_S, STOP_S, CLEAN_S = 60.0, 60.0, 10.0, 3.0
+_HELD = 100
+_LOST = "no rollout found for thread id"
+_LOCKED = "already has an active writer"
+_CLIENT: Object = {"name": "beam", "title": "beam", "version": "1"}
+_LOGIN = "it is not logged in: run `codex login`, or send --via exec, where CODEX_API_KEY counts"
+_READ_TOKENS = "thread/tokenUsage/updated"
+
+
+class CodexLink:
+    """The conversation with one process, whose thread is that of its first turn."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._first = turn
+        self._calls = Calls()
+        self._controls = Controls(self._calls)
+        self._requests = Requests()
+        self._held: list[tuple[wire.Id, str, Object]] = []  # requests from before the thread is there
+        self._thread_id = ""
+        self._total: Total | None = None
+        self._own: Object = {}
+        self._opening = 0  # answers that must come before a turn
+        self._reader: TurnReader | None = None
+        self._is_stopping = False
+        self._is_broken = False
+
+    @property
+    def due(self) -> float | None:
+        return self._calls.due
+
+    @property
+    def busy(self) -> bool:
+        return self._reader is not None
+
+    # -- what is wanted ------------------------------------------------------------------------------------------------
+
+    def open(self, now: float) -> Sequence[Step]:
+        params: Object = {"clientInfo": _CLIENT, "capabilities": {"experimentalApi": True}}
+        return [self._calls.call("initialize", params, self._initialized, now + START_S)]
+
+    def do(self, intent: Intent, now: float) -> Sequence[Step]:
+        if self._is_broken:
+            return []
+        match intent:
+            case Prompt():
+                return self._prompt(intent.turn, now)
+            case Interrupt():
+                return self._interrupt(now)
+            case Decide():
+                return self._requests.decide(intent)
+            case Steer():
+                return self._controls.steer(intent, "" if self._reader is None else self._reader.id, now)
+            case Set():
+                return self._controls.set(intent, now)
+            case Query():
+                return self._controls.query(intent, now)
+            case Close():
+                return [Eof()]
+
+    def line(self, line: bytes, now: float) -> Sequence[Step]:
+        if self._is_broken:
+            return []
+        frame = wire.read(line)
+        if frame is None:
+            return self._unknown("not JSON", line) if line.strip() else []
+        if not frame.method:
+            return self._calls.answered(frame, now)
+        if frame.id is not None:
+            return self._asked(frame.id, frame.method, obj(json_object(line) or {}, "params"))
+        return self._notified(frame, line, now)
+
+    def error_line(self, line: bytes) -> None:
+        """Take note of a line of stderr: what Codex refuses by itself is told there alone."""
+        if self._reader is not None:
+            self._reader.rejected(line.decode("utf-8", "replace"))
+
+    def woke(self, now: float) -> Sequence[Step]:
+        return [] if self._is_broken else self._calls.expired(now)
+
+    def end(self, exit: Exit) -> Sequence[Step]:
+        if self._reader is None:
+            return []
+        emitted, verdict = self._reader.cut_off(exit)
+        return self._over(emitted, verdict, fit=False)
+
+    # -- the beginning -------------------------------------------------------------------------------------------------
+
+    def _initialized(self, reply: Reply) -> list[Step]:
+        if reply.error:
+            return self._break(f"codex did not begin the conversation: {reply.error}")
+        turn, until = self._first, reply.now + START_S
+        params: Object = {**rights.of_thread(turn.access), "cwd": turn.cwd or None, "model": turn.model}
+        if turn.settings.system is not None:
+            params["developerInstructions"] = scrubbed(turn.settings.system)
+        if turn.session_id is None:
+            method = "thread/start"
+            params["ephemeral"] = turn.once or None
+        else:
+            method = "thread/fork" if turn.fork else "thread/resume"
+            params.update(threadId=turn.session_id, excludeTurns=True)
+        found = [wire.notification("initialized"), self._calls.call("account/read", {}, self._account, until)]
+        self._opening = 2
+        if turn.access == "edit":
+            self._opening += 1
+            found.append(self._calls.call("config/read", {"cwd": turn.cwd or None}, self._config, until))
+        params = {name: value for name, value in params.items() if value is not None}
+        return [*found, self._calls.call(method, params, self._thread, until)]
+
+    def _opened(self) -> list[Step]:
+        """Return the steps once all that must come before a turn has come."""
+        self._opening -= 1
+        if self._opening > 0 or self._is_broken:
+            return []
+        held, self._held = self._held, []
+        found: list[Step] = [Ready()]
+        for number, method, params in held:
+            found += self._requests.take(number, method, params, self._reader)
+        return found
+
+    def _account(self, reply: Reply) -> list[Step]:
+        said = object_of(reply.result)
+        if reply.is_late:
+            return self._break(reply.error)
+        if not reply.error and said.get("account") is None and said.get("requiresOpenaiAuth") is True:
+            return self._break(_LOGIN, Class.AUTH)
+        return self._opened()
+
+    def _config(self, reply: Reply) -> list[Step]:
+        if reply.is_late:
+            return self._break(reply.error)
+        self._own = rights.own_sandbox(reply.result)
+        return self._opened()
+
+    def _thread(self, reply: Reply) -> list[Step]:
+        turn = self._first
+        if reply.error:
+            return self._no_thread(reply)
+        thread_id = string(obj(object_of(reply.result), "thread"), "id")
+        if not thread_id or (turn.session_id is not None and turn.fork == (thread_id == turn.session_id)):
+            return self._break("it answered with a thread that was not asked for")
+        refused = rights.denied(turn.access, reply.result)
+        if refused:
+            return self._break(f"it did not take over {refused}", Class.UNSUPPORTED)
+        self._thread_id = self._controls.thread_id = thread_id
+        self._controls.model = string(object_of(reply.result), "model") or turn.model
+        self._total = NOTHING_YET if turn.session_id is None else turn.carried
+        return self._opened()
+
+    def _no_thread(self, reply: Reply) -> list[Step]:
+        session_id = self._first.session_id
+        if session_id is not None and _LOST in reply.error:
+            lost = Say(events.SessionLost(session_id=session_id, reason=reply.error))
+            return [lost, *self._break(reply.error, Class.BAD_REQUEST)]
+        if _LOCKED in reply.error:
+            why = f"another codex has the session open, and only one can: {reply.error}"
+            return self._break(why, Class.BAD_REQUEST)
+        class_ = failure_class(reply.error)
+        if reply.is_late:
+            return self._break(reply.error)
+        return self._break(reply.error, Class.BAD_REQUEST if class_ is Class.UNKNOWN else class_)
+
+    # -- a turn --------------------------------------------------------------------------------------------------------
+
+    def _prompt(self, turn: Turn, now: float) -> list[Step]:
+        reader = TurnReader(turn, self._thread_id, model=self._controls.model, before=self._total)
+        self._reader, self._is_stopping = reader, False
+        images: list[Object] = [{"type": "localImage", "path": path} for path in turn.attach if is_image(path)]
+        params: Object = {
+            "threadId": self._thread_id,
+            "input": [{"type": "text", "text": text_of(turn)}, *images],
+            **rights.of_turn(turn, self._own),
+        }
+        if turn.schema is not None:
+            try:
+                params["outputSchema"] = document(turn.schema.encode("utf-8", "replace"))
+            except ValueError:
+                why = "the schema is no JSON"
+                verdict = Verdict(status=Status.FAILED, class_=Class.BAD_REQUEST, reason=why)
+                return self._over([], verdict, fit=True)
+        return [self._calls.call("turn/start", params, lambda reply: self._began(reader, reply), now + TURN_S)]
+
+    def _began(self, reader: TurnReader, reply: Reply) -> list[Step]:
+        if reader is not self._reader:
+            return []
+        if reply.is_late:
+            return self._break(reply.error)
+        if reply.error:
+            class_ = failure_class(reply.error)
+            class_ = Class.BAD_REQUEST if class_ is Class.UNKNOWN else class_
+            verdict = Verdict(status=Status.FAILED, class_=class_, reason=reply.error, session_id=self._thread_id)
+            return self._over([], verdict, fit=False)
+        turn_id = string(obj(object_of(reply.result), "turn"), "id")
+        if not turn_id or reader.id not in ("", turn_id):
+            return self._break("it answered with a turn that is not the one it began")
+        return self._know(reader, turn_id, reply.now)
+
+    def _know(self, reader: TurnReader, turn_id: str, now: float) -> list[Step]:
+        """Return the steps once the turn's id is known."""
+        if reader.id:
+            return []
+        reader.id = turn_id
+        found: list[Step] = [Acknowledged(), *(Say(event) for event in reader.opened())]
+        return [*found, *self._interrupt(now)] if self._is_stopping else found
+
+    def _interrupt(self, now: float) -> list[Step]:
+        reader = self._reader
+        if reader is None:
+            return []
+        self._is_stopping = True
+        if not reader.id:
+            return []  # as soon as its id is known
+        params: Object = {"threadId": self._thread_id, "turnId": reader.id}
+        return [self._calls.call("turn/interrupt", params, lambda reply: self._late(reply, reader), now + STOP_S)]
+
+    def _late(self, reply: Reply, reader: TurnReader) -> list[Step]:
+        return self._break(reply.error) if reply.is_late and reader is self._reader else []
+
+    def _asked(self, number: wire.Id, method: str, params: Object) -> list[Step]:
+        if self._thread_id and not self._opening:
+            return self._requests.take(number, method, params, self._reader)
+        self._held.append((number, method, params))
+        return self._break("it asked too much before its thread was there") if len(self._held) > _HELD else []
+
+    def _notified(self, frame: wire.Frame, line: bytes, now: float) -> list[Step]:
+        reader, params = self._reader, frame.params
+        is_own = bool(self._thread_id) and params.thread_id == self._thread_id
+        if frame.method == "serverRequest/resolved":
+            return self._requests.resolved(params.request_id)
+        if frame.method == "thread/closed" and is_own:
+            return self._break("it closed the thread")
+        if frame.method == "thread/tokenUsage/updated" and is_own:
+            self._controls.usage = params.token_usage
+            if reader is None or params.turn_id != reader.id:  # of the turn before, as a resumed thread tells it
+                self._total = thread_total(params.token_usage.total)
+                if reader is not None:
+                    reader.count_from(self._total)
+                return []
+        if reader is None:
+            return [Stirred()] if frame.method == "turn/started" and self._thread_id else []
+        if frame.method == "turn/started":
+            return self._know(reader, params.turn.id, now) if is_own else []
+        if frame.method == "turn/completed":
+            known = self._know(reader, params.turn.id, now) if is_own else []
+            is_over = is_own and params.turn.id == reader.id
+            return [*known, *self._completed(reader, params.turn, now)] if is_over else known
+        if frame.method == "item/started" and is_own and params.item.client_id is not None:
+            return self._controls.read(params.item.client_id)
+        if frame.method not in IGNORED and frame.method not in HEARD:
+            return self._unknown(frame.method, line)
+        return [Say(event) for event in reader.notified(frame, line, now)] if reader.is_of(params) else []
+
+    def _unknown(self, what: str, line: bytes) -> list[Step]:
+        return [] if self._reader is None else [Say(event) for event in self._reader.unknown(what, line)]
+
+    # -- its end -------------------------------------------------------------------------------------------------------
+
+    def _completed(self, reader: TurnReader, said: wire.Turn, now: float) -> list[Step]:
+        if not self._is_stopping:
+            return self._over(*reader.end(said), fit=True)
+
+        def then(reply: Reply) -> list[Step]:
+            return self._over(*reader.end(said), fit=not reply.error) if reader is self._reader else []
+
+        params: Object = {"threadId": self._thread_id}  # a command that runs does not end with its turn
+        return [self._calls.call("thread/backgroundTerminals/clean", params, then, now + CLEAN_S)]
+
+    def _over(self, emitted: Sequence[events.Event], verdict: Verdict, *, fit: bool) -> list[Step]:
+        reader, self._reader, self._is_stopping = self._reader, None, False
+        if reader is not None:
+            self._total = reader.total
+        said: list[Step] = [Say(event) for event in emitted]
+        return [*said, *self._controls.over(), Over(verdict=verdict, fit=fit)]
+
+    def _break(self, why: str, class_: Class = Class.CRASHED) -> list[Step]:
+        self._is_broken, self._reader = True, None
+        self._calls.drop()
+        return [*self._controls.over(), Broken(reason=why, class_=class_)]

@@ -1,0 +1,255 @@
+"""What a thread says in one turn, as events, and the verdict on it.
+
+The threads of subagents speak on the same connection: what they say carries the call that began them, and is no part of
+the answer. Does not depend on requests, or on how a turn is begun and stopped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from beam.agents import oneshot
+from beam.agents.base import Exit, Turn, Verdict
+from beam.agents.codex import items as exec_items
+from beam.agents.codex import wire as exec_wire
+from beam.agents.codex.decode import REJECTED, denial, total_of, with_structured
+from beam.agents.codex.dialogue.items import SILENT, as_exec, changes_of
+from beam.agents.codex.dialogue.wire import Failure, Frame, Item, Params, Tokens
+from beam.agents.codex.dialogue.wire import Turn as Said
+from beam.agents.codex.trouble import Trouble
+from beam.agents.fields import Object, integer, object_of, objects_of, string, strings_of
+from beam.agents.figures import since
+from beam.model import events
+from beam.model.events import Event, PlanStep
+from beam.model.outcome import Class, Total, Usage
+
+_set = msgspec.structs.force_setattr  # for an event that nobody else has yet, so it need not be copied
+_COLOURS = re.compile(r"\x1b\[[\d;]*m")
+_PROGRESS_S = 1.0
+_CLASSES = {
+    "contextWindowExceeded": Class.CONTEXT_OVERFLOW,
+    "sessionBudgetExceeded": Class.RATE_LIMIT,
+    "usageLimitExceeded": Class.RATE_LIMIT,
+    "rateLimitExceeded": Class.RATE_LIMIT,
+    "flexUnavailable": Class.OVERLOADED,
+    "serverOverloaded": Class.OVERLOADED,
+    "internalServerError": Class.OVERLOADED,
+    "modelNotFound": Class.BAD_REQUEST,
+    "unauthorized": Class.AUTH,
+    "badRequest": Class.BAD_REQUEST,
+}
+
+
+class TurnReader:
+    """Reads one turn. `before` is what the thread had used when it began, None if unknown."""
+
+    def __init__(self, turn: Turn, thread_id: str, *, model: str | None, before: Total | None) -> None:
+        self.turn = turn
+        self.id = ""  # Codex's own; "" until it is known
+        self.prefix: Final = f"{turn.message_id}-{turn.attempt}-"
+        self.total: Total | None = before
+        self._before = before
+        self._is_counted = False
+        self._thread_id = thread_id
+        self._heard = oneshot.OutputSummary(name="codex")
+        self._model = model
+        self._trouble = Trouble(self._heard)
+        self._items = {thread_id: exec_items.Items(self._heard, prefix=self.prefix)}
+        self._children: dict[str, str] = {}  # threads of subagents: the calls that began them
+        self._changes: dict[str, list[Object]] = {}
+        self._progress: dict[str, tuple[float, str]] = {}  # by call: when it was last told, and what was not
+
+    def opened(self) -> list[Event]:
+        """Return the session's event."""
+        return self._heard.opened(self.turn, self._thread_id, model=self._model)
+
+    def count_from(self, total: Total) -> None:
+        """Take note of what the thread had used before the turn, as Codex itself tells it."""
+        if self._is_counted:
+            return
+        self.total = self._before = total
+
+    def is_of(self, params: Params) -> bool:
+        """Return whether that was said in this turn, or by a subagent of it."""
+        if params.thread_id != self._thread_id:
+            return bool(params.thread_id)
+        return not params.turn_id or params.turn_id == self.id
+
+    def changes(self, item_id: str) -> list[Object] | None:
+        """Return what the call changes in files; None for a call that nobody has seen."""
+        return self._changes.get(item_id)
+
+    def notified(self, frame: Frame, line: bytes, now: float) -> list[Event]:
+        """Return the events of a notification of this turn; the first one carries the line, unless it is a delta."""
+        if frame.method == "item/agentMessage/delta":
+            parent = self._parent(frame.params)
+            return [events.TextDelta(text=frame.params.delta, parent=parent)] if frame.params.delta else []
+        if frame.method == "item/commandExecution/outputDelta":
+            return self._progressed(frame.params, now)
+        read = _KINDS.get(frame.method)
+        return [] if read is None else oneshot.with_line(read(self, frame.params), line)
+
+    def unknown(self, method: str, line: bytes) -> list[Event]:
+        """Return the event of a notification that nobody knows."""
+        return oneshot.with_line([events.Unknown(what=method)], line)
+
+    def rejected(self, line: str) -> None:
+        """Take note of a line of the log that tells of a call which Codex refused by itself."""
+        self._heard.denials += [denial(text) for text in REJECTED.findall(_COLOURS.sub("", line))]
+
+    # -- notifications -------------------------------------------------------------------------------------------------
+
+    def _parent(self, params: Params) -> str | None:
+        thread_id = params.thread_id
+        return None if thread_id == self._thread_id else self._children.get(thread_id, thread_id)
+
+    def _item(self, params: Params, read: Callable[[exec_items.Items, exec_wire.Item], list[Event]]) -> list[Event]:
+        item = params.item
+        if item.type in SILENT:
+            return []
+        if item.type == "fileChange":
+            self._changes[item.id] = changes_of(item)
+        found = self._special(item) if item.type in _SPECIAL else read(self._items_of(params), as_exec(item))
+        self._adopt(item)
+        parent = self._parent(params)
+        if parent is not None:
+            for event in found:
+                if hasattr(event, "parent"):
+                    _set(event, "parent", parent)
+        return found
+
+    def _items_of(self, params: Params) -> exec_items.Items:
+        found = self._items.get(params.thread_id)
+        if found is None:  # what a subagent says and calls is not the turn's own
+            heard = oneshot.OutputSummary(name="codex")
+            found = self._items[params.thread_id] = exec_items.Items(heard, prefix=self.prefix)
+        return found
+
+    def _adopt(self, item: Item) -> None:
+        """Take note of the threads that this call began."""
+        began = strings_of(item.receiver_thread_ids) if item.type == "collabAgentToolCall" else ()
+        if item.type == "subAgentActivity" and item.kind == "started":
+            began = (item.agent_thread_id,)
+        for thread_id in began:
+            self._children.setdefault(thread_id, self.prefix + item.id)
+
+    def _special(self, item: Item) -> list[Event]:
+        match item.type:
+            case "contextCompaction":
+                return [events.StatusChanged(state="compacting")]
+            case "subAgentActivity":
+                return [events.StatusChanged(state="subagent", detail=f"{item.agent_path} {item.kind}".strip())]
+            case _:  # an image that the agent looks at or makes
+                what = item.path or (item.saved_path if isinstance(item.saved_path, str) else "")
+                return [events.StatusChanged(state="image", detail=what)]
+
+    def _started(self, params: Params) -> list[Event]:
+        return self._item(params, exec_items.Items.started)
+
+    def _completed(self, params: Params) -> list[Event]:
+        self._progress.pop(params.item.id, None)
+        if params.item.type in _SPECIAL:
+            return []
+        return self._item(params, exec_items.Items.completed)
+
+    def _progressed(self, params: Params, now: float) -> list[Event]:
+        """Return what a command wrote, at most once a second for each."""
+        since_, text = self._progress.get(params.item_id, (now, ""))
+        text += params.delta
+        if now - since_ < _PROGRESS_S:
+            self._progress[params.item_id] = (since_, text)
+            return []
+        self._progress[params.item_id] = (now, "")
+        return [events.ToolProgress(call_id=self.prefix + params.item_id, text=text, parent=self._parent(params))]
+
+    def _used(self, params: Params) -> list[Event]:
+        if params.thread_id != self._thread_id:
+            return []
+        self._is_counted = True
+        self.total = total = thread_total(params.token_usage.total)
+        usage = self._heard.usage = since(self._before, total) if self._before is not None else Usage()
+        return [events.UsageSeen(usage=usage, total=total)]
+
+    def _planned(self, params: Params) -> list[Event]:
+        if params.thread_id != self._thread_id:
+            return []
+        status = {"inProgress": "in_progress"}
+        steps = [(string(step, "step"), string(step, "status")) for step in objects_of(params.plan)]
+        return [events.PlanUpdated(steps=tuple(PlanStep(text=t, status=status.get(s, s)) for t, s in steps))]
+
+    def _error(self, params: Params) -> list[Event]:
+        if params.thread_id != self._thread_id:
+            return []
+        failure = params.error
+        if not params.will_retry:
+            return self._trouble.fatal(failure.message, class_of(failure))
+        details = failure.additional_details
+        if isinstance(details, str) and details:
+            return self._retry(f"{failure.message} ({details})", details)
+        return self._retry(failure.message, failure.message)
+
+    def _retry(self, text: str, why: str) -> list[Event]:
+        found = self._trouble.retry(text)
+        return self._trouble.retrying(why) if found is None else found
+
+    def _warned(self, params: Params) -> list[Event]:
+        return [events.Notice(text=params.message, code="warning")]
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def end(self, said: Said) -> tuple[list[Event], Verdict]:
+        """Return the events that only the end tells, and the verdict on a turn that Codex says is over."""
+        emitted: list[Event] = []
+        if said.error is not None:
+            emitted = self._trouble.fatal(said.error.message, class_of(said.error))
+        if said.status == "completed":
+            self._heard.ended = self._heard.ended or "stop"
+        elif said.status == "failed" and self._heard.failure is None and not self._heard.ended:
+            emitted += self._heard.failed("codex did not say why the turn failed", class_=Class.UNKNOWN)
+        why = None
+        if said.status == "interrupted":
+            why = "retries" if self._heard.retry is not None else "interrupted"
+        more, verdict = oneshot.verdict(self.turn, Exit(code=0, stopped_by=why), self._heard)
+        return emitted + more, with_structured(self.turn, verdict)
+
+    def cut_off(self, exit: Exit) -> tuple[list[Event], Verdict]:
+        """Return the same for a turn whose process ended first, or could not be spoken to any more."""
+        return oneshot.verdict(self.turn, exit, self._heard)
+
+
+_SPECIAL = frozenset({"contextCompaction", "subAgentActivity", "imageView", "imageGeneration"})
+_KINDS: dict[str, Callable[[TurnReader, Params], list[Event]]] = {
+    "item/started": TurnReader._started,
+    "item/completed": TurnReader._completed,
+    "thread/tokenUsage/updated": TurnReader._used,
+    "turn/plan/updated": TurnReader._planned,
+    "error": TurnReader._error,
+    "warning": TurnReader._warned,
+    "guardianWarning": TurnReader._warned,
+}
+
+
+def thread_total(tokens: Tokens) -> Total:
+    """Return what the whole thread used so far."""
+    return total_of(
+        exec_wire.Tokens(
+            input_tokens=tokens.input_tokens,
+            cached_input_tokens=tokens.cached_input_tokens,
+            cache_write_input_tokens=tokens.cache_write_input_tokens,
+            output_tokens=tokens.output_tokens,
+            reasoning_output_tokens=tokens.reasoning_output_tokens,
+        )
+    )
+
+
+def class_of(failure: Failure) -> Class | None:
+    """Return the class that Codex itself gives a failure; None where only its words tell."""
+    info: Any = failure.codex_error_info
+    if isinstance(info, str):
+        return _CLASSES.get(info)
+    status = next((integer(object_of(value), "httpStatusCode") for value in object_of(info).values()), None)
+    return Class.AUTH if status in (401, 403) else None

@@ -1,0 +1,147 @@
+"""The frames of `codex app-server`, typed: only what beam reads of them. And those that beam writes.
+
+A frame is one line of JSON without "jsonrpc": a notification has a method, a request a method and an id, an answer an
+id alone. Does not depend on what a frame means.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from beam.agents.fields import Object
+from beam.agents.link import Send
+from beam.agents.typed import Count, reader
+
+Id = int | str
+
+
+class Item(Struct, frozen=True, rename="camel"):
+    """One item of a turn. A field that a kind of item does not have is at its default."""
+
+    id: str = ""
+    type: str = ""
+    status: str = ""
+    text: str = ""
+    client_id: Any = None
+    command: str = ""
+    aggregated_output: Any = None
+    exit_code: Any = None
+    changes: Any = None
+    server: str = ""
+    tool: str = ""
+    arguments: Any = None
+    result: Any = None
+    error: Any = None
+    content_items: Any = None
+    success: Any = None
+    query: str = ""
+    action: Any = None
+    summary: Any = None
+    path: str = ""
+    saved_path: Any = None
+    prompt: Any = None
+    receiver_thread_ids: Any = None
+    agents_states: Any = None
+    kind: str = ""
+    agent_thread_id: str = ""
+    agent_path: str = ""
+
+
+class Failure(Struct, frozen=True, rename="camel"):
+    """Why a turn failed, or is tried again."""
+
+    message: str = ""
+    codex_error_info: Any = None
+    additional_details: Any = None
+
+
+class Turn(Struct, frozen=True):
+    """How one turn stands."""
+
+    id: str = ""
+    status: str = ""
+    error: Failure | None = None
+
+
+class Tokens(Struct, frozen=True, rename="camel"):
+    """What the whole thread used so far; None for a figure that is missing."""
+
+    input_tokens: Count | None = None
+    cached_input_tokens: Count | None = None
+    cache_write_input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    reasoning_output_tokens: Count | None = None
+
+
+NO_TOKENS, NO_ITEM, NO_TURN, NO_FAILURE = Tokens(), Item(), Turn(), Failure()
+
+
+class Usage(Struct, frozen=True, rename="camel"):
+    """The figures of a thread: `last` are those of its last model call."""
+
+    total: Tokens = NO_TOKENS
+    last: Tokens = NO_TOKENS
+    model_context_window: Count | None = None
+
+
+NO_USAGE = Usage()
+
+
+class Params(Struct, frozen=True, rename="camel"):
+    """What a notification says. A field that a kind of notification does not have is at its default."""
+
+    thread_id: str = ""
+    turn_id: str = ""
+    item_id: str = ""
+    delta: str = ""
+    item: Item = NO_ITEM
+    turn: Turn = NO_TURN
+    token_usage: Usage = NO_USAGE
+    error: Failure = NO_FAILURE
+    will_retry: bool = False
+    request_id: Any = None
+    message: str = ""
+    plan: Any = None
+
+
+NO_PARAMS = Params()
+
+
+class Frame(Struct, frozen=True):
+    """One line of Codex's."""
+
+    id: Id | None = None
+    method: str = ""
+    params: Params = NO_PARAMS
+    result: Any = None
+    error: Any = None
+
+
+read = reader(Frame)
+
+
+def request(number: int, method: str, params: Object) -> Send:
+    """Return a request of beam's."""
+    return _send({"id": number, "method": method, "params": params})
+
+
+def notification(method: str) -> Send:
+    """Return a notification of beam's."""
+    return _send({"method": method})
+
+
+def answer(number: Id, result: Object) -> Send:
+    """Return the answer to a request of Codex's."""
+    return _send({"id": number, "result": result})
+
+
+def refusal(number: Id, message: str) -> Send:
+    """Return the answer to a request of Codex's that beam does not carry out."""
+    return _send({"id": number, "error": {"code": -32601, "message": message}})
+
+
+def _send(frame: Object) -> Send:
+    return Send(msgspec.json.encode(frame) + b"\n")

@@ -1,0 +1,84 @@
+"""What Codex says of failures: a retry that it reports, the failure that ends a turn, and the class of either.
+
+Does not depend on the form in which it says so.
+"""
+
+from __future__ import annotations
+
+import re
+
+from beam.agents.base import document
+from beam.agents.failures import class_of
+from beam.agents.fields import obj, string
+from beam.agents.oneshot import OutputSummary
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import Class
+
+_RETRY = re.compile(r"Reconnecting\.\.\. (?:(\d{1,9})/(\d{1,9})|waiting for network) ?\((.*)\)\Z", re.DOTALL)
+_INCOMPLETE_WORDS = "Incomplete response returned, reason: "
+_INCOMPLETE = re.compile(_INCOMPLETE_WORDS + r"(\w+)")
+_ENDS = {"max_output_tokens": "length", "content_filter": "refused"}
+_OWN_WORDS = (("high demand", Class.OVERLOADED), ("Missing environment variable", Class.AUTH))
+
+
+class Trouble:
+    """Records in `heard` what Codex says of failures."""
+
+    def __init__(self, heard: OutputSummary) -> None:
+        self._heard = heard
+        self._error = ""
+
+    def seen(self, text: str) -> list[Event]:
+        """Return the event of a retry; any other text is the failure that ends the turn."""
+        found = self.retry(text)
+        return self.fatal(text) if found is None else found
+
+    def retry(self, text: str) -> list[Event] | None:
+        """Return the event of a retry with its number; None for a text that tells of none."""
+        retry = _RETRY.match(text)
+        if retry is None:
+            return None
+        attempt, of = (int(retry[1]), int(retry[2])) if retry[1] else (None, None)
+        return self.retrying(retry[3], attempt=attempt, of=of)
+
+    def retrying(self, why: str, *, attempt: int | None = None, of: int | None = None) -> list[Event]:
+        """Return the event of a retry."""
+        if _INCOMPLETE_WORDS in why and (incomplete := _INCOMPLETE.search(why)):
+            self._heard.ended = _ENDS.get(incomplete[1], "")  # it tries again, and gets the same answer
+        return self._heard.retrying(why, attempt=attempt, of=of, class_=failure_class(why))
+
+    def fatal(self, text: str, class_: Class | None = None) -> list[Event]:
+        """Return the event of the failure that ends the turn, which Codex may repeat."""
+        if text == self._error:
+            return []
+        self._error = text
+        incomplete = _INCOMPLETE.search(text) if _INCOMPLETE_WORDS in text else None
+        if incomplete and incomplete[1] in _ENDS:
+            self._heard.ended = _ENDS[incomplete[1]]
+            return [events.Notice(text=text, code="incomplete")]
+        return self._heard.failed(plain(text), class_=class_ or failure_class(text))
+
+
+def failure_class(text: str) -> Class:
+    """Return the class of a failure that Codex tells in these words."""
+    for words, class_ in _OWN_WORDS:
+        if words in text:
+            return class_
+    found = class_of(None, text)
+    if found is Class.UNKNOWN and text.startswith("{"):
+        return Class.BAD_REQUEST  # the body of a 400, as it came
+    if found is Class.UNKNOWN and text.startswith("stream disconnected"):
+        return Class.NETWORK
+    return found
+
+
+def plain(text: str) -> str:
+    """Return the message of an API error if the text is one, else the text."""
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        value = document(text.encode("utf-8", "replace"))
+    except ValueError:
+        return text
+    return string(obj(value, "error"), "message") or text if isinstance(value, dict) else text
