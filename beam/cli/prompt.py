@@ -20,7 +20,7 @@ def read(words: list[str], paths: list[str], call: Context) -> str:
     """Return the prompt.
 
     Reads stdin if there is neither argument nor file, or where `-` is among the arguments. Raises UsageError where it
-    holds text that would be left out. Invalid UTF-8 becomes U+FFFD, with a note on stderr.
+    holds text that would be left out, except inside a turn: there stdin is usually the prompt of the agent. Invalid UTF-8 becomes U+FFFD, with a note on stderr.
     """
     parts: list[str] = []
     if not words and not paths:
@@ -41,7 +41,7 @@ def read(words: list[str], paths: list[str], call: Context) -> str:
     if spoken:
         parts.append(" ".join(spoken))
     parts += [_file(path, call) for path in paths]
-    if "-" not in words and _stdin_holds_data():
+    if "-" not in words and not call.beam.is_agent and _stdin_holds_data():  # a turn's stdin is that turn's own prompt
         raise UsageError(
             "stdin holds text that is not part of the prompt",
             "put `-` among the arguments where it belongs, or leave it out with </dev/null",

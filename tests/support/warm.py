@@ -9,6 +9,7 @@ of resources and signals that a test ignores are those of the process that forks
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import gc
 import importlib
 import json
@@ -201,6 +202,7 @@ def _become(order: dict[str, Any], streams: list[int]) -> None:
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
         os.closerange(_FIRST_OWN, _LAST)
+        faulthandler.enable(2)  # a crash of the interpreter says where
         was = sys.stdin, sys.stdout, sys.stderr
         for number, name in enumerate(("stdin", "stdout", "stderr")):
             old = was[number]
