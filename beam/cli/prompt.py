@@ -20,7 +20,8 @@ def read(words: list[str], paths: list[str], call: Context) -> str:
     """Return the prompt.
 
     Reads stdin if there is neither argument nor file, or where `-` is among the arguments. Raises UsageError where it
-    holds text that would be left out, except inside a turn: there stdin is usually the prompt of the agent. Invalid UTF-8 becomes U+FFFD, with a note on stderr.
+    holds text that would be left out, except inside a turn: there stdin is usually the agent's own prompt. Invalid
+    UTF-8 becomes U+FFFD, with a note on stderr.
     """
     parts: list[str] = []
     if not words and not paths:
