@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, ParamSpec, TypeVar
 
 import typer
-from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperCommand, TyperGroup
 
 from beam import UsageError, nearest
 from beam.cli.context import Context
@@ -24,37 +25,47 @@ class NoCommandError(typer.BadParameter):
         return self.message
 
 
-def _quiet(ctx: Any, _: Any, wanted: bool) -> None:
+def _quiet(ctx: typer.Context, wanted: bool) -> None:
     if wanted and (call := ctx.find_object(Context)) is not None:
         call.quiet = True
 
 
-def _verbose(ctx: Any, _: Any, wanted: bool) -> None:
+def _verbose(ctx: typer.Context, wanted: bool) -> None:
     if wanted and (call := ctx.find_object(Context)) is not None:
         call.verbose = True
 
 
-def _json(ctx: Any, _: Any, wanted: bool) -> None:
+def _json(ctx: typer.Context, wanted: bool) -> None:
     if wanted and (call := ctx.find_object(Context)) is not None:
         call.as_json = True
 
 
-def _anywhere(own: list[Any], *more: tuple[list[str], Any]) -> list[Any]:
+def _shared(
+    quiet: bool = typer.Option(False, "-q", "--quiet", hidden=True, expose_value=False, callback=_quiet),
+    verbose: bool = typer.Option(False, "-v", "--verbose", hidden=True, expose_value=False, callback=_verbose),
+    as_json: bool = typer.Option(False, "--json", hidden=True, expose_value=False, callback=_json),
+) -> None:
+    """Take the options of `beam` that its commands take as well. Only its parameters are used."""
+
+
+@cache
+def _shared_options() -> list[Any]:
+    app = typer.Typer(add_completion=False)
+    app.command()(_shared)
+    return [option for option in typer.main.get_command(app).params if "--help" not in option.opts]
+
+
+def _anywhere(own: list[Any], *left_out: str) -> list[Any]:
     """Return a command's options, and those of `beam` itself that it takes as well; help does not repeat them."""
-    names = {name for each in own for name in each.opts}
-    shared = ((["-q", "--quiet"], _quiet), (["-v", "--verbose"], _verbose), *more)
-    return own + [
-        TyperOption(param_decls=decls, is_flag=True, expose_value=False, hidden=True, callback=callback)
-        for decls, callback in shared
-        if not names.intersection(decls)
-    ]
+    names = {name for each in own for name in each.opts}.union(left_out)
+    return own + [option for option in _shared_options() if not names.intersection(option.opts)]
 
 
 class Command(TyperCommand):
     """One command, whose usage line names arguments without braces. It also takes -q, -v and an earlier --json."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _anywhere(super().get_params(ctx))
+        return _anywhere(super().get_params(ctx), "--json")
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         call = ctx.find_object(Context)
@@ -72,7 +83,7 @@ class Group(TyperGroup):
     """Commands under one name. Without a command it prints its help; for an unknown one it suggests the nearest."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _anywhere(super().get_params(ctx), (["--json"], _json))
+        return _anywhere(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, args or ["--help"])
