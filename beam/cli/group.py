@@ -61,6 +61,14 @@ def _anywhere(own: list[Any], *left_out: str) -> list[Any]:
     return own + [option for option in _shared_options() if not names.intersection(option.opts)]
 
 
+def _write_examples(path: str, formatter: Any) -> None:
+    from beam.cli.examples import EXAMPLES
+
+    if path in EXAMPLES:
+        with formatter.section("Examples"):
+            formatter.write("".join(f"  {line}\n" for line in EXAMPLES[path]))
+
+
 class Command(TyperCommand):
     """One command, whose usage line names arguments without braces. It also takes -q, -v and an earlier --json."""
 
@@ -78,6 +86,9 @@ class Command(TyperCommand):
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        _write_examples(ctx.command_path, formatter)
+
 
 class Group(TyperGroup):
     """Commands under one name. Without a command it prints its help; for an unknown one it suggests the nearest."""
@@ -87,6 +98,9 @@ class Group(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, args or ["--help"])
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        _write_examples(ctx.command_path, formatter)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         names = self.list_commands(ctx)
