@@ -36,9 +36,10 @@ def fake_model(
         Path | None, typer.Option(metavar="FILE", help="Append each request to this file as JSON Lines.")
     ] = None,
     env: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            metavar="ADAPTER", help="Print (or set for COMMAND) the variables that point this CLI at the model."
+            metavar="ADAPTER",
+            help="Print (or set for COMMAND) the variables that point this CLI at the model; repeatable.",
         ),
     ] = None,
 ) -> None:
@@ -46,26 +47,26 @@ def fake_model(
 
     They need no account and use no tokens: the server listens on loopback and answers as a script says. Alone, it
     prints its URL and serves until ^C. With --env it prints `export` lines instead of the URL. With --env and a command
-    (after --) it serves for as long as the command runs. A CLI that needs a configuration file gets a temporary HOME
-    with it, which is removed afterwards.
+    (after --) it serves for as long as the command runs. A CLI that needs a configuration file, or asks questions when
+    it first starts, gets a temporary HOME, which is removed afterwards.
     """
     import os
     import tempfile
 
     from beam import UsageError, fake_model
 
-    if command and env is None:
+    if command and not env:
         raise UsageError("which CLI is the command?", "name its adapter: --env claude -- claude -p hi")
     with (
-        fake_model.FakeModel(fake_model.load(script) if script else None, port=port, log=log) as model,
+        fake_model.FakeModel(fake_model.load(_named(script)) if script else None, port=port, log=log) as model,
         ExitStack() as stack,
     ):
-        home = None
-        if env and fake_model.model_files(env, model.url):
-            home = Path(
-                stack.enter_context(tempfile.TemporaryDirectory(prefix="beam-home-", ignore_cleanup_errors=True))
-            )
-        variables = model.env(env, home) if env else {}
+        variables: dict[str, str] = {}
+        if env:
+            home = stack.enter_context(tempfile.TemporaryDirectory(prefix="beam-home-", ignore_cleanup_errors=True))
+            for adapter in env:
+                more = model.env(adapter, Path(home))
+                variables.update({name: value for name, value in more.items() if value or name not in variables})
         if command:
             raise typer.Exit(_run(command, {**os.environ, **variables}))
         _serve(model.url, variables)
@@ -128,7 +129,12 @@ def decode(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE]", exists=True, dir_okay=False, readable=True, help="Recorded stdout (default: our stdin)."
+            metavar="[FILE]",
+            exists=True,
+            dir_okay=False,
+            readable=True,
+            allow_dash=True,
+            help="Recorded stdout; default: our stdin, as `-`.",
         ),
     ] = None,
     session: Annotated[str | None, typer.Option(metavar="ID", help="The resume id that the turn asked for.")] = None,
@@ -136,7 +142,9 @@ def decode(
     signal: Annotated[str | None, typer.Option(metavar="NAME", help="The signal that ended it, like SIGTERM.")] = None,
     stderr: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", exists=True, dir_okay=False, readable=True, help="What it wrote to stderr."),
+        typer.Option(
+            metavar="FILE", exists=True, dir_okay=False, readable=True, allow_dash=True, help="What it wrote to stderr."
+        ),
     ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Keep the CLI's own lines on the events.")] = False,
     profile: Annotated[
@@ -159,6 +167,8 @@ def decode(
     .timeline.jsonl beside it); the output is then what the detector of a turn's end sees on that screen: states,
     dialogs, signals.
     """
+    if file is not None and str(file) == "-":
+        file = None
     if adapter == "terminal":
         _decode_terminal(file, profile, size, enter or [], explain=explain)
         return
@@ -174,10 +184,14 @@ def decode(
             write_line(safe_json(events.encode(event if raw else recordings.without_raw(event)).decode(), sys.stdout))
 
 
+def _named(file: Path) -> Path:
+    return Path("/dev/stdin") if str(file) == "-" else file
+
+
 def _bytes(file: Path) -> bytes:
     from beam.cli.prompt import bounded
 
-    with file.open("rb") as opened:
+    with _named(file).open("rb") as opened:
         return bounded(opened, str(file))
 
 

@@ -16,16 +16,19 @@ from beam.cli.streams import is_terminal
 _MOST_BYTES = 64 * 1024 * 1024  # far over any limit on prompts; a stream that goes on has no end
 
 
-def read(words: list[str], paths: list[str], call: Context) -> str:
-    """Return the prompt.
+def read(words: list[str], paths: list[str], call: Context, schema: str | None = None) -> str:
+    """Return the prompt. `schema` is the path of --schema, which may be `-` as well.
 
-    Reads stdin if there is neither argument nor file, or where `-` is among the arguments. Raises UsageError where it
-    holds text that would be left out, except inside a turn: there stdin is usually the agent's own prompt. Invalid
-    UTF-8 becomes U+FFFD, with a note on stderr.
+    Reads stdin if there is neither argument nor file, or where `-` is among them. Raises UsageError where two things
+    want stdin, or where it holds text that would be left out, except inside a turn: there stdin is usually the agent's
+    own prompt. Invalid UTF-8 becomes U+FFFD, with a note on stderr.
     """
+    wanted = [*words, *paths, schema].count("-")
+    if wanted > 1:
+        raise UsageError("`-` is given twice, and stdin can be read once", "put one of the texts into a file")
     parts: list[str] = []
     if not words and not paths:
-        if is_terminal(sys.stdin):
+        if wanted or is_terminal(sys.stdin):
             raise UsageError(
                 "there is no prompt", 'give one as an argument (beam send AGENT "…"), as -f FILE, or on stdin'
             )
@@ -41,8 +44,8 @@ def read(words: list[str], paths: list[str], call: Context) -> str:
             spoken.append(_text(os.fsencode(word), "the command line", call))
     if spoken:
         parts.append(" ".join(spoken))
-    parts += [_file(path, call) for path in paths]
-    if "-" not in words and not call.beam.is_agent and _stdin_holds_data():  # a turn's stdin is that turn's own prompt
+    parts += [_text(_file(path, call), path, call).rstrip("\n") for path in paths]
+    if not wanted and not call.beam.is_agent and _stdin_holds_data():
         raise UsageError(
             "stdin holds text that is not part of the prompt",
             "put `-` among the arguments where it belongs, or leave it out with </dev/null",
@@ -74,10 +77,13 @@ def _text(data: bytes, where: str, call: Context) -> str:
         return data.decode("utf-8", "replace")
 
 
-def _file(path: str, call: Context) -> str:
+def _file(path: str, call: Context) -> bytes:
+    """Return the bytes of a file, or of stdin for `-`. Raises NotFoundError, UsageError, LimitError."""
+    if path == "-":
+        return _stdin()
     try:
         with call.path(path).open("rb") as file:
-            return _text(bounded(file, path), path, call).rstrip("\n")
+            return bounded(file, path)
     except FileNotFoundError as error:
         raise NotFoundError(f"there is no file {path}", "check the path", subject=path) from error
     except OSError as error:
@@ -126,20 +132,15 @@ def tolerate(word: str | None) -> Literal["denied"] | UnsetType:
 
 
 def schema(path: str | None, call: Context) -> str | None:
-    """Return the JSON Schema in a file, checked to be a JSON object."""
+    """Return the JSON Schema in a file (`-`: on stdin), checked to be a JSON object."""
     if path is None:
         return None
     import msgspec
 
+    data = _file(path, call)
     try:
-        with call.path(path).open("rb") as file:
-            data = bounded(file, path)
         if not isinstance(msgspec.json.decode(data), dict):
             raise UsageError(f"{path} is not a JSON object", "a JSON Schema is one", subject=path)
-    except FileNotFoundError as error:
-        raise NotFoundError(f"there is no file {path}", "check the path", subject=path) from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not JSON: {error}", "", subject=path) from error
-    except OSError as error:
-        raise UsageError(f"can't read {path}: {error.strerror}", "", subject=path) from error
     return data.decode()

@@ -94,7 +94,7 @@ def send(
         if "@" in agent:
             raise UsageError(f"{agent} names a session already", "leave --session out", subject=agent)
         agent = f"{agent}@{session}"
-    prompt_text = prompt.read(text or [], file, call)
+    prompt_text = prompt.read(text or [], file, call, schema)
     beam = call.beam
     asked = prompt.access(access)
     if asked is None and not no_wait and key is None and is_interactive(sys.stdin, sys.stderr):

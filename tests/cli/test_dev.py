@@ -69,6 +69,10 @@ def test_decode_is_told_what_the_recording_does_not_say(tmp_path: Path):
     assert resumed["session"] == "resumed"
 
 
+def test_decode_takes_a_dash_for_stdin():
+    assert invoke("decode", "claude", "-", given=RESUMED) == invoke("decode", "claude", given=RESUMED)
+
+
 def test_schema_lists_its_names_and_prints_one():
     assert {"outcome", "error", "message", "beam.yaml", "turn.finished"} <= set(invoke("schema").splitlines())
     assert json.loads(invoke("schema", "outcome"))["$defs"]["Outcome"]
@@ -153,6 +157,26 @@ def test_fake_model_gives_a_cli_that_needs_files_a_scratch_home_that_is_gone_aft
     assert any(line.startswith('base_url = "http://127.0.0.1:') for line in config)
     assert home != os.environ.get("HOME")
     assert not Path(home).exists()
+
+
+@pytest.mark.acceptance
+def test_fake_model_gives_several_clis_their_environment_and_no_empty_value_hides_another_cli_s(tmp_path: Path):
+    show = 'cat $HOME/.codex/config.toml $HOME/.claude.json; echo; echo "$ANTHROPIC_BASE_URL|$OPENAI_API_KEY"'
+    for names in (("claude", "codex", "qwen"), ("qwen", "codex", "claude")):
+        wanted = [word for name in names for word in ("--env", name)]
+
+        ran = subprocess.run(
+            [*BEAM_DEV, "fake-model", *wanted, "--script", "-", "--", "sh", "-c", show],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            input="replies: [hi]",
+        )
+
+        url, key = ran.stdout.splitlines()[-1].split("|")
+        assert (ran.returncode, key) == (0, "dummy"), ran.stderr
+        assert f'base_url = "{url}/v1"' in ran.stdout
+        assert "hasCompletedOnboarding" in ran.stdout
 
 
 @pytest.mark.acceptance

@@ -37,6 +37,27 @@ def test_a_dash_stands_for_stdin_where_it_stands(call: Context, monkeypatch: pyt
     assert prompt.read(["before", "-", "after"], [], call) == "before\n\npiped\n\nafter"
 
 
+def test_a_dash_stands_for_stdin_as_a_file_too(call: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin(monkeypatch, b"piped\n")
+    assert prompt.read(["say"], ["-"], call) == "say\n\npiped"
+    stdin(monkeypatch, b'{"type": "object"}')
+    assert prompt.read(["say"], [], call, "-") == "say"
+    assert prompt.schema("-", call) == '{"type": "object"}'
+
+
+@pytest.mark.parametrize(
+    ("words", "paths", "schema"), [(["-", "-"], [], None), (["-"], ["-"], None), (["-"], [], "-"), ([], ["-"], "-")]
+)
+def test_stdin_is_read_once(words: list[str], paths: list[str], schema: str | None, call: Context) -> None:
+    with pytest.raises(UsageError, match="given twice"):
+        prompt.read(words, paths, call, schema)
+
+
+def test_a_schema_on_stdin_is_no_prompt(call: Context) -> None:
+    with pytest.raises(UsageError, match="there is no prompt"):
+        prompt.read([], [], call, "-")
+
+
 def test_stdin_alone_is_taken_as_it_is(call: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     stdin(monkeypatch, b"  line\n\n")
     assert prompt.read([], [], call) == "  line\n\n"

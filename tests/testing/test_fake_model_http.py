@@ -362,13 +362,23 @@ def test_the_environment_of_an_adapter_points_at_the_model():
         assert model.env("claude")["ANTHROPIC_BASE_URL"] == model.url
 
 
+def test_claude_asks_nothing_at_its_first_start_in_a_scratch_home_and_what_is_there_stays(tmp_path: Path):
+    with FakeModel() as model:
+        assert "HOME" not in model.env("claude"), "it runs without one"
+        assert model.env("claude", tmp_path)["HOME"] == str(tmp_path)
+        written = tmp_path / ".claude.json"
+        assert json.loads(written.read_bytes())["hasCompletedOnboarding"] is True
+        written.write_text("{}")
+        model.env("claude", tmp_path)
+        assert written.read_text() == "{}"
+
+
 def test_an_adapter_that_needs_files_gets_them_in_a_scratch_home_and_not_without_one(tmp_path: Path):
     with FakeModel() as model:
         env = model.env("codex", tmp_path)
 
         assert env["HOME"] == str(tmp_path)
         assert f'base_url = "{model.url}/v1"' in (tmp_path / ".codex" / "config.toml").read_text()
-        assert "HOME" not in model.env("claude", tmp_path)
         with pytest.raises(UsageError, match="codex"):
             model.env("codex")
         (tmp_path / "file").touch()

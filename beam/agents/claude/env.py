@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 
 def fake_model_env(url: str) -> dict[str, str]:
     """Return the environment that points Claude Code at the model at `url`, without an account or any other traffic.
@@ -22,3 +24,13 @@ def fake_model_env(url: str) -> dict[str, str]:
         "NO_PROXY": "127.0.0.1,localhost",
         "no_proxy": "127.0.0.1,localhost",
     }
+
+
+def fake_model_answers(url: str) -> dict[str, bytes]:
+    """Return the file, by its path under HOME, that answers the questions of a first start at a terminal."""
+    known = {
+        "hasCompletedOnboarding": True,
+        "theme": "dark",
+        "customApiKeyResponses": {"approved": ["dummy"], "rejected": []},
+    }
+    return {".claude.json": json.dumps(known).encode()}

@@ -105,9 +105,10 @@ class FakeModel:
     def env(self, adapter: str, home: Path | None = None) -> dict[str, str]:
         """Return the variables that make a CLI of this adapter talk to this model only.
 
-        A CLI that needs a configuration file as well gets it under `home`, a temporary directory, and HOME names that.
-        Raises NotFoundError for an unknown adapter, UnsupportedError for one that can't be pointed at a model,
-        UsageError for one that needs a home and got none.
+        A CLI that needs a configuration file as well gets it under `home`, a temporary directory, and HOME names that;
+        so does one that asks a person questions at its first start (Claude Code), which then asks none. Raises
+        NotFoundError for an unknown adapter, UnsupportedError for one that can't be pointed at a model, UsageError for
+        one that needs a home and got none.
         """
         return model_env(adapter, self.url, home)
 
@@ -130,27 +131,34 @@ class FakeModel:
 def model_env(adapter: str, url: str, home: Path | None = None) -> dict[str, str]:
     """Return the variables that make a CLI of this adapter talk to the model at `url` only; see `FakeModel.env`."""
     env: dict[str, str] = _env_module(adapter).fake_model_env(url)
-    written = model_files(adapter, url)
-    if not written:
-        return env
+    needed, answers = model_files(adapter, url), _files(adapter, "fake_model_answers", url)
     if home is None:
-        raise UsageError(f"{adapter} needs a scratch home for its configuration", "give env() a home", subject=adapter)
-    for name, data in written.items():
+        if needed:
+            raise UsageError(
+                f"{adapter} needs a scratch home for its configuration", "give env() a home", subject=adapter
+            )
+        return env
+    absent = {name: data for name, data in answers.items() if not (home / name).exists()}
+    for name, data in {**needed, **absent}.items():
         path = home / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
         except OSError as error:
             raise DiskError(f"can't write {path}: {error.strerror}", subject=str(path)) from error
-    return env | {"HOME": str(home)}
+    return env | {"HOME": str(home)} if needed or answers else env
 
 
 def model_files(adapter: str, url: str) -> dict[str, bytes]:
     """Return the configuration files, by their paths under HOME, that a CLI of this adapter needs beside its
     variables.
     """
+    return _files(adapter, "fake_model_files", url)
+
+
+def _files(adapter: str, function: str, url: str) -> dict[str, bytes]:
     module = _env_module(adapter)
-    files: dict[str, bytes] = module.fake_model_files(url) if hasattr(module, "fake_model_files") else {}
+    files: dict[str, bytes] = getattr(module, function)(url) if hasattr(module, function) else {}
     return files
 
 
