@@ -272,6 +272,11 @@ def test_who_waits_for_a_purged_agent_is_told_and_the_command_says_so(beam: Cli)
     beam("send", "doomed", "--no-wait", "hi", "--from", "asker")
     waiting = [beam.start("wait", message), beam.start("send", "doomed", "and me")]
     eventually(lambda: len(beam.box("doomed", "new")) == 3)
+    asleep = Path(f"/proc/{waiting[0].pid}/wchan")
+    eventually(
+        lambda: "nanosleep" in asleep.read_text() or asleep.read_text() == "0",
+        what="it looks again and again, and sleeps between",
+    )
     done = beam("agent", "rm", "doomed", "--purge", timeout=HANGS_S)
     assert done.code == 0
     said_once(done, "3 waited", "is told")

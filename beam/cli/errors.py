@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -91,10 +92,11 @@ def report(body: ErrorBody, argv: list[str]) -> int:
     return body.exit_code
 
 
-def complain(text: str) -> None:
-    """Print the one diagnostic of a command that fails: one line on stderr."""
+def complain(text: str, rows: Sequence[str] = ()) -> None:
+    """Print the one diagnostic of a command that fails: one line on stderr, and below it rows that it quotes."""
+    lines = [f"beam: {text}", *(f"    | {row}" for row in rows)]
     with contextlib.suppress(OSError, ValueError):
-        write(sys.stderr, safe(f"beam: {text}", sys.stderr).replace("\n", " ") + "\n")
+        write(sys.stderr, "".join(safe(line, sys.stderr).replace("\n", " ") + "\n" for line in lines))
         sys.stderr.flush()
 
 

@@ -221,7 +221,7 @@ class Printer:
 
             complain(f"{outcome.agent}: {undone(outcome.unfinished)}")
         if outcome.exit_code:
-            complain(diagnosis(outcome))
+            complain(diagnosis(outcome), rows=_screen(outcome))
             return
         if outcome.status is Status.DENIED:  # tolerated
             self._call.note(diagnosis(outcome))
@@ -254,11 +254,11 @@ def _asking(call: Context, say: Callable[[str], None]) -> Asking | None:
 
 
 def diagnosis(outcome: Outcome) -> str:
-    """Return why the turn did not complete, on one line, with the next step."""
+    """Return why the turn did not complete, on one line, with the next step, and without the rows of its screen."""
     what = f"{outcome.status} ({outcome.class_})" if outcome.class_ else str(outcome.status)
     line = f"{outcome.agent}: {what}"
     if outcome.reason:
-        line += f": {outcome.reason}"
+        line += f": {outcome.reason.partition(outcomes.SCREEN)[0]}"
     elif outcome.denials:
         line += f": {', '.join(dict.fromkeys(denial.tool for denial in outcome.denials))}"
     word = "deadline" if outcome.status == "timeout" and outcome.turn is None else str(outcome.status)
@@ -268,6 +268,11 @@ def diagnosis(outcome: Outcome) -> str:
         if hint
         else f"{line} [{outcome.message_id}]"
     )
+
+
+def _screen(outcome: Outcome) -> list[str]:
+    """Return the rows of the agent's screen that its reason quotes."""
+    return (outcome.reason or "").partition(outcomes.SCREEN)[2].splitlines()
 
 
 def summary(outcome: Outcome) -> str:

@@ -7,6 +7,7 @@ import msgspec
 
 from beam.base.errors import ExitCode
 
+SCREEN = "; its screen:\n"  # in a reason, before the rows that it quotes
 COST_DIGITS = 9  # after the point, in USD: what is left of 0.1 + 0.2 - 0.3 is no money
 
 

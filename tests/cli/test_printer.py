@@ -10,7 +10,7 @@ from msgspec import Raw
 from beam.cli.context import Context
 from beam.cli.printer import Printer, diagnosis, summary
 from beam.model import events
-from beam.model.outcome import Class, Outcome, Status, Unfinished, Usage, exit_code
+from beam.model.outcome import SCREEN, Class, Outcome, Status, Unfinished, Usage, exit_code
 
 
 def outcome(status: Status, class_: Class | None = None, **fields: object) -> Outcome:
@@ -39,6 +39,14 @@ def test_what_is_no_answer_never_gets_on_stdout(status: Status, capsys: pytest.C
     assert (code != 0, out, err.count("\n")) == (True, "", 1)
     assert err.startswith("beam: a: ")
     assert "why" in err
+
+
+def test_a_screen_is_printed_as_rows_below_the_line(capsys: pytest.CaptureFixture[str]) -> None:
+    reason = f"nothing changed for 8 s{SCREEN}Welcome\n  > 1. Sign in"
+    _, _, err = printed(outcome(Status.FAILED, Class.AUTH, reason=reason), capsys)
+    first, *rows = err.splitlines()
+    assert first.startswith("beam: a: failed (auth): nothing changed for 8 s; ")
+    assert rows == ["    | Welcome", "    |   > 1. Sign in"]
 
 
 def test_as_json_it_is_one_object_and_a_failure_has_its_line_too(capsys: pytest.CaptureFixture[str]) -> None:

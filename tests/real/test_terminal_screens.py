@@ -299,3 +299,16 @@ def test_no_end_is_early_and_no_enter_is_lost_in_an_interactive_python(beam: Cli
     wrong = [(text, outcome) for (text, reply), outcome in zip(answers, got, strict=True) if outcome["reply"] != reply]
     print(f"python: {len(got)} turns, {len(wrong)} wrong")
     assert wrong == [] and stopped.code == 3 and after.out == "42\n"
+
+
+@pytest.mark.real
+def test_codex_that_is_logged_out_says_so_on_its_screen(beam: Cli, agents_path: str) -> None:
+    cli = beam.with_env({"PATH": agents_path, "BEAM_TRUST": "1"})
+
+    ended = cli("send", "codex", "--via", "terminal", "hello", timeout=400)
+
+    assert ended.code == 1, ended
+    first, *rows = ended.err.splitlines()
+    assert first.startswith("beam: codex: failed (auth): the agent asks a person (login); log in with"), ended
+    assert any("1. Sign in with ChatGPT" in row for row in rows), ended
+    assert len(rows) <= 12, ended

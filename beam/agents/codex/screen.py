@@ -50,6 +50,13 @@ profile = Profile(
             body=_BODY,
         ),
         Dialog(
+            name="login",
+            kind="login",
+            match=r"^[>›] 1\. Sign in with ChatGPT\n[\s\S]*^  Press enter to continue\s*\Z",
+            first=r"^  Choose how you want to use Codex\.$",
+            body=r"^(?:  |$|[>›] \d\. )",
+        ),
+        Dialog(
             name="new model",
             kind="setup",
             match=r"^[› ] 1\. Try new model\n[› ] 2\. Use existing model\n\n[^\n]*\s*\Z",

@@ -12,7 +12,7 @@ import msgspec
 
 from beam.agents.base import Turn, Verdict
 from beam.model.events import Event, FileChanged, Notice, ToolCalled, ToolReturned
-from beam.model.outcome import Class, Status
+from beam.model.outcome import SCREEN, Class, Status
 from beam.model.screen_profile import Dialog
 from beam.pty_adapter.block import Block, pattern
 from beam.pty_adapter.screen import View
@@ -161,11 +161,11 @@ class Dialogs:
             self.failed = stalled(f"it goes on asking ({dialog.name})", self._port.view())
             return None
         if dialog.kind == "login" or (dialog.kind == "trust" and not self._turn.folder_trusted):
-            hint = "beam trust" if dialog.kind == "trust" else "log in with the agent itself first"
+            hint = ": beam trust" if dialog.kind == "trust" else ""
             self.failed = Verdict(
                 status=Status.FAILED,
                 class_=Class.AUTH if dialog.kind == "login" else Class.BAD_REQUEST,
-                reason=f"the agent asks a person ({dialog.name}): {hint}\n{shown(self._port.view().rows)}",
+                reason=f"the agent asks a person ({dialog.name}){hint}{SCREEN}{shown(self._port.view().rows)}",
             )
             return None
         if dialog.kind == "full" and self._turn.access != "full":

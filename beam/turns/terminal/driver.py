@@ -16,6 +16,7 @@ from beam.base import files
 from beam.base.errors import DiskError
 from beam.base.faults import crash_point
 from beam.model import events
+from beam.model.outcome import SCREEN
 from beam.model.screen_profile import Profile, overridden
 from beam.process import spawn
 from beam.pty_adapter import profile as profiles
@@ -242,7 +243,7 @@ class TerminalTurn:
         dialog = self.dialogs.agreed_just_now()
         if dialog and not (self.is_last or self.dialogs.failed or self.process.viewers.typed_at is not None):
             self.not_ready = f"it ended right after its dialog ({dialog})"
-            self._notice(f"{self.not_ready} and is started once more; its screen:\n{shown(self.session.seen.rows)}")
+            self._notice(f"{self.not_ready} and is started once more{SCREEN}{shown(self.session.seen.rows)}")
 
     def _may_stay(self) -> bool:
         """Returns whether the agent waits for the next message where it is.

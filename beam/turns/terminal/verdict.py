@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
 from beam.agents.base import Verdict
-from beam.model.outcome import Class, Denial, Evidence, Status
+from beam.model.outcome import SCREEN, Class, Denial, Evidence, Status
 from beam.process.spawn import Ended
 from beam.pty_adapter.screen import View
 from beam.pty_adapter.turn_end import State, TurnEnd
 from beam.turns.asks import judged
 
-_SHOWN_ROWS = 20
+_SHOWN_ROWS = 12
 
 
 class TurnEvidence(Struct, frozen=True, kw_only=True):
@@ -48,7 +49,7 @@ def verdict_of(seen: TurnEvidence) -> Verdict:
     if state is State.EXITED and seen.ended is not None:
         how = f"was ended by {seen.ended.signal}" if seen.ended.signal else f"exited with {seen.ended.code}"
         name = seen.end.profile.name
-        reason = f"{name} {how} before its turn was over; its screen:\n{shown(seen.view.rows)}"
+        reason = f"{name} {how} before its turn was over{SCREEN}{shown(seen.view.rows)}"
         return Verdict(status=Status.FAILED, class_=Class.CRASHED, reason=reason)
     return stalled(seen.end.reason or "nobody knows what it waits for", seen.view)
 
@@ -87,9 +88,10 @@ def evidence(end: TurnEnd) -> Evidence | None:
 
 def stalled(why: str, view: View) -> Verdict:
     """Nobody knows what the agent waits for; a person may see it on its screen."""
-    return Verdict(status=Status.FAILED, class_=Class.STALLED, reason=f"{why}; its screen:\n{shown(view.rows)}")
+    return Verdict(status=Status.FAILED, class_=Class.STALLED, reason=f"{why}{SCREEN}{shown(view.rows)}")
 
 
 def shown(rows: Sequence[str]) -> str:
-    """A screen for a person: the last of these rows that are not blank."""
-    return "\n".join([row for row in rows if row.strip()][-_SHOWN_ROWS:])
+    """The part of a screen that tells a person something: the last rows with a letter or a digit, at their indent."""
+    told = [row.rstrip() for row in rows if any(character.isalnum() for character in row)]
+    return textwrap.dedent("\n".join(told[-_SHOWN_ROWS:]))
