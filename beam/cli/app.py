@@ -60,8 +60,10 @@ class Commands(Group):
         if args and args[0] not in COMMANDS and _is_agent(ctx, args[0]):
             import shlex
 
-            what = f"{args[0]!r} is an agent, and no command (to send it a message: `beam send {shlex.join(args)}`)"
-            raise NoCommandError(what, ctx)
+            words = [word for word in args if word not in ("-p", "--print", "--prompt")]
+            raise NoCommandError(
+                f"{args[0]!r} is an agent, and no command", ctx, f"to send it a message: beam send {shlex.join(words)}"
+            )
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

@@ -116,15 +116,18 @@ def _usage(error: Any) -> ErrorBody:
     What typer raises is known by its attributes: the classes have no public name.
     """
     message = error.format_message().rstrip(".")
-    hint = "beam --help"
-    if getattr(error, "ctx", None) is not None:
+    hint = getattr(error, "hint", "") or "beam --help"
+    if not getattr(error, "hint", "") and getattr(error, "ctx", None) is not None:
         hint = f"{error.ctx.command_path} --help"
     option = getattr(error, "option_name", None)
     if option is not None and hasattr(error, "possibilities"):
+        from beam.cli.habits import option_instead
+
         near = nearest(option, error.possibilities or ())
         message = f"no such option: {option}"
         dash = f"to send text that begins with a dash, put `--` before it; options: {hint}"
-        hint = f"did you mean {near}?" if near else dash
+        instead = option_instead(error.ctx.command_path, option) if getattr(error, "ctx", None) is not None else None
+        hint = instead or (f"did you mean {near}?" if near else dash)
     return ErrorBody(exit_code=int(ExitCode.USAGE), kind="usage", message=message[:1].lower() + message[1:], hint=hint)
 
 

@@ -18,7 +18,11 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class NoCommandError(typer.BadParameter):
-    """A group has no command of that name."""
+    """A group has no command of that name. `hint` is what to type instead."""
+
+    def __init__(self, message: str, ctx: Any, hint: str) -> None:
+        super().__init__(message, ctx)
+        self.hint = hint
 
     def format_message(self) -> str:
         """Return the message alone."""
@@ -105,9 +109,12 @@ class Group(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         names = self.list_commands(ctx)
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            near = nearest(args[0], names)
-            hint = f"did you mean `{ctx.command_path} {near}`?" if near else f"there are: {', '.join(names)}"
-            raise NoCommandError(f"no command of {ctx.command_path} is called {args[0]!r} ({hint})", ctx)
+            from beam.cli.habits import command_instead
+
+            instead, near = command_instead(ctx.command_path, args), nearest(args[0], names)
+            if instead is None:
+                instead = f"did you mean `{ctx.command_path} {near}`?" if near else f"there are: {', '.join(names)}"
+            raise NoCommandError(f"no command of {ctx.command_path} is called {args[0]!r}", ctx, instead)
         return super().resolve_command(ctx, args)
 
 

@@ -94,6 +94,12 @@ def send(
         if "@" in agent:
             raise UsageError(f"{agent} names a session already", "leave --session out", subject=agent)
         agent = f"{agent}@{session}"
+    if " " in agent.strip() and not text:
+        import shlex
+
+        raise UsageError(
+            f"{agent!r} is not an agent's name", f"the agent comes first: beam send AGENT {shlex.quote(agent)}"
+        )
     prompt_text = prompt.read(text or [], file, call, schema)
     beam = call.beam
     asked = prompt.access(access)

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 import subprocess
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
-from beam.cli.app import app
-from beam.cli.context import Context
 from beam.cli.examples import EXAMPLES
 from tests.support import made
+from tests.support.typed import parsed
 
 LINES = [(path, line) for path, lines in EXAMPLES.items() for line in lines]
 
@@ -29,11 +23,6 @@ def test_a_shell_reads_every_example() -> None:
     subprocess.run(["bash", "-n", "-c", "\n".join(line for _, line in LINES)], check=True)
 
 
-@cache
-def whole() -> Any:
-    return typer.main.get_command(app)
-
-
 @pytest.mark.parametrize(("path", "line"), LINES, ids=[line for _, line in LINES])
 def test_an_example_is_of_its_command_and_beam_takes_its_arguments(
     path: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -42,14 +31,4 @@ def test_an_example_is_of_its_command_and_beam_takes_its_arguments(
     monkeypatch.chdir(tmp_path)
     for name in ("stdout.jsonl", "screen.cast", "notes.md", "answers.yaml"):
         (tmp_path / name).touch()
-    typed = re.search(r"beam [^>)|&]*", line)
-    assert typed is not None
-    words = shlex.split(typed[0])
-    command = whole()
-    context = command.make_context("beam", list(words[1:]), obj=Context(directory=str(tmp_path)))
-    named = ["beam"]
-    while hasattr(command, "commands") and (rest := [*context._protected_args, *context.args]):
-        name, command, rest = command.resolve_command(context, rest)
-        named.append(name)
-        context = command.make_context(name, rest, parent=context)
-    assert " ".join(named[: len(path.split())]) == path
+    assert parsed(line, tmp_path)[: len(path.split())] == path.split()

@@ -1,0 +1,116 @@
+"""What to type instead of commands and options of other tools: acpx, llm, gh, docker and the agents' own CLIs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+_SEND = "beam send AGENT TEXT"
+_ACCESS = "what an agent may do is its access: --access read, edit, full or ask"
+_CONTINUES = "each message continues the agent's session; --new starts a new one, AGENT@NAME is one beside it"
+_PROMPT = f"the prompt is an argument, a file (-f) or stdin: {_SEND}"
+_FORMAT = "--json prints the outcome as one object, --events each event as JSON Lines"
+_FOLDER = "the folder is the one you are in: cd there, or beam -C DIR send AGENT TEXT"
+_SYSTEM = "it is a setting of the agent: beam agent set AGENT system=TEXT"
+_LOGIN = "beam has no account: log in with the agent's own CLI; beam doctor checks the CLIs"
+
+COMMANDS: dict[str, dict[str, str]] = {
+    "beam": {
+        **dict.fromkeys(("run", "exec", "prompt", "ask", "chat", "query", "message", "-p"), "beam send {rest}"),
+        "version": "beam --version",
+        **dict.fromkeys(("ps", "ls", "list", "top"), "beam status; beam agent list"),
+        **dict.fromkeys(("logs", "history", "transcript"), "beam log {rest}"),
+        "tail": "beam watch {rest}",
+        **dict.fromkeys(("stop", "cancel", "kill", "abort"), "beam interrupt {rest}"),
+        **dict.fromkeys(("rm", "remove", "delete"), "beam agent rm {rest}"),
+        **dict.fromkeys(("session", "sessions"), "beam agent sessions"),
+        **dict.fromkeys(("resume", "continue"), "beam agent resume AGENT SESSION"),
+        **dict.fromkeys(("models", "model"), "beam agent set AGENT model=NAME, or --model NAME for one message"),
+        **dict.fromkeys(("login", "logout", "auth", "keys"), _LOGIN),
+        **dict.fromkeys(("config", "set"), "beam agent set AGENT KEY=VALUE, or beam.yaml"),
+        **dict.fromkeys(("init", "setup", "install"), f"there is nothing to set up: {_SEND}"),
+        **dict.fromkeys(("update", "upgrade"), "pip install --upgrade beam-agents"),
+        **dict.fromkeys(("serve", "daemon", "start"), "beam broker start"),
+        **dict.fromkeys(("inbox", "receive"), "beam recv {rest}"),
+    },
+    "beam agent": {
+        "ls": "beam agent list",
+        **dict.fromkeys(("remove", "delete"), "beam agent rm {rest}"),
+        **dict.fromkeys(("create", "new"), "beam agent add {rest}"),
+        **dict.fromkeys(("get", "info", "describe"), "beam agent show {rest}"),
+        **dict.fromkeys(("config", "update", "edit"), "beam agent set AGENT KEY=VALUE"),
+    },
+    "beam queue": {
+        "ls": "beam queue list",
+        **dict.fromkeys(("clear", "purge", "flush"), "beam queue drop ID, or beam queue drop --dead"),
+        **dict.fromkeys(("rm", "remove", "delete", "cancel"), "beam queue drop {rest}"),
+    },
+    "beam broker": {
+        **dict.fromkeys(("run", "serve"), "beam broker"),
+        "restart": "beam broker stop && beam broker start",
+    },
+    "beam team": {"ls": "beam team list"},
+}
+
+OPTIONS: dict[str, str] = {
+    **dict.fromkeys(("-p", "--print", "--prompt"), _PROMPT),
+    **dict.fromkeys(("-c", "--continue", "-r", "--resume", "--session-id", "--cid"), _CONTINUES),
+    **dict.fromkeys(("--output-format", "--format", "-o", "--stream-json"), _FORMAT),
+    **dict.fromkeys(
+        (
+            "--yolo",
+            "-y",
+            "--dangerously-skip-permissions",
+            "--dangerously-bypass-approvals-and-sandbox",
+            "--approve-all",
+            "--approve-reads",
+            "--deny-all",
+            "--full-auto",
+            "--auto-approve",
+            "--allowedTools",
+            "--allowed-tools",
+            "--disallowedTools",
+            "--permission-mode",
+            "--approval-mode",
+            "--sandbox",
+            "-a",
+        ),
+        _ACCESS,
+    ),
+    **dict.fromkeys(("--system-prompt", "--append-system-prompt", "--system"), _SYSTEM),
+    **dict.fromkeys(("-m", "--model"), "type: beam send AGENT --model NAME TEXT"),
+    "-s": f"for a session: AGENT@NAME or --session NAME; for a system prompt: {_SYSTEM}",
+    **dict.fromkeys(("--cwd", "--cd", "-C", "--add-dir", "--dir"), _FOLDER),
+    **dict.fromkeys(
+        ("--async", "--background", "--detach", "-d", "--bg"), "--no-wait prints the message's id and returns"
+    ),
+    **dict.fromkeys(
+        ("--stream", "--no-stream"), "a terminal shows the answer as it is written; --events prints events"
+    ),
+    **dict.fromkeys(("--max-budget-usd", "--max-cost"), "--budget USD"),
+    **dict.fromkeys(("--agent", "--to", "-t"), f"the agent is the first argument: {_SEND}"),
+    **dict.fromkeys(("--image", "-i", "--attachment"), "--attach PATH"),
+    **dict.fromkeys(("--output-schema", "--json-schema"), "--schema FILE"),
+    **dict.fromkeys(
+        ("--effort", "--reasoning-effort"), "beam has no such setting: set it in the agent's own configuration"
+    ),
+}
+
+
+def command_instead(path: str, words: Sequence[str]) -> str | None:
+    """Return what to type instead of a command that `path` has not; None where no habit is known.
+
+    `words` are what was typed, the unknown command first.
+    """
+    if path == "beam" and " " in words[0].strip():
+        return f"type: beam send AGENT {shlex.quote(words[0])}"
+    instead = COMMANDS.get(path, {}).get(words[0])
+    if instead is None or not instead.startswith("beam "):
+        return instead
+    rest = shlex.join(words[1:]) or ("AGENT TEXT" if "send" in instead else "")
+    return f"type: {instead.replace('{rest}', rest)}".rstrip()
+
+
+def option_instead(path: str, option: str) -> str | None:
+    """Return what to type instead of an option that this command has not; None where no habit is known."""
+    return OPTIONS.get(option.partition("=")[0]) if path in ("beam", "beam send") else None

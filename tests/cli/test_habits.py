@@ -1,0 +1,102 @@
+"""What people type by habit is told what to type instead, in one line, with exit code 2."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from beam.cli import habits
+from tests.support import made
+from tests.support.cli import Cli
+from tests.support.markdown import rows
+from tests.support.typed import parsed
+
+TYPED = (
+    # claude -p, codex exec, gemini
+    ("beam -p 'why does it fail?'", "beam send AGENT TEXT"),
+    ("beam claude -p 'why does it fail?'", "beam send claude 'why does it fail?'"),
+    ("beam 'why does it fail?'", "beam send AGENT 'why does it fail?'"),
+    ("beam send 'why does it fail?'", "beam send AGENT 'why does it fail?'"),
+    ("beam exec claude hi", "beam send claude hi"),
+    ("beam send claude hi --continue", "--new starts a new one"),
+    ("beam send claude hi --resume 0b9f", "continues the agent's session"),
+    ("beam send claude hi --output-format json", "--json prints the outcome"),
+    ("beam send claude hi --dangerously-skip-permissions", "--access read, edit, full or ask"),
+    ("beam send codex hi --full-auto", "--access read, edit, full or ask"),
+    ("beam send gemini hi --yolo", "--access read, edit, full or ask"),
+    ("beam send claude hi --allowedTools Bash", "--access read, edit, full or ask"),
+    ("beam send claude hi --system-prompt brief", "beam agent set AGENT system=TEXT"),
+    ("beam send claude hi --max-budget-usd 1", "--budget USD"),
+    ("beam send codex hi --output-schema s.json", "--schema FILE"),
+    ("beam send codex hi -i a.png", "--attach PATH"),
+    # llm
+    ("beam -m opus hi", "beam send AGENT --model NAME TEXT"),
+    ("beam prompt hi", "beam send hi"),
+    ("beam logs claude", "beam log claude"),
+    ("beam models", "model=NAME"),
+    ("beam keys set claude", "log in with the agent's own CLI"),
+    ("beam send claude hi -s brief", "beam agent set AGENT system=TEXT"),
+    # acpx
+    ("beam claude sessions list", "beam send claude sessions list"),
+    ("beam sessions list", "beam agent sessions"),
+    ("beam cancel claude", "beam interrupt claude"),
+    ("beam send claude hi --approve-all", "--access read, edit, full or ask"),
+    ("beam send claude hi --format json", "--json prints the outcome"),
+    ("beam send claude hi --cwd /", "beam -C DIR send"),
+    # gh, docker
+    ("beam auth login", "log in with the agent's own CLI"),
+    ("beam version", "beam --version"),
+    ("beam run claude hi", "beam send claude hi"),
+    ("beam run -d claude hi", "beam send -d claude hi"),
+    ("beam send -d claude hi", "--no-wait"),
+    ("beam ps", "beam status"),
+    ("beam stop claude", "beam interrupt claude"),
+    ("beam rm claude", "beam agent rm claude"),
+    ("beam agent create critic claude", "beam agent add critic claude"),
+    ("beam agent delete critic", "beam agent rm critic"),
+    ("beam queue ls", "beam queue list"),
+    ("beam queue clear", "beam queue drop --dead"),
+    ("beam broker restart", "beam broker stop && beam broker start"),
+    # typing
+    ("beam sned claude hi", "beam send"),
+    ("beam send cluade hi", "did you mean claude?"),
+    ("beam send claude hi --shcema x", "--schema"),
+)
+
+
+@pytest.mark.acceptance
+@pytest.mark.parametrize(("typed", "instead"), TYPED, ids=[typed for typed, _ in TYPED])
+def test_what_is_typed_by_habit_is_told_what_to_type_instead(beam: Cli, typed: str, instead: str) -> None:
+    done = beam(*shlex.split(typed)[1:])
+    assert done.code in (2, 4), done
+    assert (done.out, len(done.err.splitlines())) == ("", 1), done
+    assert instead in done.err
+    assert not (beam.root / "agents").exists(), "nothing was sent"
+
+
+def test_no_command_or_option_of_beam_is_taken_for_a_habit() -> None:
+    commands = dict(made.commands())
+    for path, words in habits.COMMANDS.items():
+        assert [word for word in words if f"{path} {word}" in commands] == []
+    assert set(habits.OPTIONS) & set(commands["beam send"]) <= {"-m", "--model"}, "these are told at `beam -m` alone"
+
+
+def test_what_to_type_instead_names_commands_of_beam() -> None:
+    commands = {path for path, _ in made.commands()}
+    said = [text for words in habits.COMMANDS.values() for text in words.values()] + list(habits.OPTIONS.values())
+    for text in said:
+        for typed in re.findall(r"\bbeam (?:-C DIR )?((?:[a-z]+ ?){1,2})", text):
+            words = typed.split()
+            named = [f"beam {' '.join(words[:count])}" for count in (1, 2)]
+            assert not words or words[0] in ("has",) or commands.intersection(named), text
+
+
+def test_what_the_page_for_people_of_other_tools_says_is_taken_by_beam(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text()
+    told = [line for row in rows(page) for line in re.findall(r"`([^`]*\bbeam [^`]*)`", row[1])]
+    assert len(told) >= 50
+    for line in told:
+        assert parsed(line.replace("\\|", "|").replace(" ID", " claude-7k2m"), tmp_path)[0] == "beam"
