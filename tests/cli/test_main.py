@@ -42,8 +42,7 @@ def test_an_agents_name_in_a_commands_place_is_told_the_command(capsys: pytest.C
     assert main.run(["claude", "hi there", "--new"]) == 2
     said = capsys.readouterr().err
     assert said == (
-        "beam: 'claude' is an agent, and no command (to send it a message: "
-        "`beam send claude 'hi there' --new`); beam --help\n"
+        "beam: 'claude' is an agent, and no command; to send it a message: beam send claude 'hi there' --new\n"
     )
 
 
