@@ -46,10 +46,6 @@ if TYPE_CHECKING:
     from beam.teams.watch import Teams
 
 
-def _nobody(event: Event) -> None:
-    """Looks at no event."""
-
-
 class Beam:
     """One root of beam, as one process sees it.
 
@@ -245,7 +241,7 @@ class Beam:
         return look
 
     @coroutine_verb
-    async def deliver(self, message: Message, seen: Callable[[Event], None] = _nobody) -> Outcome:
+    async def deliver(self, message: Message, seen: Callable[[Event], None] | None = None) -> Outcome:
         """The outcome of a message made by `message`; its events go to `seen` as they are recorded."""
         from beam.api.send import send
 
@@ -264,7 +260,7 @@ class Beam:
         options: Options = Options(),
         key: str | None = None,
         deadline: float | None = None,
-        seen: Callable[[Event], None] = _nobody,
+        seen: Callable[[Event], None] | None = None,
     ) -> Outcome:
         """Sends a text and waits for the outcome. `deadline` is seconds until its turn must have begun.
 
@@ -275,7 +271,7 @@ class Beam:
 
     @waiting_verb
     def wait(
-        self, message_id: str, *, timeout: float | None = None, seen: Callable[[Event], None] = _nobody
+        self, message_id: str, *, timeout: float | None = None, seen: Callable[[Event], None] | None = None
     ) -> Steps[Outcome]:
         """The outcome of a message, once it has one. Raises UnfinishedError after `timeout` seconds; nothing stops."""
         from beam.broker.follow import follow
@@ -292,8 +288,8 @@ class Beam:
         *,
         only_first: bool = False,
         timeout: float | None = None,
-        seen: Callable[[Event], None] = _nobody,
-        ended: Callable[[Outcome], None] = lambda outcome: None,
+        seen: Callable[[Event], None] | None = None,
+        ended: Callable[[Outcome], None] | None = None,
     ) -> Steps[list[Outcome]]:
         """Wait for several messages and return their outcomes in the order in which they came; `ended` gets each.
 
@@ -308,7 +304,8 @@ class Beam:
         def came(_: int, outcome: Outcome | None) -> None:
             if outcome is not None:
                 outcomes.append(outcome)
-                ended(outcome)
+                if ended is not None:
+                    ended(outcome)
 
         found = [self._find(each) for each in dict.fromkeys(message_ids)]
         waits = [
@@ -773,14 +770,14 @@ class Beam:
         poll: float = 1.0,
         poll_only: bool = False,
         grace: float = 30.0,
-        write: Callable[[str], object] = sys.stderr.write,
+        write: Callable[[str], object] | None = None,
     ) -> None:
         """Serves all agents of this root here, until a signal says to stop. `poll` and `grace` are seconds; `write`
-        gets what the broker has to say, in whole lines."""
+        gets what the broker has to say, in whole lines (None: stderr)."""
         self.check_person("serves a root")
         from beam.api import broker
 
-        broker.serve(self.context, cap=cap, poll=poll, poll_only=poll_only, grace=grace, write=write)
+        broker.serve(self.context, cap=cap, poll=poll, poll_only=poll_only, grace=grace, write=write or sys.stderr.write)
 
     def start_broker(self, *, cap: int | None = None, poll: float = 1.0, poll_only: bool = False) -> int:
         """Starts a detached broker; its pid."""
