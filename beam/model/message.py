@@ -4,7 +4,7 @@ Unknown fields of a message file survive a round trip. Does not depend on where 
 """
 
 import re
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, TypedDict, cast, get_args
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
@@ -77,6 +77,23 @@ class Options(Struct, frozen=True, kw_only=True):
     require: Literal["structured"] | UnsetType = UNSET  # unset, it is not in the digest of older messages
     tolerate: Literal["denied"] | UnsetType = UNSET
     no_circuit: bool | UnsetType = UNSET
+
+
+class OptionFields(TypedDict, total=False):
+    """The fields of `Options` as keyword arguments, `send("claude", "hi", new=True)`."""
+
+    access: Access | None
+    model: str | None
+    new: bool
+    once: bool
+    schema: str | None
+    via: str | None
+    timeout: float | None
+    max_turns: int | None
+    budget_usd: float | None
+    require: Literal["structured"]
+    tolerate: Literal["denied"]
+    no_circuit: bool
 
 
 class Message(Struct, frozen=True, kw_only=True):
@@ -167,6 +184,29 @@ def digest(message: Message) -> str:
     """
     identity = (message.sender, message.to, message.payload, message.options)
     return sha256(msgspec.json.encode(identity)).hexdigest()
+
+
+def with_fields(options: Options | None, fields: OptionFields, *, known: tuple[str, ...] = ()) -> Options:
+    """Return the options (None: the default ones) with these fields of theirs over them.
+
+    Raises TypeError for a name that is no field, with the nearest one (also of the other `known` ones), and UsageError
+    for a value of the wrong type.
+    """
+    options = options or Options()
+    for name in fields:
+        if name not in Options.__struct_fields__:
+            from beam.base.near import nearest
+
+            near = nearest(name, (*Options.__struct_fields__, *known))
+            hint = f"; did you mean {near!r}?" if near else f"; the options are {', '.join(Options.__struct_fields__)}"
+            raise TypeError(f"unexpected keyword argument {name!r}{hint}")
+    if not fields:
+        return options
+    try:
+        checked = msgspec.convert(fields, Options)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"not an option: {error}", "docs/python.md lists the options with their types") from error
+    return msgspec.structs.replace(options, **{name: getattr(checked, name) for name in fields})
 
 
 def access_word(word: str | None) -> Access | None:
