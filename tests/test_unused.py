@@ -24,6 +24,7 @@ CALLED_FROM_OUTSIDE = {
     "do_POST": "http.server",
     "log_message": "http.server",
     "format_commands": "click",
+    "format_epilog": "click",
     "alignment_display": "pyte",
 }
 Definition = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

@@ -38,6 +38,18 @@ class LookVerbs(OpenedRoot):
         place = self._existing(agent)
         yield from Reader(place.journal, after).poll()
 
+    def watch(self, agents: Sequence[str] = (), *, follow: bool = True, history: bool = False) -> Iterator[AnyEvent]:
+        """Yield the events of these agents, or of all, as they are written, also those of agents that appear later.
+
+        With `history` all events so far come first. Without `follow` it ends there. Raises NotFoundError, and
+        CorruptError for a damaged journal when the others are told.
+        """
+        from beam.api.watch import watch_root
+
+        names = [self._existing(name).agent for name in agents]
+        for batch in watch_root(self.context, agents=names, follow=follow, history=history):
+            yield from (placed.event for placed in batch)
+
     def stream_all(self, teams: Teams, *, follow: bool = True, history: bool = False) -> Iterator[list[Placed]]:
         """Return batches of events of all roots that this user has, this one first, each event with its root, as they
         are written; an empty batch now and then.
