@@ -84,7 +84,7 @@ class Cursor:
             self._seen.setdefault(what, []).append(at)
 
     def passes(self, event: Event) -> bool:
-        """Whether the event is one that was not printed yet; from now on it was."""
+        """Return whether the event was not printed yet, and count it as printed."""
         what = _what(event)
         if self.since and event.ts < self.since:
             return False
@@ -96,7 +96,9 @@ class Cursor:
         return True
 
     def before(self, events: Iterable[Event], output: TextIO, *, lines: bool) -> None:
-        """These go out next: with `lines` each as one line, else nobody knows how many."""
+        """Record the events that are printed next. `lines`: each is one line; else how many lines each takes is not
+        known.
+        """
         self._last = None
         out = [(_what(event), event.ts) for event in events]
         if not out:
@@ -113,7 +115,7 @@ class Cursor:
             self._last = written
 
     def after(self) -> None:
-        """They are out."""
+        """Record that the events of `before` were printed."""
         if self._last is not None:
             self._append(self._last)
             self._last = None
@@ -121,7 +123,7 @@ class Cursor:
             self.save()
 
     def save(self) -> None:
-        """Writes the file anew, what is too old to come again left out."""
+        """Write the file anew, without events that are too old to come again."""
         oldest = rfc3339(parse_rfc3339(self._at) - WINDOW_NS)
         self._all = [(what, at) for what, at in self._all if at >= oldest]
         self._count = self._size = 0
@@ -146,14 +148,18 @@ class Cursor:
 
 
 def open_cursor(name: str, environ: Mapping[str, str]) -> Cursor:
-    """The cursor of that name, made if there is none. Raises UsageError for what is no name, CorruptError."""
+    """Open the cursor of that name, made if there is none. Raises UsageError for a bad name, CorruptError."""
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name of a cursor", "small letters, digits, - and _", subject=name)
     return Cursor(state_dir(environ) / "cursors" / f"{name}.json", now_ns=time.time_ns())
 
 
 def _after(lines: list[bytes]) -> list[_Printed]:
-    """What the writes put out. Of the last one alone is not sure that it was; what half a line says never began."""
+    """Return what the recorded writes printed.
+
+    The last write may not have happened: its events are looked for in the file that it went to. A record of half a line
+    means that its write never began.
+    """
     found: list[_Printed] = []
     whole = [msgspec.json.decode(line, type=_Written) for line in lines[:-1] if line]
     for number, written in enumerate(whole, start=1):
@@ -162,7 +168,7 @@ def _after(lines: list[bytes]) -> list[_Printed]:
 
 
 def _arrived(written: _Written) -> int:
-    """How many of a write's events are in the file that they went to. Half a line there is ended."""
+    """Return how many of a write's events are in the file that they went to; end half a line there."""
     path = Path(written.path)
     try:
         if path.stat().st_ino != written.inode:
@@ -192,7 +198,7 @@ def _has_descriptor(output: TextIO) -> bool:
 
 
 def _what(event: Event) -> str:
-    """What happened, the same from every source, without its time."""
+    """Return what identifies the event in every source, without its time."""
     if event.seq:
         return f"{event.agent}#{event.seq}"
     tag = str(event.__struct_config__.tag)

@@ -38,7 +38,7 @@ _LOOK_S = 0.02
 
 
 def add(context: RootContext, name: str, settings: AgentSettings) -> Path:
-    """Writes the agent.json of a new agent."""
+    """Write the agent.json of a new agent and return its path."""
     place = context.place(check_name(name))
     if (place.dir / AGENT_JSON).exists():
         raise UsageError(
@@ -48,7 +48,7 @@ def add(context: RootContext, name: str, settings: AgentSettings) -> Path:
 
 
 def change(context: RootContext, name: str, changes: Mapping[str, str | None]) -> Path:
-    """Changes an agent's agent.json; an agent of beam.yaml or an adapter's name gets one."""
+    """Change an agent's agent.json and return its path; an agent of beam.yaml or an adapter's name gets one."""
     place = context.place(check_name(name))
     context.resolve(name)
     path = place.dir / AGENT_JSON
@@ -89,10 +89,10 @@ def adopt_session(context: RootContext, name: str, session: str, settings: Agent
 
 
 def fork(context: RootContext, name: str, new: str, *, by: str) -> str:
-    """Declares `new`, with the settings of `name`, whose first turn goes on in a copy of that agent's session.
+    """Declare `new` with the settings of `name`; its first turn continues in a copy of that agent's session.
 
-    The session's id. Raises NotFoundError where the agent has no session, UnsupportedError where it can't copy one,
-    UntrustedError where its own settings may not count yet, UsageError where `new` is there already.
+    Return the session's id. Raises NotFoundError if the agent has no session, UnsupportedError if it can't copy one,
+    UntrustedError if its own settings may not count yet, UsageError if `new` is there already.
     """
     from beam.broker import standing
     from beam.model import events
@@ -156,14 +156,14 @@ def _write(context: RootContext, place: AgentPaths, settings: AgentSettings) -> 
 
 
 def _remove_empty(folder: Path) -> None:
-    """The folder and those in it are gone, but what holds a file stays."""
+    """Remove the folder and those in it that hold no file."""
     for each in (*sorted(folder.rglob("*"), reverse=True), folder):
         with contextlib.suppress(OSError):
             each.rmdir()
 
 
 def remove(context: RootContext, name: str, *, purge: bool) -> str:
-    """Takes the agent.json away, and with `purge` all of the agent's files: who counts on an answer is told.
+    """Remove the agent.json, and with `purge` all of the agent's files; who waits for an answer is told.
 
     Raises UnfinishedError while it is held.
     """
@@ -200,7 +200,9 @@ def _stay(context: RootContext, name: str) -> str:
 
 
 def _held(context: RootContext, place: AgentPaths, held: contextlib.ExitStack) -> AgentLease | None:
-    """The lease of it, until `held` ends; None where its files are too damaged for one, and only its lock is held."""
+    """Take the agent's lease until `held` ends; return None if its files are too damaged for one, and only its lock is
+    held.
+    """
     from beam.broker.lease import AgentLease
 
     try:
@@ -242,7 +244,7 @@ def is_vouched_for(context: RootContext, place: AgentPaths, data: bytes) -> str 
 
 
 def _once_free(take: Callable[[], Taken | None]) -> Taken | None:
-    """Takes what somebody may have for a moment: who waits for an answer looks whether the lock is free, too."""
+    """Take what somebody else may have for a moment: a sender that waits also takes the lock to look."""
     until = time.monotonic() + _MOMENT_S
     while (taken := take()) is None and time.monotonic() < until:
         time.sleep(_LOOK_S)
@@ -254,7 +256,11 @@ def _in_a_turn(place: AgentPaths) -> UnfinishedError:
 
 
 def _give_up_all(lease: AgentLease) -> int:
-    """Gives up what waits, so that who counts on a reply gets one; how many that were. What can't be said is left."""
+    """Move all that waits to the dead letters, so that who waits for a reply gets one; return how many messages that
+    were.
+
+    What can't be recorded is left out.
+    """
     from beam.broker import closing
 
     log = lease.log
@@ -281,7 +287,7 @@ def _give_up_all(lease: AgentLease) -> int:
 
 
 def unblock(context: RootContext, name: str) -> str:
-    """A person says that no process of the agent's last turn is left; what was said, in words.
+    """Record that a person says that no process of the agent's last turn is left. Return what was said, in words.
 
     Raises UsageError if the agent is not blocked, UnfinishedError while it is held.
     """

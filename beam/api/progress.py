@@ -41,7 +41,7 @@ class Watched:
         self._tokens: int | None = None
 
     def look(self) -> Progress | None:
-        """The turn that runs now; None while none does, or nothing can be read."""
+        """Return the turn that runs now; None while none does, or nothing can be read."""
         try:
             for event in self._read():
                 self._take(event)

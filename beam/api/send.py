@@ -26,7 +26,8 @@ from beam.turns.stop import Stop
 
 
 async def send(context: RootContext, place: AgentPaths, message: Message, seen: Callable[[Event], None]) -> Outcome:
-    """The outcome of the message, put and run to its end. Events of it go to `seen` as they are recorded.
+    """Put the message, run it or wait for who does, and return its outcome. Its events go to `seen` as they are
+    recorded.
 
     A signal withdraws or interrupts this message only (a second one: at once); then SignalledError is raised, after the
     cleaning. A message of a key that somebody else sent before is left alone.
@@ -69,7 +70,9 @@ async def send(context: RootContext, place: AgentPaths, message: Message, seen: 
 
 
 def _check_circuit(context: RootContext, place: AgentPaths, state: State) -> None:
-    """Refuses to wait for an agent that keeps failing. Messages that wait already are tried when its time is over."""
+    """Refuse to wait for an agent that keeps failing (LimitError). Messages that wait already are tried when its time
+    is over.
+    """
     if circuit_word(state, context.clock.now_ns()) == "open":
         last = f", the last one with: {state.last.reason}" if state.last is not None and state.last.reason else ""
         count = len(state.failures)
@@ -84,7 +87,7 @@ def _check_circuit(context: RootContext, place: AgentPaths, state: State) -> Non
 async def _run_here(
     context: RootContext, place: AgentPaths, message: Message, stop: Stop, seen: Callable[[Event], None]
 ) -> Outcome | None:
-    """Runs the message if nobody holds the agent and nothing is ahead; None if somebody else will run it."""
+    """Run the message if nobody holds the agent and nothing is ahead; return None if somebody else will run it."""
 
     def watch(event: Event) -> None:
         if event.message_id == message.id:

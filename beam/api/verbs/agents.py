@@ -89,7 +89,7 @@ class AgentVerbs(OpenedRoot):
 
     @waiting_verb
     def archive_agent(self, agent: str, *, restore: bool = False) -> Steps[str]:
-        """Put an agent away, so that it takes no messages, or bring it back. Return what was done, in words."""
+        """Archive an agent, so that it takes no messages, or restore it. Return what was done, in words."""
         self.check_person("archives agents")
         from beam.api import archive
 
@@ -129,7 +129,7 @@ class AgentVerbs(OpenedRoot):
 
     @waiting_verb
     def reset(self, agent: str) -> Steps[str]:
-        """Put the agent's session aside, so that the next turn starts another.
+        """Remove the agent's session from use, so that its next turn starts another.
 
         Return the old one's id, or "no session".
         """
