@@ -17,7 +17,7 @@ PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 NAME = re.compile(r"(?=.{1,64}\Z)[a-z0-9][a-z0-9_-]*(?:@[a-z0-9][a-z0-9_-]*)?\Z")  # of an agent, or of a session of one
 ID = re.compile(r"(?=.{1,96}\Z)[a-z0-9][a-z0-9_-]*(?:@[a-z0-9][a-z0-9_-]*)?\Z")
 _FILE = re.compile(r"([0-9]{20})-(.+)\.json\Z")
-_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}\Z")
+_SESSION_ID = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}\Z"
 NAME_RULE = (
     "a name is up to 64 of a-z, 0-9, _ and -, and begins with a letter or a digit; a session is AGENT@NAME, "
     "up to 64 in all"
@@ -283,7 +283,7 @@ def check_name(name: str, what: str = "agent") -> str:
 
 def check_session_id(session_id: str) -> str:
     """Return the id of a CLI's session, checked before it becomes an argument of that CLI. Raises UsageError."""
-    if not _SESSION_ID.match(session_id) or ".." in session_id:
+    if not re.match(_SESSION_ID, session_id) or ".." in session_id:
         raise UsageError(
             f"{session_id[:80]!r} is not the id of a session",
             "an id is up to 128 letters, digits, _, . and -, and begins with a letter or a digit",
