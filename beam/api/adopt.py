@@ -1,4 +1,4 @@
-"""Moves agents from another root of the same folder into its own, after all was shown that this would run.
+"""Moves agents from another root of a folder into the folder's own, once a person has seen all that this would run.
 
 What another root holds may be anybody's work. It is copied file by file, never linked or renamed into place, so that no
 second name of a file stays where an agent may write; and what was copied is compared with what was shown.

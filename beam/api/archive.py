@@ -35,7 +35,7 @@ def archive(context: RootContext, name: str, *, by: str) -> Steps[str]:
     Raises UnfinishedError while a turn runs or something waits for it or is due to it, NotFoundError.
     """
     place = _existing(context, name)
-    with (yield from lock_of(context, place, by=by)), _quiet(context, place):
+    with (yield from lock_of(context, place, by=by)), _locked_while_idle(context, place):
         if place.archived.exists():
             return f"{name} is archived already"
         crash_point("archive.before")
@@ -66,7 +66,7 @@ def rename(context: RootContext, name: str, new: str, *, by: str) -> Steps[str]:
     place, target = _existing(context, name), context.place(check_name(new))
     _check_new_name(context, place, target)
     lock = yield from lock_of(context, target, by=by)
-    with lock, (yield from lock_of(context, place, by=by)), _quiet(context, place):
+    with lock, (yield from lock_of(context, place, by=by)), _locked_while_idle(context, place):
         if target.dir.exists():
             raise _is_taken(new)
         own = read_bytes(place.dir / AGENT_JSON)
@@ -124,7 +124,7 @@ def _existing(context: RootContext, name: str) -> AgentPaths:
 
 
 @contextlib.contextmanager
-def _quiet(context: RootContext, place: AgentPaths) -> Iterator[None]:
+def _locked_while_idle(context: RootContext, place: AgentPaths) -> Iterator[None]:
     """Lock the agent's queue against new messages while nothing of it is under way. Raises UnfinishedError."""
     with short_lock(place.put_lock):
         why = _why_busy(context, place)

@@ -1,4 +1,4 @@
-"""Looking at an agent's terminal from another process, and typing into it. The holder of the agent serves it."""
+"""Shows an agent's terminal in another process, and types into it. The holder of the agent serves it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _decoder: msgspec.json.Decoder[Told] = msgspec.json.Decoder(Told)
 
 
 class Attached:
-    """One's end of an agent's terminal. `picture` is the newest; `why` is set once the terminal is gone."""
+    """A connection to an agent's terminal. `picture` is the newest one; `why` says why the terminal is gone, once it is."""
 
     def __init__(self, agent: str, line: socket.socket) -> None:
         self.agent = agent

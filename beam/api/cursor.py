@@ -1,4 +1,4 @@
-"""A named place in the stream: a watcher that is started again with it goes on without a gap and without a repeat.
+"""A named place in the stream: a watcher that is started again with it continues without a gap or a repeat.
 
 Some of a stream comes late and is told again from other sources, so a time alone is no place: what was printed around
 it is remembered with it. One file a cursor, in beam's own state directory: what was known when it was opened, then a
@@ -73,7 +73,7 @@ class Cursor:
             first, *rest = files.read(path, _MOST_BYTES).split(b"\n")
             saved = msgspec.json.decode(first, type=_Saved)
             self._at = saved.at
-            self._all = [*saved.seen, *_after(rest)]
+            self._all = [*saved.seen, *_printed_by(rest)]
             self._at = max([self._at, *(at for _, at in self._all)])
             self.since = rfc3339(parse_rfc3339(self._at) - WINDOW_NS)
         except FileNotFoundError:
@@ -85,7 +85,7 @@ class Cursor:
 
     def passes(self, event: Event) -> bool:
         """Return whether the event was not printed yet, and count it as printed."""
-        what = _what(event)
+        what = _identity(event)
         if self.since and event.ts < self.since:
             return False
         times = self._seen.get(what, [])
@@ -100,7 +100,7 @@ class Cursor:
         known.
         """
         self._last = None
-        out = [(_what(event), event.ts) for event in events]
+        out = [(_identity(event), event.ts) for event in events]
         if not out:
             return
         found = os.fstat(output.fileno()) if _has_descriptor(output) else None
@@ -154,7 +154,7 @@ def open_cursor(name: str, environ: Mapping[str, str]) -> Cursor:
     return Cursor(state_dir(environ) / "cursors" / f"{name}.json", now_ns=time.time_ns())
 
 
-def _after(lines: list[bytes]) -> list[_Printed]:
+def _printed_by(lines: list[bytes]) -> list[_Printed]:
     """Return what the recorded writes printed.
 
     The last write may not have happened: its events are looked for in the file that it went to. A record of half a line
@@ -163,11 +163,11 @@ def _after(lines: list[bytes]) -> list[_Printed]:
     found: list[_Printed] = []
     whole = [msgspec.json.decode(line, type=_Written) for line in lines[:-1] if line]
     for number, written in enumerate(whole, start=1):
-        found += written.out if number < len(whole) or not written.path else written.out[: _arrived(written)]
+        found += written.out if number < len(whole) or not written.path else written.out[: _count_in_file(written)]
     return found
 
 
-def _arrived(written: _Written) -> int:
+def _count_in_file(written: _Written) -> int:
     """Return how many of a write's events are in the file that they went to; end half a line there."""
     path = Path(written.path)
     try:
@@ -197,7 +197,7 @@ def _has_descriptor(output: TextIO) -> bool:
     return True
 
 
-def _what(event: Event) -> str:
+def _identity(event: Event) -> str:
     """Return what identifies the event in every source, without its time."""
     if event.seq:
         return f"{event.agent}#{event.seq}"

@@ -1,4 +1,4 @@
-"""What a root may forget: found, and removed. Never what waits, runs, or was not read; never under a holder's hands."""
+"""Finds what is over in a root and removes it: nothing that waits, runs or was not read, and nothing of a held agent."""
 
 from __future__ import annotations
 
@@ -117,14 +117,14 @@ def _size(path: Path) -> int:
     """Return the bytes of this file, or of all files below this directory."""
     total = 0
     with files.disk("read", path):
-        for each in _below(path):
+        for each in _with_all_below(path):
             with contextlib.suppress(FileNotFoundError):
                 found = each.lstat()
                 total += 0 if stat.S_ISDIR(found.st_mode) else found.st_size
     return total
 
 
-def _below(path: Path) -> Iterator[Path]:
+def _with_all_below(path: Path) -> Iterator[Path]:
     """Yield the path and everything below it, without what others remove meanwhile."""
     yield path
     for folder, folders, names in os.walk(path):
@@ -136,7 +136,7 @@ def _last_written(path: Path, now: float) -> float:
     on it.
     """
     try:
-        return max(each.lstat().st_mtime for each in _below(path))
+        return max(each.lstat().st_mtime for each in _with_all_below(path))
     except FileNotFoundError:
         return now
 

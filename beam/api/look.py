@@ -1,4 +1,4 @@
-"""What people look at: agents and their state, queues, messages. Values only; reading takes no locks."""
+"""Agents and their state, queues and messages, as values for people to look at. Reading takes no locks."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def fork(context: RootContext, name: str, new: str, *, by: str) -> str:
     if new in context.config.names() or before.turn or before.known:
         raise UsageError(f"there is an agent {new} here already", "give the copy another name", subject=new)
     discovery.create(context.home, place)
-    lock = _once_free(lambda: try_lock(place.lock))
+    lock = _wait_for_lock(lambda: try_lock(place.lock))
     if lock is None:
         raise UnfinishedError(f"somebody else makes {new} now", "give the copy another name", subject=new)
     with lock:
@@ -178,7 +178,7 @@ def remove(context: RootContext, name: str, *, purge: bool) -> str:
             files.remove(path)
         return f"{name} is not declared any more; its queue and journal stay in {place.dir}{_stay(context, name)}"
     with contextlib.ExitStack() as held:
-        leases = [_held(context, each, held) for each in (place, *place.lanes())]
+        leases = [_lease_of(context, each, held) for each in (place, *place.lanes())]
         waited = sum(_give_up_all(lease) for lease in leases if lease is not None)
         away = place.dir.with_name(f"{GONE}{name}")
         with files.disk("remove", place.dir):
@@ -199,14 +199,14 @@ def _stay(context: RootContext, name: str) -> str:
     return f"; its sessions stay{settings}: {', '.join(beside)} (beam agent rm --purge)"
 
 
-def _held(context: RootContext, place: AgentPaths, held: contextlib.ExitStack) -> AgentLease | None:
+def _lease_of(context: RootContext, place: AgentPaths, held: contextlib.ExitStack) -> AgentLease | None:
     """Take the agent's lease until `held` ends; return None if its files are too damaged for one, and only its lock is
     held.
     """
     from beam.broker.lease import AgentLease
 
     try:
-        lease = _once_free(lambda: AgentLease.acquire(context, place))
+        lease = _wait_for_lock(lambda: AgentLease.acquire(context, place))
     except DiskError:
         held.enter_context(_locked(place))
         return None
@@ -231,7 +231,7 @@ def lock_of(context: RootContext, place: AgentPaths, *, by: str) -> Steps[Lock]:
     lock = try_lock(place.lock)
     if lock is None and running(context.home) is not None and place.dir.is_dir():
         yield from request(context, place, "release", by=by)
-    lock = lock or _once_free(lambda: try_lock(place.lock))
+    lock = lock or _wait_for_lock(lambda: try_lock(place.lock))
     if lock is None:
         raise _in_a_turn(place)
     return lock
@@ -243,7 +243,7 @@ def is_vouched_for(context: RootContext, place: AgentPaths, data: bytes) -> str 
     return digest if ledger.is_remembered(place.dir / AGENT_JSON, digest, context.environ) else None
 
 
-def _once_free(take: Callable[[], Taken | None]) -> Taken | None:
+def _wait_for_lock(take: Callable[[], Taken | None]) -> Taken | None:
     """Take what somebody else may have for a moment: a sender that waits also takes the lock to look."""
     until = time.monotonic() + _MOMENT_S
     while (taken := take()) is None and time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""Sending and waiting in one: put the message, run it here if nothing else is ahead of it, else follow who does."""
+"""Sends and waits in one: puts the message, runs it here if nothing else is ahead of it, else follows who does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from beam.base.steps import sleeping
 from beam.broker import duty, registry
 from beam.broker.context import RootContext
 from beam.broker.failure import circuit_word
-from beam.broker.follow import follow, gone_is_said, replay_outcome
+from beam.broker.follow import follow, gone_as_not_found, replay_outcome
 from beam.broker.lease import AgentLease
 from beam.broker.put import put
 from beam.broker.requests import withdraw
@@ -47,7 +47,7 @@ async def send(context: RootContext, place: AgentPaths, message: Message, seen: 
         if stop.reason is None and place.lane is None:
             await sleeping(registry.yield_to_broker(context, place))
         if stop.reason is None:
-            with gone_is_said(place, message.id):
+            with gone_as_not_found(place, message.id):
                 outcome = await _run_here(context, place, message, stop, seen)
         if outcome is None and stop.reason is None:
             outcome = await sleeping(

@@ -1,4 +1,4 @@
-"""From a claimed message to the order for its turn: settings, session, trust, and what the child is told."""
+"""Makes the request for a turn of a claimed message: settings, session, trust, and what the child is told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a lease obliges to, whoever has it: answer requests, check what waits, dead-letter what expired, run, hand over.
+"""The duty of whoever has a lease: answer requests, check what waits, dead-letter what expired, run, hand over.
 
 A sender, someone who waits, a worker, the broker and a mailbox all take the same `step`.
 """

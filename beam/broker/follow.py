@@ -78,7 +78,7 @@ def follow(
     UnfinishedError after `timeout` seconds, when the agent is blocked, or when its workers end without a word; nothing
     is stopped then. Raises NotFoundError when the message is gone with its agent.
     """
-    with gone_is_said(place, message_id):
+    with gone_as_not_found(place, message_id):
         return (
             yield from _follow(
                 context,
@@ -163,7 +163,7 @@ def _check_is_there(place: AgentPaths, message_id: str, position: int | None = N
 
 
 @contextlib.contextmanager
-def gone_is_said(place: AgentPaths, message_id: str) -> Iterator[None]:
+def gone_as_not_found(place: AgentPaths, message_id: str) -> Iterator[None]:
     """Raise NotFoundError for a DiskError inside, if somebody removed the message with all of its agent's files."""
     try:
         yield

@@ -1,4 +1,4 @@
-"""Putting a message into its queue: once, durably, and for a key only if it is the same message again."""
+"""Puts a message into its queue: once, durably, and with a key only if it is the same message again."""
 
 from __future__ import annotations
 
