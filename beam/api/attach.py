@@ -26,7 +26,7 @@ _decoder: msgspec.json.Decoder[Told] = msgspec.json.Decoder(Told)
 
 
 class Attached:
-    """A connection to an agent's terminal. `picture` is the newest one; `why` says why the terminal is gone, once it is."""
+    """A connection to an agent's terminal. `picture` is the newest one; `why` is set once the terminal is gone."""
 
     def __init__(self, agent: str, line: socket.socket) -> None:
         self.agent = agent

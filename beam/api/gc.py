@@ -1,4 +1,4 @@
-"""Finds what is over in a root and removes it: nothing that waits, runs or was not read, and nothing of a held agent."""
+"""Finds what is over in a root and removes it: never what waits, runs, was not read or is held."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _VARIABLE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=")
 
 
 class Looked(Struct, frozen=True, kw_only=True):
-    """A folder at the moment of a look: all that agents would obey in it, and how that compares with what was trusted."""
+    """What agents would obey in a folder at the moment of a look, and how that compares with what was trusted."""
 
     found: tuple[Finding, ...]
     standing: Standing
