@@ -9,6 +9,7 @@ __all__ = [
     "Beam",
     "Message",
     "Options",
+    "OptionFields",
     "Access",
     "Outcome",
     "Status",
@@ -55,7 +56,7 @@ _LAZY = {
     "beam.config.resolve": "settled",
     "beam.model.events": "AnyEvent Event",
     "beam.model.limits": "Limits",
-    "beam.model.message": "Access Message Options",
+    "beam.model.message": "Access Message OptionFields Options",
     "beam.model.outcome": "Class Denial ModelUsage Outcome Status Unfinished Usage",
     "beam.model.policy": "Policy",
     "beam.model.settings": "AgentSettings",
@@ -136,6 +137,7 @@ if TYPE_CHECKING:
     from beam.model.limits import Limits as Limits
     from beam.model.message import Access as Access
     from beam.model.message import Message as Message
+    from beam.model.message import OptionFields as OptionFields
     from beam.model.message import Options as Options
     from beam.model.outcome import Class as Class
     from beam.model.outcome import Denial as Denial

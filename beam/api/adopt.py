@@ -1,4 +1,4 @@
-"""Moves agents from another root of the same folder into its own, after all was shown that this would run.
+"""Moves agents from another root of a folder into the folder's own, once a person has seen all that this would run.
 
 What another root holds may be anybody's work. It is copied file by file, never linked or renamed into place, so that no
 second name of a file stays where an agent may write; and what was copied is compared with what was shown.
@@ -62,9 +62,9 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
 
 def candidates(here: RootPaths, folder: Path, environ: Mapping[str, str]) -> list[Candidate]:
-    """Returns the roots that `adopt` would take agents from, where `folder` is the project folder of the caller.
+    """Return the roots that `adopt` would take agents from; `folder` is the caller's project folder.
 
-    Raises DiskError for a root that holds what beam does not make.
+    Raises DiskError for a root with something in it that beam does not make.
     """
     found = [(root, why) for root, why in _others(here, folder, environ)]
     return [Candidate(root=root, why=why, agents=_survey(RootPaths(root, folder), here)) for root, why in found]
@@ -84,9 +84,9 @@ def _others(here: RootPaths, folder: Path, environ: Mapping[str, str]) -> Iterat
 
 
 def adopt(here: RootPaths, candidate: Candidate, folder: Path, environ: Mapping[str, str]) -> list[str]:
-    """Copies the agents of a candidate into this root and removes them there; what was done, in words.
+    """Copy the agents of a candidate into this root and remove them there. Return what was done, a line each.
 
-    An agent whose name is taken here stays where it is. Raises UnfinishedError where one is held, or something was
+    An agent whose name is taken here stays where it is. Raises UnfinishedError if one is held, or if something has
     changed since it was shown; DiskError.
     """
     ownership.check_owner(here, uid=os.geteuid())
@@ -116,7 +116,9 @@ def _adopt_whole(here: RootPaths, folder: Path) -> str:
 
 
 def _copied(source: RootPaths, here: RootPaths, found: Finding) -> Path:
-    """A copy of the agent in this root, under a name that is no agent's. Raises UnfinishedError if it was changed."""
+    """Copy the agent into this root, under a name that no agent can have, and return the copy. Raises UnfinishedError
+    if it was changed.
+    """
     copy = here.agent(found.agent).dir.with_name(f".{found.agent}.adopted")
     with files.disk("remove", copy), contextlib.suppress(FileNotFoundError):
         shutil.rmtree(copy)  # of one that was killed
@@ -133,7 +135,7 @@ def _copied(source: RootPaths, here: RootPaths, found: Finding) -> Path:
 
 
 def _exchange(old: AgentPaths, copy: Path, new: AgentPaths, environ: Mapping[str, str]) -> None:
-    """Puts the copy into its place and removes the old agent.
+    """Move the copy to its place and remove the old agent.
 
     A crash between the two renames leaves both: the next `adopt` says that the name is taken.
     """
@@ -214,7 +216,7 @@ class _Room:
         self.bytes = _MOST_BYTES
 
     def take(self, path: Path, size: int) -> None:
-        """Raises DiskError where it is too much."""
+        """Count one more file. Raises DiskError where all together are too much."""
         self.entries -= 1
         self.bytes -= size
         if self.entries < 0 or self.bytes < 0:
@@ -226,7 +228,7 @@ def _odd(path: Path, what: str) -> BeamError:
 
 
 def _copy(source: Path, target: Path, room: _Room) -> None:
-    """Copies directories and plain files; sockets and what is there for a moment stay behind.
+    """Copy directories and plain files; leave out sockets and temporary files.
 
     Raises DiskError for a link, or anything else that beam does not make.
     """

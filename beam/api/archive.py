@@ -30,12 +30,12 @@ from beam.trust import ledger
 
 
 def archive(context: RootContext, name: str, *, by: str) -> Steps[str]:
-    """Put the agent away: it takes no messages and is listed no more. What was done, in words.
+    """Archive the agent, so that it takes no messages and is listed no more. Return what was done, in words.
 
     Raises UnfinishedError while a turn runs or something waits for it or is due to it, NotFoundError.
     """
     place = _existing(context, name)
-    with (yield from lock_of(context, place, by=by)), _quiet(context, place):
+    with (yield from lock_of(context, place, by=by)), _locked_while_idle(context, place):
         if place.archived.exists():
             return f"{name} is archived already"
         crash_point("archive.before")
@@ -45,7 +45,7 @@ def archive(context: RootContext, name: str, *, by: str) -> Steps[str]:
 
 
 def restore(context: RootContext, name: str, *, by: str) -> Steps[str]:
-    """Bring an archived agent back. What was done, in words. Raises NotFoundError."""
+    """Restore an archived agent. Return what was done, in words. Raises NotFoundError."""
     place = _existing(context, name)
     if not place.archived.exists():
         raise NotFoundError(f"{name} is not archived", "beam agent sessions", subject=name)
@@ -66,7 +66,7 @@ def rename(context: RootContext, name: str, new: str, *, by: str) -> Steps[str]:
     place, target = _existing(context, name), context.place(check_name(new))
     _check_new_name(context, place, target)
     lock = yield from lock_of(context, target, by=by)
-    with lock, (yield from lock_of(context, place, by=by)), _quiet(context, place):
+    with lock, (yield from lock_of(context, place, by=by)), _locked_while_idle(context, place):
         if target.dir.exists():
             raise _is_taken(new)
         own = read_bytes(place.dir / AGENT_JSON)
@@ -124,8 +124,8 @@ def _existing(context: RootContext, name: str) -> AgentPaths:
 
 
 @contextlib.contextmanager
-def _quiet(context: RootContext, place: AgentPaths) -> Iterator[None]:
-    """Hold the lock of its publications, where nothing of the agent is under way. Raises UnfinishedError."""
+def _locked_while_idle(context: RootContext, place: AgentPaths) -> Iterator[None]:
+    """Lock the agent's queue against new messages while nothing of it is under way. Raises UnfinishedError."""
     with short_lock(place.put_lock):
         why = _why_busy(context, place)
         if why is not None:

@@ -40,12 +40,14 @@ class AskLine(Struct, frozen=True, kw_only=True):
 
 
 def open_asks(context: RootContext, agents: list[str] | None = None) -> list[AskLine]:
-    """What these agents ask, or all, oldest first."""
+    """Return the open asks of these agents, or of all, oldest first."""
     return sorted((line for _, line in _open(context, agents)), key=lambda line: (line.asked, line.id))
 
 
 def of_state(state: State) -> list[AskLine]:
-    """What the agent in this state asks; nothing where its holder died: then nobody waits for a decision."""
+    """Return the open asks of the agent in this state; none if its holder died, because then nobody waits for a
+    decision.
+    """
     from beam.process import tree
 
     turn = state.open_turn
@@ -81,7 +83,7 @@ def _open(context: RootContext, agents: list[str] | None) -> Iterator[tuple[Agen
 
 
 def find(context: RootContext, ask_id: str) -> tuple[AgentPaths, str]:
-    """Where the open ask is, by its id or any unique ending of at least four characters; and its whole id.
+    """Find an open ask by its id or any unique ending of at least four characters; return its place and its whole id.
 
     Raises NotFoundError for one that is over or never was, UsageError for an ambiguous ending.
     """
@@ -111,6 +113,9 @@ def decide(
     always: bool = False,
     stop: bool = False,
 ) -> Steps[str]:
-    """What the holder did, in its words. Raises what `find` raises, and what the holder refused with."""
+    """Request the decision and return what the holder did, in its words.
+
+    Raises what `find` raises, and what the holder refused with.
+    """
     place, whole = find(context, ask_id)
     return (yield from request(context, place, verb, whole, by=by, text=message, always=always, stop=stop))

@@ -1,4 +1,4 @@
-"""Looking at an agent's terminal from another process, and typing into it. The holder of the agent serves it."""
+"""Shows an agent's terminal in another process, and types into it. The holder of the agent serves it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _decoder: msgspec.json.Decoder[Told] = msgspec.json.Decoder(Told)
 
 
 class Attached:
-    """One's end of an agent's terminal. `picture` is the newest; `why` is set once the terminal is gone."""
+    """A connection to an agent's terminal. `picture` is the newest one; `why` is set once the terminal is gone."""
 
     def __init__(self, agent: str, line: socket.socket) -> None:
         self.agent = agent
@@ -39,16 +39,16 @@ class Attached:
         self._rows: list[Runs] = []
 
     def fileno(self) -> int:
-        """For `select`: readable when there is something to `look` at."""
+        """Return the descriptor for `select`: it is readable when `look` has something to read."""
         return self._line.fileno()
 
     @property
     def has_keys(self) -> bool:
-        """Whether keys wait to be sent: `send` them when it is writable."""
+        """Return whether keys wait to be sent: call `send` when the descriptor is writable."""
         return bool(self._keys)
 
     def look(self) -> None:
-        """Takes what the holder says; does not wait. Raises BeamError where that can't be understood."""
+        """Read what the holder sent, without waiting. Raises BeamError if that can't be understood."""
         while self.why is None:
             try:
                 data = self._line.recv(1 << 18)
@@ -84,7 +84,7 @@ class Attached:
         self.picture = msgspec.structs.replace(frame.picture, rows=tuple(self._rows))
 
     def press(self, keys: bytes) -> bool:
-        """Types the keys; False where too many wait already, and these are left out."""
+        """Add keys to those that wait to be sent. Return False, and leave them out, if too many wait already."""
         if len(self._keys) + len(keys) > _MOST_KEYS:
             return False
         for at in range(0, len(keys), _PIECE_BYTES):
@@ -93,7 +93,7 @@ class Attached:
         return True
 
     def send(self) -> None:
-        """Sends what waits, as far as that goes now."""
+        """Send the keys that wait, as many as can be sent without waiting."""
         try:
             while self._keys:
                 self._keys = self._keys[self._line.send(self._keys) :]
@@ -103,15 +103,15 @@ class Attached:
             self._keys = b""
 
     def close(self) -> None:
-        """Detaches."""
+        """Close the connection; the agent's terminal stays."""
         self._line.close()
 
 
 def attach(context: RootContext, place: AgentPaths) -> Attached:
-    """The terminal of the agent, or of its throw-away session that runs now.
+    """Connect to the terminal of the agent, or of its `--once` message that runs now.
 
-    Raises NotFoundError where it has none now, UnsupportedError where its turn runs on another face, LimitError for
-    another user's.
+    Raises NotFoundError if it has none now, UnsupportedError if its turn runs in another mode, LimitError for another
+    user's.
     """
     deadline = time.monotonic() + _APPEARS_S
     while True:
@@ -156,7 +156,9 @@ def _connected(directory: Path) -> socket.socket | None:
 
 
 def picture_of(attached: Attached, *, seconds: float = 5.0) -> Picture:
-    """The screen as it is now. Raises NotFoundError where it is gone before one came."""
+    """Return the screen as it is now, waiting up to `seconds` for it. Raises NotFoundError if the terminal is gone
+    before.
+    """
     deadline = time.monotonic() + seconds
     with contextlib.closing(attached):
         while attached.picture is None and attached.why is None and (left := deadline - time.monotonic()) > 0:

@@ -1,8 +1,13 @@
-"""One implementation, two ways to call it: `beam.send(...)`, and `await beam.send.aio(...)` in a running event loop."""
+"""One implementation, two ways to call it: `beam.send(...)`, and `await beam.send.aio(...)` in a running event loop.
+
+`help()` and `inspect.signature` show the method as it is written; `aio` too.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Coroutine
+from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from beam.base import files
@@ -16,64 +21,65 @@ class Bound(Generic[P, R]):
     """A verb of one object; calling it blocks, `aio` does not."""
 
     def __init__(self, call: Callable[P, R], aio: Callable[P, Coroutine[Any, Any, R]]) -> None:
+        functools.update_wrapper(self, aio)
         self._call = call
         self.aio = aio
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._call(*args, **kwargs)
 
+    def __get__(self, instance: object, owner: type | None = None) -> Bound[P, R]:
+        """Return the verb itself: `help()` shows a signature of functions and of descriptors only."""
+        return self
 
-class coroutine_verb(Generic[S, P, R]):
-    """Makes a verb of a coroutine method; the blocking call runs an event loop of its own."""
 
-    def __init__(self, function: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]) -> None:
-        self._function = function
-        self.__doc__ = function.__doc__
+class Verb(Generic[S, P, R]):
+    """A verb of a class; calling it blocks, `aio` does not. Both take the object first."""
+
+    def __init__(
+        self, call: Callable[Concatenate[S, P], R], aio: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]
+    ) -> None:
+        functools.update_wrapper(self, aio)
+        self._call = call
+        self.aio = aio
+
+    def __call__(self, instance: S, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._call(instance, *args, **kwargs)
 
     @overload
-    def __get__(self, instance: None, owner: type[S]) -> coroutine_verb[S, P, R]: ...
+    def __get__(self, instance: None, owner: type[S]) -> Verb[S, P, R]: ...
     @overload
     def __get__(self, instance: S, owner: type[S]) -> Bound[P, R]: ...
-    def __get__(self, instance: S | None, owner: type[S]) -> coroutine_verb[S, P, R] | Bound[P, R]:
-        if instance is None:
-            return self
-        function, bound = self._function, instance
-
-        def aio(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
-            return function(bound, *args, **kwargs)
-
-        def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            import asyncio
-
-            files.check_descriptors(files.TURN_FILES)
-            return asyncio.run(aio(*args, **kwargs))
-
-        return Bound(call, aio)
+    def __get__(self, instance: S | None, owner: type[S]) -> Verb[S, P, R] | Bound[P, R]:
+        return self if instance is None else Bound(MethodType(self._call, instance), MethodType(self.aio, instance))
 
 
-class waiting_verb(Generic[S, P, R]):
-    """Makes a verb of a generator method that yields how long to sleep (seconds) and returns the result.
+def coroutine_verb(function: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]) -> Verb[S, P, R]:
+    """Make a verb of a coroutine method; the blocking call runs an event loop of its own."""
+
+    def call(instance: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        import asyncio
+
+        files.check_descriptors(files.TURN_FILES)
+        return asyncio.run(function(instance, *args, **kwargs))
+
+    return Verb(call, function)
+
+
+def waiting_verb(function: Callable[Concatenate[S, P], Steps[R]]) -> Verb[S, P, R]:
+    """Make a verb of a generator method that yields how long to sleep (seconds) and returns the result.
 
     The blocking call sleeps without an event loop.
     """
+    written = str(function.__annotations__["return"])
+    if written.startswith("Steps["):  # the caller gets the result, and no generator
+        function.__annotations__["return"] = written[len("Steps[") : -1]
 
-    def __init__(self, function: Callable[Concatenate[S, P], Steps[R]]) -> None:
-        self._function = function
-        self.__doc__ = function.__doc__
+    @functools.wraps(function)
+    async def aio(instance: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await sleeping(function(instance, *args, **kwargs))
 
-    @overload
-    def __get__(self, instance: None, owner: type[S]) -> waiting_verb[S, P, R]: ...
-    @overload
-    def __get__(self, instance: S, owner: type[S]) -> Bound[P, R]: ...
-    def __get__(self, instance: S | None, owner: type[S]) -> waiting_verb[S, P, R] | Bound[P, R]:
-        if instance is None:
-            return self
-        function, bound = self._function, instance
+    def call(instance: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return finished(function(instance, *args, **kwargs))
 
-        async def aio(*args: P.args, **kwargs: P.kwargs) -> R:
-            return await sleeping(function(bound, *args, **kwargs))
-
-        def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            return finished(function(bound, *args, **kwargs))
-
-        return Bound(call, aio)
+    return Verb(call, aio)

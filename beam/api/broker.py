@@ -45,8 +45,11 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
 
 
 def start(context: RootContext, *, cap: int | None, poll: float, poll_only: bool) -> BrokerFile:
-    """A detached broker, serving. Raises UsageError if there is one already, UnfinishedError if it does not come up,
-    DiskError where the project folder is gone."""
+    """Start a detached broker and return once it serves.
+
+    Raises UsageError if there is one already, UnfinishedError if it does not come up, DiskError if the project folder
+    is gone.
+    """
     discovery.check_folder(context.home, context.environ)
     discovery.create(context.home)
     discovery.remember(context.home, context.environ)
@@ -106,9 +109,9 @@ def _last_line(log: Path) -> str:
 
 
 def stop(context: RootContext, *, grace: float) -> BrokerFile:
-    """Asks the broker to stop, and after `grace` seconds to stop at once; returns when it is gone.
+    """Ask the broker to stop, and after `grace` seconds to stop at once; return when it is gone.
 
-    Raises NotFoundError where none runs, UnsupportedError for one on another host.
+    Raises NotFoundError if none runs, UnsupportedError for one on another host.
     """
     told = registry.running(context.home)
     if told is None:
@@ -142,7 +145,7 @@ def _gone(told: BrokerFile, seconds: float) -> bool:
 
 
 def status(context: RootContext) -> BrokerStatus | None:
-    """How the broker is; None where none runs."""
+    """Return how the broker is; None if none runs."""
     told = registry.running(context.home)
     if told is None:
         return None
@@ -164,7 +167,7 @@ def _megabytes(size: int | None) -> float | None:
 
 
 def skew(context: RootContext) -> str | None:
-    """What to say to somebody whose beam is not the broker's; null where all is well."""
+    """Return a sentence if the broker has another version than this process; None if not."""
     told = registry.running(context.home)
     if told is None or told.version == __version__:
         return None
@@ -172,7 +175,7 @@ def skew(context: RootContext) -> str | None:
 
 
 def unit(context: RootContext) -> str:
-    """A systemd user unit that serves this root."""
+    """Return a systemd user unit that serves this root."""
     state = f"Environment=BEAM_STATE={context.environ['BEAM_STATE']}\n" if context.environ.get("BEAM_STATE") else ""
     return f"""\
 # ~/.config/systemd/user/beam-{context.base.name}.service
@@ -194,7 +197,7 @@ WantedBy=default.target
 def serve(
     context: RootContext, *, cap: int | None, poll: float, poll_only: bool, grace: float, write: Callable[[str], object]
 ) -> None:
-    """Serves in the foreground until a signal says to stop. `write` gets its talk: whole lines, each with the time."""
+    """Serve in the foreground until a signal says to stop. `write` gets its log: whole lines, each with the time."""
     import asyncio
 
     from beam.broker import life
@@ -210,5 +213,5 @@ def serve(
 
 
 def default_cap() -> int:
-    """Turns at once, unless somebody says otherwise: agents mostly wait for their vendor."""
+    """Return how many turns run at once unless somebody says otherwise: agents mostly wait for their vendor."""
     return max(4, 2 * (os.cpu_count() or 1))

@@ -1,4 +1,4 @@
-"""A named place in the stream: a watcher that is started again with it goes on without a gap and without a repeat.
+"""A named place in the stream: a watcher that is started again with it continues without a gap or a repeat.
 
 Some of a stream comes late and is told again from other sources, so a time alone is no place: what was printed around
 it is remembered with it. One file a cursor, in beam's own state directory: what was known when it was opened, then a
@@ -73,7 +73,7 @@ class Cursor:
             first, *rest = files.read(path, _MOST_BYTES).split(b"\n")
             saved = msgspec.json.decode(first, type=_Saved)
             self._at = saved.at
-            self._all = [*saved.seen, *_after(rest)]
+            self._all = [*saved.seen, *_printed_by(rest)]
             self._at = max([self._at, *(at for _, at in self._all)])
             self.since = rfc3339(parse_rfc3339(self._at) - WINDOW_NS)
         except FileNotFoundError:
@@ -84,8 +84,8 @@ class Cursor:
             self._seen.setdefault(what, []).append(at)
 
     def passes(self, event: Event) -> bool:
-        """Whether the event is one that was not printed yet; from now on it was."""
-        what = _what(event)
+        """Return whether the event was not printed yet, and count it as printed."""
+        what = _identity(event)
         if self.since and event.ts < self.since:
             return False
         times = self._seen.get(what, [])
@@ -96,9 +96,11 @@ class Cursor:
         return True
 
     def before(self, events: Iterable[Event], output: TextIO, *, lines: bool) -> None:
-        """These go out next: with `lines` each as one line, else nobody knows how many."""
+        """Record the events that are printed next. `lines`: each is one line; else how many lines each takes is not
+        known.
+        """
         self._last = None
-        out = [(_what(event), event.ts) for event in events]
+        out = [(_identity(event), event.ts) for event in events]
         if not out:
             return
         found = os.fstat(output.fileno()) if _has_descriptor(output) else None
@@ -113,7 +115,7 @@ class Cursor:
             self._last = written
 
     def after(self) -> None:
-        """They are out."""
+        """Record that the events of `before` were printed."""
         if self._last is not None:
             self._append(self._last)
             self._last = None
@@ -121,7 +123,7 @@ class Cursor:
             self.save()
 
     def save(self) -> None:
-        """Writes the file anew, what is too old to come again left out."""
+        """Write the file anew, without events that are too old to come again."""
         oldest = rfc3339(parse_rfc3339(self._at) - WINDOW_NS)
         self._all = [(what, at) for what, at in self._all if at >= oldest]
         self._count = self._size = 0
@@ -146,23 +148,27 @@ class Cursor:
 
 
 def open_cursor(name: str, environ: Mapping[str, str]) -> Cursor:
-    """The cursor of that name, made if there is none. Raises UsageError for what is no name, CorruptError."""
+    """Open the cursor of that name, made if there is none. Raises UsageError for a bad name, CorruptError."""
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name of a cursor", "small letters, digits, - and _", subject=name)
     return Cursor(state_dir(environ) / "cursors" / f"{name}.json", now_ns=time.time_ns())
 
 
-def _after(lines: list[bytes]) -> list[_Printed]:
-    """What the writes put out. Of the last one alone is not sure that it was; what half a line says never began."""
+def _printed_by(lines: list[bytes]) -> list[_Printed]:
+    """Return what the recorded writes printed.
+
+    The last write may not have happened: its events are looked for in the file that it went to. A record of half a line
+    means that its write never began.
+    """
     found: list[_Printed] = []
     whole = [msgspec.json.decode(line, type=_Written) for line in lines[:-1] if line]
     for number, written in enumerate(whole, start=1):
-        found += written.out if number < len(whole) or not written.path else written.out[: _arrived(written)]
+        found += written.out if number < len(whole) or not written.path else written.out[: _count_in_file(written)]
     return found
 
 
-def _arrived(written: _Written) -> int:
-    """How many of a write's events are in the file that they went to. Half a line there is ended."""
+def _count_in_file(written: _Written) -> int:
+    """Return how many of a write's events are in the file that they went to; end half a line there."""
     path = Path(written.path)
     try:
         if path.stat().st_ino != written.inode:
@@ -191,8 +197,8 @@ def _has_descriptor(output: TextIO) -> bool:
     return True
 
 
-def _what(event: Event) -> str:
-    """What happened, the same from every source, without its time."""
+def _identity(event: Event) -> str:
+    """Return what identifies the event in every source, without its time."""
     if event.seq:
         return f"{event.agent}#{event.seq}"
     tag = str(event.__struct_config__.tag)

@@ -36,8 +36,10 @@ class Check(Struct, frozen=True, kw_only=True):
 
 
 def checks(context: RootContext, *, every: bool = False) -> Iterator[Check]:
-    """All checks of a root: what is declared here, then the CLIs that are installed, then those that are not. CLIs that
-    beam was never seen to run are one line, or with `every` one each."""
+    """Yield all checks of a root: of what is declared here, of the installed CLIs, and of those that are missing.
+
+    CLIs that beam was never seen to run are one line together, or with `every` one each.
+    """
     root = context.home.root
     if not context.home.exists():
         yield Check(what="root", result="note", detail=f"{root} does not exist yet; the first message makes it")
@@ -105,14 +107,14 @@ def _agent(context: RootContext, name: str) -> tuple[int, Check]:
 
 
 def _face(adapter: Adapter) -> str:
-    """The face that a turn would be run by, and why none that is better."""
+    """Return the mode that a turn would be run in, and why no better one."""
     face = face_of(adapter, None)
     better = _FACES[: _FACES.index(face)] if face in _FACES else ()
     return f"{face} face" + (f" (beam has no {' and no '.join(better)} face for it)" if better else "")
 
 
 def untested(version: str, tested: Sequence[str]) -> str:
-    """What to say of a version that beam's tests did not run; "" of one that they did, or where none can be told."""
+    """Return a note on a version that beam's tests did not run; "" for one that they did, and for an unknown one."""
     if not tested or not version or any(word in version for word in tested):
         return ""
     newest = max(tested, key=_numbers)

@@ -1,4 +1,4 @@
-"""What a root may forget: found, and removed. Never what waits, runs, or was not read; never under a holder's hands."""
+"""Finds what is over in a root and removes it: never what waits, runs, was not read or is held."""
 
 from __future__ import annotations
 
@@ -60,8 +60,11 @@ def collect(
     dead: bool = False,
     dry_run: bool = False,
 ) -> Collected:
-    """Removes what is over and older than that (seconds); with `keep_bytes` then the oldest of what is over, until the
-    root is no larger. Dead letters only with `dead`. Raises DiskError, CorruptError."""
+    """Remove what is over and older than `older_than` seconds; with `keep_bytes` then the oldest of what is over, until
+    the root is no larger.
+
+    Dead letters are removed only with `dead`. Raises DiskError, CorruptError.
+    """
     home = context.home
     removed: list[Removed] = []
     held: list[str] = []
@@ -102,7 +105,7 @@ def collect(
 
 
 def _waiting(place: AgentPaths) -> list[str]:
-    """What lies there for a holder. Who published while we had the lock counts on us."""
+    """Return the files that wait for a holder: who published one while the lock was taken counts on this process."""
     return [*files.names(place.queue / "new"), *control.waiting(place.control)]
 
 
@@ -111,27 +114,29 @@ def _name(place: AgentPaths) -> str:
 
 
 def _size(path: Path) -> int:
-    """Bytes of all files below, or of this one."""
+    """Return the bytes of this file, or of all files below this directory."""
     total = 0
     with files.disk("read", path):
-        for each in _below(path):
+        for each in _with_all_below(path):
             with contextlib.suppress(FileNotFoundError):
                 found = each.lstat()
                 total += 0 if stat.S_ISDIR(found.st_mode) else found.st_size
     return total
 
 
-def _below(path: Path) -> Iterator[Path]:
-    """It and all that lies in it. Others work there: what goes meanwhile is left out."""
+def _with_all_below(path: Path) -> Iterator[Path]:
+    """Yield the path and everything below it, without what others remove meanwhile."""
     yield path
     for folder, folders, names in os.walk(path):
         yield from (Path(folder, name) for name in (*folders, *names))
 
 
 def _last_written(path: Path, now: float) -> float:
-    """When it or anything in it was written last; now where something of it is gone: then somebody works on it."""
+    """Return when it or anything in it was written last; `now` if something in it was removed meanwhile: somebody works
+    on it.
+    """
     try:
-        return max(each.lstat().st_mtime for each in _below(path))
+        return max(each.lstat().st_mtime for each in _with_all_below(path))
     except FileNotFoundError:
         return now
 
@@ -171,7 +176,7 @@ def _of_root(home: RootPaths, now: float) -> Iterator[_Candidate]:
 
 
 def _of_threads(home: RootPaths, now: float) -> Iterator[_Candidate]:
-    """The counts of threads of which no message lies anywhere, so that no agent can go on with them."""
+    """Yield the counts of threads that have no message left anywhere, so that no agent can continue them."""
     names = set(files.names(home.threads))
     if not names:
         return
@@ -191,7 +196,7 @@ def _threads_in(place: AgentPaths) -> Iterator[str]:
 
 
 def _of_place(home: RootPaths, place: AgentPaths, now: float, *, dead: bool) -> Iterator[_Candidate]:
-    """What is over in a place whose lock we have."""
+    """Yield what is over in a place whose lock this process has."""
     state = read_state(place.journal)
     if place.lane is not None and _is_over(place, state, dead=dead):
         what: What = "lane" if state.known else "left behind"  # nothing ever came into that one
@@ -217,7 +222,7 @@ def _of_place(home: RootPaths, place: AgentPaths, now: float, *, dead: bool) -> 
 
 
 def _left_behind(home: RootPaths, place: AgentPaths, now: float) -> Iterator[_Candidate]:
-    """What dead writers left on its way. Who publishes has an hour for it."""
+    """Yield the temporary files of writers that died. A writer has an hour to publish one."""
     for folder in (place.dir, place.journal):
         for name in files.names(folder):
             if name.startswith(".") and name.endswith(".tmp"):
@@ -237,7 +242,7 @@ def _left_behind(home: RootPaths, place: AgentPaths, now: float) -> Iterator[_Ca
 
 
 def _is_over(place: AgentPaths, state: State, *, dead: bool) -> bool:
-    """Whether a lane's message has its outcome, or never came, and nothing lies in its queue that somebody may want."""
+    """Return whether a lane can go: its message has an outcome or never came, and nobody wants what its queue has."""
     boxes = ("new", "cur") if dead else ("new", "cur", "dead")
     return (
         state.is_over()
@@ -247,8 +252,10 @@ def _is_over(place: AgentPaths, state: State, *, dead: bool) -> bool:
 
 
 def _old_segments(place: AgentPaths, state: State) -> list[str]:
-    """The oldest segments up to the first in which something is still looked up: the newest, and the outcome of any
-    message that is not closed or whose file is still here."""
+    """Return the oldest segments, up to the first in which something is still looked up.
+
+    That is the newest one, and the outcome of any message that is not closed or whose file is still here.
+    """
     names = segments(place.journal)
     queue = Queue(place.queue, place.put_lock)
     here = {entry.id for box in ("new", "cur", "dead") for entry in queue.entries(box)}
@@ -272,7 +279,7 @@ def _remove_tree(path: Path) -> bool:
 
 
 def _remove_lane(place: AgentPaths, *, dead: bool) -> bool:
-    """Moves the lane away, so that nobody can publish into it, and looks once more; then it goes."""
+    """Move the lane away, so that nobody can publish into it, look once more, and remove it."""
     away = place.dir.with_name(f"{GONE}{place.lane}")
     files.move(place.dir, away)
     moved = AgentPaths(place.agent, away, place.lane)

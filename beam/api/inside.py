@@ -59,8 +59,10 @@ class TurnAround(Struct, frozen=True):
         replies: int | None,
         clock: Clock,
     ) -> Message:
-        """Returns what this turn's agent wants to send. Its holder checks it, and gives it an id, a thread and a sender
-        of its own knowledge. Raises UsageError, LimitError."""
+        """Return the message that this turn's agent wants to send. Raises UsageError, LimitError.
+
+        The turn's holder checks it, and gives it an id, a thread and a sender by what it knows itself.
+        """
         if sender is not None and sender != self.agent:
             raise UsageError(
                 f"{self.agent} can't send as {sender[:80]!r}: this is a process of its turn", "leave --from out"
@@ -84,12 +86,12 @@ class TurnAround(Struct, frozen=True):
         )
 
     def put(self, message: Message, clock: Clock) -> Steps[str]:
-        """Sends a message and does not wait for its answer; the id that it got."""
+        """Send a message without waiting for its answer; return the id that it got."""
         answer = yield from self._ask(_send(message, clock, wait=False), clock)
         return answer.accepted or message.id
 
     async def deliver(self, message: Message, clock: Clock) -> Outcome:
-        """Sends a message and waits for its outcome; a signal ends what was sent."""
+        """Send a message and return its outcome; a signal ends what was sent."""
         import asyncio
 
         from beam.turns.signals import stopping
@@ -130,23 +132,26 @@ class TurnAround(Struct, frozen=True):
         return None
 
     def reply(self, message_id: str, text: str, clock: Clock, *, failed: bool) -> Steps[Outcome]:
-        """Answers a mailbox message; its outcome."""
+        """Answer a mailbox's message and return its outcome."""
         answer = yield from self._ask(Request(verb="reply", target=message_id, text=text, failed=failed), clock)
         if answer.outcome is None:
             raise UnfinishedError(f"{message_id} got no outcome", "beam show ID", subject=message_id)
         return answer.outcome
 
     def interrupt(self, message_id: str, clock: Clock) -> Steps[str]:
-        """Ends a message that this agent sent; what was done, in words."""
+        """End a message that this agent sent. Return what was done, in words."""
         return (yield from self._ask(Request(verb="interrupt", target=message_id), clock)).said
 
     def deny(self, ask_id: str, clock: Clock, *, message: str | None, stop: bool) -> Steps[str]:
-        """Denies an ask; what was done, in words."""
+        """Deny an ask. Return what was done, in words."""
         wish = Request(verb="deny", target=ask_id, text=message or "", stop=stop)
         return (yield from self._ask(wish, clock)).said
 
     def _ask(self, request: Request, clock: Clock, *, name: str = "") -> Steps[Answer]:
-        """The holder's first answer. Raises what it refused with; UnsupportedError where nothing can be written."""
+        """Write a request into the outbox and return the holder's first answer.
+
+        Raises what the holder refused with, and UnsupportedError if nothing can be written there.
+        """
         name = name or _name()
         if not outbox.is_open(self.folder):
             raise LimitError(
@@ -179,7 +184,7 @@ class TurnAround(Struct, frozen=True):
 
 
 def turn_around(environ: Mapping[str, str]) -> TurnAround | None:
-    """Returns the turn that the calling process belongs to; None for a person's."""
+    """Return the turn that the calling process belongs to; None for a person's."""
     given = _guard_above() or environ
     agent, folder = given.get("BEAM_AGENT", ""), given.get("BEAM_OUTBOX", "")
     if not NAME.match(agent) or not folder.startswith("/"):
@@ -188,7 +193,7 @@ def turn_around(environ: Mapping[str, str]) -> TurnAround | None:
 
 
 def _guard_above() -> dict[str, str] | None:
-    """The environment of the guard among the ancestors of this process; None where there is none to be seen."""
+    """Return the environment of the guard among the ancestors of this process; None if none can be seen."""
     pid = os.getpid()
     for _ in range(_DEEPEST):
         row = table.stat_of(pid)

@@ -1,4 +1,4 @@
-"""What people look at: agents and their state, queues, messages. Values only; reading takes no locks."""
+"""Agents and their state, queues and messages, as values for people to look at. Reading takes no locks."""
 
 from __future__ import annotations
 
@@ -136,12 +136,12 @@ def _box(entry: Entry, place: AgentPaths, state: State) -> Literal["waiting", "r
 
 
 def queue_of(place: AgentPaths) -> Queue:
-    """The place's queue."""
+    """Return the place's queue."""
     return Queue(place.queue, place.put_lock)
 
 
 def places(context: RootContext, agents: list[str] | None = None) -> Iterator[AgentPaths]:
-    """Every place of the root that has files, the lanes included."""
+    """Yield every place of the root that has files, the lanes included."""
     for name in context.home.agents() if agents is None else agents:
         place = context.home.agent(name)
         yield place
@@ -149,13 +149,14 @@ def places(context: RootContext, agents: list[str] | None = None) -> Iterator[Ag
 
 
 def agent_names(context: RootContext) -> list[str]:
-    """Agents that are declared or have files here, and are not archived, sorted."""
+    """Return the agents that are declared or have files here and are not archived, sorted."""
     names = sorted({*context.config.names(), *context.home.agents()})
     return [name for name in names if not context.home.agent(name).archived.exists()]
 
 
 def find_place(context: RootContext, message_id: str) -> tuple[AgentPaths, str]:
-    """Where the message is, by its whole id or any unique ending of at least four characters; and its whole id.
+    """Find a message by its whole id or any unique ending of at least four characters; return its place and its whole
+    id.
 
     Raises NotFoundError, and UsageError for an ambiguous ending.
     """
@@ -206,7 +207,7 @@ def message_ids(context: RootContext) -> Iterator[tuple[AgentPaths, str]]:
 
 
 def shown(place: AgentPaths, message_id: str) -> Outcome | Pending:
-    """The outcome, or how far the message is. Looks at the queue, the journal, and the queue again."""
+    """Return the outcome, or how far the message is. Looks at the queue, the journal, and the queue again."""
     for _ in range(2):
         entry = queue_of(place).find(message_id)
         outcome = outcome_in(place, read_state(place.journal), message_id)
@@ -241,7 +242,7 @@ def _pending(place: AgentPaths, message_id: str) -> Pending:
 
 
 def status_of(context: RootContext, place: AgentPaths) -> AgentStatus:
-    """The agent's state now; a damaged journal or configuration is said, not raised."""
+    """Return the agent's state now. A damaged journal or configuration is in it, and not raised."""
     adapter, error, circuit, state = "", None, "closed", State(agent=place.agent)
     works_in = ""
     try:
@@ -301,15 +302,17 @@ def _waiting_reason(context: RootContext, place: AgentPaths) -> str | None:
 
 
 def folder_of(context: RootContext, settings: AgentSettings) -> str:
-    """Where an agent with these settings works: the project folder, or the one in it that `cwd` names."""
+    """Return where an agent with these settings works: the project folder, or the one in it that `cwd` names."""
     folder = os.path.realpath(context.base / settings.cwd) if settings.cwd else str(context.base)
     said: str = escape_surrogates(folder)
     return said
 
 
 def running_ids(agent: AgentPaths) -> list[str]:
-    """The messages whose turns run now: the agent's own, then `--once` ones. Of a turn whose holder died, too: who asks
-    for its end takes over."""
+    """Return the ids of the messages whose turns run now: the agent's own, then `--once` ones.
+
+    A turn whose holder died counts, too: who asks for its end takes over.
+    """
     turn = read_state(agent.journal).open_turn
     own = [turn.message_id] if turn is not None and turn.message_id is not None else []
     return own + [turn.message_id for turn in turns_now.once(agent) if turn.state != "waiting"]
@@ -331,7 +334,7 @@ def _timestamp(queue: Queue, waiting: list[Entry]) -> str | None:
 
 
 def queue_items(context: RootContext, agents: list[str]) -> Iterator[QueueItem]:
-    """What lies in the queues: running, waiting, given up on."""
+    """Yield what lies in the queues: running, waiting, dead."""
     for place in places(context, agents):
         queue, state = queue_of(place), read_state(place.journal)
         for box in ("cur", "new", "dead"):
@@ -360,7 +363,7 @@ def queue_items(context: RootContext, agents: list[str]) -> Iterator[QueueItem]:
 
 
 def agent_line(context: RootContext, name: str) -> AgentLine:
-    """What an agent is and whether its CLI is here; a bad configuration is said, not raised."""
+    """Return what an agent is and whether its CLI is here. A bad configuration is in it, and not raised."""
     from beam.turns.request import face_of, find_executable
 
     try:
@@ -399,7 +402,7 @@ def agent_line(context: RootContext, name: str) -> AgentLine:
 
 
 def agent_shown(context: RootContext, name: str) -> AgentShown:
-    """Everything about one agent. Raises NotFoundError, ConfigError."""
+    """Return everything about one agent. Raises NotFoundError, ConfigError."""
     resolved = context.resolve(name)
     adapter = registry.adapter(resolved.settings.adapter)
     from beam.broker import standing

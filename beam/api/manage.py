@@ -38,7 +38,7 @@ _LOOK_S = 0.02
 
 
 def add(context: RootContext, name: str, settings: AgentSettings) -> Path:
-    """Writes the agent.json of a new agent."""
+    """Write the agent.json of a new agent and return its path."""
     place = context.place(check_name(name))
     if (place.dir / AGENT_JSON).exists():
         raise UsageError(
@@ -48,7 +48,7 @@ def add(context: RootContext, name: str, settings: AgentSettings) -> Path:
 
 
 def change(context: RootContext, name: str, changes: Mapping[str, str | None]) -> Path:
-    """Changes an agent's agent.json; an agent of beam.yaml or an adapter's name gets one."""
+    """Change an agent's agent.json and return its path; an agent of beam.yaml or an adapter's name gets one."""
     place = context.place(check_name(name))
     context.resolve(name)
     path = place.dir / AGENT_JSON
@@ -89,10 +89,10 @@ def adopt_session(context: RootContext, name: str, session: str, settings: Agent
 
 
 def fork(context: RootContext, name: str, new: str, *, by: str) -> str:
-    """Declares `new`, with the settings of `name`, whose first turn goes on in a copy of that agent's session.
+    """Declare `new` with the settings of `name`; its first turn continues in a copy of that agent's session.
 
-    The session's id. Raises NotFoundError where the agent has no session, UnsupportedError where it can't copy one,
-    UntrustedError where its own settings may not count yet, UsageError where `new` is there already.
+    Return the session's id. Raises NotFoundError if the agent has no session, UnsupportedError if it can't copy one,
+    UntrustedError if its own settings may not count yet, UsageError if `new` is there already.
     """
     from beam.broker import standing
     from beam.model import events
@@ -119,7 +119,7 @@ def fork(context: RootContext, name: str, new: str, *, by: str) -> str:
     if new in context.config.names() or before.turn or before.known:
         raise UsageError(f"there is an agent {new} here already", "give the copy another name", subject=new)
     discovery.create(context.home, place)
-    lock = _once_free(lambda: try_lock(place.lock))
+    lock = _wait_for_lock(lambda: try_lock(place.lock))
     if lock is None:
         raise UnfinishedError(f"somebody else makes {new} now", "give the copy another name", subject=new)
     with lock:
@@ -156,14 +156,14 @@ def _write(context: RootContext, place: AgentPaths, settings: AgentSettings) -> 
 
 
 def _remove_empty(folder: Path) -> None:
-    """The folder and those in it are gone, but what holds a file stays."""
+    """Remove the folder and those in it that hold no file."""
     for each in (*sorted(folder.rglob("*"), reverse=True), folder):
         with contextlib.suppress(OSError):
             each.rmdir()
 
 
 def remove(context: RootContext, name: str, *, purge: bool) -> str:
-    """Takes the agent.json away, and with `purge` all of the agent's files: who counts on an answer is told.
+    """Remove the agent.json, and with `purge` all of the agent's files; who waits for an answer is told.
 
     Raises UnfinishedError while it is held.
     """
@@ -178,7 +178,7 @@ def remove(context: RootContext, name: str, *, purge: bool) -> str:
             files.remove(path)
         return f"{name} is not declared any more; its queue and journal stay in {place.dir}{_stay(context, name)}"
     with contextlib.ExitStack() as held:
-        leases = [_held(context, each, held) for each in (place, *place.lanes())]
+        leases = [_lease_of(context, each, held) for each in (place, *place.lanes())]
         waited = sum(_give_up_all(lease) for lease in leases if lease is not None)
         away = place.dir.with_name(f"{GONE}{name}")
         with files.disk("remove", place.dir):
@@ -199,12 +199,14 @@ def _stay(context: RootContext, name: str) -> str:
     return f"; its sessions stay{settings}: {', '.join(beside)} (beam agent rm --purge)"
 
 
-def _held(context: RootContext, place: AgentPaths, held: contextlib.ExitStack) -> AgentLease | None:
-    """The lease of it, until `held` ends; None where its files are too damaged for one, and only its lock is held."""
+def _lease_of(context: RootContext, place: AgentPaths, held: contextlib.ExitStack) -> AgentLease | None:
+    """Take the agent's lease until `held` ends; return None if its files are too damaged for one, and only its lock is
+    held.
+    """
     from beam.broker.lease import AgentLease
 
     try:
-        lease = _once_free(lambda: AgentLease.acquire(context, place))
+        lease = _wait_for_lock(lambda: AgentLease.acquire(context, place))
     except DiskError:
         held.enter_context(_locked(place))
         return None
@@ -229,7 +231,7 @@ def lock_of(context: RootContext, place: AgentPaths, *, by: str) -> Steps[Lock]:
     lock = try_lock(place.lock)
     if lock is None and running(context.home) is not None and place.dir.is_dir():
         yield from request(context, place, "release", by=by)
-    lock = lock or _once_free(lambda: try_lock(place.lock))
+    lock = lock or _wait_for_lock(lambda: try_lock(place.lock))
     if lock is None:
         raise _in_a_turn(place)
     return lock
@@ -241,8 +243,8 @@ def is_vouched_for(context: RootContext, place: AgentPaths, data: bytes) -> str 
     return digest if ledger.is_remembered(place.dir / AGENT_JSON, digest, context.environ) else None
 
 
-def _once_free(take: Callable[[], Taken | None]) -> Taken | None:
-    """Takes what somebody may have for a moment: who waits for an answer looks whether the lock is free, too."""
+def _wait_for_lock(take: Callable[[], Taken | None]) -> Taken | None:
+    """Take what somebody else may have for a moment: a sender that waits also takes the lock to look."""
     until = time.monotonic() + _MOMENT_S
     while (taken := take()) is None and time.monotonic() < until:
         time.sleep(_LOOK_S)
@@ -254,7 +256,11 @@ def _in_a_turn(place: AgentPaths) -> UnfinishedError:
 
 
 def _give_up_all(lease: AgentLease) -> int:
-    """Gives up what waits, so that who counts on a reply gets one; how many that were. What can't be said is left."""
+    """Move all that waits to the dead letters, so that who waits for a reply gets one; return how many messages that
+    were.
+
+    What can't be recorded is left out.
+    """
     from beam.broker import closing
 
     log = lease.log
@@ -281,7 +287,7 @@ def _give_up_all(lease: AgentLease) -> int:
 
 
 def unblock(context: RootContext, name: str) -> str:
-    """A person says that no process of the agent's last turn is left; what was said, in words.
+    """Record that a person says that no process of the agent's last turn is left. Return what was said, in words.
 
     Raises UsageError if the agent is not blocked, UnfinishedError while it is held.
     """

@@ -72,7 +72,7 @@ class MatrixLine(Struct, frozen=True, kw_only=True):
 
 
 def matrix() -> Matrix:
-    """The table that this beam was shipped with; an adapter that it does not know any more is left out."""
+    """Return the table that this beam was shipped with, without adapters that it does not know any more."""
     from importlib.resources import files
 
     read = msgspec.json.decode((files("beam.agents") / "conformance.json").read_bytes(), type=Matrix)
@@ -81,7 +81,7 @@ def matrix() -> Matrix:
 
 
 def lines(table: Matrix) -> Iterator[MatrixLine]:
-    """Every cell, an adapter after the other, in the order of the cases."""
+    """Yield every cell, one adapter after the other, in the order of the cases."""
     for column in table.adapters:
         for case in table.cases:
             if case.name not in column.cells:
@@ -102,6 +102,6 @@ def lines(table: Matrix) -> Iterator[MatrixLine]:
 
 
 def short_names(names: list[str]) -> list[str]:
-    """The names cut to the same few letters, so few that they still differ."""
+    """Cut the names to the same few letters, so few that they still differ."""
     size = next(size for size in range(3, 65) if len({name[:size] for name in names}) == len(set(names)))
     return [name[:size] for name in names]

@@ -1,4 +1,4 @@
-"""How far a message is for which somebody waits: whose turn runs, for how long, what it does, what it used so far.
+"""How far a message is that somebody waits for: whose turn runs, for how long, what it does, what it used so far.
 
 Reads the journal as it grows, beside whoever runs the turn. Must not know: who looks, and where that is shown.
 """
@@ -30,7 +30,7 @@ class Progress(Struct, frozen=True, kw_only=True):
 
 
 class Watched:
-    """The turns of the place where a message waits. `where` finds the place, when it is looked at first."""
+    """The turns of the place where a message waits. `where` returns the place; it is called at the first look."""
 
     def __init__(self, where: Callable[[], AgentPaths], clock: Clock) -> None:
         self._where = where
@@ -41,7 +41,7 @@ class Watched:
         self._tokens: int | None = None
 
     def look(self) -> Progress | None:
-        """The turn that runs now; None while none does, or nothing can be read."""
+        """Return the turn that runs now; None while none does, or nothing can be read."""
         try:
             for event in self._read():
                 self._take(event)

@@ -30,12 +30,12 @@ class RootLine(Struct, frozen=True, kw_only=True):
 
 
 def text(path: Path) -> str:
-    """Returns a path as JSON and a terminal can hold it: bytes that are no UTF-8 become \\x escapes."""
+    """Return a path as JSON and a terminal can hold it: bytes that are not UTF-8 become \\x escapes."""
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
 def lines(environ: Mapping[str, str]) -> list[RootLine]:
-    """Returns all roots of this user, sorted by path."""
+    """Return all roots of this user, sorted by path."""
     return [_line(home) for home in discovery.known(environ)]
 
 
@@ -52,14 +52,14 @@ def _line(home: RootPaths) -> RootLine:
 
 
 def old_root(home: RootPaths) -> Path | None:
-    """Returns where an earlier version of beam kept this folder's root; None where nothing of that is there."""
+    """Return where an earlier version of beam kept this folder's root; None if nothing of that is there."""
     old = home.project / discovery.OLD_NAME
     is_one = old != home.root and not os.path.islink(old) and os.path.isdir(old / "agents")  # noqa: PTH112, PTH114
     return old if is_one else None
 
 
 def is_replaced(home: RootPaths) -> bool:
-    """Whether the folder is another than that for which the root was made. (A device may change its number.)"""
+    """Return whether the folder is another than that for which the root was made. (A device may change its number.)"""
     known = discovery.read_project(home.root)
     with contextlib.suppress(DiskError):
         return known is not None and known.inode != discovery.project_of(home.project).inode
@@ -67,7 +67,7 @@ def is_replaced(home: RootPaths) -> bool:
 
 
 def notes(home: RootPaths, environ: Mapping[str, str], *, thorough: bool = False) -> Iterator[str]:
-    """Yields what a person should know about this root, a sentence each; `thorough` also what may well be meant."""
+    """Yield what a person should know about this root, a sentence each; with `thorough` also what may well be meant."""
     where = discovery.exposed(home, environ)
     if where is not None:
         yield (
@@ -91,10 +91,10 @@ def notes(home: RootPaths, environ: Mapping[str, str], *, thorough: bool = False
 
 
 def remove(path: Path, environ: Mapping[str, str], *, sure: bool) -> str:
-    """Removes the root at that path with all that beam put into it; what was done, in words.
+    """Remove the root at that path with all that beam put into it. Return what was done, in words.
 
-    Raises NotFoundError for what is no root of this user, UnfinishedError where an agent is held, UsageError where
-    messages wait and the caller is not `sure`.
+    Raises NotFoundError for what is no root of this user, UnfinishedError if an agent is held, UsageError if messages
+    wait and the caller is not `sure`.
     """
     path = Path(os.path.normpath(path))
     home = next((each for each in discovery.known(environ) if each.root == path), None)
@@ -111,7 +111,7 @@ def remove(path: Path, environ: Mapping[str, str], *, sure: bool) -> str:
 
 
 def hold(home: RootPaths, places: list[AgentPaths], held: contextlib.ExitStack) -> None:
-    """Takes the locks of these agents, their lanes, and the root's broker. Raises UnfinishedError where one is held."""
+    """Take the locks of these agents, their lanes, and the root's broker. Raises UnfinishedError if one is held."""
     if (home.root / "broker.lock").exists():
         _take(home.root / "broker.lock", "a broker serves", home, held, "beam broker stop")
     for place in places:
@@ -128,7 +128,7 @@ def _take(path: Path, what: str, home: RootPaths, held: contextlib.ExitStack, hi
 
 
 def take_away(home: RootPaths) -> str:
-    """Removes what beam put into the root, and the root if nothing else is in it; what was done, in words."""
+    """Remove what beam put into the root, and the root if nothing else is in it. Return what was done, in words."""
     for path in (*(home.root / name for name in _NAMES), home.turns):
         with files.disk("remove", path), contextlib.suppress(FileNotFoundError):
             if path.is_dir() and not path.is_symlink():
@@ -143,7 +143,7 @@ def take_away(home: RootPaths) -> str:
 
 
 def check(home: RootPaths, environ: Mapping[str, str]) -> list[str]:
-    """Returns all notes of a root for `beam doctor`; what can't be read is one of them."""
+    """Return all notes of a root for `beam doctor`; what can't be read is one of them."""
     try:
         return list(notes(home, environ, thorough=True))
     except BeamError as error:

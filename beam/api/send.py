@@ -1,4 +1,4 @@
-"""Sending and waiting in one: put the message, run it here if nothing else is ahead of it, else follow who does."""
+"""Sends and waits in one: puts the message, runs it here if nothing else is ahead of it, else follows who does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from beam.base.steps import sleeping
 from beam.broker import duty, registry
 from beam.broker.context import RootContext
 from beam.broker.failure import circuit_word
-from beam.broker.follow import follow, gone_is_said, replay_outcome
+from beam.broker.follow import follow, gone_as_not_found, replay_outcome
 from beam.broker.lease import AgentLease
 from beam.broker.put import put
 from beam.broker.requests import withdraw
@@ -26,7 +26,8 @@ from beam.turns.stop import Stop
 
 
 async def send(context: RootContext, place: AgentPaths, message: Message, seen: Callable[[Event], None]) -> Outcome:
-    """The outcome of the message, put and run to its end. Events of it go to `seen` as they are recorded.
+    """Put the message, run it or wait for who does, and return its outcome. Its events go to `seen` as they are
+    recorded.
 
     A signal withdraws or interrupts this message only (a second one: at once); then SignalledError is raised, after the
     cleaning. A message of a key that somebody else sent before is left alone.
@@ -46,7 +47,7 @@ async def send(context: RootContext, place: AgentPaths, message: Message, seen: 
         if stop.reason is None and place.lane is None:
             await sleeping(registry.yield_to_broker(context, place))
         if stop.reason is None:
-            with gone_is_said(place, message.id):
+            with gone_as_not_found(place, message.id):
                 outcome = await _run_here(context, place, message, stop, seen)
         if outcome is None and stop.reason is None:
             outcome = await sleeping(
@@ -69,7 +70,9 @@ async def send(context: RootContext, place: AgentPaths, message: Message, seen: 
 
 
 def _check_circuit(context: RootContext, place: AgentPaths, state: State) -> None:
-    """Refuses to wait for an agent that keeps failing. Messages that wait already are tried when its time is over."""
+    """Refuse to wait for an agent that keeps failing (LimitError). Messages that wait already are tried when its time
+    is over.
+    """
     if circuit_word(state, context.clock.now_ns()) == "open":
         last = f", the last one with: {state.last.reason}" if state.last is not None and state.last.reason else ""
         count = len(state.failures)
@@ -84,7 +87,7 @@ def _check_circuit(context: RootContext, place: AgentPaths, state: State) -> Non
 async def _run_here(
     context: RootContext, place: AgentPaths, message: Message, stop: Stop, seen: Callable[[Event], None]
 ) -> Outcome | None:
-    """Runs the message if nobody holds the agent and nothing is ahead; None if somebody else will run it."""
+    """Run the message if nobody holds the agent and nothing is ahead; return None if somebody else will run it."""
 
     def watch(event: Event) -> None:
         if event.message_id == message.id:

@@ -53,7 +53,7 @@ class Smoked(Struct, frozen=True, kw_only=True):
 
 
 def names() -> list[str]:
-    """Every adapter whose CLI can be pointed at a scripted model."""
+    """Return every adapter whose CLI can be pointed at a scripted model."""
     return [name for name in registry.ADAPTERS if _can_be_smoked(name)]
 
 
@@ -71,7 +71,7 @@ def _can_be_smoked(name: str) -> bool:
 
 
 def smoke(environ: Mapping[str, str], wanted: Sequence[str] = ()) -> Generator[Smoked, None, None]:
-    """What each of the `wanted` CLIs did (all, where none is named), the missing ones first, the others as they end.
+    """Yield what each of the `wanted` CLIs did (all, if none is named), the missing ones first, the others as they end.
 
     Leaving it early ends what runs and removes its files. Raises NotFoundError for no adapter, UnsupportedError for one
     that has no CLI with a model.
@@ -118,13 +118,13 @@ class _Runs:
         self._over = False
 
     def of(self, here: list[tuple[str, str]]) -> Generator[Smoked, None, None]:
-        """What each did, as it ends."""
+        """Yield what each did, as it ends."""
         self._tried = [self._threads.submit(self._one, *each) for each in here]
         for done in as_completed(self._tried):
             yield done.result()
 
     def end(self) -> None:
-        """Ends what still runs, and waits until its files are gone."""
+        """End what still runs, and wait until its files are gone."""
         with self._lock:
             self._over = True
             children = list(self._children)
@@ -176,13 +176,15 @@ class _Runs:
         )
 
     def _version(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> str | None:
-        """What it says of its version; some say it on stderr."""
+        """Return what it says of its version; some say it on stderr."""
         _, out, err = self._run(argv, env, cwd, _TURN_S)
         return next(iter([*_lines(out), *_lines(err)]), None)
 
     def _run(self, argv: Sequence[str], env: Mapping[str, str], cwd: str, seconds: float) -> Ended:
-        """The exit code, stdout and stderr; no code where it was ended here. It is in a session of its own, so that
-        a ^C reaches it through this process alone."""
+        """Run the program and return its exit code, stdout and stderr; no code if it was ended here.
+
+        It is in a session of its own, so that a ^C reaches it through this process alone.
+        """
         child: subprocess.Popen[bytes] | None = None
         with self._lock:
             if not self._over:
@@ -220,13 +222,13 @@ def _ended(child: subprocess.Popen[bytes], seconds: float) -> Ended:
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
-    """Ends it with its session, so that nothing of it holds its pipes."""
+    """Kill it with its session, so that nothing of it holds its pipes."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
 
 
 def _command(adapter: Adapter) -> list[str]:
-    """A turn through beam itself, with the least access that the CLI can be held to."""
+    """Return the command of a turn through beam itself, with the least access that the CLI can be held to."""
     access = next(iter(adapter.card.faces["exec"].access), None)
     options = ["--json", "--via", "exec", "--timeout", f"{_TURN_S}s", *(("--access", access) if access else ())]
     return [sys.executable, "-P", "-m", "beam", "send", adapter.card.name, *options, "--", TEXT]

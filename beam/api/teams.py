@@ -30,13 +30,13 @@ class TeamsHere:
         self._look = Look(homes(environ, claude_homes))
 
     def teams(self) -> list[TeamLine]:
-        """Every team, those with a living lead first; then inboxes and task lists without a team."""
+        """Return every team, those with a living lead first; then inboxes and task lists without a team."""
         rank = {"live": 0, "starting": 1, "stale": 2, "orphan": 3, "tasks": 4}
         lines = [board.team_line(team) for team in self._look.teams()]
         return sorted(lines, key=lambda line: (rank[line.state], line.created or "", line.team))
 
     def show(self, name: str) -> TeamShown:
-        """One team whole: who is in it, what each does, what was used. Raises NotFoundError, UsageError."""
+        """Return all of one team: who is in it, what each does, what was used. Raises NotFoundError, UsageError."""
         team = self._team(name)
         usage, doing = Usage(), dict[str, Doing]()
         for member, is_member, line in self._look.lines(team):
@@ -53,18 +53,18 @@ class TeamsHere:
         )
 
     def tasks(self, name: str) -> list[TaskLine]:
-        """A team's board. Raises NotFoundError, UsageError."""
+        """Return a team's tasks. Raises NotFoundError, UsageError."""
         return board.task_lines(self._team(name))
 
     def mail(self, name: str, *, by_thread: bool = False) -> list[MailLine]:
-        """A team's mail: what waits, and what its transcripts still have. Raises NotFoundError, UsageError."""
+        """Return a team's mail: what waits, and what its transcripts still have. Raises NotFoundError, UsageError."""
         team = self._team(name)
         self._look.remember(team)
         lines = board.mail_lines(team)
         return board.threads(lines) if by_thread else lines
 
     def stuck(self, longer_than_s: float, *, names: Sequence[str] = ()) -> list[Wait]:
-        """Who waits for what in the living teams (or those named), the longest first."""
+        """Return who waits for what in the living teams (or those named), the longest first."""
         teams = [self._team(name) for name in names] or [team for team in self._look.teams() if team.roster is not None]
         for team in teams:
             _believe(team, _doing(self._look.ends(team)))
@@ -83,10 +83,11 @@ class TeamsHere:
 
 
 def standing(live: Teams, *, now_ns: int, longer_than_s: float) -> list[TeamShown]:
-    """How the living teams that are in use stand, the newest first: who does what, and who waits longer than that.
+    """Return how the living teams that are in use stand, the newest first: who does what, and who waits longer than
+    `longer_than_s`.
 
-    Nothing is read of transcripts but their ends, and what was used is not summed up. What it says of members is no
-    news to the stream any more.
+    Of transcripts only the ends are read, and what was used is not summed up. The stream does not repeat what this says
+    of members.
     """
     found = []
     for team in live.diff.teams.values():
@@ -113,7 +114,7 @@ def _doing(lines: Iterable[tuple[str, Line]]) -> dict[str, Doing]:
 
 
 def _believe(team: Team, doing: Mapping[str, Doing]) -> None:
-    """Takes in what transcripts show of members of whom no file says what they do: who is stuck depends on it."""
+    """Take what members do from their transcripts where no file says it: who is stuck depends on it."""
     for name, one in doing.items():
         team.members.believed(name, one.state, when_ns(one.since), when_ns(one.at))
 
@@ -142,10 +143,10 @@ def teams(
     also: Sequence[Path] = (),
     poll_only: bool = False,
 ) -> Teams:
-    """The user's teams as they live: from now on, or `since` a time (RFC 3339), then `with_gone` also what transcripts
-    have of teams that are no more. Close it when done.
+    """Open the user's teams as they live: from now on, or `since` a time (RFC 3339); close them when done.
 
-    They wake for changes of journals below `also` as well.
+    With `with_gone` what transcripts have of teams that are no more comes first. They wake for changes of journals
+    below `also` as well.
     """
     since_ns = parse_rfc3339(since) if since else None
     here = homes(environ, claude_homes)
@@ -155,7 +156,7 @@ def teams(
 
 
 def install_hooks(scope: str, *, environ: Mapping[str, str], project: Path, remove: bool = False) -> Done:
-    """Puts `beam team hook` into Claude Code's settings of that scope (user, project, local), or takes it out again.
+    """Add `beam team hook` to Claude Code's settings of that scope (user, project, local), or remove it.
 
     Raises ConfigError for settings that are not understood.
     """

@@ -21,21 +21,21 @@ _VARIABLE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=")
 
 
 class Looked(Struct, frozen=True, kw_only=True):
-    """A folder as it was looked at: all that agents would obey in it, and how that stands to what was trusted."""
+    """What agents would obey in a folder at the moment of a look, and how that compares with what was trusted."""
 
     found: tuple[Finding, ...]
     standing: Standing
 
 
 def look(context: RootContext) -> Looked:
-    """Looks at the folder for every agent that is declared here or known to beam, with any access."""
+    """Return all that any agent, declared here or known to beam, would obey in the folder with any access."""
     found = tuple(standing.everything(context))
     environ = {name: value for name, value in context.environ.items() if name != ledger.VARIABLE}
     return Looked(found=found, standing=ledger.stands(context.base, found, environ))
 
 
 def trust(context: RootContext, looked: Looked) -> None:
-    """Trusts the folder as it was looked at; messages that waited for that are run."""
+    """Trust the folder as it was looked at, and run the messages that waited for that."""
     ledger.trust(context.base, looked.found, context.environ)
     for place in places(context):
         if queue_of(place).entries("new"):
@@ -43,7 +43,7 @@ def trust(context: RootContext, looked: Looked) -> None:
 
 
 def allowed(looked: Looked) -> Iterator[str]:
-    """Says in lines what trusting the folder allows; what is new or changed since it was trusted, first."""
+    """Yield what trusting the folder allows, a line each; what is new or changed since it was trusted comes first."""
     changed = {change.found.name for change in looked.standing.changes}
     if looked.standing.once and not looked.standing.unseen:
         yield from differences(looked)
@@ -55,7 +55,7 @@ def allowed(looked: Looked) -> Iterator[str]:
 
 
 def differences(looked: Looked) -> Iterator[str]:
-    """Says in lines what is not as it was trusted, with the lines that are new in short files."""
+    """Yield what is not as it was trusted, a line each, with the new lines of short files."""
     for change in looked.standing.changes:
         yield standing.described(change)
         lines, _ = ledger.new_lines(change)
@@ -66,7 +66,7 @@ def differences(looked: Looked) -> Iterator[str]:
 
 
 def _shown(change: Change, line: str) -> str:
-    """The line without secrets; of a file of variables only their names, whose values may look like anything."""
+    """Return the line without secrets; of a file of variables only the names: a value may look like anything."""
     if PurePath(change.found.name).name.startswith(".env"):
         named = _VARIABLE.match(line)
         return f"{named[1]}=…" if named else "…"

@@ -75,7 +75,7 @@ class Sums(Struct, frozen=True, kw_only=True):
 
 
 def running(state: State) -> Running | None:
-    """The turn that the journal knows to run."""
+    """Return the turn that runs now, as the journal says."""
     from beam.process import load, tree
 
     turn = state.open_turn
@@ -98,7 +98,7 @@ def running(state: State) -> Running | None:
 
 
 def kept(state: State) -> KeptTerminal | None:
-    """The kept terminal; None where its holder died: the next one ends it first."""
+    """Return the kept terminal; None if its holder died: the next one ends it first."""
     from beam.process import load, tree
 
     found = state.kept
@@ -115,7 +115,7 @@ def kept(state: State) -> KeptTerminal | None:
 
 
 def is_run(place: AgentPaths, state: State) -> bool:
-    """Whether somebody goes on with what was claimed there: its holder, or who has its lease."""
+    """Return whether somebody continues what was claimed there: its holder, or who has its lease."""
     from beam.process import tree
 
     turn = state.open_turn
@@ -127,7 +127,7 @@ def is_run(place: AgentPaths, state: State) -> bool:
 
 
 def once(agent: AgentPaths) -> list[OnceTurn]:
-    """The agent's `--once` messages that are not over, the oldest first."""
+    """Return the agent's `--once` messages that are not over, the oldest first."""
     return [turn for lane in lanes.entered(agent) for turn in _in_lane(lane)]
 
 
@@ -147,14 +147,14 @@ def _in_lane(lane: AgentPaths) -> Iterator[OnceTurn]:
 
 
 def _word(lane: AgentPaths, queue: Queue, entry: Entry) -> Literal["running", "died"] | None:
-    """None where it is over, or went back, just now."""
+    """Return the state of a claimed message; None if it is over, or was requeued, just now."""
     if is_held(lane.lock):
         return "running"
     return "died" if entry in queue.entries("cur") else None
 
 
 def with_lanes(agent: AgentPaths, state: State) -> Sums:
-    """The sums of the agent and its lanes. A lane whose journal is damaged counts as nothing."""
+    """Return the sums of the agent and its lanes. A lane whose journal is damaged counts as nothing."""
     totals, last, dead = Totals(), state.last, 0
     totals.count_in(state.totals)
     for lane in agent.lanes():

@@ -26,7 +26,7 @@ class UsageLine(Struct, frozen=True, kw_only=True):
 
 
 def lines(context: RootContext, agents: Sequence[str]) -> list[UsageLine]:
-    """A line an agent and model, those that did nothing left out; the last one is the sum."""
+    """Return a line for each agent and model that did something; the last one is the sum."""
     found: list[UsageLine] = []
     for agent in agents:
         place = context.place(agent)
@@ -50,7 +50,7 @@ def lines(context: RootContext, agents: Sequence[str]) -> list[UsageLine]:
 
 
 def shares(totals: Totals) -> dict[str | None, Sum]:
-    """The totals by model; under None what no model is known of. Those without a turn are left out."""
+    """Return the totals by model, those without a turn left out; under None what no model is known of."""
     known = Sum()
     for share in totals.by_model.values():
         known.add(share.turns, share.usage, share.cost_usd)

@@ -16,8 +16,11 @@ from beam.store.segment import Lines, Segment, check_version, segments, whole_li
 
 
 def damage(journal: Path) -> list[str]:
-    """Everything that is wrong in a journal, a line each: damaged lines that no notice covers, lines that are not what
-    was written, gaps in seq, segments that do not begin where the one before ended."""
+    """Return everything that is wrong in a journal, a line each.
+
+    That is: damaged lines that no notice covers, lines that are not what was written, gaps in seq, segments that do not
+    begin where the one before ended.
+    """
     found: list[str] = []
     before: _End | None = None
     for name in segments(journal):
@@ -55,7 +58,9 @@ class _End:
         self.name, self.hash, self.state = name, hash, state
 
     def differences(self, path: Path, next_segment: Segment) -> list[str]:
-        """What the snapshot of the next segment says otherwise. Compared is what every version of beam counts alike."""
+        """Return where the snapshot of the next segment differs. Only what every version of beam counts alike is
+        compared.
+        """
         return [
             f"{path}:1: its snapshot says {what} {said}, and the lines of {self.name} add up to {true}"
             for what, true, said in zip(
@@ -70,7 +75,7 @@ def _counts(state: State) -> tuple[object, ...]:
 
 
 def _changed(path: Path, segment: Segment, walk: Walk) -> list[str]:
-    """The lines that are not what was written. What a notice covers was lost in a crash, and is said there."""
+    """Return the lines that are not what was written. What a notice covers was lost in a crash, and is said there."""
     covered = [event.covers for event in segment.events if isinstance(event, events.Notice) and event.covers]
     covered += [segment.uncovered] if segment.uncovered is not None else []
     said = []

@@ -1,4 +1,4 @@
-"""Waiting for several messages at once, and for a state of agents."""
+"""Waits for several messages at once, and for a state of agents."""
 
 from __future__ import annotations
 

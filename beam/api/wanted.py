@@ -18,7 +18,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     types: tuple[str, ...] = ()
 
     def fits(self, event: Event) -> bool:
-        """Whether the event is one of those."""
+        """Return whether the event is a wanted one."""
         if self.types and not any(fnmatchcase(str(event.__struct_config__.tag), pattern) for pattern in self.types):
             return False
         name, _, team = event.agent.partition("@")

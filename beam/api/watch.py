@@ -33,9 +33,11 @@ class Placed(Struct, frozen=True):
 def watch_root(
     context: RootContext, *, agents: list[str], follow: bool, history: bool, teams: Teams | None = None
 ) -> Iterator[list[Placed]]:
-    """Return batches of events sorted by time, those of `teams` among them, each with where it is from. Agents that
-    appear later are taken in. Wakes when a file changes, and once a second anyway; a batch may be empty. A damaged
-    journal is left out, and raised (CorruptError) when the others are told."""
+    """Yield batches of events sorted by time, those of `teams` among them, each with where it is from.
+
+    Agents that appear later are taken in. A batch comes when a file changes, and once a second anyway; it may be empty.
+    A damaged journal is left out, and raised (CorruptError) when the others are told.
+    """
     wakes = iter(()) if not follow else _changes(context) if teams is None else None
     return _watch(lambda: [context.home], context, agents, wakes, follow=follow, history=history, teams=teams)
 
@@ -43,7 +45,7 @@ def watch_root(
 def watch_roots(
     homes: Callable[[], Sequence[RootPaths]], context: RootContext, *, follow: bool, history: bool, teams: Teams
 ) -> Iterator[list[Placed]]:
-    """The same for all agents of several roots; a root that appears later is taken in, too."""
+    """Yield batches as `watch_root` does, for all agents of several roots, also of roots that appear later."""
     return _watch(homes, context, [], None, follow=follow, history=history, teams=teams)
 
 
@@ -92,7 +94,7 @@ def _watch(
 
 
 def since(seconds: float) -> str:
-    """The time that many seconds ago, as events write it."""
+    """Return the time that many seconds ago, as events write it."""
     import time
 
     return rfc3339(time.time_ns() - int(seconds * 1e9))
@@ -103,7 +105,7 @@ def _reader(place: AgentPaths, *, from_start: bool) -> Reader:
 
 
 def _changes(context: RootContext) -> Iterator[None]:
-    """Goes on when a journal changes, and once a second anyway."""
+    """Yield when a journal changes, and once a second anyway."""
     import threading
 
     from beam.teams.changes import Changes

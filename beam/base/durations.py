@@ -9,8 +9,8 @@ from beam.base.errors import UsageError
 LONGEST = 366 * 86400.0
 _SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _NUMBER = r"(\d{1,12}(?:\.\d{1,9})?)"
-_DURATION = re.compile(r" ?".join(rf"(?:{_NUMBER} ?{unit})?" for unit in ("d", "h", "m", "s", "ms")))
-_ALONE = re.compile(_NUMBER)
+# Compiled when a duration is read: most commands read none.
+_DURATION = r" ?".join(rf"(?:{_NUMBER} ?{unit})?" for unit in _SECONDS)
 _HINT = "write it like 90s, 5m, 1h30m or 500ms; a number alone is seconds"
 
 
@@ -20,10 +20,11 @@ def parse(text: str) -> float:
     Raises UsageError for anything else, and for more than a year.
     """
     plain = text.strip().lower()
-    match = (_ALONE.fullmatch(plain) or _DURATION.fullmatch(plain)) if plain.isascii() else None
+    alone = re.fullmatch(_NUMBER, plain) if plain.isascii() else None
+    match = alone or (re.fullmatch(_DURATION, plain) if plain.isascii() else None)
     if not match or not any(match.groups()):
         raise UsageError(f"{text[:80]!r} is not a duration", _HINT, subject=text[:80])
-    units = [1.0] if match.re is _ALONE else _SECONDS.values()
+    units = [1.0] if alone else _SECONDS.values()
     seconds = sum(float(number) * unit for number, unit in zip(match.groups(), units, strict=True) if number)
     if seconds > LONGEST:
         raise UsageError(f"{text[:80]!r} is longer than a year", _HINT, subject=text[:80])

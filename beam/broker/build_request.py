@@ -1,4 +1,4 @@
-"""From a claimed message to the order for its turn: settings, session, trust, and what the child is told."""
+"""Makes the request for a turn of a claimed message: settings, session, trust, and what the child is told."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def order_of(log: AgentLog, message: Message) -> TurnRequest:
-    """The order for this message's turn. Puts the session aside first where the message asks for a new one."""
+    """Return the request for this message's turn. Set the session aside first if the message asks for a new one."""
     context, place = log.context.at_once(), log.place
     resolved = context.resolve(message.to)
     settings = resolved.settings
@@ -80,19 +80,20 @@ def order_of(log: AgentLog, message: Message) -> TurnRequest:
 
 
 def _session_id(of: str) -> str:
-    """Returns the id for a new session; `uuid.uuid5`, which does the same, would load OpenSSL for its SHA-1."""
+    """Return the id for a new session; `uuid.uuid5`, which does the same, would load OpenSSL for its SHA-1."""
     return str(uuid.UUID(bytes=sha256(of.encode("utf-8", "surrogatepass")).digest()[:16], version=5))
 
 
 def program() -> str:
-    """The path of the `beam` that belongs to this interpreter, for a sandbox with a PATH of its own; "" where there is
-    none."""
+    """Return the path of the `beam` that belongs to this interpreter, for a sandbox with a PATH of its own; "" if there
+    is none.
+    """
     path = Path(sys.executable).with_name("beam")
     return str(path) if path.is_file() else ""
 
 
 def sender_of(log: AgentLog, order: TurnRequest) -> Sender:
-    """Who speaks through the outbox of this turn, and what it may do."""
+    """Return who speaks through the outbox of this turn, and what it may do."""
     session = log.state.session
     return Sender(
         agent=order.message.to,
@@ -120,7 +121,9 @@ def _session(log: AgentLog, message: Message, adapter: str) -> str | None:
 
 
 def _carried_by(context: RootContext, fork: Fork) -> Total | None:
-    """What the CLI counted over the session that is copied, so far; null where that goes on now, or nobody knows."""
+    """Return what the CLI has counted so far over the session that is copied; None if that session continues now, or
+    nobody knows.
+    """
     try:
         state = read_state(context.place(fork.of).journal)
     except BeamError:

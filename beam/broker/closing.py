@@ -86,7 +86,9 @@ def dead_letter(
     class_: Class | None = None,
     tell: bool = False,
 ) -> None:
-    """Dead-letter a message before any turn: record it, tell an agent that wants a reply (`tell`), move the file."""
+    """Move a message to the dead letters before any turn: record it, tell an agent that wants a reply (`tell`), move
+    the file.
+    """
     dead = log.record(
         events.MessageDead(
             attempt=message.attempt,
@@ -105,7 +107,7 @@ def dead_letter(
 
 
 def finish_dead_letter(log: AgentLog, entry: Entry, message: Message, known: MessageRecord) -> None:
-    """Finish dead-lettering a message that the journal calls dead, and whose file is not in dead/ yet."""
+    """Finish what `dead_letter` began: the journal calls the message dead, and its file is not in dead/ yet."""
     dead = read_event(log.place.journal, known.outcome_seq or 0)
     _finish_burial(log, entry, message, dead if isinstance(dead, events.MessageDead) else None)
 

@@ -58,8 +58,8 @@ def compose(
     replies: int | None = None,
     session_context: SessionContext = SessionContext(),
 ) -> Message:
-    """The message, checked. `deadline` is seconds from now. `replies` is how many answers are routed, in turn (null:
-    what the limits say).
+    """Return the message, checked. `deadline` is seconds from now. `replies` is how many answers are routed, in turn
+    (None: what the limits say).
 
     Raises UsageError for an empty text, LimitError for too long a text, too many hops, or a waiting send into the
     caller's own chain (it could never end).

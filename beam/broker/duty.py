@@ -1,4 +1,4 @@
-"""What a lease obliges to, whoever has it: answer requests, check what waits, dead-letter what expired, run, hand over.
+"""The duty of whoever has a lease: answer requests, check what waits, dead-letter what expired, run, hand over.
 
 A sender, someone who waits, a worker, the broker and a mailbox all take the same `step`.
 """
@@ -78,7 +78,7 @@ async def run_first(lease: AgentLease, due: Due, stop: Stop) -> bool:
 
 
 def ensure_running(context: RootContext, place: AgentPaths, message_id: str | None = None) -> bool:
-    """If nobody has the agent's lease, take it for one step and hand over; return whether a worker was started.
+    """Take the agent's lease for one step and hand over, if nobody has it; return whether a worker was started.
 
     Of a mailbox only that message is checked. Raises UnfinishedError if the agent is blocked.
     """

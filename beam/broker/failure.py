@@ -1,4 +1,4 @@
-"""Failures: what the policy says about them, and what is recorded of that."""
+"""What the policy says about failures, and what is recorded of that."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _MOST_STARTS = 7  # with the growing pauses half a minute
 
 
 def outcome_in(place: AgentPaths, state: State, message_id: str) -> Outcome | None:
-    """The message's outcome, if it has one and nothing more will happen to it."""
+    """Return the message's outcome, if it has one and nothing more will happen to it."""
     known = state.known.get(message_id)
     if known is None or known.phase not in (CLOSED, DEAD) or known.outcome_seq is None:
         return None
@@ -34,7 +34,9 @@ def outcome_in(place: AgentPaths, state: State, message_id: str) -> Outcome | No
 def _outcome_event(
     place: AgentPaths, known: MessageRecord, message_id: str
 ) -> events.TurnFinished | events.MessageDead:
-    """Raises NotFoundError where `doctor --gc` removed it: that the message is over is known for longer."""
+    """Return the event with the outcome. Raises NotFoundError if `doctor --gc` removed it: the message is known for
+    longer.
+    """
     try:
         event = read_event(place.journal, known.outcome_seq or 0)
     except DiskError as error:
@@ -51,7 +53,7 @@ def _outcome_event(
 
 
 def replay_outcome(place: AgentPaths, state: State, message_id: str, seen: Callable[[Event], None]) -> Outcome | None:
-    """The same; the event that put it on disk goes to `seen`."""
+    """Return what `outcome_in` returns; the event that put it on disk goes to `seen`."""
     outcome = outcome_in(place, state, message_id)
     if outcome is not None:
         seen(_outcome_event(place, state.known[message_id], message_id))
@@ -69,13 +71,14 @@ def follow(
     after_seq: int | None = None,
     looks_only: bool = False,
 ) -> Steps[Outcome | None]:
-    """The message's outcome; None once `wanted` says no. Events of the message that come meanwhile go to `seen`.
+    """Wait for the message's outcome and return it; None once `wanted` says no. Its events that come meanwhile go to
+    `seen`.
 
-    Twice a second it makes sure that the agent has a holder, or takes its duty. Raises UnfinishedError after `timeout`
-    seconds, when the agent is blocked, or when its workers end without a word; nothing is stopped then. Raises
-    NotFoundError when the message is gone with its agent. With `looks_only` it takes nobody's duty.
+    Twice a second it makes sure that the agent has a holder, or takes its duty; not with `looks_only`. Raises
+    UnfinishedError after `timeout` seconds, when the agent is blocked, or when its workers end without a word; nothing
+    is stopped then. Raises NotFoundError when the message is gone with its agent.
     """
-    with gone_is_said(place, message_id):
+    with gone_as_not_found(place, message_id):
         return (
             yield from _follow(
                 context,
@@ -148,7 +151,7 @@ def _follow(
 
 
 def _check_is_there(place: AgentPaths, message_id: str, position: int | None = None) -> None:
-    """Raises NotFoundError where neither the queue nor the journal has the message any more."""
+    """Raise NotFoundError if neither the queue nor the journal has the message any more."""
     if Queue(place.queue, place.put_lock).find(message_id, position) is None:
         if message_id in read_state(place.journal).known:
             return
@@ -160,9 +163,8 @@ def _check_is_there(place: AgentPaths, message_id: str, position: int | None = N
 
 
 @contextlib.contextmanager
-def gone_is_said(place: AgentPaths, message_id: str) -> Iterator[None]:
-    """A DiskError inside is a NotFoundError where it comes from this: the message was there, and somebody removed it
-    with all of its agent's files."""
+def gone_as_not_found(place: AgentPaths, message_id: str) -> Iterator[None]:
+    """Raise NotFoundError for a DiskError inside, if somebody removed the message with all of its agent's files."""
     try:
         yield
     except DiskError:

@@ -69,7 +69,7 @@ class Broker:
             self._wake.close()
 
     def ask_to_stop(self) -> None:
-        """Claim nothing more; asked again, end what runs forcibly."""
+        """Stop claiming; called again, end what runs forcibly."""
         self.forced = self.stopping
         self.stopping = True
         if self._wake is not None:

@@ -26,7 +26,7 @@ _POLL_S = 0.01
 
 
 def _acquire(context: RootContext, place: AgentPaths) -> Steps[AgentLease]:
-    """Acquire the mailbox's lease and take one step of its duty; waits some seconds while another process has it."""
+    """Acquire the mailbox's lease and take one step of its duty; wait some seconds while another process has it."""
     settings = context.resolve(place.agent).settings
     if "mailbox" not in registry.adapter(settings.adapter).card.faces:
         raise UnsupportedError(

@@ -1,4 +1,4 @@
-"""Putting a message into its queue: once, durably, and for a key only if it is the same message again."""
+"""Puts a message into its queue: once, durably, and with a key only if it is the same message again."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def check_receiver(context: RootContext, agent: str, access: Access | None = Non
 
 
 def put(context: RootContext, place: AgentPaths, message: Message, *, once: bool = False) -> bool:
-    """Put the message into its queue, on disk. Idempotent for a message with a key, and for an id with `once`: False
-    if it is there already, with the same text.
+    """Put the message into its queue, on disk; return False if it is there already, with the same text.
 
-    Raises UsageError if that one's text was another, LimitError for a full queue or a thread without budget,
-    NotFoundError where somebody removes the agent's files meanwhile, DiskError.
+    That can be a message with a key, or with `once` an id: both are idempotent. Raises UsageError if that one's text
+    was another, LimitError for a full queue or a thread without budget, NotFoundError if somebody removes the agent's
+    files meanwhile, DiskError.
     """
     if place.lane is not None and context.is_mailbox(place.agent):
         raise UsageError(f"{place.agent} is a mailbox: it has no sessions to throw away", "send without --once")

@@ -120,11 +120,11 @@ def running(home: RootPaths) -> BrokerFile | None:
 
 
 def yield_to_broker(context: RootContext, place: AgentPaths) -> Generator[float, None, None]:
-    """Waits (it yields the seconds to sleep) until somebody holds the agent, if a broker of this host serves the root:
-    for half a second, and not at all where there is no broker, or it is a mailbox.
+    """Wait (it yields the seconds to sleep) until somebody holds the agent, if a broker of this host serves the root.
 
-    A broker takes an agent that is new to it as soon as it is told of its files. Who has just sent to it is often a
-    little faster, and would keep the agent from the broker for a whole turn.
+    It waits half a second at most, and not at all without a broker or for a mailbox. A broker takes an agent that is
+    new to it as soon as it is told of its files. Who has just sent to it is often a little faster, and would keep the
+    agent from the broker for a whole turn.
     """
     if context.is_mailbox(place.agent):
         return

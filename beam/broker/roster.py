@@ -87,6 +87,6 @@ class Roster:
 
 
 def watch(served: Served, wake: Wake) -> None:
-    """Have changes in the agent's directories wake the broker. Idempotent."""
+    """Watch the agent's directories, so that changes in them wake the broker. Idempotent."""
     for directory in served.directories:
         wake.watch(directory)

@@ -54,22 +54,22 @@ class Served:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a turn of it runs."""
+        """Return whether a turn of it runs."""
         return self.task is not None and not self.task.done()
 
     def due(self) -> float:
-        """When time alone makes another look worth it (monotonic seconds)."""
+        """Return when time alone makes another look worth it (monotonic seconds)."""
         if self.is_dirty:
             return self.not_before
         kept = self.lease.keeper.due() if self.lease is not None else None
         return self.look_at if kept is None else min(self.look_at, kept)
 
     def needs_look(self, now: float) -> bool:
-        """Whether there may be something to do; `now` is monotonic seconds."""
+        """Return whether there may be something to do; `now` is monotonic seconds."""
         return not self.is_busy and self.not_before <= now and (self.is_dirty or self.look_at <= now)
 
     def compare_stamps(self, now_ns: int) -> None:
-        """Dirty, if a directory was changed since this was asked last, or so lately that the next change might not
+        """Mark it dirty if a directory was changed since the last call, or so lately that the next change might not
         show.
         """
         stamps = (_changed_ns(self._names[0]), _changed_ns(self._names[1]))
@@ -78,9 +78,11 @@ class Served:
         self.stamps = stamps if is_settled else None
 
     def entered_lanes(self, now_ns: int, watch: Callable[[Path], None]) -> list[AgentPaths]:
-        """Returns its lanes that may have something left. They are listed anew only where their directory changed, or
-        so lately that the next change might not show; it is watched then. Where there never was one, it can't come
-        without a change of the agent's own."""
+        """Return its lanes that may have something left.
+
+        They are listed anew only if their directory changed, or so lately that the next change might not show; it is
+        watched then. If there never was one, it can't come without a change of the agent's own directory.
+        """
         own = stamp_of(self.place.dir)
         if own is not None and own == self._no_lanes:
             return self._lanes
@@ -97,12 +99,12 @@ class Served:
 
 
 def _are_listed(lanes_folder: object, once: object) -> bool:
-    """Whether the directory of lanes tells of all; an earlier beam made none."""
+    """Return whether the directory of lanes has all of them; an earlier beam made none."""
     return lanes_folder is not None or once is None
 
 
 def _changed_ns(path: str) -> int:
-    """When the directory was changed last; 0 if it is not there. Asked hundreds of times a second."""
+    """Return when the directory was changed last; 0 if it is not there. Called hundreds of times a second."""
     try:
         return os.stat(path).st_mtime_ns  # noqa: PTH116 - a text needs no turning into one
     except OSError:
@@ -110,7 +112,7 @@ def _changed_ns(path: str) -> int:
 
 
 def stamp_of(path: Path) -> tuple[int, ...] | None:
-    """What changes when the file or directory does, or who may write it; None if it is not there."""
+    """Return what changes when the file or directory does, or who may write it; None if it is not there."""
     try:
         found = path.stat()
     except OSError:

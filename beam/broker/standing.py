@@ -79,8 +79,10 @@ def check_trusted(context: RootContext, resolved: Resolved, access: Access | Non
 
 
 def _planted(context: RootContext, resolved: Resolved) -> list[Finding]:
-    """What an agent.json asks for that beam did not write, in a root that agents may write: trust of the folder does
-    not make up for that."""
+    """Return what an agent.json that beam did not write asks for, in a root that agents may write.
+
+    Trust of the folder does not make up for that.
+    """
     if not context.is_exposed or AGENT_JSON in _vouched(resolved, context.environ):
         return []
     return wants(context.config, resolved, VariablesGiven(), vouched=(BEAM_YAML,))
@@ -114,7 +116,7 @@ def waiting_reason(context: RootContext, place: AgentPaths) -> str | None:
 
 
 def everything(context: RootContext) -> list[Finding]:
-    """Finds all that any agent here, declared or not, would obey in the folder with any access."""
+    """Return all that any agent here, declared or not, would obey in the folder with any access."""
     found: dict[str, Finding] = {}
     for name in dict.fromkeys([*context.config.names(), *registry.NAMES]):
         try:
@@ -131,7 +133,7 @@ def everything(context: RootContext) -> list[Finding]:
 
 
 def found_for(context: RootContext, resolved: Resolved, access: Access) -> tuple[list[Finding], git_config.Git]:
-    """Finds what this agent would obey in the folder with that access; of git's also how it is done without."""
+    """Return what this agent would obey in the folder with that access, and how git is kept from its share of it."""
     card = registry.adapter(resolved.settings.adapter).card
     told = VariablesGiven(adapters=tuple(registry.ADAPTERS), runs_text=card.runs_text)
     found = wants(context.config, resolved, told, vouched=_vouched(resolved, context.environ))
@@ -146,7 +148,7 @@ def found_for(context: RootContext, resolved: Resolved, access: Access) -> tuple
 
 
 def _is_occupied(card: Card, environ: Mapping[str, str]) -> bool:
-    """Whether the machine's owner has something where the switches of the CLI would be put."""
+    """Return whether the machine's owner has something where the switches of the CLI would be put."""
     return any(environ.get(name[1:]) if name.startswith("$") else os.path.lexists(name) for name in card.occupied)
 
 
@@ -176,7 +178,7 @@ def _hint(base: Path, standing: Standing) -> str:
 
 
 def _listed(found: Iterable[Finding]) -> str:
-    """What the declarations say, then whose files there are."""
+    """Return in words what the declarations ask for, then whose files there are."""
     everything = list(found)
     said = [each.name for each in everything if each.says]
     by: dict[tuple[str, ...], list[str]] = {}
@@ -193,7 +195,7 @@ def _changed(changes: Sequence[Change]) -> str:
 
 
 def described(change: Change) -> str:
-    """Says in one line what is new or changed."""
+    """Return in one line what is new or changed."""
     found = change.found
     who = f" (obeyed by {_names(found.by)})" if found.by and not found.says and not found.runs else ""
     if change.before is None:

@@ -130,7 +130,9 @@ class Waiting:
         return True
 
     def expire(self) -> None:
-        """Dead-letter what waited past its deadline: also while a turn runs, and while nothing may be claimed."""
+        """Move what waited past its deadline to the dead letters: also while a turn runs, and while nothing may be
+        claimed.
+        """
         before, self._deadlines = self._deadlines, {}
         for entry in self.log.queue.entries("new"):
             key = entry.id, entry.position

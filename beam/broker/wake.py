@@ -34,11 +34,11 @@ class Wake:
 
     @property
     def notifies(self) -> bool:
-        """Whether a change wakes; else only time does."""
+        """Return whether a change wakes; else only time does."""
         return self._inotify is not None
 
     def watch(self, directory: Path) -> None:
-        """What appears in this directory wakes; again is no harm. A directory that is gone is left out."""
+        """Watch this directory: what appears in it wakes. Idempotent. A directory that is gone is left out."""
         if self._inotify is None or directory in self._watched:
             return
         with contextlib.suppress(OSError):
@@ -47,31 +47,31 @@ class Wake:
             self._directories[number] = directory
 
     def forget(self, directory: Path) -> None:
-        """The directory is not looked at any more."""
+        """Forget this directory: it is not looked at any more."""
         number = self._watched.pop(directory, None)
         if number is not None and self._inotify is not None:
             self._directories.pop(number, None)
             self._inotify.remove(number)
 
     def now(self) -> None:
-        """Wakes whoever waits."""
+        """Wake whoever waits."""
         self._event.set()
 
     def changed(self) -> set[Path] | None:
-        """The directories in which something appeared since this was asked last; None: nobody knows which."""
+        """Return the directories in which something appeared since the last call; None if nobody knows which."""
         changed, self._changed = self._changed, set()
         overflowed, self._overflowed = self._overflowed, False
         return None if overflowed else changed
 
     async def wait(self, seconds: float) -> None:
-        """Returns when something happened, at the latest after that many seconds."""
+        """Wait until something happens, at most that many seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._event.wait()
         self._event.clear()
 
     def close(self) -> None:
-        """Watches nothing any more."""
+        """Stop watching."""
         if self._inotify is not None:
             asyncio.get_running_loop().remove_reader(self._inotify.fileno())
             self._inotify.close()

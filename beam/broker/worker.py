@@ -56,8 +56,10 @@ def _told(argv: list[str]) -> int:
 
 
 async def serve(context: RootContext, place: AgentPaths) -> None:
-    """Drain the agent or lane, and then every lane of the agent whose own worker died. A lane that can't be drained is
-    reported on stderr, and the others are drained."""
+    """Drain the agent or lane, and then every lane of the agent whose own worker died.
+
+    A lane that can't be drained is reported on stderr, and the others are drained.
+    """
     import asyncio
 
     from beam.broker import stranded
@@ -80,8 +82,8 @@ async def serve(context: RootContext, place: AgentPaths) -> None:
 
 
 async def drain(context: RootContext, place: AgentPaths) -> bool:
-    """Runs all that waits for the agent; returns when nothing does, somebody else holds it, or a signal asked to stop:
-    False then.
+    """Run all that waits for the agent; return when nothing does or somebody else holds it, and False if a signal asked
+    to stop.
 
     A bug that ends a turn is printed; recovery then says what is known of that message, and the rest goes on. Raises it
     when it comes four times in a row, and DiskError.

@@ -4,7 +4,7 @@ Unknown fields of a message file survive a round trip. Does not depend on where 
 """
 
 import re
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, TypedDict, cast, get_args
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
@@ -17,7 +17,7 @@ PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 NAME = re.compile(r"(?=.{1,64}\Z)[a-z0-9][a-z0-9_-]*(?:@[a-z0-9][a-z0-9_-]*)?\Z")  # of an agent, or of a session of one
 ID = re.compile(r"(?=.{1,96}\Z)[a-z0-9][a-z0-9_-]*(?:@[a-z0-9][a-z0-9_-]*)?\Z")
 _FILE = re.compile(r"([0-9]{20})-(.+)\.json\Z")
-_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}\Z")
+_SESSION_ID = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}\Z"
 NAME_RULE = (
     "a name is up to 64 of a-z, 0-9, _ and -, and begins with a letter or a digit; a session is AGENT@NAME, "
     "up to 64 in all"
@@ -77,6 +77,23 @@ class Options(Struct, frozen=True, kw_only=True):
     require: Literal["structured"] | UnsetType = UNSET  # unset, it is not in the digest of older messages
     tolerate: Literal["denied"] | UnsetType = UNSET
     no_circuit: bool | UnsetType = UNSET
+
+
+class OptionFields(TypedDict, total=False):
+    """The fields of `Options` as keyword arguments, `send("claude", "hi", new=True)`."""
+
+    access: Access | None
+    model: str | None
+    new: bool
+    once: bool
+    schema: str | None
+    via: str | None
+    timeout: float | None
+    max_turns: int | None
+    budget_usd: float | None
+    require: Literal["structured"]
+    tolerate: Literal["denied"]
+    no_circuit: bool
 
 
 class Message(Struct, frozen=True, kw_only=True):
@@ -169,6 +186,29 @@ def digest(message: Message) -> str:
     return sha256(msgspec.json.encode(identity)).hexdigest()
 
 
+def with_fields(options: Options | None, fields: OptionFields, *, known: tuple[str, ...] = ()) -> Options:
+    """Return the options (None: the default ones) with these fields of theirs over them.
+
+    Raises TypeError for a name that is no field, with the nearest one (also of the other `known` ones), and UsageError
+    for a value of the wrong type.
+    """
+    options = options or Options()
+    for name in fields:
+        if name not in Options.__struct_fields__:
+            from beam.base.near import nearest
+
+            near = nearest(name, (*Options.__struct_fields__, *known))
+            hint = f"; did you mean {near!r}?" if near else f"; the options are {', '.join(Options.__struct_fields__)}"
+            raise TypeError(f"unexpected keyword argument {name!r}{hint}")
+    if not fields:
+        return options
+    try:
+        checked = msgspec.convert(fields, Options)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"not an option: {error}", "docs/python.md lists the options with their types") from error
+    return msgspec.structs.replace(options, **{name: getattr(checked, name) for name in fields})
+
+
 def access_word(word: str | None) -> Access | None:
     """Return the access of that name, as a journal has it; `read` for an unknown name."""
     if word is None or word in get_args(Access):
@@ -243,7 +283,7 @@ def check_name(name: str, what: str = "agent") -> str:
 
 def check_session_id(session_id: str) -> str:
     """Return the id of a CLI's session, checked before it becomes an argument of that CLI. Raises UsageError."""
-    if not _SESSION_ID.match(session_id) or ".." in session_id:
+    if not re.match(_SESSION_ID, session_id) or ".." in session_id:
         raise UsageError(
             f"{session_id[:80]!r} is not the id of a session",
             "an id is up to 128 letters, digits, _, . and -, and begins with a letter or a digit",

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import pydoc
+from collections.abc import Callable
 
 import pytest
 
+from beam.api import Beam
 from beam.api.both import coroutine_verb, waiting_verb
 from beam.base.steps import Steps
 
@@ -82,3 +86,54 @@ def test_the_blocking_call_of_a_generator_needs_no_loop_and_disturbs_none() -> N
 
 def test_a_verb_keeps_its_words() -> None:
     assert (Thing.add.__doc__, Thing.count.__doc__) == ("Adds.", "Counts.")
+
+
+def signature(verb: Callable[..., object]) -> str:
+    """Return what `inspect.signature` shows, as it would stand in the source."""
+    return str(inspect.signature(verb)).replace("'", "")
+
+
+def test_the_signature_of_a_verb_is_that_of_its_method() -> None:
+    thing = Thing()
+    assert [signature(Thing.add), signature(Thing.add.aio)] == ["(self, left: int, *, right: int) -> int"] * 2
+    assert [signature(thing.add), signature(thing.add.aio)] == ["(left: int, *, right: int) -> int"] * 2
+    assert [signature(Thing.count), signature(Thing.count.aio)] == ["(self, to: int) -> str"] * 2
+    assert [signature(thing.count), signature(thing.count.aio)] == ["(to: int) -> str"] * 2
+
+
+def test_help_shows_a_verb_as_the_method_that_it_is() -> None:
+    def shown(thing: object) -> str:
+        return pydoc.plain(pydoc.render_doc(thing)).replace("'", "")
+
+    thing = Thing()
+    assert "\nadd(self, left: int, *, right: int) -> int\n    Adds." in shown(Thing.add)
+    assert "\nadd(left: int, *, right: int) -> int\n    Adds." in shown(thing.add)
+    assert "\ncount(to: int) -> str\n    Counts." in shown(thing.count)
+    assert "\nasync add(left: int, *, right: int) -> int" in shown(thing.add.aio)
+    assert "\nasync count(to: int) -> str" in shown(thing.count.aio)
+    assert "|  count(self, to: int) -> str\n |      Counts." in shown(Thing)
+
+
+def test_only_the_side_for_an_event_loop_is_a_coroutine_function() -> None:
+    thing = Thing()
+    assert all(inspect.iscoroutinefunction(verb.aio) for verb in (Thing.add, Thing.count, thing.add, thing.count))
+    assert not any(inspect.iscoroutinefunction(verb) for verb in (Thing.add, Thing.count, thing.add, thing.count))
+
+
+def test_a_verb_of_the_class_takes_the_object_first() -> None:
+    assert (Thing.add(Thing(), 1, right=2), Thing.count(Thing(), 2)) == (3, "counted to 2")
+    assert (asyncio.run(Thing.add.aio(Thing(), 1, right=2)), asyncio.run(Thing.count.aio(Thing(), 2))) == (
+        3,
+        "counted to 2",
+    )
+
+
+def test_every_verb_of_beam_tells_its_parameters_and_what_it_does() -> None:
+    verbs = {name: getattr(Beam, name) for name in dir(Beam) if name[0] != "_" and callable(getattr(Beam, name))}
+    assert {"send", "wait", "status", "approve"} <= set(verbs)
+    for name, verb in verbs.items():
+        shown = signature(verb)
+        assert shown.startswith("(self") and "Steps[" not in shown and " at 0x" not in shown, name
+        assert verb.__name__ == name and inspect.getdoc(verb), name
+    assert " -> Outcome" in signature(Beam.send)
+    assert " -> dict[str, Outcome | None]" in signature(Beam.wait_until)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from beam.api import Beam
 from beam.api.watch import Placed, watch_root
-from beam.base.errors import CorruptError
+from beam.base.errors import CorruptError, NotFoundError
 from beam.model.events import AnyEvent
 from tests.support.context import Root
 
@@ -58,3 +59,23 @@ def test_a_root_that_is_not_there_is_an_empty_batch(tmp_path: Path) -> None:
     empty = Root(tmp_path)
     assert batches(empty) == [[]]
     assert not empty.context.home.root.exists()
+
+
+def test_a_program_watches_all_agents_or_those_that_it_names(root: Root) -> None:
+    beam = Beam(root.context.home.root, cwd=root.base, environ=root.environ)
+    queued = [event for event in beam.watch(follow=False, history=True) if event.message_id]
+    assert [event.agent for event in queued] == ["box", "asker", "box"]
+    assert {event.agent for event in beam.watch(["asker"], follow=False, history=True)} == {"asker"}
+    assert list(beam.watch(follow=False)) == []
+    with pytest.raises(NotFoundError):
+        next(beam.watch(["nobody"]))
+
+
+def test_a_program_that_watches_gets_what_comes_later(root: Root) -> None:
+    beam = Beam(root.context.home.root, cwd=root.base, environ=root.environ)
+    events = beam.watch(["worker"], history=True)
+    root.put("worker", "later")
+    lease = root.hold("worker")
+    lease.waiting.scan()
+    lease.close()
+    assert next(event for event in events if event.message_id).agent == "worker"

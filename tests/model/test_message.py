@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UnsetType
 
 from beam.base.errors import CorruptError, UsageError
 from beam.model.message import (
     Message,
+    OptionFields,
     Options,
     Payload,
     agent_of,
@@ -24,6 +27,7 @@ from beam.model.message import (
     new_id,
     parse_file_name,
     reply_id,
+    with_fields,
 )
 
 PLAIN = {
@@ -156,3 +160,35 @@ def test_what_only_the_writer_knows_costs_no_memory_and_stays_as_it_was_on_one_l
 def test_only_ascii_digits_make_a_position() -> None:
     assert parse_file_name(f"{'1' * 20}-a-1.json") == (int("1" * 20), "a-1")
     assert parse_file_name(f"{chr(0x0661) * 20}-a-1.json") is None
+
+
+def test_option_fields_are_the_fields_of_options_with_their_types() -> None:
+    hints = get_type_hints(Options)
+    wanted = {name: get_args(hint)[0] if UnsetType in get_args(hint) else hint for name, hint in hints.items()}
+    assert get_type_hints(OptionFields) == wanted
+    assert OptionFields.__required_keys__ == frozenset()
+
+
+def test_fields_go_over_options() -> None:
+    assert with_fields(None, {}) == Options()
+    options = Options(model="opus", new=True)
+    assert with_fields(options, {}) is options
+    assert with_fields(options, {"new": False, "timeout": 3}) == Options(model="opus", timeout=3.0)
+    assert with_fields(options, {"model": None, "no_circuit": True}) == Options(new=True, no_circuit=True)
+
+
+def test_a_name_that_is_no_field_is_named_with_the_nearest() -> None:
+    def refused(name: str) -> str:
+        with pytest.raises(TypeError) as error:
+            with_fields(None, {name: 1}, known=("attach",))  # type: ignore[misc]
+        return str(error.value)
+
+    assert refused("budget") == "unexpected keyword argument 'budget'; did you mean 'budget_usd'?"
+    assert refused("atach") == "unexpected keyword argument 'atach'; did you mean 'attach'?"
+    assert refused("zzz").endswith(f"; the options are {', '.join(Options.__struct_fields__)}")
+
+
+@pytest.mark.parametrize("fields", [{"access": "all"}, {"new": "yes"}, {"timeout": "60s"}, {"require": None}])
+def test_a_value_of_the_wrong_type_is_refused(fields: Any) -> None:
+    with pytest.raises(UsageError, match=rf"at `\$\.{next(iter(fields))}`"):
+        with_fields(None, fields)

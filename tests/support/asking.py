@@ -20,13 +20,15 @@ from tests.support.cli import Cli, eventually
 SEND = ("send", "tui", "--via", "terminal")
 
 
-def place(beam: Cli, manner: str = "permission", *, limits: str = "{}", adapter: str = "command") -> None:
+def place(
+    beam: Cli, manner: str = "permission", *, limits: str = "{}", adapter: str = "command", agent: str = "tui"
+) -> None:
     """Declares the agent; its access is `ask` unless a message says otherwise."""
     script = beam.base / "tui.sh"
     script.write_text(f"#!/bin/sh\nexec {sys.executable} {tui.__file__} {manner}\n")
     script.chmod(0o700)
     own = f"command: [{script}], screen: {described()}" if adapter == "command" else f"executable: {script}"
-    beam.config(f"agents:\n  tui: {{adapter: {adapter}, access: ask, {own}}}\nlimits: {limits}\n")
+    beam.config(f"agents:\n  {agent}: {{adapter: {adapter}, access: ask, {own}}}\nlimits: {limits}\n")
 
 
 def described() -> str:

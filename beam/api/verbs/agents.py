@@ -1,0 +1,140 @@
+"""Agents of a root: declared, changed, renamed, archived and removed, and their sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from beam.agents import registry
+from beam.api.both import waiting_verb
+from beam.api.verbs.opened import OpenedRoot
+from beam.base.steps import Steps
+
+if TYPE_CHECKING:
+    from beam.api.look import AgentLine, AgentShown
+    from beam.api.sessions import SessionLine
+    from beam.model.settings import AgentSettings
+
+
+class AgentVerbs(OpenedRoot):
+    """Declare agents, change them, and choose their sessions."""
+
+    def agents(self, *, all: bool = False) -> list[AgentLine]:
+        """Return the agents that are declared or were used here; with `all` every adapter too.
+
+        Of the adapters those that can be used here come first, then those whose CLI is missing, then those never seen
+        to run.
+        """
+        from beam.api import look
+
+        declared = look.agent_names(self.context)
+        lines = [look.agent_line(self.context, name) for name in declared]
+        others = [look.agent_line(self.context, name) for name in registry.NAMES if name not in declared] if all else []
+        return lines + sorted(others, key=lambda line: (line.face == "unverified", line.installed is None))
+
+    def agent(self, name: str) -> AgentShown:
+        """Return everything about one agent: settings and who said them, what it can do, where it stands."""
+        from beam.api import look
+
+        return look.agent_shown(self.context, name)
+
+    def models(self) -> list[str]:
+        """Return the models that agents here are set to or have run with, sorted."""
+        from beam.api import look
+        from beam.store.journal import read_state
+
+        set_to = {line.model for line in self.agents() if line.model}
+        used = {model for place in look.places(self.context) for model in read_state(place.journal).totals.by_model}
+        return sorted(set_to | used)
+
+    def add_agent(self, name: str, settings: AgentSettings) -> Path:
+        """Declare an agent and return the path of its agent.json. Raises UsageError if it is declared already."""
+        self.check_person("declares agents")
+        from beam.api import manage
+
+        return manage.add(self.context, name, settings)
+
+    def set_agent(self, name: str, changes: Mapping[str, str | None]) -> Path:
+        """Change settings of an agent; None takes one back. Return the path of its agent.json."""
+        self.check_person("changes agents")
+        from beam.api import manage
+
+        return manage.change(self.context, name, changes)
+
+    def fork_agent(self, name: str, new: str) -> str:
+        """Declare an agent with the settings of `name`, whose first turn continues in a copy of that one's session.
+
+        Return the session's id. Raises NotFoundError (no session yet), UnsupportedError, UntrustedError, UsageError.
+        """
+        self.check_person("makes agents")
+        from beam.api import manage
+
+        return manage.fork(self.context, name, new, by=self.me)
+
+    def remove_agent(self, name: str, *, purge: bool = False) -> str:
+        """Remove an agent's agent.json; with `purge` its queue and journal too. Return what was done, in words."""
+        self.check_person("removes agents")
+        from beam.api import manage
+
+        return manage.remove(self.context, name, purge=purge)
+
+    @waiting_verb
+    def rename_agent(self, agent: str, new: str) -> Steps[str]:
+        """Give an agent, or a session of one, another name. Return what was done, in words."""
+        self.check_person("renames agents")
+        from beam.api import archive
+
+        return (yield from archive.rename(self.context, agent, new, by=self.me))
+
+    @waiting_verb
+    def archive_agent(self, agent: str, *, restore: bool = False) -> Steps[str]:
+        """Archive an agent, so that it takes no messages, or restore it. Return what was done, in words."""
+        self.check_person("archives agents")
+        from beam.api import archive
+
+        act = archive.restore if restore else archive.archive
+        return (yield from act(self.context, agent, by=self.me))
+
+    def unblock(self, agent: str) -> str:
+        """Record that no process of the agent's last turn is left, where beam can't see (another host or container)."""
+        self.check_person("says that processes are gone")
+        from beam.api import manage
+
+        return manage.unblock(self.context, self._existing(agent).agent)
+
+    def sessions(self, agents: Sequence[str] = ()) -> list[SessionLine]:
+        """Return the sessions of these agents and of their named sessions, or of all: current, earlier, archived."""
+        from beam.api import sessions
+
+        return sessions.sessions(self.context, [self._existing(name).agent for name in agents])
+
+    @waiting_verb
+    def resume_session(self, agent: str, session_id: str) -> Steps[str]:
+        """Make the agent's next turn continue in an earlier session of its own; return the session's whole id."""
+        self.check_person("chooses an agent's session")
+        from beam.api import sessions
+
+        return (yield from sessions.resume(self.context, self._existing(agent).agent, session_id, by=self.me))
+
+    def adopt_session(self, name: str, session: str, settings: AgentSettings) -> str:
+        """Declare an agent whose first turn continues in a session that its CLI has, `claude:ID`.
+
+        Return what was done, in words. Of `claude@review` the settings are those of `claude`.
+        """
+        self.check_person("adopts a session")
+        from beam.api import manage
+
+        return manage.adopt_session(self.context, name, session, settings, by=self.me)
+
+    @waiting_verb
+    def reset(self, agent: str) -> Steps[str]:
+        """Remove the agent's session from use, so that its next turn starts another.
+
+        Return the old one's id, or "no session".
+        """
+        self.check_person("puts a session aside")
+        from beam.broker.requests import request
+
+        place = self._existing(agent)
+        return (yield from request(self.context, place, "reset", by=self.me))

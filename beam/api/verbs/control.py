@@ -1,0 +1,132 @@
+"""Requests to whoever holds an agent: about its queue, its running turn, and what the agent asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from beam.api.both import waiting_verb
+from beam.api.verbs.opened import OpenedRoot
+from beam.base.errors import DiskError, NotFoundError, UsageError
+from beam.base.steps import Steps
+
+if TYPE_CHECKING:
+    from beam.api.asks import AskLine
+    from beam.api.look import QueueItem
+    from beam.store.control import Verb
+
+
+class ControlVerbs(OpenedRoot):
+    """Change what waits and what runs, and decide what agents ask."""
+
+    def queue(self, agents: Sequence[str] = ()) -> list[QueueItem]:
+        """Return what lies in the queues of these agents, or of all."""
+        from beam.api import look
+
+        names = [self._existing(name).agent for name in agents] or self.home.agents()
+        return list(look.queue_items(self.context, names))
+
+    @waiting_verb
+    def drop(self, message_id: str) -> Steps[str]:
+        """Take a message out of its queue; its outcome is `cancelled`. Return what was done, in words."""
+        self.check_person("drops messages")
+        return (yield from self._request("drop", message_id))
+
+    @waiting_verb
+    def drop_dead(self, agents: Sequence[str] = ()) -> Steps[list[str]]:
+        """Drop every dead letter of these agents, or of all; return the messages' ids."""
+        self.check_person("drops messages")
+        dead = [item.id for item in self.queue(agents) if item.box == "dead"]
+        gone = []
+        for message_id in dead:
+            try:
+                yield from self._request("drop", message_id)
+            except NotFoundError:
+                continue  # somebody else was quicker
+            gone.append(message_id)
+        return gone
+
+    @waiting_verb
+    def retry(self, message_id: str) -> Steps[str]:
+        """Run a dead letter again, as its next attempt. Return what was done, in words."""
+        self.check_person("retries messages")
+        return (yield from self._request("retry", message_id))
+
+    @waiting_verb
+    def edit(self, message_id: str, text: str) -> Steps[str]:
+        """Give a waiting message another text. Return what was done, in words."""
+        self.check_person("edits messages")
+        from beam.broker.compose import check_text, replace_surrogates
+
+        text = replace_surrogates(text)
+        check_text(text, self.context.limits)
+        return (yield from self._request("edit", message_id, text=text))
+
+    @waiting_verb
+    def pause(self, agent: str) -> Steps[str]:
+        """Let no more messages of the agent be claimed; a running turn goes on. Return what was done, in words."""
+        self.check_person("pauses agents")
+        from beam.broker.requests import request
+
+        return (yield from request(self.context, self._existing(agent), "pause", by=self.me))
+
+    @waiting_verb
+    def resume(self, agent: str) -> Steps[str]:
+        """Let the agent's queue be served again. Return what was done, in words."""
+        self.check_person("resumes agents")
+        from beam.broker.requests import request
+
+        return (yield from request(self.context, self._existing(agent), "resume", by=self.me))
+
+    @waiting_verb
+    def interrupt(self, message_id: str) -> Steps[str]:
+        """End the turn of exactly this message, or withdraw it. Return what was done, in words."""
+        if self.turn is not None:
+            return (yield from self.turn.interrupt(self._whole(message_id), self._clock))
+        return (yield from self._request("interrupt", message_id))
+
+    def asks(self, agents: Sequence[str] = ()) -> list[AskLine]:
+        """Return what these agents, or all, ask and nobody decided yet; oldest first."""
+        from beam.api import asks
+
+        return asks.open_asks(self.context, [self._existing(name).agent for name in agents] or None)
+
+    @waiting_verb
+    def approve(self, ask_id: str, *, always: bool = False) -> Steps[str]:
+        """Allow what that ask is about; with `always` also its like from now on, where the agent offers that.
+
+        Return what was done, in words. Raises NotFoundError for one that is over, UnsupportedError for what the agent
+        does not offer, and UsageError inside an agent's turn: agents may not widen each other's rights.
+        """
+        from beam.api import asks
+
+        if self.is_agent:
+            raise UsageError(
+                f"{self.me} is an agent, and can't approve what another asks", "a person can: beam asks", subject=ask_id
+            )
+        return (yield from asks.decide(self.context, ask_id, "approve", by=self.me, always=always))
+
+    @waiting_verb
+    def deny(self, ask_id: str, *, message: str | None = None, stop: bool = False) -> Steps[str]:
+        """Deny what that ask is about and return what was done, in words. `message` is for the agent; `stop` ends its
+        turn.
+        """
+        from beam.api import asks
+
+        if self.turn is not None:
+            whole = asks.find(self.context, ask_id)[1]
+            return (yield from self.turn.deny(whole, self._clock, message=message, stop=stop))
+        return (yield from asks.decide(self.context, ask_id, "deny", by=self.me, message=message, stop=stop))
+
+    def _whole(self, message_id: str) -> str:
+        """Return the whole id, where this process may read the root; else the words as they are."""
+        try:
+            return self._find(message_id)[1]
+        except DiskError:
+            return message_id
+
+    def _request(self, verb: Verb, message_id: str, text: str | None = None) -> Steps[str]:
+        from beam.broker.requests import request
+
+        place, whole = self._find(message_id)
+        return (yield from request(self.context, place, verb, whole, by=self.me, text=text))

@@ -1,0 +1,131 @@
+"""What came of messages, waited for or looked up, and the answers that a program gives as a mailbox."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from beam.api.both import waiting_verb
+from beam.api.verbs.opened import OpenedRoot, ignore
+from beam.base.steps import Steps, finished
+
+if TYPE_CHECKING:
+    from beam.api.look import Pending
+    from beam.api.waits import Until
+    from beam.model.events import Event
+    from beam.model.message import Message
+    from beam.model.outcome import Outcome
+
+
+class FollowVerbs(OpenedRoot):
+    """Wait for outcomes, and answer as a mailbox."""
+
+    @waiting_verb
+    def wait(
+        self, message_id: str, *, timeout: float | None = None, seen: Callable[[Event], None] | None = None
+    ) -> Steps[Outcome]:
+        """Wait for a message and return its outcome. Raises UnfinishedError after `timeout` seconds; nothing stops."""
+        from beam.broker.follow import follow
+
+        place, whole = self._find(message_id)
+        outcome = yield from follow(
+            self.context, place, whole, seen=seen or ignore, timeout=timeout, looks_only=self.is_agent
+        )
+        assert outcome is not None
+        return outcome
+
+    @waiting_verb
+    def wait_several(
+        self,
+        message_ids: Sequence[str],
+        *,
+        only_first: bool = False,
+        timeout: float | None = None,
+        seen: Callable[[Event], None] | None = None,
+        ended: Callable[[Outcome], None] | None = None,
+    ) -> Steps[list[Outcome]]:
+        """Wait for several messages and return their outcomes in the order in which they came; `ended` gets each.
+
+        With `only_first` only the first one is waited for. Raises UnfinishedError after `timeout` seconds; nothing
+        stops.
+        """
+        from beam.api.waits import several
+        from beam.broker.follow import follow
+
+        outcomes: list[Outcome] = []
+
+        def came(_: int, outcome: Outcome | None) -> None:
+            if outcome is not None:
+                outcomes.append(outcome)
+                if ended is not None:
+                    ended(outcome)
+
+        found = [self._find(each) for each in dict.fromkeys(message_ids)]
+        waits = [
+            follow(self.context, place, whole, seen=seen or ignore, timeout=timeout, looks_only=self.is_agent)
+            for place, whole in {whole: (place, whole) for place, whole in found}.values()
+        ]
+        yield from several(waits, only_first=only_first, ended=came)
+        return outcomes
+
+    @waiting_verb
+    def wait_until(
+        self, agents: Sequence[str], until: Until, *, only_first: bool = False, timeout: float | None = None
+    ) -> Steps[dict[str, Outcome | None]]:
+        """Wait until these agents (with `only_first`: one of them) are `idle` or `asking`, or a turn of theirs has
+        `finished`. Return those that are, with that turn's outcome.
+
+        Raises UnfinishedError after `timeout` seconds, NotFoundError for an agent that was never used.
+        """
+        from beam.api.waits import several, state_of
+
+        names = list(dict.fromkeys(agents))
+        places = [self._existing(name) for name in names]
+        found: dict[str, Outcome | None] = {}
+        waits = [state_of(self.context, place, until, timeout=timeout, looks_only=self.is_agent) for place in places]
+        yield from several(waits, only_first=only_first, ended=lambda at, outcome: found.update({names[at]: outcome}))
+        return found
+
+    def are_idle(self, agents: Sequence[str] = ()) -> bool:
+        """Return whether no turn of these agents (none given: of all here) runs, and nothing waits for them."""
+        from beam.api.waits import is_idle
+
+        return all(is_idle(self.home.agent(name)) for name in agents or self.home.agents())
+
+    def show(self, message_id: str) -> Outcome | Pending:
+        """Return the outcome of a message, or how far it is. Raises NotFoundError."""
+        from beam.api.look import shown
+
+        return shown(*self._find(message_id))
+
+    def recv(self, agent: str, *, lease: float | None = None) -> Message | None:
+        """Take the next message of a mailbox, for `lease` seconds (None: the agent's setting); None if none waits."""
+        self.check_person("takes messages of a mailbox")
+        from beam.broker.mailbox import recv
+
+        return recv(self.context, self.context.place(agent), lease)
+
+    @waiting_verb
+    def recv_wait(
+        self, agent: str, *, lease: float | None = None, timeout: float | None = None
+    ) -> Steps[Message | None]:
+        """Wait for the next message of a mailbox and take it as `recv` does; None after `timeout` seconds."""
+        began = self._clock.monotonic()
+        while (message := self.recv(agent, lease=lease)) is None:
+            if timeout is not None and self._clock.monotonic() - began >= timeout:
+                return None
+            yield 0.05
+        return message
+
+    def reply(self, message_id: str, text: str, *, failed: bool = False) -> Outcome:
+        """Answer a message that `recv` took and return its outcome.
+
+        With `failed` the text says why there is no answer.
+        """
+        from beam.broker.mailbox import reply
+
+        if self.turn is not None:
+            answered: Outcome = finished(self.turn.reply(message_id, text, self._clock, failed=failed))
+            return answered
+        place, whole = self._find(message_id)
+        return reply(self.context, place, whole, text, failed=failed)

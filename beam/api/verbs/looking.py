@@ -1,0 +1,167 @@
+"""Looking at agents, their events, journals and terminals, and checking and clearing what they left."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from beam.api.verbs.opened import OpenedRoot
+from beam.base.errors import UsageError
+from beam.root import discovery
+
+if TYPE_CHECKING:
+    from beam.api.attach import Attached
+    from beam.api.doctor import Check
+    from beam.api.gc import Collected
+    from beam.api.look import AgentStatus
+    from beam.api.smoke import Smoked
+    from beam.api.usage import UsageLine
+    from beam.api.watch import Placed
+    from beam.model.events import AnyEvent
+    from beam.root.paths import RootPaths
+    from beam.teams.watch import Teams
+
+
+class LookVerbs(OpenedRoot):
+    """Look at what agents do and did."""
+
+    def status(self, agents: Sequence[str] = ()) -> list[AgentStatus]:
+        """Return where each of these agents, or of all, stands."""
+        from beam.api import look
+
+        return [look.status_of(self.context, self.context.place(name)) for name in self._names(agents)]
+
+    def events(self, agent: str, *, after: int = 0) -> Iterator[AnyEvent]:
+        """Yield the agent's events so far, those after the event numbered `after`, in order."""
+        from beam.store.journal import Reader
+
+        place = self._existing(agent)
+        yield from Reader(place.journal, after).poll()
+
+    def watch(self, agents: Sequence[str] = (), *, follow: bool = True, history: bool = False) -> Iterator[AnyEvent]:
+        """Yield the events of these agents, or of all, as they are written, also those of agents that appear later.
+
+        With `history` all events so far come first. Without `follow` it ends there. Raises NotFoundError, and
+        CorruptError for a damaged journal when the others are told.
+        """
+        from beam.api.watch import watch_root
+
+        names = [self._existing(name).agent for name in agents]
+        for batch in watch_root(self.context, agents=names, follow=follow, history=history):
+            yield from (placed.event for placed in batch)
+
+    def stream_all(self, teams: Teams, *, follow: bool = True, history: bool = False) -> Iterator[list[Placed]]:
+        """Return batches of events of all roots that this user has, this one first, each event with its root, as they
+        are written; an empty batch now and then.
+
+        With `history` all events so far come first. Without `follow` it ends there. `teams` puts the events of Claude
+        Code's agent teams among them.
+        """
+        from beam.api.watch import watch_roots
+
+        found: list[RootPaths] = []
+        looked = 0.0
+
+        def here() -> list[RootPaths]:
+            nonlocal found, looked
+            if not looked or self._clock.monotonic() - looked >= 1:
+                looked = self._clock.monotonic()
+                known = discovery.known(self.environ)
+                found = known if self.home in known else [self.home, *known]
+            return found
+
+        return watch_roots(here, self.context, follow=follow, history=history, teams=teams)
+
+    def usage(self, agents: Sequence[str] = ()) -> list[UsageLine]:
+        """Return what each agent used so far, by model, as its journals say; the last line is the sum."""
+        from beam.api import usage
+
+        return usage.lines(self.context, self._names(agents))
+
+    def folder(self, agent: str) -> str:
+        """Return the folder where the agent works. Raises NotFoundError, ConfigError."""
+        from beam.api.look import folder_of
+
+        return folder_of(self.context, self.context.resolve(agent).settings)
+
+    def running(self, agent: str) -> list[str]:
+        """Return the ids of the messages whose turns run now, that of the agent's own session first.
+
+        Raises UsageError if none does.
+        """
+        from beam.api import look
+
+        found = look.running_ids(self._existing(agent))
+        if not found:
+            raise UsageError(f"{agent} is in no turn", "beam status", subject=agent)
+        return found
+
+    def agent_of(self, name: str) -> str:
+        """Return the name if it is an agent's. Raises NotFoundError."""
+        return self._existing(name).agent
+
+    def find_message(self, message_id: str) -> tuple[str, str]:
+        """Return the message's agent and whole id. Raises NotFoundError, and UsageError for an ambiguous ending."""
+        place, whole = self._find(message_id)
+        return place.agent, whole
+
+    def message_ids(self, most: int) -> list[str]:
+        """Return the ids of messages that are known here, the newest first, at most `most`."""
+        from beam.api import look
+
+        found = {known for _, known in look.message_ids(self.context)}
+        return sorted(found, key=lambda each: each.rpartition("-")[2], reverse=True)[:most]
+
+    def attach(self, agent: str) -> Attached:
+        """Connect to the agent's terminal.
+
+        Raises NotFoundError where it has none now, UnsupportedError where its turn runs without one.
+        """
+        from beam.api.attach import attach
+
+        return attach(self.context, self._existing(agent))
+
+    def verify(self, agent: str) -> list[str]:
+        """Return everything that is wrong in the agent's journal, a line each."""
+        from beam.api.verify import damage
+
+        return damage(self._existing(agent).journal)
+
+    def gc(
+        self,
+        *,
+        older_than: float = 30 * 86400.0,
+        keep_bytes: int | None = None,
+        dead: bool = False,
+        dry_run: bool = False,
+    ) -> Collected:
+        """Remove what is over and older than `older_than` seconds, then the oldest until `keep_bytes` are left.
+
+        Return what was removed; with `dry_run` what would be. Nothing goes that waits, runs or was given up on (unless
+        `dead`), and nothing of an agent that somebody holds.
+        """
+        self.check_person("removes what is over")
+        from beam.api import gc
+
+        if not dry_run:
+            from beam.teams import spool
+            from beam.teams.watch import spool_dir
+
+            spool.sweep(spool_dir(self.environ), self._clock.now_ns())
+        return gc.collect(self.context, older_than=older_than, keep_bytes=keep_bytes, dead=dead, dry_run=dry_run)
+
+    def doctor(self, *, all: bool = False) -> list[Check]:
+        """Check the root, its journals and its agents' CLIs; with `all` also those never seen to run."""
+        from beam.api.doctor import checks
+
+        return list(checks(self.context, every=all))
+
+    def smoke(self, names: Sequence[str] = ()) -> Generator[Smoked, None, None]:
+        """Run a real turn of each installed CLI, or of those named, against a scripted model, in a scratch HOME.
+
+        Yield what each did, as it ends. Raises NotFoundError for no such adapter, UnsupportedError for one without a
+        model.
+        """
+        from beam.api.smoke import smoke
+
+        return smoke(self.environ, names)

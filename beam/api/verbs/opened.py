@@ -1,0 +1,93 @@
+"""A root as one process sees it: who calls, its configuration, its agents and messages. Each part of `Beam` is one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from beam.agents import registry
+from beam.api.inside import TurnAround, turn_around
+from beam.base.clock import Clock, SystemClock
+from beam.base.errors import UsageError
+from beam.broker.agent_requests import carry_out
+from beam.broker.compose import HUMAN
+from beam.broker.context import RootContext
+from beam.config.resolve import load, settled
+from beam.root import discovery, ownership, paths
+from beam.root.paths import AgentPaths
+
+if TYPE_CHECKING:
+    from beam.model.events import Event
+
+
+def ignore(event: Event) -> None:
+    """Do nothing with an event: nobody looks at it."""
+
+
+class OpenedRoot:
+    """A root, found when it is first used, and the process that uses it."""
+
+    def __init__(
+        self,
+        root: str | Path | None = None,
+        *,
+        cwd: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.environ = settled(os.environ if environ is None else environ)
+        self._root = None if root is None else str(root)
+        self._cwd = cwd or Path.cwd()
+        self._clock = clock or SystemClock()
+        self.trusted_by_variable = False  # whether the last message may run only because of BEAM_TRUST=1
+
+    @cached_property
+    def home(self) -> paths.RootPaths:
+        """Find the root when it is first needed; what an agent asks for in its turn needs none. Raises UsageError."""
+        return discovery.find(self._root, cwd=self._cwd, environ=self.environ)
+
+    @cached_property
+    def turn(self) -> TurnAround | None:
+        """Return the turn of an agent in which this process runs; None for a person's."""
+        return turn_around(self.environ)
+
+    @cached_property
+    def context(self) -> RootContext:
+        """Return the root with its configuration, checked. Raises ConfigError, DiskError."""
+        ownership.check_owner(self.home, uid=os.geteuid())
+        config = load(self.home, environ=self.environ, adapters=registry.NAMES)
+        ownership.check_filesystem(self.home, allow_fs=config.allow_fs)
+        return RootContext(home=self.home, config=config, clock=self._clock, environ=self.environ, carry_out=carry_out)
+
+    @property
+    def is_agent(self) -> bool:
+        """Return whether an agent calls, inside its turn."""
+        return self.turn is not None or bool(self.environ.get("BEAM_AGENT"))
+
+    @property
+    def me(self) -> str:
+        """Return who calls: an agent's name inside its turn, else `human`."""
+        return self.turn.agent if self.turn is not None else self.environ.get("BEAM_AGENT") or HUMAN
+
+    def check_person(self, what: str) -> None:
+        """Raise UsageError where an agent calls. `what` completes "only a person …"."""
+        if self.is_agent:
+            raise UsageError(f"only a person {what}; this is a process of {self.me}", "use a shell of your own")
+
+    def _existing(self, agent: str) -> AgentPaths:
+        if agent not in self.home.agents():
+            self.context.resolve(agent)
+        return self.context.place(agent)
+
+    def _names(self, agents: Sequence[str]) -> list[str]:
+        from beam.api import look
+
+        return [self._existing(name).agent for name in agents] or look.agent_names(self.context)
+
+    def _find(self, message_id: str) -> tuple[AgentPaths, str]:
+        from beam.api.look import find_place
+
+        return find_place(self.context, message_id)

@@ -1,0 +1,241 @@
+"""Sending a message: made, checked, put into its queue, and its outcome waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from beam.agents import registry
+from beam.api.both import coroutine_verb, waiting_verb
+from beam.api.verbs.opened import OpenedRoot, ignore
+from beam.base.errors import UsageError
+from beam.base.steps import Steps
+from beam.broker.compose import HUMAN, Caller, compose
+from beam.model.message import NAME, Access, Message, Options, SessionContext, with_fields
+from beam.root import discovery
+from beam.root.paths import AgentPaths
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from beam.api.progress import Progress, Watched
+    from beam.model.events import Event
+    from beam.model.message import OptionFields
+    from beam.model.outcome import Outcome
+
+
+class SendVerbs(OpenedRoot):
+    """Send messages to agents."""
+
+    def message(
+        self,
+        agent: str,
+        text: str,
+        *,
+        wait: bool = True,
+        sender: str | None = None,
+        attach: Sequence[Path] = (),
+        options: Options | None = None,
+        key: str | None = None,
+        deadline: float | None = None,
+        replies: int | None = None,
+        **more: Unpack[OptionFields],
+    ) -> Message:
+        """Return the message that `send` would send, checked against all that can be known before.
+
+        The parameters are those of `send`, and `wait`: whether the sender waits for the answer. `replies` is how many
+        answers are routed, in turn, where the sender is an agent (None: what the limits say).
+
+        Raises NotFoundError (no such agent; its CLI is missing), UntrustedError, UsageError, LimitError, DiskError, and
+        TypeError for a keyword that is no field of `Options`.
+        """
+        from beam.broker.put import check_receiver
+        from beam.turns.request import granted_access
+
+        wanted = with_fields(options, more, known=("sender", "attach", "options", "key", "deadline"))
+        if self.turn is not None:
+            return self.turn.message(
+                agent,
+                text,
+                wait=wait,
+                sender=sender,
+                attach=attach,
+                options=wanted,
+                key=key,
+                deadline=deadline,
+                replies=replies,
+                clock=self._clock,
+            )
+        if self.is_agent:
+            raise UsageError(
+                f"BEAM_AGENT is {self.me}, and this process is in no turn of an agent",
+                "unset BEAM_AGENT if you are not inside an agent",
+            )
+        context = self.context
+        discovery.check_folder(self.home, self.environ)
+        configured = context.resolve(agent).settings.access
+        access = granted_access(configured, wanted.access, at_most="read" if context.is_exposed else None)
+        self.trusted_by_variable = check_receiver(context, agent, access).by_variable
+        if wanted.once and key is not None:
+            raise UsageError("--once and --key don't go together", "a throw-away session has no first outcome to give")
+        self._check_access(wanted.access)
+        return compose(
+            agent,
+            text,
+            caller=Caller(),
+            wait=wait,
+            clock=self._clock,
+            limits=context.limits,
+            sender=sender,
+            attach=attach,
+            options=wanted,
+            key=key,
+            deadline=deadline,
+            replies=replies,
+            session_context=self._session_of(sender or HUMAN),
+        )
+
+    @coroutine_verb
+    async def send(
+        self,
+        agent: str,
+        text: str,
+        *,
+        sender: str | None = None,
+        attach: Sequence[Path] = (),
+        options: Options | None = None,
+        key: str | None = None,
+        deadline: float | None = None,
+        seen: Callable[[Event], None] | None = None,
+        **more: Unpack[OptionFields],
+    ) -> Outcome:
+        """Send a text, wait for its turn, and return the outcome. A failed turn is an outcome, not an error.
+
+        `options`, and each of its fields as a keyword (`new=True, model="opus", timeout=60`), say what is asked of the
+        turn. `seen` gets each event of the message as it is recorded. `attach` are files that go with the text. `key`:
+        a message of the same key is sent once, and its outcome returned again. `deadline` is seconds until its turn
+        must have begun. `sender` speaks as that agent.
+
+        Raises NotFoundError (no such agent; its CLI is missing), UntrustedError, UsageError, LimitError, DiskError, and
+        TypeError for a keyword that is no field of `Options`.
+        """
+        message = self.message(
+            agent, text, sender=sender, attach=attach, options=options, key=key, deadline=deadline, **more
+        )
+        return await self.deliver.aio(message, seen)
+
+    @coroutine_verb
+    async def deliver(self, message: Message, seen: Callable[[Event], None] | None = None) -> Outcome:
+        """Send a message that `message` made and return its outcome; its events go to `seen` as they are recorded."""
+        from beam.api.send import send
+
+        if self.turn is not None:
+            return await self.turn.deliver(message, self._clock)
+        return await send(self.context, self._place(message), message, seen or ignore)
+
+    @waiting_verb
+    def put(self, message: Message) -> Steps[str]:
+        """Put the message into its queue, see that somebody runs it, and return its id.
+
+        It returns as soon as that is sure: at once where the agent is held or no broker serves, else after half a
+        second at most. Raises LimitError for a full queue, DiskError.
+        """
+        from beam.broker import launch
+        from beam.broker import registry as brokers
+        from beam.broker.put import put
+
+        if self.turn is not None:
+            return (yield from self.turn.put(message, self._clock))
+        place = self._place(message)
+        put(self.context, place, message)
+        if not self._is_mailbox(message.to):
+            if place.lane is None:
+                yield from brokers.yield_to_broker(self.context, place)
+            launch.ensure(self.context, place)
+        return message.id
+
+    def default_access(self, agent: str, via: str | None) -> Access | None:
+        """Return the access for a person who sits at a terminal and says nothing of it: `ask`, where the mode that runs
+        the turn can; None leaves it to the agent.
+        """
+        from beam.turns.request import face_of
+
+        settings = self.context.resolve(agent).settings
+        if settings.access is not None or self.is_agent or self.context.is_exposed:
+            return None
+        adapter = registry.adapter(settings.adapter)
+        return "ask" if "ask" in adapter.card.faces[face_of(adapter, via)].access else None
+
+    def waiting_reason(self, message: Message) -> str | None:
+        """Return why nobody runs this agent's messages by itself now, to tell who waits. None where somebody does."""
+        if self.turn is not None:
+            return None
+        if self._is_mailbox(message.to):
+            return f"{message.to} is a mailbox; it answers when somebody does: beam recv {message.to}"
+        from beam.broker import standing
+        from beam.store.journal import read_state
+
+        if read_state(self._place(message).journal).paused:
+            return f"the queue of {message.to} is paused; beam queue resume {message.to}"
+        why = standing.waiting_reason(self.context, self._place(message))
+        return None if why is None else f"what waits for {message.to} does so until you trust the folder: {why}"
+
+    def loader_variables(self, agent: str) -> list[str]:
+        """Return the variables of the agent's settings that no process of it gets (`LD_PRELOAD` and the like)."""
+        from beam.process.environment import LOADER
+
+        return sorted(LOADER.intersection(self.context.resolve(agent).settings.env))
+
+    def progress(self, message: Message | str) -> Callable[[], Progress | None] | None:
+        """Return a function that says, each time it is called, which turn runs where this message (or the one of this
+        id) waits.
+
+        None inside a turn: its process need not see the root, and its agent need not be told.
+        """
+        if self.turn is not None:
+            return None
+        watched: Watched | None = None
+
+        def where() -> AgentPaths:
+            return self._place(message) if isinstance(message, Message) else self._find(message)[0]
+
+        def look() -> Progress | None:
+            nonlocal watched
+            if watched is None:
+                from beam.api.progress import Watched  # most turns are over before anybody looks
+
+                watched = Watched(where, self._clock)
+            return watched.look()
+
+        return look
+
+    def _check_access(self, access: Access | None) -> None:
+        """Raise UsageError for an access that a root within agents' reach would lower in silence."""
+        if access in (None, "read"):
+            return
+        where = discovery.exposed(self.home, self.environ)
+        if where is not None:
+            raise UsageError(
+                f"--access {access} is not given in the root {self.home.root}: it lies in {where}, where agents may "
+                "write messages in your name",
+                "keep the root elsewhere (no --root, or one outside; BEAM_STATE), or leave --access out",
+                subject=str(self.home.root),
+            )
+
+    def _session_of(self, sender: str) -> SessionContext:
+        if sender == HUMAN or not NAME.match(sender) or sender not in self.home.agents():
+            return SessionContext()
+        from beam.store.journal import read_state
+
+        state = read_state(self.home.agent(sender).journal)
+        return SessionContext(
+            session_id=state.session.session_id if state.session else None, turn_number=state.turn or None
+        )
+
+    def _place(self, message: Message) -> AgentPaths:
+        lane = message.id.rpartition("-")[2] if message.options.once else None
+        return self.context.place(message.to, lane)
+
+    def _is_mailbox(self, agent: str) -> bool:
+        return "mailbox" in registry.adapter(self.context.resolve(agent).settings.adapter).card.faces

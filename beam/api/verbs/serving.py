@@ -1,0 +1,71 @@
+"""The broker of a root: run here, started detached, stopped, and looked at."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from beam.api.verbs.opened import OpenedRoot
+
+if TYPE_CHECKING:
+    from beam.api.broker import BrokerStatus
+
+
+class BrokerVerbs(OpenedRoot):
+    """Run the broker, which serves all agents of a root."""
+
+    def serve(
+        self,
+        *,
+        cap: int | None = None,
+        poll: float = 1.0,
+        poll_only: bool = False,
+        grace: float = 30.0,
+        write: Callable[[str], object] | None = None,
+    ) -> None:
+        """Serve all agents of this root here, until a signal says to stop.
+
+        `cap` is how many turns may run at once (None: the root's setting). `poll` and `grace` are seconds. `write` gets
+        what the broker has to say, in whole lines (None: stderr). Raises UsageError where a broker serves already.
+        """
+        self.check_person("serves a root")
+        from beam.api import broker
+
+        broker.serve(
+            self.context, cap=cap, poll=poll, poll_only=poll_only, grace=grace, write=write or sys.stderr.write
+        )
+
+    def start_broker(self, *, cap: int | None = None, poll: float = 1.0, poll_only: bool = False) -> int:
+        """Start a detached broker and return its pid."""
+        self.check_person("starts a broker")
+        from beam.api import broker
+
+        return broker.start(self.context, cap=cap, poll=poll, poll_only=poll_only).owner.pid
+
+    def stop_broker(self, *, grace: float = 30.0) -> int:
+        """Stop the broker, politely at first and at once after `grace` seconds. Return the pid it had."""
+        self.check_person("stops a broker")
+        from beam.api import broker
+
+        return broker.stop(self.context, grace=grace).owner.pid
+
+    def broker(self) -> BrokerStatus | None:
+        """Return how this root's broker is; None where none runs."""
+        from beam.api import broker
+
+        return broker.status(self.context)
+
+    def broker_skew(self) -> str | None:
+        """Return a sentence where a broker of another version serves this root; None where all is well."""
+        if self.turn is not None or not (self.home.root / "broker.json").exists():
+            return None
+        from beam.api import broker
+
+        return broker.skew(self.context)
+
+    def broker_unit(self) -> str:
+        """Return a systemd user unit for this root's broker."""
+        from beam.api import broker
+
+        return broker.unit(self.context)

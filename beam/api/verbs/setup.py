@@ -1,0 +1,87 @@
+"""The user's roots, and the trust in a folder's files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from beam.api.verbs.opened import OpenedRoot
+from beam.base.errors import NotFoundError
+from beam.root import discovery
+
+if TYPE_CHECKING:
+    from beam.api.adopt import Candidate
+    from beam.api.root import RootLine
+    from beam.api.trusting import Looked
+
+
+class SetupVerbs(OpenedRoot):
+    """Look at roots, move and remove them, and trust a folder."""
+
+    def roots(self) -> list[RootLine]:
+        """Return all roots of this user, with the folder that each belongs to."""
+        from beam.api import root
+
+        return root.lines(self.environ)
+
+    def root_notes(self) -> list[str]:
+        """Return what a person should know about where this root lies, a sentence each; mostly nothing."""
+        old, project = self.home.project / discovery.OLD_NAME, self.home.root / discovery.PROJECT_JSON
+        if os.path.lexists(project) and not os.path.lexists(old) and discovery.exposed(self.home, self.environ) is None:
+            return []
+        from beam.api import root
+
+        return list(root.notes(self.home, self.environ))
+
+    def adoptable(self) -> list[Candidate]:
+        """Return other roots of this folder, with all that `adopt` would take over, to be shown before."""
+        from beam.api import adopt
+
+        return adopt.candidates(self.home, self._folder, self.environ)
+
+    def adopt(self, candidate: Candidate) -> list[str]:
+        """Move the agents of another root of this folder into this one. Return what was done, in words."""
+        from beam.api import adopt
+
+        self.check_person("adopts a root")
+        return adopt.adopt(self.home, candidate, self._folder, self.environ)
+
+    def remove_root(self, path: Path, *, sure: bool = False) -> str:
+        """Remove a root of this user with all that it holds; with `sure` also where messages wait."""
+        from beam.api import root
+
+        self.check_person("removes a root")
+        return root.remove(path, self.environ, sure=sure)
+
+    def look_at_folder(self) -> Looked:
+        """Return all that agents would obey in this folder, and what of it was trusted. Raises NotFoundError."""
+        from beam.api import trusting
+
+        if not self.home.project.is_dir():
+            raise NotFoundError(f"there is no folder {self.home.project}", "", subject=str(self.home.project))
+        return trusting.look(self.context)
+
+    def trust(self, looked: Looked | None = None) -> Path:
+        """Trust this folder's files to run code, as they were when they were looked at. Return the folder.
+
+        Messages that waited for that go on. None for `looked`: as they are now.
+        """
+        from beam.api import trusting
+
+        self.check_person("trusts a folder")
+        trusting.trust(self.context, looked or self.look_at_folder())
+        return self.home.project
+
+    def untrust(self) -> Path:
+        """Take the trust in this folder back. Return the folder."""
+        self.check_person("trusts folders")
+        from beam.trust import ledger
+
+        ledger.untrust(self.home.project, self.environ)
+        return self.home.project
+
+    @property
+    def _folder(self) -> Path:
+        """Return the project folder around the current folder, whatever the root says."""
+        return discovery.project_folder(Path(os.path.realpath(self._cwd)), self.environ)
