@@ -21,7 +21,8 @@ from beam.model import events
 from beam.model.outcome import Class, Status
 from tests.support import console, made, made_agents, other_package
 from tests.support.cli import Cli
-from tests.support.markdown import blocks, broken_links, parts, rows, with_parts
+from tests.support.markdown import blocks, broken_links, parts, rows, shell_lines, with_parts
+from tests.support.typed import parsed
 
 TOP = Path(__file__).parents[1]
 PARTS = {**made.PARTS, **made_agents.PARTS}
@@ -89,7 +90,7 @@ def test_every_crash_point_is_in_the_page_of_files_in_its_order() -> None:
 
 
 def test_the_yaml_example_of_the_page_of_files_is_understood() -> None:
-    (example,) = blocks(page("files.md"), "yaml")
+    (example,) = blocks(page("beam-yaml.md"), "yaml")
     read = file.parse(example.text.encode(), Path("beam.yaml"), adapters=tuple(registry.ADAPTERS))
     assert set(read.agents) == {"planner", "linter", "desk"}
     assert (read.defaults["timeout"], read.limits["waiting"]) == (1200.0, 500)
@@ -104,7 +105,27 @@ def test_every_word_of_the_glossary_is_explained_once_and_the_states_are_true() 
 
 
 def test_every_console_session_of_the_docs_is_played_by_a_test() -> None:
-    assert {file.name for file in PAGES if blocks(file.read_text(), "console")} == {"README.md", "adding-an-agent.md"}
+    played = {"README.md", "adding-an-agent.md", "first-steps.md"}
+    assert {file.name for file in PAGES if blocks(file.read_text(), "console")} == played
+
+
+@pytest.mark.acceptance
+def test_the_first_steps_print_what_they_promise(beam: Cli) -> None:
+    assert console.play(beam, [block.text for block in blocks(page("first-steps.md"), "console")]) == []
+
+
+def test_every_class_of_a_failed_turn_is_in_the_page_for_troubles() -> None:
+    text = page("troubleshooting.md")
+    own_codes = {Class.UNSUPPORTED, Class.NOT_INSTALLED}
+    assert [each for each in Class if each not in own_codes and f"`{each}`" not in text] == []
+
+
+SHELL = [(file, line) for file in PAGES for line in shell_lines(file.read_text())]
+
+
+@pytest.mark.parametrize(("file", "line"), SHELL, ids=[f"{file.name}: {line}" for file, line in SHELL])
+def test_a_command_of_a_page_is_taken_by_beam(file: Path, line: str, tmp_path: Path) -> None:
+    assert parsed(line, tmp_path)[0] == "beam"
 
 
 @pytest.mark.acceptance

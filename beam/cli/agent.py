@@ -136,7 +136,7 @@ def add(
     agent: str = typer.Argument(..., metavar="NAME", help="A new name."),
     adapter: str | None = typer.Argument(None, metavar="[ADAPTER]", help="claude, scripted, mailbox, …"),
     setting: list[str] = typer.Option(
-        [], "--set", metavar="KEY=VALUE", help="Any setting of beam.yaml (docs/files.md); env.NAME is a variable."
+        [], "--set", metavar="KEY=VALUE", help="Any setting of beam.yaml (docs/beam-yaml.md); env.NAME is a variable."
     ),
     model: str | None = typer.Option(None, "-m", "--model", metavar="NAME", help="Its model."),
     access: str | None = typer.Option(None, "--access", metavar="WORD", help="read, edit, full or ask."),

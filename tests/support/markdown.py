@@ -47,6 +47,12 @@ def rows(markdown: str) -> Iterator[list[str]]:
             yield [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
 
 
+def shell_lines(markdown: str) -> list[str]:
+    """The lines of its `sh` blocks that call beam, without those that go on from the line before."""
+    lines = [line for block in blocks(markdown, "sh") for line in block.text.splitlines()]
+    return [line for line in lines if re.search(r"(?:^|[ (])beam ", line.partition(" #")[0])]
+
+
 def broken_links(file: Path) -> list[str]:
     """Relative links of the file that lead to no file, or to no heading of one."""
     text = re.sub(r"```.*?```", "", file.read_text(), flags=re.DOTALL)
