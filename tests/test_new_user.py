@@ -1,0 +1,98 @@
+"""`pip install .` and the README's first commands, as somebody does who has nothing else: another HOME and PATH, as
+root and as another user, in a git repository and outside of one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import console
+from tests.support.markdown import blocks
+
+pytestmark = pytest.mark.acceptance
+TOP = Path(__file__).parents[1]
+_MARK = "@@ step"
+_NOBODY = 65534
+# The interpreter may lie in a home that only root enters. In a mount namespace of its own, with that home replaced by a
+# folder that holds the interpreter alone, another user runs it.
+_AS_NOBODY = f"""
+set -e
+base=$1 closed=$2 kept=$(mktemp -d); shift 2
+if [ -n "$closed" ]; then
+    mount --bind "$base" "$kept"
+    mount -t tmpfs -o mode=755 none "$closed"
+    mkdir -p "$base"
+    mount --bind "$kept" "$base"
+    umount "$kept"
+fi
+rmdir "$kept"
+exec setpriv --reuid={_NOBODY} --regid={_NOBODY} --clear-groups "$@"
+"""
+STEPS = [
+    step
+    for block in blocks((TOP / "README.md").read_text(), "console")
+    if block.note != "claude"
+    for step in console.steps(block.text)
+]
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Path]:
+    """A folder that every user may enter, with a virtual environment in which beam is installed from a copy."""
+    made = Path(tempfile.mkdtemp(prefix="beam-new-user-"))
+    try:
+        made.chmod(0o755)
+        source = made / "source"
+        left_out = shutil.ignore_patterns(".*", "tests", "bench", "__pycache__")
+        shutil.copytree(TOP, source, ignore=left_out)
+        subprocess.run([sys.executable, "-m", "venv", made / "venv"], check=True)
+        install = [made / "venv/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", source]
+        subprocess.run(install, check=True, stdout=subprocess.DEVNULL)
+        yield made
+    finally:
+        shutil.rmtree(made)
+
+
+def _as_nobody() -> list[str]:
+    base = Path(sys.base_prefix).resolve()
+    closed = next((str(folder) for folder in reversed(base.parents) if not folder.stat().st_mode & 0o001), "")
+    return ["unshare", "--mount", "sh", "-c", _AS_NOBODY, "sh", str(base), closed]
+
+
+@pytest.mark.parametrize("is_repository", [True, False], ids=["in a git repository", "outside"])
+@pytest.mark.parametrize("is_other", [False, True], ids=["this user", "another user"])
+def test_the_first_commands_of_the_readme_work_after_pip_install(
+    place: Path, is_other: bool, is_repository: bool
+) -> None:
+    if is_other and (os.geteuid() != 0 or shutil.which("setpriv") is None):
+        pytest.skip("left out: only root can be another user")
+    own = Path(tempfile.mkdtemp(prefix="own-", dir=place))
+    folder = own / "project"
+    folder.mkdir()
+    if is_repository:
+        subprocess.run(["git", "init", "-q", folder], check=True)
+    if is_other:
+        for path in (own, *own.rglob("*")):
+            os.chown(path, _NOBODY, _NOBODY)
+    script = "exec 2>&1\n" + "".join(f"echo '{_MARK}'\n{step.command}\n" for step in STEPS)
+    done = subprocess.run(
+        [*(_as_nobody() if is_other else ()), "bash", "-c", script],
+        cwd=folder,
+        env={"HOME": str(own), "PATH": f"{place}/venv/bin:/usr/bin:/bin", "LANG": "C.UTF-8"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    seen = done.stdout.split(f"{_MARK}\n")[1:]
+    assert len(seen) == len(STEPS), done
+    assert [text for step, text in zip(STEPS, seen, strict=True) if not console.matches(step.expected, text)] == []
+    assert not (folder / ".beam").exists(), "nothing is left in the project folder"
