@@ -373,7 +373,7 @@ def test_the_model_and_a_system_text_reach_the_model(claude: Cli, model: FakeMod
 
 @pytest.mark.soak
 def test_a_slash_at_the_beginning_is_no_command(claude: Cli) -> None:
-    assert send(claude, "/clear").json["reply"] == "ECHO[/clear] turns=1"
+    assert send(claude, "/clear").json["reply"] == "ECHO[ /clear] turns=1"
 
 
 @pytest.mark.soak

@@ -52,6 +52,8 @@ class ClaudeLink:
         self._requests = Requests()
         self._reader: TurnReader | None = None
         self._until: float | None = None  # when a line of claude's is late
+        self._outbox = turn.outbox  # the folder in which it may write besides its own
+        self._names_messages = False  # it says what becomes of each; older versions repeat some, and later
         self._is_ready = False
         self._is_stopping = False
         self._is_broken = False
@@ -147,13 +149,19 @@ class ClaudeLink:
             verdict = Verdict(status=Status.FAILED, class_=Class.UNSUPPORTED, reason=str(error))
             return self._over([], verdict, fit=True)
         self._until = now + TURN_S
-        return [wire.message(self._reader.key, text)]
+        message = wire.message(self._reader.key, text)
+        if turn.access != "edit" or turn.outbox == self._outbox:
+            return [message]
+        self._outbox = turn.outbox
+        given = {"settings": {"permissions": {"additionalDirectories": [turn.outbox]}}}
+        return [self._calls.call("apply_flag_settings", given, lambda reply: [message], now + TURN_S)]
 
     def _interrupt(self, now: float) -> list[Step]:
         reader = self._reader
         if reader is None:
             return []
         self._is_stopping = True
+        reader.stopped()
 
         def then(reply: Reply) -> list[Step]:
             return self._break(reply.error) if reply.is_late and reader is self._reader else []
@@ -172,6 +180,7 @@ class ClaudeLink:
             case "control_cancel_request":
                 return self._requests.withdrawn(string(value, "request_id"))
             case "command_lifecycle":
+                self._names_messages = True
                 return self._moved(string(value, "command_uuid"), string(value, "state"), now)
             case "user" if value.get("isReplay") is True:
                 return self._repeated(string(value, "uuid"), "timestamp" in value, now)
@@ -228,8 +237,9 @@ class ClaudeLink:
             return [Stirred()] if self._is_ready and state == "running" else []
         if state != "idle" or self._controls.are_open:
             return []
-        if reader.is_begun:
-            return self._over(*reader.end(), fit=reader.is_told)
+        if reader.is_begun or (reader.is_told and not self._names_messages):
+            known: list[Step] = [] if reader.is_known else [Acknowledged()]
+            return [*known, *self._over(*reader.end(), fit=reader.is_told)]
         if reader.is_double:
             reason = "claude has had this message before, and answers each once"
             return self._over([], Verdict(status=Status.UNKNOWN, reason=reason), fit=False)

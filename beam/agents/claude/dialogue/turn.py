@@ -34,6 +34,7 @@ class TurnReader:
         self.turn = turn
         self.key = key_of(turn.message_id, turn.attempt, turn.session_id)
         self.is_known = self.is_begun = self.is_told = self.is_double = False
+        self._is_cut = False
         self._is_own = False  # something that is no answer to the message came
         self._frames = Frames(turn)
 
@@ -62,6 +63,10 @@ class TurnReader:
         """Take note of a request that somebody will decide."""
         self._frames.frame(read)
 
+    def stopped(self) -> None:
+        """Take note that the turn is to end: an answer that still waits for agents of claude's is none."""
+        self._is_cut = self.is_told and self._frames.has_tasks
+
     def denied(self, request_id: str) -> None:
         """Take note that beam denied that request: the verdict leaves it out, because beam has it already."""
         self._frames.decided(request_id, _BEAM)
@@ -69,6 +74,8 @@ class TurnReader:
     def end(self, exit: Exit | None = None) -> tuple[Sequence[Event], Verdict]:
         """Return the events that only the end tells, and the verdict; `exit` is null while the process lives."""
         emitted, verdict = self._frames.end(exit or Exit(code=0))
+        if self._is_cut and verdict.status is Status.COMPLETED:
+            verdict = structs.replace(verdict, status=Status.CANCELLED, reason="the turn was interrupted")
         if exit is None and not self.is_told:
             reason = "claude ended the turn without a result"
             verdict = structs.replace(verdict, status=Status.FAILED, class_=Class.CRASHED, reason=reason)
