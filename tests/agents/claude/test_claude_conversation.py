@@ -556,7 +556,11 @@ def test_what_is_asked_of_the_process_is_answered() -> None:
         assert isinstance(answer, Answered)
         return json.loads(bytes(answer.result))
 
-    assert [query(name) for name in ("commands", "models", "account")] == [["review"], ["opus"], {"tokenSource": "none"}]
+    assert [query(name) for name in ("commands", "models", "account")] == [
+        ["review"],
+        ["opus"],
+        {"tokenSource": "none"},
+    ]
     assert query("weather") is None
     talk.do(Query(id="c", name="context"))
     (answer,) = talk.reply("get_context_usage", {"totalTokens": 5, "maxTokens": 100})

@@ -84,7 +84,7 @@ class ClaudeLink:
                     self._reader.denied(intent.key)
                 return self._requests.decide(intent)
             case Steer():
-                return self._controls.steer(intent, runs=self._reader is not None and self._reader.is_begun)
+                return self._controls.steer(intent, runs=self._reader is not None and self._reader.is_sent)
             case Set():
                 return self._controls.set(intent, now)
             case Query():
@@ -142,19 +142,24 @@ class ClaudeLink:
     # -- a turn --------------------------------------------------------------------------------------------------------
 
     def _prompt(self, turn: Turn, now: float) -> list[Step]:
-        self._reader, self._is_stopping = TurnReader(turn), False
+        reader = self._reader = TurnReader(turn)
+        self._is_stopping = False
         try:
             text = text_of(turn)
         except UnsupportedError as error:
             verdict = Verdict(status=Status.FAILED, class_=Class.UNSUPPORTED, reason=str(error))
             return self._over([], verdict, fit=True)
         self._until = now + TURN_S
-        message = wire.message(self._reader.key, text)
+
+        def sent(reply: Reply | None = None) -> list[Step]:
+            reader.is_sent = True
+            return [wire.message(reader.key, text)] if reader is self._reader else []
+
         if turn.access != "edit" or turn.outbox == self._outbox:
-            return [message]
+            return sent()
         self._outbox = turn.outbox
         given = {"settings": {"permissions": {"additionalDirectories": [turn.outbox]}}}
-        return [self._calls.call("apply_flag_settings", given, lambda reply: [message], now + TURN_S)]
+        return [self._calls.call("apply_flag_settings", given, sent, now + TURN_S)]
 
     def _interrupt(self, now: float) -> list[Step]:
         reader = self._reader
