@@ -1,4 +1,4 @@
-"""A conversation with Claude's link, without Claude: what beam sends is kept, what Claude says is written by the test."""
+"""A conversation with Claude's link, without Claude: what beam sends is kept, what Claude says the test writes."""
 
 from __future__ import annotations
 

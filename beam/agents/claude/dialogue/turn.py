@@ -26,8 +26,8 @@ def key_of(*words: object) -> str:
 
 
 class TurnReader:
-    """Reads one turn. `is_sent`: beam has written the message; `is_known`: claude has the message; `is_begun`: it works on it; `is_told`: its result is there.
-    `is_double`: it has had this message before.
+    """Reads one turn. `is_sent`: beam has written the message; `is_known`: claude has it; `is_begun`: it works on it;
+    `is_told`: its result is there; `is_double`: it has had this message before.
     """
 
     def __init__(self, turn: Turn) -> None:
