@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -148,6 +149,23 @@ def test_access_full_changes_files_anywhere_and_the_next_turn_that_reads_none(cl
     done = send(claude, bash(f"touch {outside}2"))
     assert (done.json["session"], done.json["status"]) == ("resumed", "denied")
     assert not Path(f"{outside}2").exists()
+
+
+@pytest.mark.soak
+def test_at_edit_it_sends_from_its_outbox_in_each_turn_of_a_kept_process(claude: Cli, model: FakeModel) -> None:
+    claude.config("agents:\n  box: {mailbox: true}\n  claude: {envelope: full}\n")
+    assert claude("broker", "start").code == 0
+    prompt = "hello"
+    for number in (1, 2, 3):
+        assert send(claude, prompt, access="edit").code == 0
+        told = re.findall(r"as (/[^ ]+)/ANY-NAME.json", json.dumps(sent(model)[-1]))
+        assert len(set(told)) == 1
+        message = json.dumps({"to": "box", "text": f"hello{number}"})
+        given = {"file_path": f"{told[0]}/{number}.json", "content": message}
+        prompt = f"!tool Write {json.dumps(given)}"
+    assert [event["since"] for event in events(claude, "agent.started")] == [None, 1, 1]
+    waiting = "".join(file.read_text() for file in (claude.root / "agents" / "box").rglob("*.json"))
+    assert [f'"hello{number}"' in waiting for number in (1, 2)] == [True, True]
 
 
 @pytest.mark.soak

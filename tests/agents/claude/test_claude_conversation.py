@@ -182,16 +182,13 @@ def test_a_file_that_cant_be_attached_in_a_kept_process_ends_the_turn_only() -> 
     assert (over(talk).verdict.class_, over(talk).fit) == (Class.UNSUPPORTED, True)
 
 
-def test_the_outbox_of_each_turn_of_a_process_that_edits_is_open_to_it() -> None:
+def test_a_process_is_told_of_the_one_outbox_that_it_may_write_in() -> None:
     talk = Talk(turn(access="edit", outbox="/o/1"))
     talk.begin()
     talk.prompt()
     talk.complete()
-    assert [frame.get("request", {}).get("subtype") for frame in talk.sent] == ["initialize", None]
-    talk.do(Prompt(turn=turn(access="edit", outbox="/o/2", message_id="claude-2")))
-    given = talk.request("apply_flag_settings")["request"]["settings"]
-    assert given == {"permissions": {"additionalDirectories": ["/o/2"]}}
-    assert kinds(talk.reply("apply_flag_settings")) == ["Send"]
+    talk.prompt(turn(access="edit", text="[save it in /o/2/x.json]", outbox="/o/2", message_id="claude-2"))
+    assert talk.message["message"]["content"] == "[save it in /o/1/x.json]"
 
 
 def test_a_run_that_claude_had_begun_by_itself_is_no_answer_to_the_message() -> None:

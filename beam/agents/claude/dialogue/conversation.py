@@ -52,7 +52,6 @@ class ClaudeLink:
         self._requests = Requests()
         self._reader: TurnReader | None = None
         self._until: float | None = None  # when a line of claude's is late
-        self._outbox = turn.outbox  # the folder in which it may write besides its own
         self._names_messages = False  # it says what becomes of each; older versions repeat some, and later
         self._is_ready = False
         self._is_stopping = False
@@ -84,7 +83,7 @@ class ClaudeLink:
                     self._reader.denied(intent.key)
                 return self._requests.decide(intent)
             case Steer():
-                return self._controls.steer(intent, runs=self._reader is not None and self._reader.is_sent)
+                return self._controls.steer(intent, runs=self._reader is not None)
             case Set():
                 return self._controls.set(intent, now)
             case Query():
@@ -150,16 +149,9 @@ class ClaudeLink:
             verdict = Verdict(status=Status.FAILED, class_=Class.UNSUPPORTED, reason=str(error))
             return self._over([], verdict, fit=True)
         self._until = now + TURN_S
-
-        def sent(reply: Reply | None = None) -> list[Step]:
-            reader.is_sent = True
-            return [wire.message(reader.key, text)] if reader is self._reader else []
-
-        if turn.access != "edit" or turn.outbox == self._outbox:
-            return sent()
-        self._outbox = turn.outbox
-        given = {"settings": {"permissions": {"additionalDirectories": [turn.outbox]}}}
-        return [self._calls.call("apply_flag_settings", given, sent, now + TURN_S)]
+        if turn.outbox and self._first.outbox:  # it may write in the folder that was there when it began, in no other
+            text = text.replace(turn.outbox, self._first.outbox)
+        return [wire.message(reader.key, text)]
 
     def _interrupt(self, now: float) -> list[Step]:
         reader = self._reader

@@ -26,14 +26,14 @@ def key_of(*words: object) -> str:
 
 
 class TurnReader:
-    """Reads one turn. `is_sent`: beam has written the message; `is_known`: claude has it; `is_begun`: it works on it;
-    `is_told`: its result is there; `is_double`: it has had this message before.
+    """Reads one turn. `is_known`: claude has the message; `is_begun`: it works on it; `is_told`: its result is there;
+    `is_double`: it has had this message before.
     """
 
     def __init__(self, turn: Turn) -> None:
         self.turn = turn
         self.key = key_of(turn.message_id, turn.attempt, turn.session_id)
-        self.is_sent = self.is_known = self.is_begun = self.is_told = self.is_double = False
+        self.is_known = self.is_begun = self.is_told = self.is_double = False
         self._is_cut = False
         self._is_own = False  # something that is no answer to the message came
         self._frames = Frames(turn)
