@@ -86,7 +86,9 @@ def test_a_turn_from_the_first_frame_to_its_end() -> None:
 
 @pytest.mark.parametrize(("access", "mode"), [("read", "dontAsk"), ("ask", "default"), ("edit", "acceptEdits")])
 def test_each_access_has_the_flags_of_a_headless_turn_and_asks_beam(access: str, mode: str) -> None:
-    argv = dialogue.launch(turn(access=access, outbox="/o"), Host()).argv
+    launch = dialogue.launch(turn(access=access, outbox="/o"), Host())
+    argv = launch.argv
+    assert launch.env["CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS"] == "1" and not launch.drops_output
     assert argv[argv.index("--permission-mode") + 1] == mode
     assert argv[argv.index("--permission-prompt-tool") + 1] == "stdio"
     assert argv[argv.index("--setting-sources") + 1] == "user"
@@ -214,7 +216,9 @@ def test_what_claude_says_after_its_own_agents_is_the_answer() -> None:
     talk.result("later")
     assert talk.link.busy and talk.link.due is None  # nobody knows how long an agent works
     talk.say("task_notification", task_id="t1", status="completed")
+    assert talk.link.due == 20.0
     talk.say("init")
+    assert talk.link.due is None  # nor how long it speaks about that
     talk.text("all done")
     talk.result("all done", origin={"kind": "task-notification"})
     talk.state("idle")
@@ -288,6 +292,8 @@ def test_one_whose_process_ends_has_the_verdict_of_its_end() -> None:
 
 
 def test_one_that_begins_to_work_between_two_turns_is_said() -> None:
+    talk = Talk()
+    assert talk.state("running") == talk.say("init") == []  # as it begins
     talk = talking()
     talk.complete()
     assert kinds(talk.say("task_updated", task_id="t", patch={})) == []

@@ -18,7 +18,6 @@ from beam.agents.claude.exec import text_of
 from beam.agents.fields import obj, string
 from beam.agents.link import (
     Acknowledged,
-    Asked,
     Broken,
     Close,
     Decide,
@@ -173,7 +172,9 @@ class ClaudeLink:
             case "control_response":
                 return self._calls.answered(obj(value, "response"), now)
             case "control_request":
-                return self._asked(read)
+                if self._reader is not None:
+                    self._reader.asked(read)
+                return self._requests.take(value)
             case "control_cancel_request":
                 return self._requests.withdrawn(string(value, "request_id"))
             case "command_lifecycle":
@@ -195,12 +196,6 @@ class ClaudeLink:
             emitted = first.frame(read)
             return self._never_began(emitted, first.end()[1])
         return [Stirred()] if self._is_ready and string(read.value, "subtype") == "init" else []
-
-    def _asked(self, read: Native) -> list[Step]:
-        found = self._requests.take(read.value)
-        if self._reader is not None and any(isinstance(step, Asked) for step in found):
-            self._reader.asked(read)
-        return found
 
     def _moved(self, key: str, state: str, now: float) -> list[Step]:
         """Return the steps for a message that claude has put aside, takes up, or is done with."""
