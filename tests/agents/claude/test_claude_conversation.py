@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -406,6 +407,25 @@ def test_a_request_of_a_wrong_shape_is_denied_and_counts_as_claudes_own_denial(r
     assert kinds(steps) == ["Send"] and talk.answer["response"]["behavior"] == "deny"
     talk.complete(permission_denials=[{"tool_name": "Bash", "tool_use_id": "c1"}])
     assert over(talk).verdict.status is Status.DENIED
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b'{"type":"control_request","request_id":"r","request":{"subtype":"can_use_tool","tool_name":"X","input":%s}}',
+        b'{"type":"assistant","message":{"id":"m","content":[{"type":"tool_use","id":"c","name":"X","input":%s}]}}',
+        b'{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"c","content":[%s]}]}}',
+        b'{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"c","content":%s}]}}',
+        b'{"type":"result","result":"x","permission_denials":[{"tool_input":%s}],"structured_output":%s}',
+    ],
+)
+def test_nothing_is_nested_too_deeply_to_be_taken_or_left(frame: bytes) -> None:
+    """Around the depth at which Python gives up, what can be read may be too deep to be written."""
+    for depth in (*range(sys.getrecursionlimit() - 100, sys.getrecursionlimit() + 5), 100_000):
+        talk = talking()
+        talk.link.line(frame.replace(b"%s", b'{"a":' * depth + b"1" + b"}" * depth), 0.0)
+        talk.link.do(Decide(key="r", decision="allow"), 0.0)
+        assert talk.link.busy
 
 
 @pytest.mark.parametrize(

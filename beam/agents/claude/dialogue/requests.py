@@ -6,7 +6,7 @@ always is allowed in the session alone. Does not depend on who decides.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from beam.agents.base import raw_json
 from beam.agents.claude.dialogue import rights, wire
@@ -21,10 +21,10 @@ _FILES = {"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "
 
 
 class _Open(Struct, frozen=True):
-    """A request that waits for a decision: the input of the call, and what may be allowed always."""
+    """A request that waits for a decision: the input of the call as it was shown, and what may be allowed always."""
 
-    input: Object
-    always: list[Object]
+    input: Raw
+    always: Raw
 
 
 class Requests:
@@ -42,18 +42,19 @@ class Requests:
         if subtype != "can_use_tool":
             return [*_unanswerable(subtype, request), wire.refusal(key, f"beam does not answer {subtype[:80]}")]
         tool, given = string(request, "tool_name"), request.get("input")
-        if not tool or not isinstance(given, dict) or len(self._open) >= _MOST:
+        shown = raw_json(given)
+        if not tool or not isinstance(given, dict) or bytes(shown) == b"null" or len(self._open) >= _MOST:
             return [wire.answer(key, _denial(_DENIED))]
         always = [] if _only_once(request) else rights.for_the_session(objects(request, "permission_suggestions"))
-        self._open[key] = _Open(given, always)
+        self._open[key] = _Open(shown, raw_json(always))
         return [
             Asked(
                 key=key,
                 tool=tool,
-                input=raw_json(given),
+                input=shown,
                 description=_description(tool, given, request),
                 call_id=string(request, "tool_use_id") or None,
-                suggestions=raw_json(always),
+                suggestions=self._open[key].always,
                 always=bool(always),
                 message=True,
             )
@@ -66,7 +67,7 @@ class Requests:
             return []
         if decide.decision == "allow":
             allowed: Object = {"behavior": "allow", "updatedInput": waiting.input}
-            if decide.always and waiting.always:
+            if decide.always and bytes(waiting.always) != b"[]":
                 allowed["updatedPermissions"] = waiting.always
             return [wire.answer(decide.key, allowed)]
         if decide.decision == "cancelled":
