@@ -108,6 +108,7 @@ def _face(adapter: Adapter) -> str:
     """The face that a turn would be run by, and why none that is better."""
     face = face_of(adapter, None)
     better = _FACES[: _FACES.index(face)] if face in _FACES else ()
+    better = tuple(one for one in better if one not in adapter.card.by_name)
     return f"{face} face" + (f" (beam has no {' and no '.join(better)} face for it)" if better else "")
 
 
