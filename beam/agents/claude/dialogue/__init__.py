@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import structs
 
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.claude import exec as headless
-from beam.agents.claude.dialogue import rights
-from beam.agents.link import Link
+
+if TYPE_CHECKING:
+    from beam.agents.link import Link
 
 __all__ = ["launch", "link"]
 
@@ -16,6 +19,8 @@ _BOTH_WAYS = ("--input-format", "stream-json", "--replay-user-messages", "--perm
 
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to start a process for this turn and others like it. Raises UnsupportedError for what it can't do."""
+    from beam.agents.claude.dialogue import rights
+
     one = headless.launch(turn, host, rights.ACCESS)
     env = {**one.env, "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1"}  # else nobody knows when a turn is over
     argv = (*one.argv, *_BOTH_WAYS, *rights.without_tools(turn.access))
