@@ -395,9 +395,21 @@ def test_a_slash_at_the_beginning_is_no_command(claude: Cli) -> None:
 
 
 @pytest.mark.soak
-def test_a_schema_is_refused(claude: Cli) -> None:
-    (claude.project / "schema.json").write_text("{}")
-    assert send(claude, "hello", "--schema", "schema.json").code == 10
+def test_a_schema_and_limits_are_those_of_their_turn(claude: Cli) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    (claude.project / "schema.json").write_text(json.dumps(schema))
+    assert claude("broker", "start").code == 0
+    done = send(claude, '!tool StructuredOutput {"a": "b"}', "--schema", "schema.json")
+    assert (done.code, done.json["structured"]) == (0, {"a": "b"}), done
+    for number in range(2):
+        done = send(claude, f"hello {number}")
+        assert (done.code, done.json["session"]) == (0, "resumed") and "structured" not in done.json, done
+    assert send(claude, "hello", "--budget", "0.0001").json["status"] == "limit"
+    assert send(claude, "hello").code == 0
+    looks = " !then ".join([f"!tool Read {json.dumps({'file_path': str(claude.project / 'schema.json')})}"] * 3)
+    assert send(claude, looks, "--max-turns", "2").json["status"] == "limit"
+    assert send(claude, "hello").code == 0
+    assert [event["since"] for event in events(claude, "agent.started")] == [None, None, 2, None, None, None, None]
 
 
 @pytest.mark.soak

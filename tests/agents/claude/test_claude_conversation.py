@@ -194,6 +194,12 @@ def test_a_process_is_told_of_the_one_outbox_that_it_may_write_in() -> None:
     assert talk.message["message"]["content"] == "[save it in /o/1/x.json]"
 
 
+def test_a_process_with_a_budget_takes_no_other_turn() -> None:
+    talk = talking(budget_usd=1.0)
+    talk.complete()
+    assert not over(talk).fit
+
+
 def test_a_run_that_claude_had_begun_by_itself_is_no_answer_to_the_message() -> None:
     talk = Talk()
     talk.begin()

@@ -231,7 +231,8 @@ class ClaudeLink:
             return []
         if reader.is_begun or (reader.is_told and not self._names_messages):
             known: list[Step] = [] if reader.is_known else [Acknowledged()]
-            return [*known, *self._over(*reader.end(), fit=reader.is_told)]
+            is_spent = self._first.budget_usd is not None  # claude counts what the whole process cost
+            return [*known, *self._over(*reader.end(), fit=reader.is_told and not is_spent)]
         if reader.is_double:
             reason = "claude has had this message before, and answers each once"
             return self._over([], Verdict(status=Status.UNKNOWN, reason=reason), fit=False)
