@@ -213,6 +213,21 @@ def test_what_is_denied_with_stop_ends_the_turn(claude: Cli) -> None:
 
 
 @pytest.mark.soak
+def test_what_agents_of_its_own_ask_for_at_once_is_decided_one_by_one(claude: Cli) -> None:
+    prompt = f"{delegate(bash('touch made1'))} {delegate(bash('touch made2'))} !then !say later"
+    running = claude.start("send", "claude", "--via", "dialogue", "--json", "--access", "ask", prompt)
+    eventually(lambda: len(events(claude, "permission.asked")) == 2, 60)
+    ids = {event["input"]["command"]: event["ask_id"] for event in events(claude, "permission.asked")}
+    assert claude("deny", ids["touch made1"]).code == 0
+    assert claude("approve", ids["touch made2"]).code == 0
+    out, _ = running.communicate(timeout=120)
+    outcome = json.loads(out)
+    assert outcome["status"] == "completed" and outcome["reply"] != "later", outcome
+    assert [denial["by"] for denial in outcome["denials"]] == ["human"]
+    assert files(claude.project) == ["made2"]
+
+
+@pytest.mark.soak
 def test_what_is_allowed_always_is_not_asked_again_and_is_written_nowhere(claude: Cli) -> None:
     _, outcome = asked(claude, f"{bash('touch made')} !then {bash('touch made')}", "approve", "--always")
     assert outcome["status"] == "completed", outcome
