@@ -333,11 +333,13 @@ def _scrubbed(value: Any) -> Any:
 
 
 def raw_json(value: object) -> Raw:
-    """Return a JSON value as an event keeps it, including whole numbers of any size."""
+    """Return a JSON value as an event keeps it, including whole numbers of any size; null for one nested too deeply."""
     try:
         return Raw(msgspec.json.encode(value))
     except OverflowError:
         return Raw(json.dumps(value).encode())
+    except RecursionError:  # what could just be read may be too deep to be written
+        return Raw(b"null")
 
 
 def died(exit: Exit, name: str) -> Verdict:

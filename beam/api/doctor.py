@@ -110,6 +110,7 @@ def _face(adapter: Adapter) -> str:
     """Return the mode that a turn would be run in, and why no better one."""
     face = face_of(adapter, None)
     better = _FACES[: _FACES.index(face)] if face in _FACES else ()
+    better = tuple(one for one in better if one not in adapter.card.by_name)
     return f"{face} face" + (f" (beam has no {' and no '.join(better)} face for it)" if better else "")
 
 

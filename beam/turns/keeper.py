@@ -34,7 +34,9 @@ class Note(Protocol):
 
 
 class ReuseKey(Struct, frozen=True, kw_only=True):
-    """What two turns must have in common to run in one process."""
+    """What two turns must have in common to run in one process. `schema` and the limits are settings of a process for
+    some CLIs.
+    """
 
     face: Face
     adapter: str
@@ -47,6 +49,9 @@ class ReuseKey(Struct, frozen=True, kw_only=True):
     folder_trusted: bool
     leave_out: bool
     folder_env: Mapping[str, str]
+    schema: str | None = None
+    max_turns: int | None = None
+    budget_usd: float | None = None
 
     @classmethod
     def of(cls, input: TurnInput, face: Face, session_id: str | None) -> ReuseKey:
@@ -64,6 +69,9 @@ class ReuseKey(Struct, frozen=True, kw_only=True):
             folder_trusted=turn.folder_trusted,
             leave_out=turn.leave_out,
             folder_env=input.folder_env,
+            schema=turn.schema,
+            max_turns=turn.max_turns,
+            budget_usd=turn.budget_usd,
         )
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from beam.agents.base import Capabilities, Card, Remembers
-from beam.agents.claude import exec, screen
+from beam.agents.claude import dialogue, exec, screen
 
-__all__ = ["card", "exec", "terminal", "transcripts"]
+__all__ = ["card", "dialogue", "exec", "terminal", "transcripts"]
 
 terminal = transcripts = screen
 
@@ -38,6 +38,27 @@ card = Card(
             access=("read", "edit", "full"),
             outbox=("edit", "full"),
         ),
+        "dialogue": Capabilities(
+            resume=True,
+            fork=True,
+            model=True,
+            system=True,
+            schema=True,
+            max_turns=True,
+            budget=True,
+            deltas=True,
+            tools=True,
+            interrupt=True,
+            ask=True,
+            tokens=True,
+            cost=True,
+            denials=True,
+            calls=True,
+            models=True,
+            attach="path",
+            access=("read", "ask", "edit", "full"),
+            outbox=("edit", "full"),
+        ),
         "terminal": Capabilities(
             resume=True,
             model=True,
@@ -52,4 +73,5 @@ card = Card(
         ),
     },
     makes={"HOME/.claude": None, "HOME/.claude.json": "{}\n"},
+    by_name=("dialogue",),
 )

@@ -56,6 +56,10 @@ class Frames:
         read = native(line)
         if read is None:
             return (events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace")),)
+        return self.frame(read)
+
+    def frame(self, read: Native) -> Sequence[Event]:
+        """Return the events of a line that was parsed already."""
         kind = string(read.value, "type")
         decode = self._kinds.get(kind)
         return _with_raw([events.Unknown(what=kind or "no type")] if decode is None else decode(read.value), read)
@@ -63,6 +67,11 @@ class Frames:
     def decided(self, ask_id: str, by: str) -> None:
         """Record that a person or a rule (`by`) answered this ask; its denial is then an ordinary answer."""
         self._decided[ask_id] = by
+
+    @property
+    def has_tasks(self) -> bool:
+        """Return whether tasks of the agent's run in the background."""
+        return any(task.how == "running" for task in self._tasks.unfinished())
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the calls that never returned, and the verdict of the last result, or of how the process ended."""

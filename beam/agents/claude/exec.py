@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 
 from beam.agents.base import Decoder, Host, Launch, Turn
 from beam.agents.claude.decode import Frames
@@ -57,9 +58,11 @@ OBEYS = tuple(
 _CLAUDE_MD = {"CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1"}  # with --add-dir: its CLAUDE.md without its settings
 
 
-def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to run this turn. Raises UnsupportedError for what `claude -p` can't do."""
-    argv = [host.executable or "claude", *_STREAM, *_session(turn), *_access(turn)]
+def launch(turn: Turn, host: Host, access: Mapping[Access, tuple[str, ...]] = ACCESS) -> Launch:
+    """Return how to run this turn; `access` has the flags of each. Raises UnsupportedError for what `claude -p` can't
+    do.
+    """
+    argv = [host.executable or "claude", *_STREAM, *_session(turn), *_access(turn, access)]
     looking = turn.access == "read"
     system = "\n\n".join(text for text in (turn.settings.system, _LOOK_ONLY if looking else None) if text)
     for flag, value in (
@@ -74,7 +77,7 @@ def launch(turn: Turn, host: Host) -> Launch:
             argv += (flag, _argument(flag, str(value)))
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries
     env = {"CLAUDE_CODE_MAX_RETRIES": str(retries)} | (_CLAUDE_MD if _leaves_folder_out(turn) else {})
-    return Launch(argv=tuple(argv), stdin=_prompt(turn), env=env, drops_output=True)
+    return Launch(argv=tuple(argv), stdin=text_of(turn).encode(), env=env, drops_output=True)
 
 
 def decoder(turn: Turn) -> Decoder:
@@ -101,26 +104,26 @@ def _uuid(session_id: str) -> str:
     return session_id
 
 
-def _access(turn: Turn) -> tuple[str, ...]:
-    if turn.access not in ACCESS:
+def _access(turn: Turn, access: Mapping[Access, tuple[str, ...]]) -> tuple[str, ...]:
+    if turn.access not in access:
         raise UnsupportedError(
             f"claude can't ask in exec mode (access {turn.access!r})",
-            f"use one of: {', '.join(ACCESS)}",
+            f"use one of: {', '.join(access)}",
             subject=turn.access,
         )
     outbox = ("--add-dir", _argument("--add-dir", turn.outbox)) if turn.outbox and turn.access == "edit" else ()
     if not _leaves_folder_out(turn):
-        return (*ACCESS[turn.access], *outbox)
+        return (*access[turn.access], *outbox)
     folder = ("--add-dir", _argument("--add-dir", turn.cwd)) if turn.cwd else ()
-    return (*ACCESS[turn.access], *_WITHOUT_THE_FOLDER, *folder, *outbox)
+    return (*access[turn.access], *_WITHOUT_THE_FOLDER, *folder, *outbox)
 
 
 def _leaves_folder_out(turn: Turn) -> bool:
     """Return whether claude must not load the folder's settings.
 
-    `read` never loads them; `edit` does in a trusted folder; `full` does if no untrusted settings are there.
+    `read` never loads them; `ask` and `edit` do in a trusted folder; `full` does if no untrusted settings are there.
     """
-    return turn.access == "read" or (turn.access == "edit" and not turn.folder_trusted) or turn.leave_out
+    return turn.access == "read" or (turn.access in ("ask", "edit") and not turn.folder_trusted) or turn.leave_out
 
 
 def _argument(flag: str, value: str) -> str:
@@ -138,8 +141,8 @@ def _argument(flag: str, value: str) -> str:
     return value
 
 
-def _prompt(turn: Turn) -> bytes:
-    """Return what claude reads on stdin.
+def text_of(turn: Turn) -> str:
+    """Return what claude is told.
 
     It is the text, with one space before a leading `/`, which would run a slash command; then a mention of each
     attached file, which makes claude put text and images into the prompt. Of other files the model gets the path.
@@ -147,7 +150,7 @@ def _prompt(turn: Turn) -> bytes:
     text = f" {turn.text}" if turn.text.startswith("/") else turn.text
     if turn.attach:
         text = f"{text}\n\n" + "\n".join(_mention(path) for path in turn.attach)
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _mention(path: str) -> str:

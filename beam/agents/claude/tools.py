@@ -92,7 +92,7 @@ def _output(content: object) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
-        return "" if content is None else json.dumps(content, ensure_ascii=False)
+        return "" if content is None else _json(content)
     return "\n".join(_shown(block) for block in content)
 
 
@@ -101,4 +101,11 @@ def _shown(block: object) -> str:
         return str(block["text"])
     if isinstance(block, dict) and isinstance(block.get("type"), str):
         return f"[{block['type']}]"
-    return json.dumps(block, ensure_ascii=False)
+    return _json(block)
+
+
+def _json(value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return "[nested too deeply]"

@@ -199,6 +199,8 @@ class LinkTurn:
             self._process.do(
                 Decide(key=key, decision=decision.decision, message=decision.message, always=decision.always)
             )
+            if ask.id in self._engine.asks.always:
+                self._engine.asks.always.remove(ask.id)  # in this session alone: no file of the CLI's changes by it
             if decision.stop:
                 self._engine.stop.ask("cancelled", by=decision.by)
 

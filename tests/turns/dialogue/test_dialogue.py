@@ -117,6 +117,15 @@ def test_a_request_is_asked_once_and_its_decision_told(tmp_path: Path, decision:
     assert [denial.by for denial in verdict.denials] == (["ann"] if decision == "deny" else [])
 
 
+def test_what_is_allowed_always_is_allowed_in_the_session_and_trusts_no_file(tmp_path: Path) -> None:
+    async def decide(played: Played) -> None:
+        (asked,) = await played.until_asked()
+        played.handle.asks.decide(asked.ask_id, Decision(decision="allow", by="ann", always=True))
+
+    played, _ = play(tmp_path, "ask", decide)
+    assert played.handle.asks.always == []
+
+
 def test_a_request_with_access_that_asks_nobody_is_denied_at_once(tmp_path: Path) -> None:
     played, verdict = play(tmp_path, "ask", access="read")
     assert (verdict.status, verdict.reply) == (Status.DENIED, "1 deny ")

@@ -1,0 +1,34 @@
+"""Claude Code's dialogue mode: `claude -p` with JSON lines in both directions, for one turn or for many."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from beam.agents.base import Host, Launch, Turn
+from beam.agents.claude import exec as headless
+
+if TYPE_CHECKING:
+    from beam.agents.link import Link
+
+__all__ = ["launch", "link"]
+
+_BOTH_WAYS = ("--input-format", "stream-json", "--replay-user-messages", "--permission-prompt-tool", "stdio")
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """Return how to start a process for this turn and others like it. Raises UnsupportedError for what it can't do."""
+    from beam.agents.claude.dialogue import rights
+
+    one = headless.launch(turn, host, rights.ACCESS)
+    env = {**one.env, "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1"}  # else nobody knows when a turn is over
+    argv = (*one.argv, *_BOTH_WAYS, *rights.without_tools(turn.access))
+    return structs.replace(one, argv=argv, stdin=None, env=env, drops_output=False)
+
+
+def link(turn: Turn, host: Host) -> Link:
+    """Return a new conversation with one process."""
+    from beam.agents.claude.dialogue.conversation import ClaudeLink
+
+    return ClaudeLink(turn)

@@ -1,0 +1,74 @@
+"""The control requests of beam's to one process: each is answered once, by claude or by the time.
+
+Does not depend on what a request is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from beam.agents.claude.dialogue import wire
+from beam.agents.fields import Object, obj, string
+from beam.agents.link import Step
+
+
+class Reply(Struct, frozen=True):
+    """What came of a request, at the time `now`: `error` says why it failed, "" if it did not; `is_late`: there was no
+    answer in time.
+    """
+
+    now: float
+    result: Object = {}
+    error: str = ""
+    is_late: bool = False
+
+
+Then = Callable[[Reply], list[Step]]
+
+
+class _Waiting(Struct, frozen=True):
+    until: float
+    then: Then
+
+
+class Calls:
+    """The requests that wait for their answers."""
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._waiting: dict[str, _Waiting] = {}
+
+    @property
+    def due(self) -> float | None:
+        """Return when the first of them is late; None while none waits."""
+        return min((waiting.until for waiting in self._waiting.values()), default=None)
+
+    def call(self, subtype: str, given: Object, then: Then, until: float) -> Step:
+        """Return the step that sends a request; `then` says what follows from its answer."""
+        self._last += 1
+        key = f"beam-{self._last}"
+        self._waiting[key] = _Waiting(until, then)
+        return wire.request(key, subtype, given)
+
+    def answered(self, response: Object, now: float) -> list[Step]:
+        """Return what follows from an answer; nothing, if nobody waits for it: claude repeats beam's own answers."""
+        waiting = self._waiting.pop(string(response, "request_id"), None)
+        if waiting is None:
+            return []
+        if string(response, "subtype") == "success":
+            return waiting.then(Reply(now, obj(response, "response")))
+        return waiting.then(Reply(now, error=string(response, "error") or "it gave no reason"))
+
+    def expired(self, now: float) -> list[Step]:
+        """Return what follows from the requests that had no answer in time."""
+        found: list[Step] = []
+        for key, waiting in list(self._waiting.items()):
+            if now >= waiting.until and self._waiting.pop(key, None) is not None:  # unless one before dropped it
+                found += waiting.then(Reply(now, error="claude did not answer in time", is_late=True))
+        return found
+
+    def drop(self) -> None:
+        """Wait for none of them any more."""
+        self._waiting.clear()

@@ -1,0 +1,251 @@
+"""The conversation with one process of Claude Code, and one turn at a time.
+
+Owns the order of it: its rights before any turn; the beginning of our message before its result, because claude also
+begins runs by itself; the word that it is idle before the end of a turn. Does not depend on what a turn says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from beam.agents.base import Exit, Native, Turn, Verdict, native
+from beam.agents.claude.dialogue import rights, wire
+from beam.agents.claude.dialogue.calls import Calls, Reply
+from beam.agents.claude.dialogue.controls import Controls
+from beam.agents.claude.dialogue.requests import Requests
+from beam.agents.claude.dialogue.turn import TurnReader
+from beam.agents.claude.exec import text_of
+from beam.agents.fields import obj, string
+from beam.agents.link import (
+    Acknowledged,
+    Broken,
+    Close,
+    Decide,
+    Eof,
+    Intent,
+    Interrupt,
+    Over,
+    Prompt,
+    Query,
+    Ready,
+    Say,
+    Set,
+    Steer,
+    Step,
+    Stirred,
+)
+from beam.base.errors import UnsupportedError
+from beam.model import events
+from beam.model.outcome import Class, Status
+
+START_S, TURN_S, STOP_S, SETTLE_S = 60.0, 60.0, 10.0, 20.0
+
+
+class ClaudeLink:
+    """The conversation with one process."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._first = turn
+        self._calls = Calls()
+        self._controls = Controls(self._calls)
+        self._requests = Requests()
+        self._reader: TurnReader | None = None
+        self._until: float | None = None  # when a line of claude's is late
+        self._names_messages = False  # it says what becomes of each; older versions repeat some, and later
+        self._is_ready = False
+        self._is_stopping = False
+        self._is_broken = False
+
+    @property
+    def due(self) -> float | None:
+        return min((time for time in (self._calls.due, self._until) if time is not None), default=None)
+
+    @property
+    def busy(self) -> bool:
+        return self._reader is not None
+
+    # -- what is wanted ------------------------------------------------------------------------------------------------
+
+    def open(self, now: float) -> Sequence[Step]:
+        return [self._calls.call("initialize", {}, self._initialized, now + START_S)]
+
+    def do(self, intent: Intent, now: float) -> Sequence[Step]:
+        if self._is_broken:
+            return []
+        match intent:
+            case Prompt():
+                return self._prompt(intent.turn, now)
+            case Interrupt():
+                return self._interrupt(now)
+            case Decide():
+                if self._reader is not None and intent.decision != "allow":
+                    self._reader.denied(intent.key)
+                return self._requests.decide(intent)
+            case Steer():
+                return self._controls.steer(intent, runs=self._reader is not None)
+            case Set():
+                return self._controls.set(intent, now)
+            case Query():
+                return self._controls.query(intent, now)
+            case Close():
+                return [Eof()]
+
+    def line(self, line: bytes, now: float) -> Sequence[Step]:
+        if self._is_broken or not line.strip():
+            return []
+        read = native(line)
+        if read is None:
+            unknown = events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace"))
+            return [Say(unknown)] if self.busy else []
+        self._until = None
+        found = self._heard(read, now)
+        if self._reader is not None and self._reader.is_late:
+            self._until = now + SETTLE_S
+        return found
+
+    def woke(self, now: float) -> Sequence[Step]:
+        if self._is_broken:
+            return []
+        found, reader = self._calls.expired(now), self._reader
+        if self._until is None or now < self._until or reader is None:
+            return found
+        if reader.is_late:
+            return [*found, *self._over(*reader.end(), fit=False)]
+        return [*found, *self._break("claude did not take the message in time")]
+
+    def end(self, exit: Exit) -> Sequence[Step]:
+        if self._reader is not None:
+            return self._over(*self._reader.end(exit), fit=False)
+        if self._is_ready or self._is_broken or exit.stopped_by is not None:
+            return []
+        return self._never_began(*TurnReader(self._first).end(exit))
+
+    # -- the beginning -------------------------------------------------------------------------------------------------
+
+    def _initialized(self, reply: Reply) -> list[Step]:
+        if reply.error:
+            return self._break(f"claude did not begin the conversation: {reply.error}")
+        refused = rights.denied(self._first.access, reply.result)
+        if refused:
+            return self._break(f"it did not take over {refused}", Class.UNSUPPORTED)
+        self._controls.told = reply.result
+        self._is_ready = True
+        return [Ready()]
+
+    def _never_began(self, emitted: Sequence[events.Event], verdict: Verdict) -> list[Step]:
+        """Return the steps for a process that ends, or is to end, before it takes a message."""
+        lost: list[Step] = [Say(event) for event in emitted if isinstance(event, events.SessionLost)]
+        return [*lost, *self._break(verdict.reason or "it did not begin", verdict.class_ or Class.CRASHED)]
+
+    # -- a turn --------------------------------------------------------------------------------------------------------
+
+    def _prompt(self, turn: Turn, now: float) -> list[Step]:
+        reader = self._reader = TurnReader(turn)
+        self._is_stopping = False
+        try:
+            text = text_of(turn)
+        except UnsupportedError as error:
+            verdict = Verdict(status=Status.FAILED, class_=Class.UNSUPPORTED, reason=str(error))
+            return self._over([], verdict, fit=True)
+        self._until = now + TURN_S
+        if turn.outbox and self._first.outbox:  # it may write in the folder that was there when it began, in no other
+            text = text.replace(turn.outbox, self._first.outbox)
+        return [wire.message(reader.key, text)]
+
+    def _interrupt(self, now: float) -> list[Step]:
+        reader = self._reader
+        if reader is None:
+            return []
+        self._is_stopping = True
+        reader.stopped()
+
+        def then(reply: Reply) -> list[Step]:
+            return self._break(reply.error) if reply.is_late and reader is self._reader else []
+
+        return [self._calls.call("interrupt", {"cancel_queued": True}, then, now + STOP_S)]
+
+    # -- what is heard -------------------------------------------------------------------------------------------------
+
+    def _heard(self, read: Native, now: float) -> list[Step]:
+        value = read.value
+        match string(value, "type"):
+            case "control_response":
+                return self._calls.answered(obj(value, "response"), now)
+            case "control_request":
+                if self._reader is not None:
+                    self._reader.asked(read)
+                return self._requests.take(value)
+            case "control_cancel_request":
+                return self._requests.withdrawn(string(value, "request_id"))
+            case "command_lifecycle":
+                self._names_messages = True
+                return self._moved(string(value, "command_uuid"), string(value, "state"), now)
+            case "user" if value.get("isReplay") is True:
+                return self._repeated(string(value, "uuid"), "timestamp" in value, now)
+            case "system" if string(value, "subtype") == "session_state_changed":
+                return self._is_now(string(value, "state"))
+            case kind:
+                return self._said(kind, read)
+
+    def _said(self, kind: str, read: Native) -> list[Step]:
+        reader = self._reader
+        if reader is not None:
+            return [Say(event) for event in reader.frame(read)]
+        if not self._is_ready and kind == "result":
+            first = TurnReader(self._first)
+            emitted = first.frame(read)
+            return self._never_began(emitted, first.end()[1])
+        return [Stirred()] if self._is_ready and string(read.value, "subtype") == "init" else []
+
+    def _moved(self, key: str, state: str, now: float) -> list[Step]:
+        """Return the steps for a message that claude has put aside, takes up, or is done with."""
+        reader = self._reader
+        if reader is None or key != reader.key:
+            return self._controls.moved(key, state)
+        known: list[Step] = [] if reader.is_known else [Acknowledged()]
+        reader.is_known = True
+        if state == "queued" or reader.is_begun:
+            return known
+        if state != "started":
+            reason = (
+                "the turn was interrupted" if state == "cancelled" else f"claude dropped the message ({state[:40]})"
+            )
+            status, class_ = (Status.CANCELLED, None) if state == "cancelled" else (Status.FAILED, Class.CRASHED)
+            return [*known, *self._over([], Verdict(status=status, class_=class_, reason=reason), fit=False)]
+        begun: list[Step] = [Say(event) for event in reader.begun()]
+        return [*known, *begun, *(self._interrupt(now) if self._is_stopping else [])]
+
+    def _repeated(self, key: str, is_new: bool, now: float) -> list[Step]:
+        """Return the steps for a message that claude repeats because it reads it now, or has had it before."""
+        reader = self._reader
+        if is_new or reader is None or key != reader.key:
+            return self._moved(key, "started", now) if is_new else []
+        reader.is_double = True
+        return []
+
+    def _is_now(self, state: str) -> list[Step]:
+        reader = self._reader
+        if reader is None:
+            return [Stirred()] if self._is_ready and state == "running" else []
+        if state != "idle" or self._controls.are_open:
+            return []
+        if reader.is_begun or (reader.is_told and not self._names_messages):
+            known: list[Step] = [] if reader.is_known else [Acknowledged()]
+            is_spent = self._first.budget_usd is not None  # claude counts what the whole process cost
+            return [*known, *self._over(*reader.end(), fit=reader.is_told and not is_spent)]
+        if reader.is_double:
+            reason = "claude has had this message before, and answers each once"
+            return self._over([], Verdict(status=Status.UNKNOWN, reason=reason), fit=False)
+        return []
+
+    # -- its end -------------------------------------------------------------------------------------------------------
+
+    def _over(self, emitted: Sequence[events.Event], verdict: Verdict, *, fit: bool) -> list[Step]:
+        self._reader, self._until, self._is_stopping = None, None, False
+        said: list[Step] = [Say(event) for event in emitted]
+        return [*said, *self._controls.over(), Over(verdict=verdict, fit=fit)]
+
+    def _break(self, why: str, class_: Class = Class.CRASHED) -> list[Step]:
+        self._is_broken, self._reader, self._until = True, None, None
+        self._calls.drop()
+        return [*self._controls.over(), Broken(reason=why, class_=class_)]

@@ -1,0 +1,114 @@
+"""What Claude Code asks of beam: who decides is told all that it asks for, and every request gets an answer.
+
+The turn stands still until its request is answered, so what beam can't or won't do is refused at once. What is allowed
+always is allowed in the session alone. Does not depend on who decides.
+"""
+
+from __future__ import annotations
+
+from msgspec import Raw, Struct
+
+from beam.agents.base import raw_json
+from beam.agents.claude.dialogue import rights, wire
+from beam.agents.fields import Object, obj, objects, string
+from beam.agents.link import Asked, Decide, Say, Step, Withdrawn
+from beam.model import events
+
+_MOST = 100  # that wait at once; claude asks for one call after the other
+_DENIED = "This was denied."
+_ENDS = "The turn ends."
+_FILES = {"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
+
+
+class _Open(Struct, frozen=True):
+    """A request that waits for a decision: the input of the call as it was shown, and what may be allowed always."""
+
+    input: Raw
+    always: Raw
+
+
+class Requests:
+    """The requests of one process."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, _Open] = {}
+
+    def take(self, value: Object) -> list[Step]:
+        """Return the steps that follow from a request: it is asked, or answered at once."""
+        key, request = string(value, "request_id"), obj(value, "request")
+        if not key or key in self._open:
+            return []
+        subtype = string(request, "subtype")
+        if subtype != "can_use_tool":
+            return [*_unanswerable(subtype, request), wire.refusal(key, f"beam does not answer {subtype[:80]}")]
+        tool, given = string(request, "tool_name"), request.get("input")
+        shown = raw_json(given)
+        if not tool or not isinstance(given, dict) or bytes(shown) == b"null" or len(self._open) >= _MOST:
+            return [wire.answer(key, _denial(_DENIED))]
+        always = [] if _only_once(request) else rights.for_the_session(objects(request, "permission_suggestions"))
+        self._open[key] = _Open(shown, raw_json(always))
+        return [
+            Asked(
+                key=key,
+                tool=tool,
+                input=shown,
+                description=_description(tool, given, request),
+                call_id=string(request, "tool_use_id") or None,
+                suggestions=self._open[key].always,
+                always=bool(always),
+                message=True,
+            )
+        ]
+
+    def decide(self, decide: Decide) -> list[Step]:
+        """Return the answer to a request that waits for it."""
+        waiting = self._open.pop(decide.key, None)
+        if waiting is None:
+            return []
+        if decide.decision == "allow":
+            allowed: Object = {"behavior": "allow", "updatedInput": waiting.input}
+            if decide.always and bytes(waiting.always) != b"[]":
+                allowed["updatedPermissions"] = waiting.always
+            return [wire.answer(decide.key, allowed)]
+        if decide.decision == "cancelled":
+            return [wire.answer(decide.key, {**_denial(_ENDS), "interrupt": True})]
+        return [wire.answer(decide.key, _denial(decide.message or _DENIED))]
+
+    def withdrawn(self, key: str) -> list[Step]:
+        """Return the step for a request that claude does not wait for any more."""
+        if self._open.pop(key, None) is None:
+            return []
+        return [Withdrawn(key=key, why="claude does not wait for it any more")]
+
+
+def _denial(message: str) -> Object:
+    return {"behavior": "deny", "message": message}
+
+
+def _only_once(request: Object) -> bool:
+    """Return whether claude wants each such call to be decided by itself."""
+    return request.get("requires_user_interaction") is True or request.get("suppress_always_allow_rule") is True
+
+
+def _description(tool: str, given: Object, request: Object) -> str:
+    """Return what is asked for, as it would be done: what the agent says of it comes after that."""
+    command, path = string(given, "command"), string(given, _FILES.get(tool, ""))
+    if tool == "Bash" and command:
+        rest = {name: value for name, value in given.items() if name not in ("command", "description")}
+        lines = [command, _json(rest) if rest else "", string(given, "description")]
+    else:
+        lines = [path or _json(given)]
+    reason, blocked = string(request, "decision_reason"), string(request, "blocked_path")
+    lines += [reason, f"outside of its folder: {blocked}" if blocked else ""]
+    return "\n".join(line for line in lines if line)
+
+
+def _json(value: Object) -> str:
+    return bytes(raw_json(value)).decode()
+
+
+def _unanswerable(subtype: str, request: Object) -> list[Step]:
+    """Return what a person should know of a request that nobody can decide here."""
+    said = " ".join(part for part in (string(request, "message"), string(request, "url")) if part)
+    text = f"claude asked what nobody can decide here: {said or subtype[:80]}"
+    return [Say(events.Notice(text=text, code="not_asked"))]

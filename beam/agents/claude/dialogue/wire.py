@@ -1,0 +1,36 @@
+"""The lines that beam writes to Claude Code, beside those that it reads (`claude/decode.py`).
+
+A line of a wrong shape would end the process, so all of them are made here. Does not depend on what a line means.
+"""
+
+from __future__ import annotations
+
+from beam.agents.base import raw_json
+from beam.agents.fields import Object
+from beam.agents.link import Send
+
+
+def message(key: str, text: str) -> Send:
+    """Return what a person says. claude names it by its key, a UUID, and takes each key once."""
+    return _send({"type": "user", "uuid": key, "message": {"role": "user", "content": text}})
+
+
+def request(key: str, subtype: str, given: Object) -> Send:
+    """Return a request of beam's."""
+    return _send({"type": "control_request", "request_id": key, "request": {"subtype": subtype, **given}})
+
+
+def answer(key: str, response: Object) -> Send:
+    """Return the answer to a request of claude's."""
+    said = {"subtype": "success", "request_id": key, "response": response}
+    return _send({"type": "control_response", "response": said})
+
+
+def refusal(key: str, why: str) -> Send:
+    """Return the answer to a request of claude's that beam does not carry out."""
+    said = {"subtype": "error", "request_id": key, "error": why}
+    return _send({"type": "control_response", "response": said})
+
+
+def _send(line: Object) -> Send:
+    return Send(bytes(raw_json(line)) + b"\n")

@@ -1,0 +1,608 @@
+"""Claude's link by itself: the order of a conversation, what it asks, and what it never does."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from beam.agents.base import Exit, Host
+from beam.agents.claude import dialogue
+from beam.agents.claude import exec as headless
+from beam.agents.link import (
+    Acknowledged,
+    Answered,
+    Asked,
+    Broken,
+    Close,
+    Decide,
+    Interrupt,
+    Over,
+    Prompt,
+    Query,
+    Set,
+    Steer,
+    Withdrawn,
+)
+from beam.base.errors import UnsupportedError
+from beam.model import events
+from beam.model.outcome import Class, Denial, Status
+from tests.support.claude_dialogue import SESSION, Talk, kinds, turn
+
+FRESH = "6b2b7a86-6a2c-5c3f-9d5e-0f6a3a1f2b99"
+BASH = {"command": "touch made", "description": "List files"}
+RULES = {"type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "touch *"}], "behavior": "allow"}
+EDITS = {"type": "setMode", "mode": "acceptEdits", "destination": "session"}
+TASK = {"task_id": "t1", "tool_use_id": "c1", "task_type": "local_agent", "description": "d"}
+
+
+def talking(**fields: Any) -> Talk:
+    """A conversation in the middle of its first turn."""
+    talk = Talk(turn(**fields))
+    talk.begin()
+    talk.prompt()
+    return talk
+
+
+def over(talk: Talk) -> Over:
+    (found,) = [step for step in talk.steps if isinstance(step, Over)]
+    return found
+
+
+def broken(talk: Talk) -> Broken:
+    (found,) = [step for step in talk.steps if isinstance(step, Broken)]
+    return found
+
+
+def asked(talk: Talk) -> Asked:
+    return next(step for step in reversed(talk.steps) if isinstance(step, Asked))
+
+
+# -- its beginning -----------------------------------------------------------------------------------------------------
+
+
+def test_a_turn_from_the_first_frame_to_its_end() -> None:
+    talk = Talk()
+    assert kinds(talk.begin()) == ["Ready"]
+    assert kinds(talk.do(Prompt(turn=talk.turn))) == ["Send"] and talk.link.busy
+    assert kinds(talk.life("queued")) == ["Acknowledged"]
+    assert kinds(talk.life("started")) == []
+    assert kinds(talk.say("init", model="m", cwd="/p")) == ["SessionStarted"]
+    assert kinds(talk.text("hello")) == ["Text"]
+    assert kinds(talk.result("hello")) == ["UsageSeen"] and talk.link.busy
+    assert kinds(talk.state("idle")) == ["Over"] and not talk.link.busy
+    verdict = over(talk).verdict
+    assert (verdict.status, verdict.reply, verdict.session, verdict.session_id) == (
+        Status.COMPLETED,
+        "hello",
+        "new",
+        SESSION,
+    )
+    assert over(talk).fit and talk.link.due is None
+    assert kinds(talk.do(Close())) == ["Eof"]
+
+
+@pytest.mark.parametrize(("access", "mode"), [("read", "dontAsk"), ("ask", "default"), ("edit", "acceptEdits")])
+def test_each_access_has_the_flags_of_a_headless_turn_and_asks_beam(access: str, mode: str) -> None:
+    launch = dialogue.launch(turn(access=access, outbox="/o"), Host())
+    argv = launch.argv
+    assert launch.env["CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS"] == "1" and not launch.drops_output
+    assert argv[argv.index("--permission-mode") + 1] == mode
+    assert argv[argv.index("--permission-prompt-tool") + 1] == "stdio"
+    assert argv[argv.index("--setting-sources") + 1] == "user"
+    assert "AskUserQuestion" in argv[argv.index("--disallowedTools") + 1]
+    if access != "ask":
+        assert set(headless.launch(turn(access=access, outbox="/o"), Host()).argv) < set(argv)
+
+
+def test_what_asks_loads_the_settings_of_a_trusted_folder_only() -> None:
+    assert "--setting-sources" not in dialogue.launch(turn(folder_trusted=True), Host()).argv
+    assert "--setting-sources" in dialogue.launch(turn(folder_trusted=True, leave_out=True), Host()).argv
+
+
+@pytest.mark.parametrize("fields", [{"session_id": "last"}, {"attach": ("/p/a#b",)}, {"model": "-m"}])
+def test_what_claude_would_take_for_something_else_is_not_started(fields: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedError):
+        dialogue.launch(turn(**fields), Host())
+
+
+@pytest.mark.parametrize("mode", ["default", "acceptEdits", "bypassPermissions", None, 3])
+def test_one_in_another_mode_is_given_no_prompt(mode: object) -> None:
+    talk = Talk(turn(access="read"))
+    assert kinds(talk.begin(current_permission_mode=mode)) == ["Broken"]
+    assert broken(talk).class_ is Class.UNSUPPORTED
+    assert talk.do(Prompt(turn=talk.turn)) == []
+
+
+def test_one_that_does_not_tell_its_mode_is_believed_to_have_taken_its_flags() -> None:
+    talk = Talk(turn(access="read"))
+    assert kinds(talk.reply("initialize", {})) == ["Ready"]
+
+
+def test_one_that_does_not_begin_is_broken() -> None:
+    talk = Talk()
+    assert kinds(talk.reply("initialize", error="no")) == ["Broken"]
+    talk = Talk()
+    assert talk.link.due == 60.0
+    assert kinds(talk.wake(60.0)) == ["Broken"]
+
+
+def test_a_session_that_is_gone_is_said_before_any_prompt() -> None:
+    talk = Talk(turn(session_id=FRESH))
+    why = f"No conversation found with session ID: {FRESH}"
+    steps = talk.result(is_error=True, subtype="error_during_execution", errors=[why], session_id=FRESH)
+    assert kinds(steps) == ["SessionLost", "Broken"]
+    assert talk.link.end(Exit(code=1)) == []
+
+
+def test_what_stderr_says_of_one_that_does_not_start_is_why() -> None:
+    talk = Talk(turn(access="full"))
+    talk.keep(talk.link.end(Exit(code=1, stderr_tail="error: cannot be used with root/sudo privileges")))
+    assert "IS_SANDBOX" in broken(talk).reason and broken(talk).class_ is Class.BAD_REQUEST
+    talk = Talk()
+    assert talk.link.end(Exit(code=143, stopped_by="cancelled")) == []
+
+
+# -- a turn ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_text_that_begins_with_a_slash_is_no_command() -> None:
+    assert talking(text="/clear").message["message"]["content"] == " /clear"
+
+
+def test_a_lone_surrogate_ends_no_process() -> None:
+    talk = talking(text="a\ud800b")
+    assert talk.message["message"]["content"] == "a\ufffdb"
+    talk.do(Steer(id="s", text="a\ud800b"))
+    assert talk.message["message"]["content"] == "a\ufffdb"
+
+
+def test_the_next_turn_of_the_process_goes_on_in_its_session_and_counts_by_itself() -> None:
+    talk = talking()
+    talk.complete("one", model_usage_since_last_result={"m": {"inputTokens": 10, "outputTokens": 1}})
+    again = structs.replace(talk.turn, message_id="claude-2", session_id=SESSION)
+    assert "SessionResumed" in kinds(talk.prompt(again))
+    talk.complete("two", model_usage_since_last_result={"m": {"inputTokens": 20, "outputTokens": 2}})
+    first, second = [step.verdict for step in talk.steps if isinstance(step, Over)]
+    assert (first.reply, second.reply, second.session) == ("one", "two", "resumed")
+    assert (second.usage.input_tokens, second.usage.output_tokens) == (20, 2)
+    keys = [frame["uuid"] for frame in talk.sent if frame["type"] == "user"]
+    assert len(set(keys)) == 2
+
+
+def test_another_attempt_has_another_key_because_claude_takes_each_once() -> None:
+    first, second = talking(), talking(attempt=2)
+    assert first.message["uuid"] != second.message["uuid"] == talking(attempt=2).message["uuid"]
+
+
+def test_a_file_that_cant_be_attached_in_a_kept_process_ends_the_turn_only() -> None:
+    talk = Talk()
+    talk.begin()
+    talk.do(Prompt(turn=turn(attach=("/p/a#b",))))
+    assert (over(talk).verdict.class_, over(talk).fit) == (Class.UNSUPPORTED, True)
+
+
+def test_a_process_is_told_of_the_one_outbox_that_it_may_write_in() -> None:
+    talk = Talk(turn(access="edit", outbox="/o/1"))
+    talk.begin()
+    talk.prompt()
+    talk.complete()
+    talk.prompt(turn(access="edit", text="[save it in /o/2/x.json]", outbox="/o/2", message_id="claude-2"))
+    assert talk.message["message"]["content"] == "[save it in /o/1/x.json]"
+
+
+def test_a_process_with_a_budget_takes_no_other_turn() -> None:
+    talk = talking(budget_usd=1.0)
+    talk.complete()
+    assert not over(talk).fit
+
+
+def test_a_run_that_claude_had_begun_by_itself_is_no_answer_to_the_message() -> None:
+    talk = Talk()
+    talk.begin()
+    talk.do(Prompt(turn=talk.turn))
+    talk.life("queued")
+    talk.say("init")
+    talk.text("a task of mine is done")
+    talk.result("a task of mine is done", permission_denials=[{"tool_name": "Bash", "tool_use_id": "c"}])
+    assert talk.state("idle") == []
+    assert kinds(talk.life("started")) == ["Notice"]
+    talk.say("init")
+    talk.complete("the answer")
+    assert (over(talk).verdict.reply, over(talk).verdict.denials) == ("the answer", ())
+
+
+def test_what_claude_says_after_its_own_agents_is_the_answer() -> None:
+    talk = talking()
+    talk.call("c1", "Agent", {"prompt": "p"})
+    talk.say("task_started", **TASK)
+    talk.text("later")
+    talk.result("later")
+    assert talk.link.busy and talk.link.due is None  # nobody knows how long an agent works
+    talk.say("task_notification", task_id="t1", status="completed")
+    assert talk.link.due == 20.0
+    talk.say("init")
+    assert talk.link.due is None  # nor how long it speaks about that
+    talk.text("all done")
+    talk.result("all done", origin={"kind": "task-notification"})
+    talk.state("idle")
+    assert (over(talk).verdict.reply, over(talk).verdict.unfinished) == ("all done", ())
+
+
+def test_a_turn_that_is_stopped_while_its_agents_work_is_cancelled() -> None:
+    talk = talking()
+    talk.say("task_started", **TASK)
+    talk.text("later")
+    talk.result("later")
+    talk.do(Interrupt())
+    talk.say("task_updated", task_id="t1", patch={"status": "killed"})
+    talk.state("idle")
+    assert over(talk).verdict.status is Status.CANCELLED
+
+
+def test_a_result_without_a_word_that_claude_is_idle_ends_the_turn_and_the_process() -> None:
+    talk = talking()
+    talk.text("hello")
+    talk.result("hello")
+    assert talk.link.due == 20.0
+    assert kinds(talk.wake(20.0)) == ["Over"]
+    assert (over(talk).verdict.reply, over(talk).fit) == ("hello", False)
+
+
+def test_an_idle_one_without_a_result_has_failed() -> None:
+    talk = talking()
+    talk.state("idle")
+    assert (over(talk).verdict.class_, over(talk).fit) == (Class.CRASHED, False)
+
+
+def test_one_that_never_takes_the_message_is_broken() -> None:
+    talk = Talk()
+    talk.begin()
+    talk.do(Prompt(turn=talk.turn))
+    assert kinds(talk.wake(60.0)) == ["Broken"] and not talk.link.busy
+
+
+@pytest.mark.parametrize(("state", "status"), [("cancelled", Status.CANCELLED), ("discarded", Status.FAILED)])
+def test_a_message_that_is_dropped_is_not_waited_for(state: str, status: Status) -> None:
+    talk = Talk()
+    talk.begin()
+    talk.do(Prompt(turn=talk.turn))
+    assert kinds(talk.life(state)) == ["Acknowledged", "Over"]
+    assert (over(talk).verdict.status, over(talk).fit) == (status, False)
+
+
+def test_a_message_that_claude_had_before_is_unknown() -> None:
+    talk = Talk()
+    talk.begin()
+    talk.do(Prompt(turn=talk.turn))
+    talk.hear({"type": "user", "uuid": talk.message["uuid"], "isReplay": True})
+    talk.state("idle")
+    assert over(talk).verdict.status is Status.UNKNOWN
+
+
+def test_an_older_version_repeats_the_message_when_it_works_on_it() -> None:
+    talk = Talk()
+    talk.begin()
+    talk.do(Prompt(turn=talk.turn))
+    repeated = {"type": "user", "uuid": talk.message["uuid"], "isReplay": True, "timestamp": "2026"}
+    assert kinds(talk.hear(repeated)) == ["Acknowledged"]
+
+
+def test_one_whose_process_ends_has_the_verdict_of_its_end() -> None:
+    talk = talking()
+    talk.keep(talk.link.end(Exit(signal="SIGKILL")))
+    assert (over(talk).verdict.class_, over(talk).fit) == (Class.CRASHED, False)
+    assert not talk.link.busy
+
+
+def test_one_that_begins_to_work_between_two_turns_is_said() -> None:
+    talk = Talk()
+    assert talk.state("running") == talk.say("init") == []  # as it begins
+    talk = talking()
+    talk.complete()
+    assert kinds(talk.say("task_updated", task_id="t", patch={})) == []
+    assert kinds(talk.state("running")) == ["Stirred"]
+    assert kinds(talk.say("init")) == ["Stirred"]
+
+
+# -- requests ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_command_is_asked_for_as_it_would_run_before_what_the_agent_says_of_it() -> None:
+    talk = talking()
+    talk.ask("r1", "Bash", {**BASH, "dangerouslyDisableSandbox": True}, decision_reason="a rule")
+    found = asked(talk)
+    assert (found.tool, found.call_id, found.allow, found.message) == ("Bash", "call-r1", True, True)
+    assert found.description.splitlines() == [
+        "touch made",
+        '{"dangerouslyDisableSandbox":true}',
+        "List files",
+        "a rule",
+    ]
+    talk.ask("r2", "Write", {"file_path": "/etc/x", "content": "y"}, description="x", blocked_path="/etc/x")
+    assert asked(talk).description.splitlines() == ["/etc/x", "outside of its folder: /etc/x"]
+    talk.ask("r3", "mcp__a__b", {"to": "all"}, description="Looks around")
+    assert asked(talk).description == '{"to":"all"}'
+
+
+def test_what_runs_is_what_was_shown() -> None:
+    talk = talking()
+    talk.ask("r1", "Bash", BASH)
+    talk.do(Decide(key="r1", decision="allow"))
+    assert talk.answer == {
+        "subtype": "success",
+        "request_id": "r1",
+        "response": {"behavior": "allow", "updatedInput": BASH},
+    }
+    assert talk.do(Decide(key="r1", decision="deny")) == []
+
+
+@pytest.mark.parametrize(
+    ("decide", "answer"),
+    [
+        (Decide(key="r1", decision="deny"), {"behavior": "deny", "message": "This was denied."}),
+        (Decide(key="r1", decision="deny", message="use a pen"), {"behavior": "deny", "message": "use a pen"}),
+        (
+            Decide(key="r1", decision="cancelled"),
+            {"behavior": "deny", "message": "The turn ends.", "interrupt": True},
+        ),
+    ],
+)
+def test_each_decision_has_its_answer(decide: Decide, answer: dict[str, Any]) -> None:
+    talk = talking()
+    talk.ask("r1", "Bash", BASH)
+    talk.do(decide)
+    assert talk.answer["response"] == answer
+
+
+def test_always_is_for_the_session_and_for_no_more_than_the_rules_for_that_call() -> None:
+    talk = talking()
+    directories = {"type": "addDirectories", "directories": ["/p"], "destination": "localSettings"}
+    suggestions = [{**RULES, "destination": "localSettings"}, directories, EDITS]
+    talk.ask("r1", "Bash", BASH, permission_suggestions=suggestions)
+    shown = json.loads(bytes(asked(talk).suggestions))
+    assert asked(talk).always and shown == [{**RULES, "destination": "session"}]
+    talk.do(Decide(key="r1", decision="allow", always=True))
+    assert talk.answer["response"]["updatedPermissions"] == shown
+    talk.ask("r2", "Write", {"file_path": "/p/x"}, permission_suggestions=[EDITS, directories])
+    talk.do(Decide(key="r2", decision="allow", always=True))
+    permissions = talk.answer["response"]["updatedPermissions"]
+    assert [(each["type"], each["destination"]) for each in permissions] == [
+        ("setMode", "session"),
+        ("addDirectories", "session"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"permission_suggestions": [{"type": "setMode", "mode": "bypassPermissions", "destination": "session"}]},
+        {"permission_suggestions": [{**RULES, "behavior": "deny"}, {"type": "removeRules"}, {"type": "replaceRules"}]},
+        {"permission_suggestions": "all"},
+        {"permission_suggestions": [RULES], "suppress_always_allow_rule": True},
+        {"permission_suggestions": [RULES], "requires_user_interaction": True},
+        {},
+    ],
+)
+def test_what_may_not_be_allowed_always_is_not_offered(fields: dict[str, Any]) -> None:
+    talk = talking()
+    talk.ask("r1", "Bash", BASH, **fields)
+    assert not asked(talk).always and bytes(asked(talk).suggestions) == b"[]"
+    talk.do(Decide(key="r1", decision="allow", always=True))
+    assert "updatedPermissions" not in talk.answer["response"]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"subtype": "can_use_tool", "tool_name": "", "input": {}},
+        {"subtype": "can_use_tool", "tool_name": 3, "input": {}},
+        {"subtype": "can_use_tool", "tool_name": "Bash", "input": "touch made"},
+        {"subtype": "can_use_tool", "tool_name": "Bash"},
+    ],
+)
+def test_a_request_of_a_wrong_shape_is_denied_and_counts_as_claudes_own_denial(request_: dict[str, Any]) -> None:
+    talk = talking()
+    talk.call("c1", "Bash", {})
+    steps = talk.hear(
+        {"type": "control_request", "request_id": "r1", "request": {"tool_use_id": "c1", **request_}},
+    )
+    assert kinds(steps) == ["Send"] and talk.answer["response"]["behavior"] == "deny"
+    talk.complete(permission_denials=[{"tool_name": "Bash", "tool_use_id": "c1"}])
+    assert over(talk).verdict.status is Status.DENIED
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b'{"type":"control_request","request_id":"r","request":{"subtype":"can_use_tool","tool_name":"X","input":%s}}',
+        b'{"type":"assistant","message":{"id":"m","content":[{"type":"tool_use","id":"c","name":"X","input":%s}]}}',
+        b'{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"c","content":[%s]}]}}',
+        b'{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"c","content":%s}]}}',
+        b'{"type":"result","result":"x","permission_denials":[{"tool_input":%s}],"structured_output":%s}',
+    ],
+)
+def test_nothing_is_nested_too_deeply_to_be_taken_or_left(frame: bytes) -> None:
+    """Around the depth at which Python gives up, what can be read may be too deep to be written."""
+    for depth in (*range(sys.getrecursionlimit() - 100, sys.getrecursionlimit() + 5), 100_000):
+        talk = talking()
+        talk.link.line(frame.replace(b"%s", b'{"a":' * depth + b"1" + b"}" * depth), 0.0)
+        talk.link.do(Decide(key="r", decision="allow"), 0.0)
+        assert talk.link.busy
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"subtype": "hook_callback", "callback_id": "h", "input": {}},
+        {"subtype": "mcp_message", "server_name": "s", "message": {}},
+        {"subtype": "elicitation", "message": "log in", "url": "https://x.example"},
+        {"subtype": "request_user_dialog"},
+        {},
+    ],
+)
+def test_what_nobody_can_decide_here_is_refused_and_said(request_: dict[str, Any]) -> None:
+    talk = talking()
+    steps = talk.hear({"type": "control_request", "request_id": "r1", "request": request_})
+    assert kinds(steps) == ["Notice", "Send"] and talk.answer["subtype"] == "error"
+
+
+def test_one_request_more_than_anybody_could_answer_is_denied() -> None:
+    talk = talking()
+    for number in range(101):
+        talk.ask(f"r{number}", "Bash", BASH)
+    assert len([step for step in talk.steps if isinstance(step, Asked)]) == 100
+    assert (talk.answer["request_id"], talk.answer["response"]["behavior"]) == ("r100", "deny")
+
+
+def test_a_request_that_is_withdrawn_is_said_and_not_answered() -> None:
+    talk = talking()
+    talk.ask("r1", "Bash", BASH)
+    assert talk.ask("r1", "Bash", BASH) == []
+    (step,) = talk.hear({"type": "control_cancel_request", "request_id": "r1"})
+    assert isinstance(step, Withdrawn)
+    assert talk.do(Decide(key="r1", decision="allow")) == []
+
+
+def test_a_denial_that_beam_answered_is_not_told_twice_and_one_of_claudes_own_is() -> None:
+    talk = talking()
+    for key, decision in (("r1", "deny"), ("r2", "allow")):
+        talk.ask(key, "Bash", BASH)
+        talk.do(Decide(key=key, decision=decision))
+    named = [{"tool_name": "Bash", "tool_use_id": f"call-r{number}", "tool_input": {}} for number in (1, 2)]
+    talk.result("done", permission_denials=named)
+    talk.state("idle")
+    verdict = over(talk).verdict
+    assert [denial.call_id for denial in verdict.denials] == ["call-r2"]
+    assert isinstance(verdict.denials[0], Denial) and verdict.status is Status.DENIED
+
+
+def test_beams_own_answer_that_claude_repeats_is_nobodys() -> None:
+    talk = talking()
+    talk.ask("r1", "Bash", BASH)
+    talk.do(Decide(key="r1", decision="allow"))
+    assert talk.hear({"type": "control_response", "response": talk.answer}) == []
+
+
+# -- its end, and control ----------------------------------------------------------------------------------------------
+
+
+def test_an_interrupt_takes_what_waits_with_it() -> None:
+    talk = talking()
+    talk.do(Interrupt())
+    assert talk.request("interrupt")["request"]["cancel_queued"] is True
+    talk.reply("interrupt")
+    talk.result(is_error=True, subtype="error_during_execution", terminal_reason="aborted_streaming")
+    talk.state("idle")
+    assert (over(talk).verdict.status, over(talk).fit) == (Status.CANCELLED, True)
+
+
+def test_an_interrupt_before_claude_began_is_said_again_when_it_does() -> None:
+    talk = Talk()
+    talk.begin()
+    talk.do(Prompt(turn=talk.turn))
+    talk.do(Interrupt())
+    assert kinds(talk.life("started")) == ["Acknowledged", "Send"]
+    assert Acknowledged() in talk.steps
+
+
+def test_an_interrupt_without_an_answer_breaks_the_conversation() -> None:
+    talk = talking()
+    talk.do(Interrupt())
+    assert kinds(talk.wake(10.0)) == ["Broken"]
+    assert talk.link.end(Exit(signal="SIGKILL")) == [] and talk.link.due is None
+
+
+def test_an_interrupt_between_two_turns_says_nothing() -> None:
+    talk = talking()
+    talk.complete()
+    assert talk.do(Interrupt()) == []
+
+
+def test_a_text_is_answered_once_claude_reads_it() -> None:
+    talk = talking()
+    assert kinds(talk.do(Steer(id="s1", text="go left"))) == ["Send"]
+    assert talk.life("queued") == []
+    assert talk.life("started") == [Answered(id="s1")]
+    assert talk.life("completed") == []
+
+
+def test_the_turn_is_not_over_while_a_text_is_on_its_way() -> None:
+    talk = talking()
+    talk.do(Steer(id="s1", text="go left"))
+    talk.text("one")
+    talk.result("one")
+    assert talk.state("idle") == []
+    talk.life("started")
+    talk.say("init")
+    talk.text("two")
+    talk.result("two")
+    talk.state("idle")
+    assert over(talk).verdict.reply == "two"
+
+
+def test_a_text_that_is_never_read_is_told_as_that() -> None:
+    talk = talking()
+    talk.do(Steer(id="s1", text="go left"))
+    (answer,) = [step for step in talk.life("cancelled") if isinstance(step, Answered)]
+    assert not answer.ok
+    talk.do(Steer(id="s2", text="go left"))
+    talk.text("one")
+    talk.result("one")
+    talk.state("idle")
+    assert kinds(talk.wake(talk.link.due or 0)) == ["Answered", "Over"]
+    answer = next(step for step in talk.steps if isinstance(step, Answered) and step.id == "s2")
+    assert (answer.ok, answer.code) == (False, "unfinished")
+
+
+def test_between_two_turns_there_is_nobody_to_tell() -> None:
+    talk = Talk()
+    talk.begin()
+    (answer,) = talk.do(Steer(id="s1", text="x"))
+    assert isinstance(answer, Answered) and not answer.ok
+
+
+def test_the_model_can_be_changed_and_the_access_can_not() -> None:
+    talk = talking()
+    talk.do(Set(id="m", name="model", value="claude-haiku-4-5"))
+    assert talk.request("set_model")["request"]["model"] == "claude-haiku-4-5"
+    assert kinds(talk.reply("set_model")) == ["Answered"]
+    for name in ("access", "permission_mode", "nonsense"):
+        (answer,) = talk.do(Set(id="a", name=name, value="full"))
+        assert isinstance(answer, Answered) and answer.code == "unsupported"
+
+
+def test_what_is_asked_of_the_process_is_answered() -> None:
+    talk = Talk()
+    talk.begin(commands=[{"name": "review"}, 3], models=[{"value": "opus"}], account={"tokenSource": "none"})
+
+    def query(name: str) -> object:
+        (answer,) = talk.do(Query(id=name, name=name))
+        assert isinstance(answer, Answered)
+        return json.loads(bytes(answer.result))
+
+    assert [query(name) for name in ("commands", "models", "account")] == [
+        ["review"],
+        ["opus"],
+        {"tokenSource": "none"},
+    ]
+    assert query("weather") is None
+    talk.do(Query(id="c", name="context"))
+    (answer,) = talk.reply("get_context_usage", {"totalTokens": 5, "maxTokens": 100})
+    assert answer == Answered(id="c", result=answer.result) if isinstance(answer, Answered) else False
+    assert json.loads(bytes(answer.result)) == {"used": 5, "size": 100}
+    talk.do(Query(id="x", name="mcp"))
+    (late,) = talk.wake(20.0)
+    assert isinstance(late, Answered) and late.code == "unfinished"
+
+
+def test_what_is_no_json_is_said_and_ends_nothing() -> None:
+    talk = talking()
+    assert kinds(talk.hear(b"Warning: x")) == ["Unknown"]
+    assert talk.hear(b"  ") == []
+    assert isinstance(talk.events[-1], events.Unknown)
+    talk.complete()
+    assert over(talk).fit
