@@ -18,7 +18,7 @@ _FILLED = 0.75  # of the width: a shorter row was ended by the agent
 
 
 def of_lines(lines: Sequence[Line], *, columns: int) -> str:
-    """What a program wrote below each other: only the terminal's own breaks are undone."""
+    """Return the rows as the program wrote them, with only the terminal's own line breaks undone."""
     text = ""
     for line in lines:
         text += line.text.ljust(columns) if line.wrapped else line.text + "\n"
@@ -26,7 +26,7 @@ def of_lines(lines: Sequence[Line], *, columns: int) -> str:
 
 
 def of_conversation(profile: Profile, lines: Sequence[Line], text: str, *, columns: int) -> str:
-    """What stands between the echo of this prompt and the place where one types the next; "" if there is no echo."""
+    """Return the text between the echo of this prompt and the composer; "" if there is no echo."""
     rows = [line.text for line in lines]
     end = _composer(profile, rows)
     start = _after_echo(profile, rows[:end], text)
@@ -47,7 +47,7 @@ def _composer(profile: Profile, rows: Sequence[str]) -> int:
 
 
 def _after_echo(profile: Profile, rows: Sequence[str], text: str) -> int | None:
-    """The row after the last echo of the text, all its rows skipped."""
+    """Return the row after the last echo of the text, None if there is no echo."""
     wanted = squeezed(text)
     for row in range(len(rows) - 1, -1, -1):
         shown = is_echo(profile, rows[row], wanted) if profile.echo_rows else ""
@@ -71,7 +71,7 @@ def _bare(profile: Profile, row: str) -> str:
 
 
 def _unwrapped(rows: Sequence[str], width: int) -> list[str]:
-    """Joins a row to the one before, if its first word had no room there."""
+    """Return the rows with each row joined to the one before if its first word had no room there."""
     found: list[str] = []
     length = 0
     for row in rows:

@@ -32,14 +32,13 @@ class Player:
         self._looking = Looking(Screen(columns, rows, scrollback=0))
 
     def shows_secret(self, text: str) -> bool:
-        """Whether one stands there once this was written, too."""
+        """Return whether a secret is visible after this text, too."""
         self._looking.screen.feed(text.encode("utf-8", "replace"))
         return any(True for _ in self._looking.secrets())
 
 
 def blanked(texts: Sequence[str], columns: int, rows: int) -> list[str] | None:
-    """What was written, piece by piece, without the characters that secrets were drawn with; None where one would still
-    be seen."""
+    """Return the pieces without the characters of secrets, None if one would still be visible."""
     written = [*texts]
     for _ in range(_ROUNDS):
         written = _Tracer(columns, rows).blank(written)
@@ -60,7 +59,7 @@ class Looking:
         self._seen: list[Line] = []
 
     def secrets(self) -> Iterator[list[Place]]:
-        """The cells of each secret on the screen; none where it is as it was at the last look."""
+        """Yield the cells of each secret on the screen; nothing if the screen has not changed since the last call."""
         lines = [*self.screen.shown()]
         if len(lines) == len(self._seen) and all(map(operator.is_, lines, self._seen)):
             return
@@ -75,23 +74,23 @@ class Looking:
                 yield from ([place for place in places[start:end] if place] for start, end, _ in found)
 
     def _end(self, y: int, line: Line) -> str:
-        """What stands between the row and the next one."""
+        """Return the text between the row and the next one."""
         return "\n" if not line.wrapped else " " if self.screen.grid()[y].cells[-1] == " " else ""
 
     def _places(self, y: int, indent: int, size: int) -> list[Place | None]:
-        """The cell of each character of a row's text; None for what is in none."""
+        """Return the cell of each character of a row's text; None for a character that is in no cell."""
         cells = [(y, x) for x, cell in enumerate(self.screen.grid()[y].cells) for _ in cell]
         inside = cells[indent : len(self._seen[y].text)]
         return [*inside, *[None] * (size - len(inside))]
 
 
 def _indent(lines: list[Line], y: int) -> int:
-    """How much a program puts before a word that goes on in this row; the terminal puts nothing."""
+    """Return how many blanks a program puts before a word that continues in this row; the terminal puts none."""
     return 0 if lines[y - 1].wrapped else len(lines[y].text) - len(lines[y].text.lstrip())
 
 
 def _is_broken(lines: list[Line], y: int, columns: int) -> bool:
-    """Whether a word may go on in the next row because this one is full: as programs break their lines themselves."""
+    """Return whether a word may continue in the next row because this one is full."""
     text, after = lines[y].text, lines[y + 1].text.lstrip() if y + 1 < len(lines) else ""
     return len(text) >= columns - _EDGE and text[-1:] in _IN_WORD and after != "" and after[0] in _IN_WORD
 
@@ -150,7 +149,7 @@ class _Tracer(Screen):
         self._grid = self._main
 
     def blank(self, texts: Sequence[str]) -> list[str]:
-        """The recording without them."""
+        """Return the recorded texts without the secrets."""
         units: list[list[str]] = []
         origins = set[int]()
         looking = Looking(self)
@@ -176,7 +175,7 @@ class _Tracer(Screen):
 
 
 def _without(units: list[list[str]], origins: list[int], repeated: dict[int, int]) -> Iterator[str]:
-    """The pieces again; a character to blank becomes a mark, a sequence that repeats one as many."""
+    """Yield the pieces again, each character to blank as a mark and a sequence that repeats one as many marks."""
     flat = [unit for piece in units for unit in piece]
     starts = list(accumulate(map(len, flat), initial=0))
     by_unit: dict[int, list[int]] = {}

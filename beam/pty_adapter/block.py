@@ -33,24 +33,27 @@ class Block(Struct, frozen=True, kw_only=True):
     is_doubtful: bool = False
 
     def group(self, text: str) -> str:
-        """Group 1 of a pattern inside the block; "" where it is not found."""
+        """Return group 1 of the pattern inside the block; "" if the pattern does not match."""
         found = pattern(text).search(self.text) if text else None
         return (found[1] or "").strip("\n") if found else ""
 
     def only_group(self, text: str) -> str:
-        """The same of a pattern that is found once; what is found twice may be pretended."""
+        """Return group 1 of a pattern that matches once; "" if it matches more often, since one match may be faked."""
         found = list(pattern(text).finditer(self.text)) if text else []
         return (found[0][1] or "").strip("\n") if len(found) == 1 else ""
 
 
 @lru_cache(maxsize=512)
 def pattern(text: str) -> re.Pattern[str]:
-    """A profile's pattern, compiled."""
+    """Return a profile's pattern, compiled."""
     return re.compile(text, re.MULTILINE)
 
 
 def lowest(dialogs: Sequence[Dialog], rows: Sequence[str], scrolled: int, composer: int | None) -> Block | None:
-    """The dialog on this screen. `composer` is the row where one types, if the screen shows any."""
+    """Return the lowest dialog on this screen.
+
+    `composer` is the row of the input field, None if the screen shows none.
+    """
     end = next((row for row in range(len(rows), 0, -1) if rows[row - 1].strip()), 0)
     found = [block for dialog in dialogs if (block := _block(dialog, rows[:end], scrolled, composer)) is not None]
     return max(found, key=lambda block: block.row, default=None)
@@ -84,8 +87,10 @@ def _block(dialog: Dialog, rows: Sequence[str], scrolled: int, composer: int | N
 
 
 def _top(dialog: Dialog, rows: Sequence[str]) -> tuple[int | None, int]:
-    """The first row of the block, and how many rows may be that; None where there is no block. Of several it is the
-    highest: then nothing that is asked for is left out."""
+    """Return the first row of the block and how many rows could be the first; no row if there is no block.
+
+    If several could be the first, the highest is taken, so that no part of the request is left out.
+    """
     if not (dialog.first or dialog.body):
         return 0, 1
     first, body = pattern(dialog.first), pattern(dialog.body)

@@ -71,20 +71,20 @@ class Recorder:
         self._put(self._header)
 
     def wrote(self, data: bytes) -> None:
-        """The program wrote this."""
+        """Record output of the program."""
         if not self._is_cut:
             self._say("o", self._stream.feed(self._decoder.decode(data)))
 
     def typed(self, data: bytes) -> None:
-        """This was typed, at once and whole."""
+        """Record what was typed, at once and whole."""
         self._say("i", redact(data.decode("utf-8", "replace"))[0])
 
     def mark(self, text: str) -> None:
-        """Something happened that one does not see."""
+        """Record something that happened and is not visible on the screen."""
         self._say("m", redact(text)[0])
 
     def end(self) -> None:
-        """The recording is whole."""
+        """Finish the recording."""
         self._say("o", self._stream.feed(self._decoder.decode(b"", final=True)) + self._stream.end())
         if self._held is not None:
             self._restart()
@@ -108,7 +108,7 @@ class Recorder:
             self._held.append(moment)
 
     def _hold_back(self, seconds: float) -> None:
-        """Takes out what was written: pieces of the secret are in it."""
+        """Empty the file, and keep its moments back until `end`: pieces of a secret are in them."""
         try:
             self._file.flush()
             self._file.seek(0)
@@ -134,14 +134,14 @@ def _line(moment: Moment) -> str:
 
 
 def _fitting(moments: list[Moment]) -> list[Moment]:
-    """As much of what was held back as can be looked through."""
+    """Return as many of the delayed moments as can be searched."""
     sizes = accumulate(len(_line(moment)) for moment in moments)
     fitting = [moment for moment, size in zip(moments, sizes, strict=True) if size <= MOST_HELD_BYTES]
     return fitting if len(fitting) == len(moments) else [*fitting, Moment(moments[len(fitting)].seconds, "m", CUT)]
 
 
 def _blanked(moments: list[Moment], columns: int, rows: int) -> list[Moment]:
-    """The recording without what secrets were drawn with; where that can't be done, without all that was drawn."""
+    """Return the moments without what secrets were drawn with; if that is impossible, without everything drawn."""
     texts = blanked([moment.text for moment in moments if moment.kind == "o"], columns, rows)
     if texts is None:
         return [Moment(0.0, "m", LEFT_OUT), *(moment for moment in moments if moment.kind != "o")]
@@ -163,7 +163,7 @@ class Cast(Struct, frozen=True, kw_only=True):
 
 
 def read(data: bytes) -> Cast:
-    """The recording. A last line that is torn is left out. Raises NoCastError."""
+    """Return the recording. A last line that is torn is left out. Raises NoCastError."""
     lines = data.decode("utf-8", "replace").split("\n")
     header = _value(lines[0])
     if not isinstance(header, dict) or header.get("version") != 2:

@@ -25,12 +25,12 @@ class Because(Struct, frozen=True, kw_only=True):
 
 
 def because(profile: Profile, view: View, reading: Reading) -> tuple[Because, ...]:
-    """The rows that decided this reading. Without any the screen is unknown."""
+    """Return the rows that decided this reading; none if the screen is unknown."""
     return tuple(sorted(_because(profile, view, reading), key=lambda found: found.row))
 
 
 def is_unknown(view: View, reading: Reading) -> bool:
-    """Whether the screen shows something, and nothing of what its profile describes."""
+    """Return whether the screen shows something, but nothing that its profile describes."""
     return bool(view.text.strip()) and reading.prompt is None and reading.block is None and not reading.busy
 
 

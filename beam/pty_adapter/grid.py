@@ -84,25 +84,25 @@ class Row:
         self.wrapped = False
 
     def read(self) -> Line:
-        """The row as text."""
+        """Return the row as text."""
         if self.line is None:
             self.line = Line("".join(self.cells).rstrip(), self.wrapped)
         return self.line
 
     def put(self, start: int, cells: str | list[str], attributes: Attributes) -> None:
-        """Fills the cells from `start` on."""
+        """Fill the cells from `start` on."""
         end = start + len(cells)
         self.cells[start:end] = cells
         self.attributes[start:end] = [attributes] * len(cells)
         self.line = None
 
     def cut(self, start: int, end: int) -> None:
-        """Blanks the cells from `start` to before `end`."""
+        """Blank the cells from `start` to before `end`."""
         self.part(start, end)
         self.put(start, " " * (end - start), PLAIN)
 
     def part(self, start: int, end: int) -> None:
-        """Blanks the other halves of wide characters that lie half inside."""
+        """Blank the other halves of wide characters that lie half inside."""
         for x in (start, end):
             if 0 < x < len(self.cells) and self.cells[x] == _STUB:
                 self.put(x - 1, "  ", PLAIN)
@@ -150,7 +150,7 @@ class Grid:
         self._climb()
 
     def read(self) -> list[Line]:
-        """All rows, from the top."""
+        """Return all rows, from the top."""
         return [row.line or row.read() for row in self.grid]
 
     def _blank(self, count: int) -> list[Row]:
@@ -159,7 +159,7 @@ class Grid:
     # -- text ----------------------------------------------------------------------------------------------------------
 
     def draw(self, data: str) -> None:
-        """Writes text at the cursor."""
+        """Write text at the cursor."""
         if not self._is_simple(data):
             self._draw_slowly(data)
             return
@@ -170,7 +170,7 @@ class Grid:
         self._put(data)
 
     def _is_simple(self, data: str) -> bool:
-        """Whether each character just takes the next cell."""
+        """Return whether each character just takes the next cell."""
         return (
             (data.isascii() or self._narrow.issuperset(data))
             and self._charsets[self._charset] is None
@@ -179,7 +179,7 @@ class Grid:
         )
 
     def _put(self, text: str) -> None:
-        """Writes text that has room in this row, a character a cell."""
+        """Write text that has room in this row, one character in each cell."""
         cursor = self.cursor
         row, start = self.grid[cursor.y], cursor.x
         cursor.x = end = start + len(text)
@@ -188,7 +188,7 @@ class Grid:
         row.put(start, text, cursor.attributes)
 
     def _wrap(self) -> None:
-        """To the beginning of the next row, where the text goes on."""
+        """Move to the beginning of the next row, where the text continues."""
         row = self.grid[self.cursor.y]
         row.wrapped, row.line = True, None
         self.cursor_next_row()
@@ -238,7 +238,7 @@ class Grid:
         return self.margins or (0, self.lines - 1)
 
     def index(self) -> None:
-        """Down one row; at the bottom of the region everything in it moves up."""
+        """Move down one row; at the bottom of the region scroll it up."""
         self.rows_begun += 1
         top, bottom = self.margins or (0, self.lines - 1)
         y = self.cursor.y
@@ -249,12 +249,12 @@ class Grid:
             self.cursor.y = y + 1
 
     def cursor_next_row(self) -> None:
-        """NEL: to the beginning of the next row."""
+        """Move to the beginning of the next row (NEL)."""
         self.cursor.x = 0
         self.index()
 
     def reverse_index(self) -> None:
-        """Up one row; at the top of the region everything in it moves down."""
+        """Move up one row; at the top of the region scroll it down."""
         top, bottom = self._region()
         if self.cursor.y == top:
             del self.grid[bottom]
@@ -269,18 +269,18 @@ class Grid:
             self.scrolled += 1
 
     def cursor_up(self, count: int | None = None) -> None:
-        """Up, not beyond the region's top from inside."""
+        """Move up; from inside the region, not beyond its top."""
         top, _ = self._region()
         self.cursor.y = max(self.cursor.y - (count or 1), top if self.cursor.y >= top else 0)
         self._climb()
 
     def cursor_down(self, count: int | None = None) -> None:
-        """Down, not beyond the region's bottom from inside."""
+        """Move down; from inside the region, not beyond its bottom."""
         _, bottom = self._region()
         self.cursor.y = min(self.cursor.y + (count or 1), bottom if self.cursor.y <= bottom else self.lines - 1)
 
     def cursor_position(self, line: int | None = None, column: int | None = None) -> None:
-        """To a row and a column, both from 1."""
+        """Move to a row and a column, both counted from 1."""
         top, bottom = self._region() if self.origin else (0, self.lines - 1)
         self.cursor.x = min(column or 1, self.columns) - 1
         self.cursor.y = min(top + (line or 1) - 1, bottom)
@@ -291,19 +291,19 @@ class Grid:
         self.climbs.append((self._climbs, self.rows_begun, self.scrolled + self.cursor.y))
 
     def cursor_to_column(self, column: int | None = None) -> None:
-        """To a column from 1, in the same row."""
+        """Move to a column, counted from 1, in the same row."""
         self.cursor.x = min(column or 1, self.columns) - 1
 
     def cursor_to_line(self, line: int | None = None) -> None:
-        """To a row, in the same column."""
+        """Move to a row, in the same column."""
         self.cursor_position(line, min(self.cursor.x, self.columns - 1) + 1)
 
     def tab(self) -> None:
-        """To the next tab stop."""
+        """Move to the next tab stop."""
         self.cursor.x = min((stop for stop in self._tab_stops if stop > self.cursor.x), default=self.columns - 1)
 
     def set_margins(self, top: int | None = None, bottom: int | None = None) -> None:
-        """The scroll region, rows from 1; the cursor goes home."""
+        """Set the scroll region, rows counted from 1, and move to its home position."""
         first, last = max(1, top or 1) - 1, min(bottom or self.lines, self.lines) - 1
         if first < last:
             self.margins = None if (first, last) == (0, self.lines - 1) else Margins(first, last)
@@ -360,7 +360,7 @@ class Grid:
         self._tab_stops.add(self.cursor.x)
 
     def clear_tab_stop(self, how: int = 0) -> None:
-        """Clear the tab stop at the cursor (0), or all (3)."""
+        """Remove the tab stop at the cursor (0), or all (3)."""
         if how == 0:
             self._tab_stops.discard(self.cursor.x)
         elif how == 3:
@@ -389,21 +389,21 @@ class Grid:
     # -- rows and cells ------------------------------------------------------------------------------------------------
 
     def scroll_up(self, count: int) -> None:
-        """Everything in the region moves up."""
+        """Move everything in the region up."""
         top, bottom = self._region()
         for _ in range(min(count, bottom - top + 1)):
             self._leave(self.grid.pop(top), top)
             self.grid.insert(bottom, Row(self.columns))
 
     def scroll_down(self, count: int) -> None:
-        """Everything in the region moves down."""
+        """Move everything in the region down."""
         top, bottom = self._region()
         for _ in range(min(count, bottom - top + 1)):
             del self.grid[bottom]
             self.grid.insert(top, Row(self.columns))
 
     def insert_lines(self, count: int | None = None) -> None:
-        """Blank rows at the cursor's."""
+        """Insert blank rows at the cursor's row."""
         top, bottom = self._region()
         if top <= self.cursor.y <= bottom:
             for _ in range(min(count or 1, bottom - self.cursor.y + 1)):
@@ -411,7 +411,7 @@ class Grid:
                 self.grid.insert(self.cursor.y, Row(self.columns))
 
     def delete_lines(self, count: int | None = None) -> None:
-        """Takes rows out, from the cursor's on."""
+        """Remove rows, beginning with the cursor's."""
         top, bottom = self._region()
         if top <= self.cursor.y <= bottom:
             for _ in range(min(count or 1, bottom - self.cursor.y + 1)):
@@ -419,7 +419,7 @@ class Grid:
                 self.grid.insert(bottom, Row(self.columns))
 
     def insert_characters(self, count: int | None = None) -> None:
-        """Blanks at the cursor; what is right of it moves."""
+        """Insert blanks at the cursor and move what is right of it."""
         row, x = self.grid[self.cursor.y], self.cursor.x
         count = min(count or 1, self.columns - x)
         row.part(x, x)
@@ -430,7 +430,7 @@ class Grid:
         row.line = None
 
     def delete_characters(self, count: int | None = None) -> None:
-        """Takes cells out at the cursor."""
+        """Remove cells at the cursor."""
         row, x = self.grid[self.cursor.y], self.cursor.x
         count = min(count or 1, self.columns - x)
         row.part(x, x + count)
@@ -438,11 +438,11 @@ class Grid:
         row.put(self.columns - count, " " * count, PLAIN)
 
     def erase_characters(self, count: int | None = None) -> None:
-        """Blanks from the cursor on."""
+        """Blank cells from the cursor on."""
         self.grid[self.cursor.y].cut(self.cursor.x, min(self.cursor.x + (count or 1), self.columns))
 
     def erase_in_line(self, how: int = 0) -> None:
-        """Blanks the row: from the cursor on (0), up to it (1), all (2)."""
+        """Blank the row: from the cursor on (0), up to it (1), all (2)."""
         row, x = self.grid[self.cursor.y], self.cursor.x
         if how == 0:
             row.cut(x, self.columns)
@@ -454,7 +454,7 @@ class Grid:
             row.wrapped = False
 
     def erase_in_display(self, how: int = 0) -> None:
-        """Blanks the screen: from the cursor on (0), up to it (1), all (2), the history alone (3)."""
+        """Blank the screen: from the cursor on (0), up to it (1), all (2), only the scrollback (3)."""
         y = self.cursor.y
         if how == 3:
             self.history.clear()
@@ -465,14 +465,14 @@ class Grid:
             self.erase_in_line(how)
 
     def alignment_display(self) -> None:
-        """Fills it with E."""
+        """Fill the screen with E (DECALN)."""
         for row in self.grid:
             row.put(0, "E" * self.columns, PLAIN)
 
     # -- attributes ----------------------------------------------------------------------------------------------------
 
     def style(self, parameters: str) -> None:
-        """Obeys a SGR sequence with these parameters."""
+        """Apply an SGR sequence with these parameters."""
         style = self._style.after.get(parameters)
         if style is None:
             before = self._style
@@ -485,7 +485,7 @@ class Grid:
         self.cursor.attributes = style.attributes
 
     def _restyle(self) -> None:
-        """Finds the style of the cursor's attributes."""
+        """Set the style that follows from the cursor's attributes."""
         attributes = self.cursor.attributes
         if len(self._styles) > _CACHED_STYLES:
             for style in self._styles.values():

@@ -54,7 +54,7 @@ class Picture(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The rows without trailing blanks, down to the last one that is not blank."""
+        """Return the rows without trailing blanks, down to the last one that is not blank."""
         rows = ["".join(run.text for run in runs).rstrip() for runs in self.rows]
         return "\n".join(rows).rstrip("\n")
 
@@ -67,7 +67,7 @@ class Painter:
         self._known: list[tuple[Line, Runs]] = []
 
     def picture(self) -> Picture:
-        """The screen as it is now."""
+        """Return the screen as it is now."""
         screen = self._screen
         before, self._known = self._known, []  # held, so that no new line gets the id of an old one
         known = {id(line): runs for line, runs in before}
@@ -106,7 +106,7 @@ def _look(cell: Attributes) -> tuple[str, str, tuple[str, ...]]:
 
 
 def cut(runs: Sequence[Run], first: int, width: int) -> Runs:
-    """What stands in the cells from `first` on, as many as `width`; a wide character that is cut in half is a blank."""
+    """Return the `width` cells from `first` on; a wide character that is cut in half becomes a blank."""
     found: list[Run] = []
     at = 0
     for run in runs:
@@ -130,7 +130,7 @@ def cut(runs: Sequence[Run], first: int, width: int) -> Runs:
 
 
 def painted(runs: Sequence[Run], *, true_colour: bool = True) -> str:
-    """The runs with their escape sequences, and plain again after each."""
+    """Return the runs with their escape sequences, each followed by a reset."""
     return "".join(
         f"\x1b[{codes}m{_safe(run.text)}\x1b[m" if (codes := _codes(run, true_colour)) else _safe(run.text)
         for run in runs
@@ -138,14 +138,14 @@ def painted(runs: Sequence[Run], *, true_colour: bool = True) -> str:
 
 
 def repaint(picture: Picture) -> str:
-    """What draws the whole picture on an empty terminal of its size, the cursor in its place."""
+    """Return the bytes that draw the whole picture on an empty terminal of its size and place the cursor."""
     rows = [f"\x1b[{number};1H{painted(runs)}" for number, runs in enumerate(picture.rows, 1) if runs]
     shown = "\x1b[?25h" if picture.cursor else "\x1b[?25l"
     return f"\x1b[H\x1b[2J{''.join(rows)}\x1b[{picture.row + 1};{picture.column + 1}H{shown}"
 
 
 def _safe(text: str) -> str:
-    """The text with nothing in it that a terminal obeys, and every kind of blank as one."""
+    """Return the text without control characters, and with every kind of blank as a space."""
     return text if text.isascii() and text.isprintable() else "".join(map(_safe_character, text))
 
 
@@ -172,7 +172,7 @@ def _codes(run: Run, true_colour: bool) -> str:
 
 
 def _of_256(*parts: int) -> int:
-    """The number of the colour of the cube that is nearest."""
+    """Return the number of the nearest colour of the 256-colour cube."""
     number = 16
     for part, weight in zip(parts, (36, 6, 1), strict=True):
         number += weight * min(range(6), key=lambda level: abs(_LEVELS[level] - part))

@@ -38,17 +38,17 @@ class Reading(Struct, frozen=True):
 
     @property
     def dialog(self) -> Dialog | None:
-        """What kind of dialog that is."""
+        """Return the kind of the dialog on the screen, None if there is none."""
         return self.block.dialog if self.block is not None else None
 
     @property
     def idle(self) -> bool:
-        """Whether the agent could take a message now, as far as this look tells."""
+        """Return whether the agent could take a message now, judging by this screen alone."""
         return self.prompt is not None and not self.typed and not self.busy and self.block is None
 
 
 def read(profile: Profile, view: View) -> Reading:
-    """What this screen says."""
+    """Return what this screen shows, as the profile describes it."""
     place = _at_cursor(profile, view) if profile.at_cursor else _composer(profile, view)
     block = _dialog(profile, view, place[0] if place is not None else None)
     if place is None:
@@ -71,7 +71,7 @@ def read(profile: Profile, view: View) -> Reading:
 
 
 def lowest_rows(view: View, prompt: int) -> list[int]:
-    """The lowest three rows above the prompt that are not blank: what stands there is of now, however far above."""
+    """Return the lowest three rows above the prompt that are not blank: they are recent, however far above they are."""
     return list(islice((row for row in range(prompt - 1, -1, -1) if view.rows[row].strip()), _LOWEST))
 
 
@@ -82,7 +82,7 @@ def _dialog(profile: Profile, view: View, composer: int | None) -> Block | None:
 
 
 def learned(profile: Profile, view: View) -> Profile | None:
-    """The profile with the prompt that stands before the cursor; None where that tells nothing."""
+    """Return the profile with the prompt that is before the cursor; None if that is not enough to tell."""
     before = _row(view, view.row)[: view.column]
     if view.alternate or not before.strip() or view.last_row != view.row:
         return None
@@ -90,7 +90,7 @@ def learned(profile: Profile, view: View) -> Profile | None:
 
 
 def echoes(profile: Profile, view: View, text: str) -> int:
-    """How many rows above the prompt show that the agent took this text (its first line, as far as a row goes)."""
+    """Return how many rows above the prompt echo this text (its first line, cut at the row)."""
     place = None if profile.at_cursor else _composer(profile, view)
     if place is None or not profile.echo_rows:
         return 0
@@ -99,9 +99,7 @@ def echoes(profile: Profile, view: View, text: str) -> int:
 
 
 def shows(profile: Profile, view: View, reading: Reading, text: str) -> bool:
-    """Whether this text stands where one types: its beginning or its end, as far as one sees, or what a long paste
-    shows.
-    """
+    """Return whether this text is in the composer: its visible beginning or end, or the placeholder of a long paste."""
     wanted = squeezed(text)
     if profile.pasted and pattern(profile.pasted).search(reading.typed):
         return True
@@ -115,43 +113,44 @@ def shows(profile: Profile, view: View, reading: Reading, text: str) -> bool:
 
 
 def squeezed(text: str) -> str:
-    """The text without white space: a terminal breaks and pads lines as it likes, and some composers end it with a
-    space of no width.
+    """Return the text without white space.
+
+    A terminal breaks and pads lines, and some composers end the text with a zero-width space.
     """
     return "".join(text.split()).replace("\u200b", "")
 
 
 def unframed(profile: Profile, text: str) -> str:
-    """The text without what is drawn around it."""
+    """Return the text without the frame that is drawn around it."""
     return pattern(profile.frame).sub("", text) if profile.frame else text
 
 
 def error_in(profile: Profile, rows: Sequence[str]) -> str | None:
-    """Why the turn failed, as these rows say; None where they don't."""
+    """Return why the turn failed, as these rows say; None if they report no error."""
     if profile.failed and (found := pattern(profile.failed).search("\n".join(rows))):
         return found[1].strip()
     return next((row.strip() for row in rows if _matches(profile.error_rows, (row,))), None)
 
 
 def session_in(profile: Profile, rows: Sequence[str]) -> str | None:
-    """The id that resumes the session, as the agent wrote it when it quit; None where it did not."""
+    """Return the id that resumes the session, as the agent printed it when it quit; None if it did not."""
     if not profile.session:
         return None
     return next((found[1] for row in reversed(rows) if (found := pattern(profile.session).search(row))), None)
 
 
 def has_resumed(profile: Profile, view: View) -> bool:
-    """Whether the screen shows that the agent has loaded, or loads, the session that it resumes."""
+    """Return whether the screen shows that the agent loads, or has loaded, the session that it resumes."""
     return _matches(profile.resumed_rows, view.rows)
 
 
 def has_finished(profile: Profile, rows: Sequence[str]) -> bool:
-    """Whether a row says that a turn is over."""
+    """Return whether a row says that a turn is over."""
     return _matches(profile.done_rows, rows)
 
 
 def answer_rows(profile: Profile, view: View, text: str) -> tuple[str, ...]:
-    """The rows from the last echo of the text down to the prompt; where no echo is seen any more, all above it."""
+    """Return the rows from the last echo of the text down to the prompt; all rows above it if no echo is visible."""
     place = None if profile.at_cursor else _composer(profile, view)
     end = len(view.rows) if place is None else place[0]
     if profile.echo_rows:
@@ -162,14 +161,14 @@ def answer_rows(profile: Profile, view: View, text: str) -> tuple[str, ...]:
 
 
 def is_echo(profile: Profile, row: str, wanted: str) -> str:
-    """What the row shows of a prompt that the agent took (both squeezed); "" where it is none of this text's."""
+    """Return the part of a prompt that the row shows (both squeezed); "" if it shows none of this text."""
     found = pattern(profile.echo_rows).search(row)
     shown = squeezed(found[1] or "") if found else ""
     return shown if wanted.startswith(shown) or shown.startswith(wanted) else ""
 
 
 def _at_cursor(profile: Profile, view: View) -> tuple[int, int, str] | None:
-    """The prompt's row, if the cursor stands in it or in what follows from it, at the end of the screen."""
+    """Return the prompt's row if the cursor is in it, or below it at the end of the screen."""
     if view.last_row > view.row or not profile.prompt or (profile.bracketed and not view.takes_pastes):
         return None
     for row in range(view.row, max(-1, view.row - 400), -1):
@@ -182,7 +181,7 @@ def _at_cursor(profile: Profile, view: View) -> tuple[int, int, str] | None:
 
 
 def _composer(profile: Profile, view: View) -> tuple[int, int, str] | None:
-    """The lowest row that is a prompt between the right neighbours, the row after its end, and what is typed there."""
+    """Return the lowest row that is a prompt between the right neighbours, the row after its end, and its text."""
     if not profile.prompt:
         return None
     for row in range(len(view.rows) - 1, -1, -1):
@@ -214,7 +213,7 @@ def _row(view: View, row: int) -> str:
 
 
 def _until_cursor(view: View) -> str:
-    """The cursor's row up to the cursor, which counts cells and not characters."""
+    """Return the cursor's row up to the cursor, which counts cells and not characters."""
     row, cells = _row(view, view.row), 0
     for index, char in enumerate(row):
         if cells >= view.column:
@@ -224,7 +223,7 @@ def _until_cursor(view: View) -> str:
 
 
 def question_row(view: View) -> int:
-    """The row that looks like a question, where `question` is so."""
+    """Return the row that looks like a question, for a screen whose `question` is true; without one, the last row."""
     found = next((row for row in range(view.last_row, -1, -1) if _QUESTION.search(view.rows[row])), None)
     return view.last_row if found is None else found
 

@@ -53,9 +53,9 @@ class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def read(
     data: bytes, timeline: bytes | None = None, *, columns: int = 100, rows: int = 40, enters: Sequence[float] = ()
 ) -> Cast:
-    """The recording. With a `timeline` (or what is no asciicast) `data` are the raw bytes of a terminal of that size.
+    """Return the recording. With a `timeline` (or if it is no asciicast) `data` are the raw bytes of such a terminal.
 
-    `enters` are seconds at which Enter was pressed, where the recording does not say it. Raises NoCastError.
+    `enters` are seconds at which Enter was pressed, if the recording does not have them. Raises NoCastError.
     """
     recording = cast.read(data) if timeline is None and data[:1] == b"{" else _raw(data, timeline, columns, rows)
     if not enters:
@@ -84,13 +84,15 @@ def _raw(data: bytes, timeline: bytes | None, columns: int, rows: int) -> Cast:
 
 
 def replay(recording: Cast, profile: Profile, *, explain: bool = False) -> Iterator[Noted]:
-    """What the machine saw, in order; `explain`: and which rows decided."""
+    """Yield what the machine noted, in order; with `explain` also which rows decided."""
     return _Replay(recording, profile, explain=explain).run()
 
 
 def profile_of(adapter: str | None) -> Profile:
-    """What the screen of this adapter's CLI looks like; without one, what is known of any. Raises NotFoundError for no
-    adapter, UnsupportedError for one whose screen nobody described."""
+    """Return the profile of this adapter's screen; without an adapter, the one that fits any program.
+
+    Raises NotFoundError for an unknown adapter, UnsupportedError for one whose screen nobody described.
+    """
     if adapter is None:
         return GENERIC
     found = registry.adapter(adapter)
@@ -150,7 +152,7 @@ class _Replay:
         yield from self._state(now)
 
     def _begin(self, number: int) -> None:
-        """A message is typed from here on."""
+        """Begin a message: what is typed from here on is its text."""
         moments = self.recording.moments
         following = (moments[at] for at in range(number, len(moments)))
         typed = (moment for moment in following if moment.kind == "i")
@@ -182,7 +184,7 @@ class _Replay:
         return because(self.end.profile, self.view, self.end.reading) if self.explain else ()
 
     def _unknown(self, now: float) -> Iterator[Noted]:
-        """Notes a screen once."""
+        """Yield a note about a screen that nothing describes, once for each."""
         if self.unknown != self.view.text:
             self.unknown = self.view.text
             rows = tuple(row for row in self.view.rows if row.strip())
@@ -196,7 +198,9 @@ class _Replay:
 
 
 def _last_enters(recording: Cast, profile: Profile) -> set[int]:
-    """The Enters after which nothing more was typed for that message: each one, but between beam's own marks."""
+    """Return the Enters after which nothing more was typed for that message: all of them, unless beam's marks say
+    more.
+    """
     found: set[int] = set()
     inside, last = False, -1  # of this message
     for number, moment in enumerate(recording.moments):

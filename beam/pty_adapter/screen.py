@@ -55,12 +55,12 @@ class View(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """All rows down to the last one that is not blank."""
+        """Return all rows down to the last one that is not blank."""
         return "\n".join(self.rows).rstrip("\n")
 
     @property
     def last_row(self) -> int:
-        """The last row that is not blank; 0 where all are."""
+        """Return the last row that is not blank; 0 if all are."""
         return next((row for row in range(len(self.rows) - 1, -1, -1) if self.rows[row].strip()), 0)
 
 
@@ -95,16 +95,16 @@ class Screen:
 
     @property
     def bracketed_paste(self) -> bool:
-        """Whether the agent takes a paste as one."""
+        """Return whether the agent switched bracketed paste on."""
         return 2004 in self.modes
 
     @property
     def drawing(self) -> bool:
-        """Whether the agent is in the middle of a frame, by its own word (mode 2026)."""
+        """Return whether the agent said that it is in the middle of a frame (mode 2026)."""
         return 2026 in self.modes
 
     def view(self) -> View:
-        """The screen as it is now."""
+        """Return the screen as it is now."""
         grid = self._grid
         return View(
             rows=tuple(line.text for line in grid.read()),
@@ -122,32 +122,33 @@ class Screen:
         )
 
     def lines(self, first: int = 0) -> list[Line]:
-        """The scrollback and the screen from this line on, counted from the first one ever shown; what is gone is left
-        out.
+        """Return the lines of scrollback and screen from `first` on, counted from the first one ever shown.
+
+        Lines that the scrollback no longer has are left out.
         """
         forgotten = self._main.scrolled - len(self._main.history)
         return [*self._main.history, *self._grid.read()][max(0, first - forgotten) :]
 
     def grid(self) -> list[Row]:
-        """The rows of cells as they are now; whoever looks at them leaves them alone."""
+        """Return the rows of cells as they are now. The caller must not change them."""
         return self._grid.grid
 
     def shown(self) -> list[Line]:
-        """The rows of text as they are now; one that did not change is the same object."""
+        """Return the rows of text as they are now; an unchanged row is the same object as before."""
         return self._grid.read()
 
     def cursor(self) -> Cursor:
-        """Where the cursor is now."""
+        """Return where the cursor is now."""
         cursor = self._grid.cursor
         return Cursor(cursor.y, cursor.x, not cursor.hidden)
 
     def take_signals(self) -> list[Signal]:
-        """The signals since the last time."""
+        """Return the signals since the last call."""
         taken, self._signals = self._signals, []
         return taken
 
     def take_replies(self) -> bytes:
-        """What has to be written to the agent, in answer to its queries."""
+        """Return what must be written to the agent as answers to its queries."""
         taken = bytes(self._replies)
         self._replies.clear()
         return taken
@@ -155,7 +156,7 @@ class Screen:
     # -- what it reads -------------------------------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
-        """Shows what the agent wrote. Takes any bytes."""
+        """Show what the agent wrote. Takes any bytes."""
         self.bytes += len(data)
         known = self._actions.get
         for token in self._tokens.feed(data):
@@ -169,7 +170,7 @@ class Screen:
                 self._resolve(token)()
 
     def obey(self, token: str) -> None:
-        """Does what one unit says; `feed` does the same of many, faster."""
+        """Carry out one unit of output; `feed` does the same for many, faster."""
         if token >= " " and not "\x7f" <= token <= "\x9f\uffff":
             self._grid.draw(token)
             self._last = token
@@ -177,7 +178,7 @@ class Screen:
             self._resolve(token)()
 
     def _resolve(self, token: str) -> Action:
-        """What this unit does; the cheap and common ones are kept."""
+        """Return the action of this unit; cheap and common ones are cached."""
         if len(token) == 1:
             action = _CONTROLS.get(token, _nothing)(self)
         else:
@@ -219,7 +220,7 @@ class Screen:
     # -- modes ---------------------------------------------------------------------------------------------------------
 
     def set_modes(self, numbers: list[int]) -> None:
-        """DECSET."""
+        """Set terminal modes (DECSET)."""
         for number in numbers:
             self.modes.add(number)
             if number == 25:
@@ -240,7 +241,7 @@ class Screen:
         self._grid.inserts = on
 
     def reset_modes(self, numbers: list[int]) -> None:
-        """DECRST."""
+        """Reset terminal modes (DECRST)."""
         for number in numbers:
             if number == 2004:
                 self._pastes_ended += number in self.modes
@@ -277,13 +278,13 @@ class Screen:
         self._actions.clear()
 
     def reset(self) -> None:
-        """RIS: as it was at the beginning, but for the scrollback."""
+        """Reset everything but the scrollback (RIS)."""
         self._to_main(restore=False)
         self._main.reset()
         self.modes.clear()
 
     def soft_reset(self) -> None:
-        """DECSTR."""
+        """Reset the modes and the style, but not the content (DECSTR)."""
         self._grid.margins = None
         self._grid.style("0")
         self._grid.wraps = True
@@ -292,7 +293,7 @@ class Screen:
         self._grid.set_origin(False)
 
     def repeat(self, count: int) -> None:
-        """REP: the last character again, to the end of the row at most."""
+        """Repeat the last character, to the end of the row at most (REP)."""
         room = self.columns - self._grid.cursor.x
         if self._last and room > 0:
             self._grid.draw(self._last[-1] * min(count, room))
@@ -326,12 +327,12 @@ class Screen:
             self._signals.append(Signal(number, text[:_TITLE_CHARACTERS], line, cursor.x))
 
     def reply(self, text: str) -> None:
-        """Answers a query."""
+        """Answer a query."""
         if len(self._replies) + len(text) <= _REPLY_BYTES:
             self._replies += text.encode()
 
     def report(self, kind: int, *, private: bool) -> None:
-        """DSR: that all is well, where the cursor is, whether the terminal is dark."""
+        """Answer DSR: the terminal is ready, the cursor's position, or whether the theme is dark."""
         mark = "?" if private else ""
         if kind == 5:
             self.reply("\x1b[0n")
@@ -342,19 +343,19 @@ class Screen:
             self.reply("\x1b[?997;1n")
 
     def report_mode(self, number: int) -> None:
-        """DECRQM: set (1), not set (2), unknown (0)."""
+        """Answer DECRQM: the mode is set (1), not set (2), unknown (0)."""
         known = number in (1, 6, 7, 25, 47, 1004, 1047, 1048, 1049, 2004, 2026)
         state = 1 if number in self.modes or number in (7, 25) else 2
         self.reply(f"\x1b[?{number};{state if known else 0}$y")
 
     def report_size(self, kind: int) -> None:
-        """XTWINOPS 18: rows and columns."""
+        """Answer XTWINOPS 18: rows and columns."""
         if kind == 18:
             self.reply(f"\x1b[8;{self.rows};{self.columns}t")
 
 
 def _numbers(parameters: str) -> list[int]:
-    """The parameters of a CSI sequence; what is absent is 0."""
+    """Return the parameters of a CSI sequence; a missing one is 0."""
     return [
         min(int(part), _MOST) if part.isascii() and part.isdigit() else 0
         for part in parameters.replace(":", ";").split(";")
@@ -362,7 +363,7 @@ def _numbers(parameters: str) -> list[int]:
 
 
 def _ignored() -> None:
-    """For what a terminal may leave undone."""
+    """Do nothing, for sequences that a terminal may ignore."""
 
 
 def _nothing(screen: Screen) -> Action:

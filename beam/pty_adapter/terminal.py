@@ -22,17 +22,19 @@ _WRITTEN_AT_ONCE = 1024
 
 
 def environment(env: Mapping[str, str]) -> dict[str, str]:
-    """The environment for a program on this terminal: what describes the caller's own one is left out."""
+    """Return the environment for a program on this terminal, without what describes the caller's terminal."""
     return {name: value for name, value in env.items() if name not in WITHOUT} | ENVIRONMENT
 
 
 def typable(text: str) -> str:
-    """The text with no key in it but line feeds and tabs: nothing in it can end a paste or press anything."""
+    """Return the text without control keys but line feeds and tabs, so that nothing in it ends a paste or presses a
+    key.
+    """
     return _CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def _nobody(data: bytes) -> None:
-    """Looks at nothing."""
+    """Ignore the data: no viewer is attached."""
 
 
 class Terminal:
@@ -51,7 +53,7 @@ class Terminal:
         self._writer: asyncio.Task[None] | None = None
 
     def fed(self, data: bytes) -> None:
-        """What the agent wrote."""
+        """Show what the agent wrote."""
         self.on_data(data)
         self.screen.feed(data)
         if replies := self.screen.take_replies():
@@ -59,27 +61,27 @@ class Terminal:
         self._on_output()
 
     async def press(self, keys: str) -> None:
-        """Types keys; returns when they have left."""
+        """Type keys; return when they are written."""
         data = keys.encode("utf-8", "replace")
         self.on_keys(data)
         await self.type(data)
 
     async def type(self, data: bytes) -> None:
-        """The same of somebody else's keys, of which nobody is told."""
+        """Type a viewer's keys, without telling the observer of keys."""
         self._put(data)
         await self._empty.wait()
 
     async def paste(self, text: str) -> None:
-        """Types the text as one paste, where the agent takes pastes, else plainly."""
+        """Type the text as one paste if the agent takes pastes, otherwise plainly."""
         clean = typable(text)
         await self.press(f"\x1b[200~{clean}\x1b[201~" if self.screen.bracketed_paste else clean)
 
     def reads_keys(self) -> bool:
-        """Whether the agent reads key by key (raw mode)."""
+        """Return whether the agent reads key by key (raw mode)."""
         return self.child.reads_keys()
 
     async def close(self) -> None:
-        """Types nothing more."""
+        """Stop typing for good."""
         if self._writer is not None:
             self._writer.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -87,7 +89,7 @@ class Terminal:
         self._empty.set()
 
     def started(self, child: spawn.Child) -> None:
-        """The process runs: from now on it can be typed to."""
+        """Remember the running process; from now on it can be typed to."""
         self.child = child
         self._writer = asyncio.get_running_loop().create_task(self._write())
 
@@ -118,7 +120,10 @@ async def open_terminal(
     screen: Screen,
     on_output: Callable[[], None],
 ) -> Terminal:
-    """The agent on a terminal as large as the screen, held until `child.go`. Raises what `spawn.start` raises."""
+    """Start the agent on a terminal as large as the screen; it is held until `child.go`.
+
+    Raises what `spawn.start` raises.
+    """
     terminal = Terminal(screen, on_output)
     child = await spawn.start_in_terminal(
         argv,

@@ -60,7 +60,7 @@ class Tokenizer:
         self._length = 0
 
     def feed(self, data: bytes) -> list[str]:
-        """The units that are complete now. A unit that begins with ESC is a whole sequence for `read`."""
+        """Return the units that are complete now. A unit that begins with ESC is a whole sequence for `read`."""
         text = self._decoder.decode(data)
         if self._held:
             text, self._held = self._held + text, ""
@@ -73,7 +73,7 @@ class Tokenizer:
         return done + found if done else found
 
     def _keep(self, found: list[str]) -> None:
-        """Holds the last unit back if it is not whole."""
+        """Keep the last unit back if it is incomplete."""
         last = found[-1]
         if not _UNFINISHED.match(last):
             return
@@ -97,7 +97,7 @@ class Tokenizer:
             self._pieces.clear()
 
     def _continue(self, text: str, done: list[str]) -> str:
-        """Goes on with a control string; the rest after its end."""
+        """Continue a control string; return the text after its end."""
         assert self._string is not None
         end = _STRING_END[self._string].search(text)
         if end is None:
@@ -121,7 +121,7 @@ class Tokenizer:
 
 
 def read(token: str) -> Sequence:
-    """What a unit that begins with ESC says. A malformed one is a sequence without a final character."""
+    """Return the meaning of a unit that begins with ESC. A malformed one is a sequence without a final character."""
     kind = token[1:2]
     if kind == "[":
         body = _CONTROLS.sub("", token[2:])
@@ -143,5 +143,5 @@ def read(token: str) -> Sequence:
 
 
 def controls(token: str) -> str:
-    """The control characters inside a CSI sequence: a terminal obeys them first."""
+    """Return the control characters inside a CSI sequence: a terminal carries them out first."""
     return "".join(_CONTROLS.findall(token))

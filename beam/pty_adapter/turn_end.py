@@ -110,24 +110,27 @@ class TurnEnd:
 
     @property
     def ended(self) -> bool:
-        """Whether the state is the last one."""
+        """Return whether the state is the last one."""
         return self.state in _ENDS
 
     @property
     def structured(self) -> bool:
-        """Whether the evidence is the agent's own word and not a screen."""
+        """Return whether the evidence comes from the agent itself, and not from a screen."""
         return self.via in STRUCTURED
 
     @property
     def position(self) -> int:
-        """The cursor's line, counted from the first one ever shown."""
+        """Return the cursor's line, counted from the first one ever shown."""
         return self._view.scrolled + self._view.row
 
     # -- what happens --------------------------------------------------------------------------------------------------
 
     def sending(self, text: str, *, command: bool = False) -> None:
-        """The text will be typed from now on. A `command` is carried out by the screen itself: no transcript tells of
-        it. Raises IllegalMoveError unless the agent is ready."""
+        """Begin a message: its text will be typed from now on.
+
+        A `command` is carried out by the screen itself, and no transcript reports it. Raises IllegalMoveError
+        unless the agent is ready.
+        """
         if self.state is not State.READY:
             raise IllegalMoveError(f"nothing is typed while the agent is {self.state}")
         if not self.profile.prompt:
@@ -141,7 +144,7 @@ class TurnEnd:
         self._pastes_ended = self._view.pastes_ended
 
     def entered(self, now: float, *, last: bool = True) -> None:
-        """Enter was pressed; `last`: nothing more is typed for this turn."""
+        """Record that Enter was pressed; `last`: nothing more is typed for this turn."""
         if self.state is State.READY:
             self._move(State.SENT, now, "")
         if last:
@@ -153,23 +156,26 @@ class TurnEnd:
             self._signal = None
 
     def exited(self, now: float) -> None:
-        """The process ended."""
+        """Record that the process ended."""
         if not self.ended:
             self._move(State.EXITED, now, "exit")
 
     @property
     def is_starting(self) -> bool:
-        """Whether no message was sent yet."""
+        """Return whether no message was sent yet."""
         return self._sent_at is None
 
     def is_strange(self, now: float) -> bool:
-        """Whether an agent that starts has long shown nothing of what its profile describes."""
+        """Return whether a starting agent has shown nothing that its profile describes for too long."""
         starts = self.state is State.STARTING and bool(self.profile.prompt) and not self.profile.at_cursor
         return starts and now - self._changed >= STRANGE_S and is_unknown(self._view, self.reading)
 
     def answered(self, now: float, block: Block | None = None) -> None:
-        """The open dialog got its answer: what was on the screen says nothing any more, nor does that dialog (`block`)
-        while its rows are left where they are."""
+        """Record that the open dialog was answered.
+
+        The screen before the answer is no longer evidence. Neither is that dialog (`block`), as long as its rows
+        stay in place.
+        """
         self._spent = block
         self.reading = self._unspent(self.reading)
         if self.state is State.WAITING:
@@ -178,7 +184,7 @@ class TurnEnd:
             self._worked.add("screen")
 
     def told(self, word: str, now: float, *, error: str | None = None) -> None:
-        """What the agent's transcript says."""
+        """Record what the agent's transcript says."""
         if self._sent_at is None or self.ended:
             return
         self._waits = WAITS_S if word == "waiting" else 0.0
@@ -191,7 +197,7 @@ class TurnEnd:
             self._accept(now, "history")
 
     def hear(self, signals: Iterable[Signal], now: float) -> None:
-        """What the agent told the terminal."""
+        """Record what the agent reported to the terminal."""
         for signal in signals:
             word = _meaning(signal)
             if word == "" or self.ended:
@@ -210,8 +216,11 @@ class TurnEnd:
                 self._signal = (name, now)
 
     def look(self, view: View, now: float, *, whole: bool = True, reads_keys: bool = True) -> State:
-        """The state after this look at the screen. A view that is not `whole` (the agent is in the middle of a frame)
-        may show that it works or asks, never that it is done. `reads_keys`: the terminal is in raw mode."""
+        """Return the state after this view of the screen.
+
+        A view that is not `whole` (the agent is in the middle of a frame) may show that it works or asks, never
+        that it is done. `reads_keys`: the terminal is in raw mode.
+        """
         if self.ended:
             return self.state
         before = self._view
@@ -238,8 +247,10 @@ class TurnEnd:
     # -- what follows --------------------------------------------------------------------------------------------------
 
     def _unspent(self, reading: Reading) -> Reading:
-        """The reading without a dialog that has its answer, or comes at the wrong time: whether a folder may run code,
-        and with which access, is asked before the first message or never."""
+        """Return the reading without a dialog that was answered, or that comes at the wrong time.
+
+        Whether a folder may run code, and with which access, is asked before the first message or never.
+        """
         block, spent = reading.block, self._spent
         if spent is not None and not (block and block.line == spent.line and block.found.startswith(spent.found)):
             spent = self._spent = None
@@ -294,8 +305,10 @@ class TurnEnd:
             self._stall(now, f"it was not ready after {self.profile.start_seconds:.0f} s")
 
     def _may_be_prompt(self) -> bool:
-        """Whether what an unknown program shows may be the place where one types. One whose lines the system edits
-        shows its prompt before the cursor, or has none."""
+        """Return whether the rows of an unknown program could be its prompt.
+
+        A program whose lines the system edits shows its prompt before the cursor, or has none.
+        """
         return bool(self._view.text) and (self._keys or profiles.learned(self.profile, self._view) is not None)
 
     def _run(self, now: float, quiet: float, *, whole: bool) -> None:
@@ -322,14 +335,14 @@ class TurnEnd:
             self._stall(now, f"nothing changed for {self.profile.stall_seconds:.0f} s")
 
     def _is_lost(self, now: float) -> bool:
-        """Whether the text should have been taken by now."""
+        """Return whether the agent should have taken the text by now."""
         assert self._sent_at is not None
         if self.profile.prompt and self.reading.prompt is None:
             self._away_at = now
         return now - max(self._sent_at, self._away_at) > ACCEPT_S or now - self._sent_at > REDRAW_S
 
     def _over(self, now: float) -> str:
-        """By what the turn is over; "" while nothing says so."""
+        """Return the evidence that the turn is over; "" if there is none."""
         if self._sending:
             return ""
         if self._signal is not None:
@@ -350,8 +363,11 @@ class TurnEnd:
         return "screen" if self._finished_line() else ""
 
     def _wrote_on(self, now: float) -> bool:
-        """Whether the program left the row of its prompt and wrote below it alone, an answer and its prompt again: it
-        may do so faster than anybody looks. One that moves about may only have drawn its prompt in another place."""
+        """Return whether the program left the row of its prompt and wrote only below it: an answer and its prompt
+        again.
+
+        That may happen between two looks. A program that moves about may only have drawn its prompt elsewhere.
+        """
         view = self._view
         begun, number = self._entered_at
         climbs = [climb for climb in view.climbs if climb[0] > number]
@@ -363,7 +379,7 @@ class TurnEnd:
         return any(row.strip() for row in between) or now - self._changed >= BARE_S
 
     def _says_working(self) -> bool:
-        """Whether stronger evidence than the screen's says that it still works: that is believed."""
+        """Return whether stronger evidence than the screen says that the agent still works."""
         if self._signal is None and self._worked & set(STRUCTURED) - {"history"}:
             return self._error() is None  # some forget to say it when they fail
         return self._title_says(self.profile.titles_busy) or self._title_says(self.profile.titles_asking)
@@ -372,7 +388,7 @@ class TurnEnd:
         return bool(text and pattern(text).search(self._view.title))
 
     def _error(self) -> str | None:
-        """Why this turn failed, as the screen says: a turn before it may have failed there too."""
+        """Return why this turn failed, as the screen says; an error of an earlier turn does not count."""
         return profiles.error_in(self.profile, profiles.answer_rows(self.profile, self._view, self._text))
 
     def _finished_line(self) -> bool:
@@ -406,7 +422,7 @@ class TurnEnd:
 
 
 def _meaning(signal: Signal) -> str:
-    """What a signal says of the agent: working, done, asking; "" for nothing."""
+    """Return what a signal says about the agent: working, done, asking; "" if it says nothing."""
     if signal.number == 7501:
         words = dict(part.partition("=")[::2] for part in signal.text.split(":"))
         return {"working": "working", "done": "done", "idle": "done", "blocked": "asking"}.get(

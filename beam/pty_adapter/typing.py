@@ -57,7 +57,7 @@ class Segment:
 
 
 def check(profile: Profile, text: str, *, command: bool = False) -> None:
-    """Raises UnsupportedError for a message that the agent would take for a command whatever stands before it."""
+    """Raise UnsupportedError for a message that the agent would take for a command, whatever is put before it."""
     if not command and profile.never and pattern(profile.never).match(text):
         raise UnsupportedError(
             f"{profile.name} would take {text.strip()[:40]!r} on its screen for a command, and not for a message",
@@ -67,8 +67,10 @@ def check(profile: Profile, text: str, *, command: bool = False) -> None:
 
 
 async def say(port: KeyPort, end: TurnEnd, text: str, *, command: bool = False) -> list[Segment]:
-    """Types the message and sends it off. Where each Enter left the cursor. A `command` is one to the agent's own
-    screen (`/context`) and typed plainly; any other text is a message, whatever it begins with. Raises NotTakenError.
+    """Type the message and send it; return where each Enter left the cursor.
+
+    A `command` is one to the agent's own screen (`/context`) and typed plainly; any other text is a message,
+    whatever it begins with. Raises NotTakenError.
     """
     profile = end.profile
     if profile.special and not command and pattern(profile.special).match(text):
@@ -118,13 +120,13 @@ async def _line(port: KeyPort, end: TurnEnd, line: str, *, plain: bool, last: bo
 
 
 def _pieces(text: str, profile: Profile) -> list[str]:
-    """The text as it is pasted: whole, or cut where the agent would take it for the words of others."""
+    """Return the text as it is pasted: whole, or cut where the agent would take it for the words of others."""
     rows = sum(1 + len(row) // (profile.columns // 2) for row in text.split("\n"))
     return _PIECE.findall(text) if rows <= profile.pieced_rows else [text]
 
 
 async def _taken(port: KeyPort, end: TurnEnd) -> None:
-    """Presses Enter again while the text still stands where it was typed."""
+    """Press Enter again while the text still stands where it was typed."""
     typed = end.reading.typed
     for _ in range(ENTERS - 1):
         if await port.until(lambda: end.state is not State.SENT, TAKEN_S):
@@ -135,7 +137,7 @@ async def _taken(port: KeyPort, end: TurnEnd) -> None:
 
 
 def _next_prompt(end: TurnEnd, segment: Segment) -> bool:
-    """Whether another line can be typed, below the last one."""
+    """Return whether another line can be typed, below the last one."""
     reading: Reading = end.reading
     if not (reading.more or (reading.prompt is not None and not reading.typed)) or not _below(end, segment):
         return False
@@ -148,7 +150,7 @@ def _below(end: TurnEnd, segment: Segment) -> bool:
 
 
 def _keys(line: str, profile: Profile) -> str:
-    """The line as keys; a line editor would complete at a tab."""
+    """Return the line as keys; a line editor would complete at a tab."""
     from beam.pty_adapter.terminal import typable
 
     clean = typable(line)
