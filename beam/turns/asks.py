@@ -66,12 +66,12 @@ class Ask:
         return self._settled.is_set()
 
     async def wait(self) -> Decision | None:
-        """The decision; None once nobody needs it any more."""
+        """Return the decision once it is made, None once nobody needs it any more."""
         await self._settled.wait()
         return self.decision
 
     def settle(self, decision: Decision | None, cancelled: str | None = None) -> None:
-        """It is over."""
+        """Close the ask with this decision, or as cancelled."""
         self.decision, self.cancelled = decision, cancelled
         self._settled.set()
 
@@ -90,7 +90,7 @@ class Asks:
 
     @property
     def are_open(self) -> bool:
-        """Whether the turn waits for a decision: its idle clock stands still."""
+        """Return whether the turn waits for a decision: its idle clock stands still."""
         return bool(self._open)
 
     def ask(
@@ -103,7 +103,7 @@ class Asks:
         suggestions: Raw = NONE,
         takes: Takes = Takes(),
     ) -> Ask:
-        """A new ask, on disk."""
+        """Create an ask on disk and return it."""
         now = self._clock.now_ns()
         until = now + int(self._limit * _NS)
         body = events.PermissionAsked(
@@ -121,10 +121,10 @@ class Asks:
         return ask
 
     def decide(self, ask_id: str, decision: Decision) -> None:
-        """The decision is on disk, and whoever waits for it goes on.
+        """Record the decision on disk, and wake whoever waits for it.
 
-        Raises NotFoundError for an ask that is over or of another turn, UnsupportedError for an answer that the agent
-        does not take.
+        Raises NotFoundError for an ask that is over or of another turn, UnsupportedError for an answer that the
+        agent does not take.
         """
         ask = self._open.get(ask_id)
         if ask is None:
@@ -140,7 +140,7 @@ class Asks:
             self.always.append(ask_id)
 
     def deny_by_default(self, ask: Ask, why: str) -> None:
-        """Nobody will decide this one."""
+        """Deny the ask, since nobody will decide it."""
         self._decide(ask, Decision(decision="deny", by=DEFAULT), why)
 
     def _decide(self, ask: Ask, decision: Decision, why: str) -> None:
@@ -155,18 +155,18 @@ class Asks:
         ask.settle(decision)
 
     def cancel(self, ask: Ask, why: str) -> None:
-        """Nobody needs the decision any more."""
+        """Cancel the ask: nobody needs the decision any more."""
         if self._open.pop(ask.id, None) is not None:
             self._record(events.PermissionCancelled(ask_id=ask.id, why=why), sync=True)
             ask.settle(None, why)
 
     def close(self, why: str) -> None:
-        """The turn is over, and so are its asks."""
+        """Cancel all asks: the turn is over."""
         for ask in list(self._open.values()):
             self.cancel(ask, why)
 
     def expire(self) -> None:
-        """Denies what was open for too long."""
+        """Deny the asks that were open for too long."""
         now = self._clock.now_ns()
         for ask in list(self._open.values()):
             if now >= ask.until_ns:
@@ -174,8 +174,11 @@ class Asks:
 
 
 def judged(verdict: Verdict, denials: Sequence[Denial]) -> Verdict:
-    """The verdict on a turn in which these requests were denied: a denial by default is its outcome, one by a person or
-    a rule an ordinary answer, even if the agent ended its turn at it."""
+    """Return the verdict on a turn in which these requests were denied.
+
+    A denial by default becomes the turn's outcome; one by a person or a rule does not, even if the agent ended its
+    turn at it.
+    """
     if not denials:
         return verdict
     verdict = structs.replace(verdict, denials=(*verdict.denials, *denials))

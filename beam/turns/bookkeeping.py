@@ -16,7 +16,7 @@ from beam.turns.request import Record
 
 
 class Bookkeeping:
-    """Records the events of one process. `lost`: it proved that its session is gone; `retrying`: all that it said last
+    """Record the events of one process. `lost`: it proved that its session is gone; `retrying`: all that it said last
     is that its model does not answer; `attempt`: the retry that it said last."""
 
     def __init__(self, record: Record, clock: Clock, deltas_per_second: int) -> None:
@@ -30,7 +30,7 @@ class Bookkeeping:
         self._deltas = Deltas(deltas_per_second)
 
     def record(self, body: Event, *, sync: bool = False) -> Event:
-        """Writes the event, after all deltas that came before it; a delta waits until it is due."""
+        """Write the event, after all deltas that came before it; a delta waits until it is due."""
         self.retrying = isinstance(body, events.StatusChanged) and body.state == "retrying"
         if isinstance(body, events.TextDelta):
             self._deltas.add(body)
@@ -40,18 +40,18 @@ class Bookkeeping:
         return self._record(body, sync=sync)
 
     def due_in(self) -> float | None:
-        """Returns the seconds until `flush` should be called; None while nothing waits."""
+        """Return the seconds until `flush` should be called; None while nothing waits."""
         return self._deltas.due_in(self._clock.monotonic())
 
     def flush(self, *, all: bool = False) -> None:
-        """Writes the deltas that are due, or all."""
+        """Write the deltas that are due, or all."""
         now = self._clock.monotonic()
         due = self._deltas.due_in(now)
         if due is not None and (all or due <= 0):
             self._write(self._deltas.take(now))
 
     def end(self, *, close_tools: bool) -> None:
-        """Writes what is left; with `close_tools` also that the open tool calls did not finish."""
+        """Write what is left; with `close_tools` also that the open tool calls did not finish."""
         self._write(self._deltas.end(self._clock.monotonic()))
         if close_tools:
             for call_id, parent in self.tools.items():

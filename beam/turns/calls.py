@@ -53,7 +53,7 @@ class AgentCalls:
         return bool(self._waiting)
 
     def add(self, call: Call, answer: Callable[[CallAnswer], None], *, seconds: float = LIMIT_S) -> bool:
-        """Takes a call, whose `answer` is called once, within so many seconds; False for one that waits already.
+        """Take a call, whose `answer` is called once, within so many seconds; False for one that waits already.
 
         Raises UnsupportedError if this turn's process takes no calls now.
         """
@@ -65,21 +65,21 @@ class AgentCalls:
         return True
 
     def take(self) -> list[Call]:
-        """Returns the calls that were not passed on yet, oldest first; they are now."""
+        """Return the calls that were not passed on yet, oldest first; they are now."""
         found = [waiting for waiting in self._waiting.values() if not waiting.is_passed_on]
         for waiting in found:
             waiting.is_passed_on = True
         return [waiting.call for waiting in found]
 
     def settle(self, call_id: str, answer: CallAnswer) -> bool:
-        """Answers the call; False if nobody waits for that any more."""
+        """Answer the call; False if nobody waits for that any more."""
         waiting = self._waiting.pop(call_id, None)
         if waiting is not None:
             waiting.answer(answer)
         return waiting is not None
 
     def expire(self) -> None:
-        """Answers the calls that had no answer in time."""
+        """Answer the calls that had no answer in time."""
         now = self._clock.monotonic()
         for call_id, waiting in list(self._waiting.items()):
             if now >= waiting.until:
@@ -87,7 +87,7 @@ class AgentCalls:
                 self.settle(call_id, CallAnswer(ok=False, code="unfinished", message=text))
 
     def close(self, why: str) -> None:
-        """Takes no more calls, and answers those that wait."""
+        """Take no more calls, and answers those that wait."""
         self.takes = False
         for call_id in list(self._waiting):
             self.settle(call_id, CallAnswer(ok=False, code="unfinished", message=why))

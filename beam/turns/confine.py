@@ -52,7 +52,7 @@ class Confined(Struct, frozen=True, kw_only=True):
     scratch: str = ""
 
     def ready(self, env: Mapping[str, str]) -> dict[str, str]:
-        """The environment that the agent's process gets, once what it would make itself, and can't, is there."""
+        """Return the environment for the agent's process, after creating what it can't create itself."""
         if self.confinement is None:
             return dict(env)
         closed = None if self.writes is not None else self.confinement.closed()
@@ -64,8 +64,10 @@ class Confined(Struct, frozen=True, kw_only=True):
         return {**env, "TMPDIR": str(own)}
 
     def within(self, env: Mapping[str, str]) -> Confinement | None:
-        """What the process that gets this environment may not change: for a card with `writes` all but those places,
-        its folder and its scratch."""
+        """Return what the process with this environment may not change.
+
+        For a card with `writes` that is everything but those folders, its own folder and its scratch directory.
+        """
         if self.confinement is None or self.writes is None:
             return self.confinement
         own = [os.path.realpath(path) for path in self.confinement.protected]
@@ -86,7 +88,7 @@ class Own(Struct, frozen=True):
 
     @classmethod
     def of(cls, root: Path, environ: Mapping[str, str]) -> Own:
-        """Those of this user, with that root."""
+        """Return the files of this user, with that root."""
         state, config = state_dir(environ), config_dir(environ)
         less = {name: value for name, value in environ.items() if name != "BEAM_STATE"}
         least = {name: value for name, value in environ.items() if name == "HOME"}
@@ -94,21 +96,26 @@ class Own(Struct, frozen=True):
         return cls(str(state), str(config), str(root), tuple(sorted(str(path) for path in usual if path.is_dir())))
 
     def paths(self) -> tuple[str, ...]:
-        """What to protect: the places, files in them that are links, and where else bind mounts show them."""
+        """Return what to protect: the paths, files in them that are links, and where else bind mounts show them."""
         places = (self.state, self.config, *self.usual)
         own = (*places, *(link for place in places for link in _links_in(place)), self.root)
         return tuple(dict.fromkeys((*own, *aliases(own, read_mountinfo()))))
 
     def second_name(self) -> str | None:
-        """A file of beam's, of the first few thousand, that has a second name (a hard link)."""
+        """Return a file of beam's that has a second name (a hard link); None if none has.
+
+        Searches the first few thousand.
+        """
         from beam.process.links import second_names
 
         return next(second_names((self.state, self.config, *self.usual), below=self.root), None)
 
 
 def held_by(card: Card, version: int | None = None) -> str:
-    """What holds that CLI below full access, as `beam doctor` says it; "" for one that has no less than full access.
-    `version` is Landlock's here (0: none), null to ask the system."""
+    """Return what confines that CLI below full access, as `beam doctor` shows it; "" if it offers full access only.
+
+    `version` is Landlock's here (0: none), None to ask the system.
+    """
     if not any(access != "full" for can in card.faces.values() for access in can.access):
         return ""
     if card.own_sandbox:
@@ -125,9 +132,9 @@ async def confined(
     *,
     version: int | None = None,
 ) -> Confined:
-    """How this turn's agent is held. `version` is Landlock's, null to ask the system.
+    """Return how this turn's agent is confined. `version` is Landlock's, None to ask the system.
 
-    Raises BeamError where a link in its folder, or a second name of a file of beam's, would let it through.
+    Raises BeamError if a link in its folder, or a second name of one of beam's files, would let it out.
     """
     if own is None or turn.access == "full" or not card.faces[face].access:
         return Confined()
@@ -155,7 +162,7 @@ async def confined(
 
 
 def notice(confined: Confined, turn: Turn) -> events.Notice | None:
-    """What the journal says of it, in the first turn of a session; null where there is nothing to say."""
+    """Return the notice about the confinement for the first turn of a session; None if there is nothing to report."""
     if not confined.notice or turn.session_id is not None:
         return None
     return events.Notice(code=CODE, text=confined.notice)
@@ -166,7 +173,10 @@ def _lies_inside(path: str, turn: Turn, card: Card) -> str:
 
 
 async def _no_way_out(card: Card, turn: Turn, protected: tuple[str, ...]) -> str:
-    """What to say where there is no Landlock. Raises BeamError for a link that leads into a protected folder."""
+    """Return what to report where there is no Landlock.
+
+    Raises BeamError for a link that leads into a protected folder.
+    """
     import asyncio
 
     from beam.process.links import leading_into
@@ -185,7 +195,7 @@ async def _no_way_out(card: Card, turn: Turn, protected: tuple[str, ...]) -> str
 
 
 def only_looked(card: Card, looked: Looked) -> str:
-    """What to say where a look found no way out, and there is nothing more to hold the agent."""
+    """Return what to report if a search found no way out and nothing else confines the agent."""
     said = (
         f"this system has no Landlock: only {card.name}'s own limits keep it from beam's files; "
         "beam looked for links that lead to them and found none"
@@ -198,7 +208,7 @@ def only_looked(card: Card, looked: Looked) -> str:
 
 
 def _one_name_each(own: Own, card: Card) -> None:
-    """Raises BeamError for a file of beam's that could be written by another name."""
+    """Raise BeamError for a file of beam's that can be written by another name (a hard link)."""
     found = own.second_name()
     if found is not None:
         import shlex
@@ -218,15 +228,17 @@ def _links_in(folder: str) -> Iterator[str]:
 
 
 def _place(name: str, env: Mapping[str, str]) -> Path:
-    """The path that `HOME/…` or `XDG_…/…` means in that environment."""
+    """Return the path that `HOME/…` or `XDG_…/…` means in that environment."""
     variable, _, rest = name.partition("/")
     folder = env.get(variable, "")
     return (Path(folder) if folder.startswith("/") else user_home(env) / _XDG.get(variable, "")) / rest
 
 
 def _make(makes: Mapping[str, str | None], env: Mapping[str, str], closed: set[str] | None) -> None:
-    """Makes the folders and files that the CLI would make when it is first used, where it can't: in the closed folders,
-    or, with null, everywhere. What can't be made here either it will say itself."""
+    """Create the folders and files that the CLI would create on first use, in the closed folders (None: everywhere).
+
+    What can't be created here either, the CLI will report itself.
+    """
     for name, content in makes.items():
         path = _place(name, env)
         with contextlib.suppress(DiskError, OSError):
@@ -249,12 +261,12 @@ def _devices(own: list[str]) -> list[str]:
 
 
 def _there(path: Path) -> Path:
-    """The nearest folder that is there; the path itself where it is."""
+    """Return the path itself if it exists, otherwise its nearest folder that does."""
     return next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
 
 
 def _make_file(path: Path, content: bytes) -> None:
-    """The file, whole at once, unless somebody else was quicker."""
+    """Write the file at once and whole, unless another process was quicker."""
     files.make_directory(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.beam")
     files.write_new(temporary, content)

@@ -20,23 +20,29 @@ class Deltas:
         self._came: dict[str | None, list[str]] = {}
 
     def add(self, delta: TextDelta) -> None:
-        """Takes a piece. Some agents send one a word, so it is looked at with the others that come until `take`."""
+        """Take a piece of text, to be shown together with others by the next `take`.
+
+        Some agents send a piece for each word.
+        """
         self._came.setdefault(delta.parent, []).append(delta.text)
 
     def due_in(self, now: float) -> float | None:
-        """Seconds until `take` should be called; None while nothing came."""
+        """Return the seconds until `take` should be called; None if no piece waits."""
         return max(0.0, self._last + self._interval - now) if self._came else None
 
     def take(self, now: float) -> list[TextDelta]:
-        """What may be shown so far."""
+        """Return what may be shown so far."""
         return self._take(now, ended=())
 
     def before(self, event: Event, now: float) -> list[TextDelta]:
-        """What must be shown before this event: all that is ready, and at a finished text what was held back, too."""
+        """Return what must be shown before this event: all that is ready.
+
+        Before a finished text also what was held back.
+        """
         return self._take(now, ended=(event.parent,) if isinstance(event, Text) else ())
 
     def end(self, now: float) -> list[TextDelta]:
-        """Everything that is left."""
+        """Return everything that is left."""
         return self._take(now, ended=tuple({**self._streams, **self._came}))
 
     def _take(self, now: float, *, ended: tuple[str | None, ...]) -> list[TextDelta]:

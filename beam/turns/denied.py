@@ -14,8 +14,10 @@ _RANK: dict[Access, int] = {"read": 0, "ask": 1, "edit": 2, "full": 3}
 
 
 def explained(verdict: Verdict, can: Capabilities, access: Access | None) -> Verdict:
-    """The verdict, a denial's reason with the calls that were denied and what would allow them; `access` is the one
-    that the turn had, null where the agent has none."""
+    """Return the verdict, with the denied calls and what would allow them in the reason of a denial.
+
+    `access` is what the turn had, None if the agent has none.
+    """
     calls = dict.fromkeys(shown(denial) for denial in verdict.denials if denial.by == BY_DEFAULT)
     if verdict.status is not Status.DENIED or not calls:
         return verdict
@@ -25,8 +27,10 @@ def explained(verdict: Verdict, can: Capabilities, access: Access | None) -> Ver
 
 
 def told(denials: Sequence[Denial], can: Capabilities, access: Access | None) -> tuple[Denial, ...] | None:
-    """The denials; null where there are none and the agent's CLI would not tell of one. One that asks for all that it
-    may not do has been answered by somebody here."""
+    """Return the denials; None if there are none and the agent's CLI would not report one.
+
+    An agent that asks before everything it may not do had each request answered here, so none is missing.
+    """
     return tuple(denials) if denials or can.denials or access == "ask" else None
 
 

@@ -50,34 +50,34 @@ class Driver(Protocol):
         """Return the turn, as this process has it."""
 
     async def start(self) -> AgentProcess:
-        """Returns the process, held before its program begins, or kept from another turn."""
+        """Return the process, held before its program begins, or kept from another turn."""
 
     async def begin(self) -> None:
-        """Lets the program begin; `agent.started` is in the journal."""
+        """Let the program begin; `agent.started` is in the journal."""
 
     async def talk(self) -> None:
-        """Gives the agent the message and hears it out; returns when the turn is over for this process."""
+        """Give the agent the message and read its output; return when the turn is over for this process."""
 
     def tick(self) -> None:
-        """Looks at what may have changed."""
+        """Check everything that may have changed."""
 
     def process_gone(self) -> None:
-        """Takes note that the process ended while `talk` goes on; it has a second left."""
+        """Record that the process ended while `talk` still runs, which has one more second."""
 
     async def interrupt(self) -> None:
-        """Asks the agent to end its turn; returns when it has, or its time for that (`limits.grace`) is over."""
+        """Ask the agent to end its turn; return when it has, or after `limits.grace`."""
 
     async def leave(self) -> Ended | None:
-        """Returns how the process ended, which is ended if it was not; None where it stays for the next turn."""
+        """Return how the process ended, which is ended if it was not; None where it stays for the next turn."""
 
     def finish(self, ended: Ended | None) -> Verdict | None:
-        """Records what only the end tells and returns the verdict; None where another process must try it."""
+        """Record what only the end tells and return the verdict; None if another process must try the turn."""
 
     def stopped_by(self) -> str | None:
-        """Returns why beam ended the process; None where it ended by itself."""
+        """Return why beam ended the process; None where it ended by itself."""
 
     def reuse_key(self, session_id: str | None) -> ReuseKey:
-        """Returns what the next turn must have in common with this one to run in this process."""
+        """Return what the next turn must have in common with this one to run in this process."""
 
 
 class Engine:
@@ -118,7 +118,7 @@ class Engine:
     # -- one process ---------------------------------------------------------------------------------------------------
 
     async def run(self, driver: Driver) -> Verdict | None:
-        """Runs the turn with this driver to its verdict; None where the agent was not given the message and another
+        """Run the turn with this driver to its verdict; None where the agent was not given the message and another
         process must be. The process is gone then, unless the keeper has it.
 
         Raises what the driver or a callback raised, DiskError above all; then nothing of the process is left.
@@ -156,7 +156,7 @@ class Engine:
             raise self._broken
 
     async def run_to_end(self, driver: Driver) -> Verdict:
-        """Does the same with a driver that always comes to a verdict."""
+        """Do the same with a driver that always comes to a verdict."""
         verdict = await self.run(driver)
         assert verdict is not None
         return verdict
@@ -168,8 +168,10 @@ class Engine:
         *,
         kept: Driver | None = None,
     ) -> Verdict:
-        """Runs the turn in its session, with the `kept` process first if there is one. A session that the agent proves
-        lost is said, and the turn begins once afresh."""
+        """Run the turn in its session, first with the `kept` process if there is one.
+
+        If the agent proves the session lost, record that and run the turn once more in a new session.
+        """
         verdict = await self.run(kept) if kept is not None else None
         if verdict is None:
             first = launch(self.input)
@@ -186,7 +188,7 @@ class Engine:
         return msgspec.structs.replace(verdict, session="lost")
 
     async def _accompany(self, driver: Driver, process: AgentProcess) -> Ended | None:
-        """Keeps the turn's clocks until its process is gone or (None) stays for the next turn."""
+        """Keep the turn's clocks until its process is gone or (None) stays for the next turn."""
         talking = asyncio.create_task(driver.talk())
         stopping = asyncio.create_task(self._interrupt_when_asked(driver))
         try:
@@ -218,8 +220,10 @@ class Engine:
             await driver.interrupt()
 
     async def _during(self, driver: Driver, leaving: Coroutine[None, None, Ended | None]) -> Ended | None:
-        """Waits for the end of the process; in a turn that was stopped requests are still heard, such as a second one
-        to stop."""
+        """Wait for the end of the process.
+
+        Requests are still handled meanwhile, such as a second one to stop.
+        """
         task = asyncio.create_task(leaving)
         try:
             while not task.done():
@@ -233,14 +237,14 @@ class Engine:
     # -- events --------------------------------------------------------------------------------------------------------
 
     def record(self, body: Event, *, sync: bool = False) -> Event:
-        """Writes an event of the process; returns it as it stands in the journal, a delta as it came."""
+        """Write an event of the process and return it as it is in the journal; a delta is returned unchanged."""
         turn = self._turn
         if turn.fork and isinstance(body, events.SessionStarted):
             body = msgspec.structs.replace(body, forked_from=turn.session_id)
         return self.book.record(body, sync=sync)
 
     def read(self, bodies: Callable[[], Iterable[Event]], *, retries: int | None = None) -> None:
-        """Records what the process said, from a callback of the event loop; over so many `retries` the turn ends."""
+        """Record what the process said, from a callback of the event loop; over so many `retries` the turn ends."""
         if self.is_broken:
             return
 
@@ -253,7 +257,7 @@ class Engine:
         self.guarded(write)
 
     def guarded(self, step: Callable[[], object]) -> None:
-        """Does something whose failure ends the turn at once: `run` raises it, where a callback must not."""
+        """Do something whose failure ends the turn at once: `run` raises it, where a callback must not."""
         try:
             step()
         except BaseException as error:  # noqa: BLE001 - raised again by run()
@@ -261,11 +265,11 @@ class Engine:
             self.stop.ask("broken")
 
     def flush(self) -> None:
-        """Writes the text that came so far, before something that is no event of the process."""
+        """Write the text that came so far, before something that is no event of the process."""
         self.book.flush(all=True)
 
     def send_prompt(self, size: int) -> None:
-        """Writes `prompt.sent`, to disk: from here on the agent may act on the message of so many bytes."""
+        """Write `prompt.sent`, to disk: from here on the agent may act on the message of so many bytes."""
         crash_point("prompt.before")
         self.record(events.PromptSent(bytes=size), sync=True)
         crash_point("prompt.sent")
@@ -273,7 +277,7 @@ class Engine:
     # -- clocks --------------------------------------------------------------------------------------------------------
 
     def alive(self) -> None:
-        """Takes note of a sign of life."""
+        """Take note of a sign of life."""
         self._quiet_since = self.clock.monotonic()
 
     def _tick_s(self, driver: Driver) -> float:
@@ -298,7 +302,7 @@ class Engine:
 
 
 async def _cancelled(*tasks: asyncio.Task[Ended | None] | asyncio.Task[None]) -> None:
-    """Cancels the tasks and waits until they are over."""
+    """Cancel the tasks and waits until they are over."""
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)

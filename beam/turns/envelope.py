@@ -20,9 +20,9 @@ def enveloped(
     access: str,
     outbox: str,
 ) -> str:
-    """What the agent is prompted with: the text, with the envelope above it where the message has one.
+    """Return the prompt: the text, below the envelope if the message has one.
 
-    `outbox` is the folder of the turn, which the agent is told of where its file tool can write there.
+    `outbox` is the folder of the turn, which is mentioned to an agent whose file tool can write there.
     """
     lines = _lines(message, settings, card, outbox if access in capabilities.outbox else "")
     return "\n".join((*lines, "", message.text)) if lines else message.text
@@ -50,11 +50,11 @@ def _who(message: Message) -> str:
 
 
 def _filled(text: str, message: Message, outbox: str) -> str:
-    """The person's own envelope, its places filled in."""
+    """Return the person's own envelope with its placeholders filled in."""
     filled = text.replace("{from}", message.sender).replace("{answer}", _receiver(message))
     return filled.replace("{about}", message.reply_to or "").replace("{outbox}", outbox)
 
 
 def _receiver(message: Message) -> str:
-    """Who gets the answer to this message."""
+    """Return who gets the answer to this message."""
     return "nobody" if message.reply == "none" else message.sender

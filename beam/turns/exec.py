@@ -22,7 +22,7 @@ from beam.turns.request import write_scratch
 
 
 async def run_turn(exec: Exec, input: TurnInput, services: TurnServices, handle: TurnHandle) -> Verdict:
-    """Returns the verdict on the turn. A session that the agent proves lost is said, and the turn begins once afresh.
+    """Return the verdict on the turn. A session that the agent proves lost is said, and the turn begins once afresh.
 
     Raises LimitError for a prompt that this program can't be given, and what `Engine.run` raises.
     """
@@ -94,10 +94,10 @@ class ExecDriver:
         await asyncio.shield(self._process.ended)
 
     def tick(self) -> None:
-        """Its output comes by itself."""
+        """Do nothing: output arrives through callbacks."""
 
     def process_gone(self) -> None:
-        """Its end is in what it printed."""
+        """Do nothing: the verdict follows from what it printed."""
 
     async def interrupt(self) -> None:
         engine = self._engine
@@ -126,7 +126,7 @@ class ExecDriver:
     # -- what comes out of it ------------------------------------------------------------------------------------------
 
     def _output(self) -> None:
-        """Takes output for a sign of life, unless all that it says is that the model does not answer."""
+        """Take output for a sign of life, unless all that it says is that the model does not answer."""
         if not self._engine.book.retrying:
             self._engine.alive()
 

@@ -19,7 +19,7 @@ from beam.turns.stop import Stop
 
 
 async def _nothing_more() -> None:
-    """Finds nothing."""
+    """Find nothing."""
 
 
 class TurnServices(Struct, frozen=True, kw_only=True):

@@ -41,13 +41,13 @@ class TurnInput(Struct, frozen=True, kw_only=True):
         return Path(self.turn.scratch)
 
     def environment(self, launch: Launch) -> dict[str, str]:
-        """Returns the environment of a process that is launched so, but for what confines it."""
+        """Return the environment of a process that is launched so, but for what confines it."""
         return environment(self.environ, {**self.child_env, **launch.env})
 
     def in_new_session(self) -> TurnInput:
-        """Returns the same turn in a new session."""
+        """Return the same turn in a new session."""
         return structs.replace(self, turn=as_new_session(self.turn))
 
     def with_fresh_id(self, fresh_session_id: str) -> TurnInput:
-        """Returns the same turn with another id for a new session."""
+        """Return the same turn with another id for a new session."""
         return structs.replace(self, turn=structs.replace(self.turn, fresh_session_id=fresh_session_id))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Note(Protocol):
-    """Writes an event that belongs to no turn into the journal."""
+    """Write an event that belongs to no turn into the journal."""
 
     def __call__(self, body: Event, *, sync: bool = False) -> Event: ...
 
@@ -55,7 +55,7 @@ class ReuseKey(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, input: TurnInput, face: Face, session_id: str | None) -> ReuseKey:
-        """Returns the key of a turn of this face in that session."""
+        """Return the key of a turn of this face in that session."""
         turn = input.turn
         return cls(
             face=face,
@@ -93,19 +93,19 @@ class ProcessKeeper:
 
     @property
     def socket(self) -> Path:
-        """Returns the path of the socket by which others look at its terminal."""
+        """Return the path of the socket by which others look at its terminal."""
         return self.directory / "terminal.sock"
 
     def cast(self, turn: int) -> Path:
-        """Returns the path of a turn's recording."""
+        """Return the path of a turn's recording."""
         return self.directory / "casts" / f"{turn}.cast"
 
     def needs(self, scratch: Path) -> bool:
-        """Returns whether the kept process was started with files in there; then it removes them itself."""
+        """Return whether the kept process was started with files in there; then it removes them itself."""
         return self.process is not None and self.process.scratch == scratch
 
     def keep(self, process: AgentProcess, key: ReuseKey, seconds: float) -> None:
-        """Keeps the process for turns with this key, for at most so long without a turn or somebody who watches it."""
+        """Keep the process for turns with this key, for at most so long without a turn or somebody who watches it."""
         self.process, self.key = process, key
         self.unwanted = ""
         self._seconds, self._since = seconds, self.clock.monotonic()
@@ -114,14 +114,14 @@ class ProcessKeeper:
         process.ended.add_done_callback(lambda _: self.on_exit())
 
     def noticed(self, text: str) -> None:
-        """Writes a notice into the journal, outside any turn. What can't be written is not worth the process."""
+        """Write a notice into the journal, outside any turn. What can't be written is not worth the process."""
         try:
             self._note(events.Notice(code="terminal", text=text))
         except BeamError as error:
             self.unwanted = error.message
 
     async def take(self, key: ReuseKey) -> AgentProcess | None:
-        """Returns the process, for a turn with this key; None where there is none. One with another key is ended."""
+        """Return the process, for a turn with this key; None where there is none. One with another key is ended."""
         process, is_same = self.process, self.key == key
         why = self.unwanted or (process.unfit if process is not None else "")
         if process is not None and is_same and not process.gone and not why:
@@ -131,7 +131,7 @@ class ProcessKeeper:
         return None
 
     def over(self, session_id: str | None) -> str:
-        """Returns why the process has to go now; "" while it may stay. `session_id` is the agent's current one."""
+        """Return why the process has to go now; "" while it may stay. `session_id` is the agent's current one."""
         process = self.process
         if process is None:
             return ""
@@ -148,11 +148,11 @@ class ProcessKeeper:
         return ""
 
     def due(self) -> float | None:
-        """Returns when time alone is a reason to look again (monotonic seconds); None without a process."""
+        """Return when time alone is a reason to look again (monotonic seconds); None without a process."""
         return None if self.process is None else self._since + self._seconds
 
     async def end(self, why: str, *, hard: Callable[[], bool] = lambda: False) -> None:
-        """Asks the process to quit, ends it with all that it started, and says so in the journal."""
+        """Ask the process to quit, ends it with all that it started, and says so in the journal."""
         process, self.process, self.key = self.process, None, None
         if process is None:
             return
@@ -164,11 +164,11 @@ class ProcessKeeper:
         self._note(process.exited(ended, None if exited_itself else why), sync=True)
 
     def drop(self) -> None:
-        """Ends the process immediately, unsaid: the next holder finds it in the journal, and nothing of it."""
+        """End the process immediately, unsaid: the next holder finds it in the journal, and nothing of it."""
         process, self.process, self.key = self.process, None, None
         if process is not None:
             process.drop()
 
 
 def _nobody() -> None:
-    """Does nothing."""
+    """Do nothing."""

@@ -22,7 +22,7 @@ _MOST = 64 * 1024  # characters that wait
 
 
 class Pieces:
-    """Records events in their order; pieces that wait come before whatever is no piece of the same."""
+    """Record events in their order; pieces that wait come before whatever is no piece of the same."""
 
     def __init__(self, record: Record, clock: Clock) -> None:
         self._record = record
@@ -33,7 +33,7 @@ class Pieces:
         self._before = ""  # the end of the last piece, if a secret may begin in it
 
     def __call__(self, body: Event, *, sync: bool = False) -> Event:
-        """The event as it was recorded; a piece that waits as it came."""
+        """Return the event as it was recorded; for a delta that waits, as it came."""
         if not isinstance(body, Piece):
             self._let_go()
             self._before = ""
@@ -53,7 +53,7 @@ class Pieces:
         return body
 
     def look(self) -> None:
-        """Lets what waited too long go; to be called now and then."""
+        """Let what waited too long go; to be called now and then."""
         if self._waiting and self._clock.monotonic() - self._since > _PATIENCE_S:
             whole = self._before + "".join(piece.text for piece in self._waiting)
             self._let_go()

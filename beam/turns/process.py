@@ -39,12 +39,12 @@ class AgentProcess:
         self.notice: Callable[[str], None] = _nobody
 
     def attach(self, child: spawn.Child) -> None:
-        """Takes the process, which is held until `go`."""
+        """Take the process, which is held until `go`."""
         self.child = child
         self.ended = asyncio.create_task(child.wait())
 
     def go(self) -> None:
-        """Lets the program begin."""
+        """Let the program begin."""
         self.child.go()
 
     @property
@@ -63,7 +63,7 @@ class AgentProcess:
         return ""
 
     def started(self, turn: int) -> events.AgentStarted:
-        """Returns what the journal says of it in this turn."""
+        """Return what the journal says of it in this turn."""
         argv = enumerate(self.launch.argv)
         return events.AgentStarted(
             pid=self.child.pid,
@@ -76,7 +76,7 @@ class AgentProcess:
         )
 
     def exited(self, ended: spawn.Ended, stopped_by: str | None) -> events.AgentExited:
-        """Returns what the journal says of its end."""
+        """Return what the journal says of its end."""
         return events.AgentExited(
             pid=self.child.pid if self.can_be_kept else None,
             code=ended.code,
@@ -87,7 +87,7 @@ class AgentProcess:
         )
 
     async def quit(self, *, hard: Callable[[], bool]) -> spawn.Ended:
-        """Ends it with all that it started, and returns how it ended; `hard` says whether there is no time for grace.
+        """End it with all that it started, and return how it ended; `hard` says whether there is no time for grace.
 
         Raises what `spawn.Child.wait` raises.
         """
@@ -96,7 +96,7 @@ class AgentProcess:
         return await asyncio.shield(self.ended)
 
     async def close(self, why: str) -> None:
-        """Frees what belongs to it; the process has ended, or is ended now. `why` is for who looks at it."""
+        """Free what belongs to the process, which has ended or is ended now. `why` is shown to its viewers."""
         self.child.end(0)
         with contextlib.suppress(BeamError, OSError):  # who waited for its end was told
             await asyncio.shield(self.ended)
@@ -104,10 +104,10 @@ class AgentProcess:
             shutil.rmtree(self.scratch, ignore_errors=True)
 
     def drop(self) -> None:
-        """Does the same for a holder that can't wait: its guard ends it."""
+        """Do the same for a holder that can't wait: its guard ends it."""
         self.child.end(0)
         asyncio.get_running_loop().create_task(self.close("its holder let it go"))
 
 
 def _nobody(text: str) -> None:
-    """Has no journal."""
+    """Record nothing, for a process outside any turn's journal."""

@@ -30,7 +30,7 @@ from beam.turns.envelope import enveloped
 
 
 class Record(Protocol):
-    """Writes an event of this turn into the journal; returns it as it stands there."""
+    """Write an event of this turn into the journal; returns it as it stands there."""
 
     def __call__(self, body: Event, *, sync: bool = False) -> Event: ...
 
@@ -73,17 +73,17 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def timeout(self) -> float:
-        """Seconds that the turn may take."""
+        """Return how many seconds the turn may take."""
         return self.message.options.timeout or self.settings.timeout or self.limits.timeout
 
     @property
     def idle_timeout(self) -> float:
-        """Seconds without a sign of life after which it is stopped."""
+        """Return after how many seconds without output or other activity the turn is stopped."""
         return self.settings.idle_timeout or self.limits.idle_timeout
 
 
 def env_for_kept_process(child_env: Mapping[str, str]) -> dict[str, str]:
-    """What beam tells a process that lives longer than its turn: nothing of one message."""
+    """Return beam's variables for a process that outlives its turn: nothing about one message."""
     of_the_agent = {name: child_env[name] for name in child_env if name in _OF_THE_AGENT}
     return {**dict.fromkeys(child_env, ""), **of_the_agent}
 
@@ -92,7 +92,7 @@ _OF_THE_AGENT = ("BEAM_ROOT", "BEAM_PROJECT", "BEAM_AGENT", "BEAM_LANE", "BEAM_O
 
 
 def face_of(adapter: Adapter, via: str | None) -> Face:
-    """The face that runs the turn. Raises UnsupportedError for one that this agent has not."""
+    """Return the face that runs the turn. Raises UnsupportedError for one that this agent does not have."""
     faces = adapter.card.faces
     if adapter.card.unverified:
         raise UnsupportedError(
@@ -111,22 +111,24 @@ def face_of(adapter: Adapter, via: str | None) -> Face:
 
 
 def why_not_better(adapter: Adapter, face: Face, via: str | None) -> str | None:
-    """Why `auto` took a face that is only second best; null where it was asked for, or is the best."""
+    """Return why `auto` took a face that is only second best; None if it was asked for or is the best."""
     if via not in (None, "auto") or face != "terminal":
         return None
     return f"{adapter.card.name} has no protocol and no headless mode, only a screen"
 
 
 def lowest(*bounds: Access | None) -> Access | None:
-    """Returns the least of these accesses; null bounds nothing."""
+    """Return the least of these accesses; null bounds nothing."""
     return min((bound for bound in bounds if bound is not None), key=RANK.__getitem__, default=None)
 
 
 def granted_access(
     configured: Access | None, asked: Access | None, *, from_agent: bool = False, at_most: Access | None = None
 ) -> Access:
-    """Returns the access that the settings and the message come to; what an agent asks may lower it, never raise it,
-    and nothing is over `at_most`."""
+    """Return the access that results from the settings and the message.
+
+    A message from an agent may lower what the settings give, never raise it; `at_most` bounds both.
+    """
     granted: Access = configured or "read"
     if asked is not None and not (from_agent and RANK[asked] >= RANK[granted]):
         granted = asked
@@ -134,10 +136,7 @@ def granted_access(
 
 
 def access_of(order: TurnRequest, capabilities: Capabilities) -> Access:
-    """The access that the turn runs with. Raises UnsupportedError for one that the agent can't enforce.
-
-    A message from an agent may lower what the settings give, never raise it; nothing is over `at_most`.
-    """
+    """Return the access of the turn. Raises UnsupportedError for one that the agent can't enforce."""
     asked, configured = order.message.options.access, order.settings.access
     if not capabilities.access:
         if asked is not None:
@@ -167,8 +166,10 @@ def access_of(order: TurnRequest, capabilities: Capabilities) -> Access:
 
 
 def most_of(order: TurnRequest) -> Access | None:
-    """The access that a message of this turn may be run with: the turn's own. For a program it is what its settings
-    say; null where they say nothing."""
+    """Return the highest access for messages that this turn sends: the turn's own.
+
+    For a program it is the one in its settings, None if they name none.
+    """
     try:
         capabilities = order.adapter.card.faces[face_of(order.adapter, order.message.options.via)]
         return access_of(order, capabilities) if capabilities.access else lowest(order.settings.access, order.at_most)
@@ -177,7 +178,7 @@ def most_of(order: TurnRequest) -> Access | None:
 
 
 def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
-    """The adapter's view of the message. Raises UnsupportedError for an option that this face can't apply."""
+    """Return the message as the adapter gets it. Raises UnsupportedError for an option that this face can't apply."""
     capabilities = order.adapter.card.faces[face]
     options, settings, name = order.message.options, order.settings, order.adapter_name
     schema = options.schema or settings.schema
@@ -239,7 +240,7 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
 
 
 def host_of(order: TurnRequest) -> Host:
-    """What this machine has for the adapter. Raises NotFoundError (kind not_installed) if its CLI is missing."""
+    """Return what this machine has for the adapter. Raises NotFoundError (kind not_installed) if its CLI is missing."""
     import sys
 
     return Host(
@@ -250,7 +251,7 @@ def host_of(order: TurnRequest) -> Host:
 
 
 def find_executable(adapter: Adapter, settings: AgentSettings, environ: Mapping[str, str], base: Path) -> str:
-    """The absolute path of the adapter's CLI, or "" where it needs none.
+    """Return the absolute path of the adapter's CLI, "" if it needs none.
 
     Raises NotFoundError (kind not_installed) with the way to install it.
     """
@@ -270,7 +271,7 @@ def find_executable(adapter: Adapter, settings: AgentSettings, environ: Mapping[
 
 
 def write_scratch(scratch: Path, contents: Mapping[str, bytes]) -> None:
-    """The launch's files, private, in the turn's scratch directory."""
+    """Write the launch's files, private, into the turn's scratch directory."""
     for name, data in contents.items():
         path = scratch / name
         if ".." in Path(name).parts or Path(name).is_absolute():
@@ -280,13 +281,13 @@ def write_scratch(scratch: Path, contents: Mapping[str, bytes]) -> None:
 
 
 def as_new_session(turn: Turn) -> Turn:
-    """The same turn in a new session, whose id is always the same for this turn."""
+    """Return the same turn in a new session, whose id is always the same for this turn."""
     fresh = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{turn.fresh_session_id} afresh"))
     return msgspec.structs.replace(turn, session_id=None, fresh_session_id=fresh, fork=False, carried=None)
 
 
 def lost(launch: Launch, turn: Turn) -> events.SessionLost | None:
-    """That the turn's session is gone, if it is a file and that is not there."""
+    """Return the event that the turn's session is lost, if its file is missing; None otherwise."""
     if launch.session_file is None or Path(launch.session_file).exists():
         return None
     return events.SessionLost(session_id=turn.session_id or "", reason=f"{launch.session_file} is gone")

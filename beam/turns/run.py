@@ -53,10 +53,10 @@ STRUCTURED = frozenset({"history", "osc"})  # the agent's own word on where its 
 
 
 async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) -> TurnFinished:
-    """Runs the turn and returns its outcome as it stands in the journal, on disk.
+    """Run the turn and return its outcome as it is in the journal, on disk.
 
-    Raises DiskError if the journal can't be written; then everything that was started is gone, and the next holder says
-    what is known. Raises ShortageError if the system had no room for the agent's process; then nothing ran.
+    Raises DiskError if the journal can't be written; then every started process is gone, and the next holder
+    records the outcome. Raises ShortageError if the system had no room for the agent's process; then nothing ran.
     """
     clock, stop = services.clock, handle.stop
     began = clock.monotonic()
@@ -148,7 +148,7 @@ async def _verdict(order: TurnRequest, face: Face, services: TurnServices, handl
 def _input_of(
     order: TurnRequest, turn: Turn, host: Host, confined: Confined, keeper: ProcessKeeper | None
 ) -> TurnInput:
-    """Returns what the turn's face needs; `keeper` is null where no process outlives its turn."""
+    """Return what the turn's face needs; `keeper` is null where no process outlives its turn."""
     keep = order.limits.keep if order.settings.keep is None else order.settings.keep
     keeps = keeper is not None and keeper.keeps and keep > 0
     child_env = env_for_kept_process(order.child_env) if keeps else order.child_env
@@ -171,7 +171,7 @@ def _input_of(
 
 
 def refusal(error: BeamError) -> Verdict:
-    """The verdict for what beam could not even start: a limit, or failed, of a class."""
+    """Return the verdict on a turn that beam could not start: `limit`, or `failed` with a class."""
     if isinstance(error, LimitError):
         return Verdict(status=Status.LIMIT, reason=str(error))
     by_type = {
@@ -186,8 +186,7 @@ def refusal(error: BeamError) -> Verdict:
 
 
 def held_to_structured(verdict: Verdict) -> Verdict:
-    """The verdict of a turn on a screen whose sender takes the agent's own word only: what stood on its screen is no
-    answer then."""
+    """Return the verdict for a sender that requires structured evidence: text from a screen is no answer then."""
     if not is_answer(verdict.status) or verdict.evidence in STRUCTURED:
         return verdict
     known = f"only its {verdict.evidence} said" if verdict.evidence is not None else "nothing said"
@@ -218,7 +217,7 @@ def _finish(
 
 
 def tolerates(order: TurnRequest, status: Status) -> bool:
-    """Whether the sender, or else the agent's settings, take this status for a success."""
+    """Return whether the sender, or else the agent's settings, take this status for a success."""
     asked = order.message.options.tolerate
     return status == (order.settings.tolerate if asked is msgspec.UNSET else asked)
 
@@ -228,7 +227,7 @@ def _can(order: TurnRequest, face: Face | None) -> Capabilities:
 
 
 def finished_of(order: TurnRequest, verdict: Verdict, stop: Stop, face: Face | None, duration_s: float) -> TurnFinished:
-    """The outcome: the adapter's verdict, and what only beam knows (who stopped it, how long it took)."""
+    """Return the outcome: the adapter's verdict, and what only beam knows (who stopped it, how long it took)."""
     can, access = _can(order, face), most_of(order)
     verdict = denied.explained(verdict, can, access)
     status, class_, reason = verdict.status, verdict.class_, verdict.reason

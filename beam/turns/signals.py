@@ -14,9 +14,10 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextlib.contextmanager
 def stopping(stop: Stop, *, by: str) -> Iterator[list[signal.Signals]]:
-    """Inside, INT, TERM and HUP ask the turn to stop, a second one at once. Yields the list of those that came.
+    """Ask the turn to stop at INT, TERM and HUP, inside the context; a second signal stops it immediately.
 
-    A signal that is ignored (nohup) stays ignored. Outside the main thread nothing is done.
+    Yields the list of the signals that came. A signal that is ignored (nohup) stays ignored. Outside the main
+    thread nothing is done.
     """
     loop = asyncio.get_running_loop()
     came: list[signal.Signals] = []

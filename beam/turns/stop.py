@@ -18,7 +18,7 @@ class Stop:
         self._wake = asyncio.Event()
 
     def ask(self, reason: Reason, *, by: str | None = None) -> None:
-        """Ends the turn politely; asked again, at once."""
+        """End the turn politely; asked again, at once."""
         if self.reason is None:
             self.reason, self.by = reason, by
         elif reason in ("interrupted", "cancelled"):
@@ -26,7 +26,7 @@ class Stop:
         self._wake.set()
 
     async def wait(self, timeout: float) -> None:
-        """Returns after `timeout` seconds, or sooner if there is a new wish."""
+        """Return after `timeout` seconds, or sooner if there is a new wish."""
         try:
             async with asyncio.timeout(timeout):
                 await self._wake.wait()

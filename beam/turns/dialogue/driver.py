@@ -43,7 +43,7 @@ _NOT_READY = "it took no message any more"
 
 
 async def run_turn(dialogue: Dialogue, input: TurnInput, services: TurnServices, handle: TurnHandle) -> Verdict:
-    """Returns the verdict on the turn. The agent is gone then, unless the keeper has it. A session that is proven lost
+    """Return the verdict on the turn. The agent is gone then, unless the keeper has it. A session that is proven lost
     is said, and the turn begins once afresh.
 
     Raises what `Engine.run` raises.
@@ -115,7 +115,7 @@ class LinkTurn:
         await self._until(lambda: False)
 
     async def _until(self, claim: Callable[[], bool], seconds: float | None = None) -> None:
-        """Waits until it holds or nothing more is to be heard, for at most so many seconds."""
+        """Wait until it holds or nothing more is to be heard, for at most so many seconds."""
         clock = self._engine.clock
         until = None if seconds is None else clock.monotonic() + seconds
         while not (claim() or self._is_said) and (until is None or clock.monotonic() < until):
@@ -136,12 +136,12 @@ class LinkTurn:
         self._news.set()
 
     def _output(self) -> None:
-        """Takes output for a sign of life, unless all that it says is that the model does not answer."""
+        """Take output for a sign of life, unless all that it says is that the model does not answer."""
         if not self._engine.book.retrying:
             self._engine.alive()
 
     def _hear(self, step: Step) -> None:
-        """Takes a step, from a callback of the event loop."""
+        """Take a step, from a callback of the event loop."""
         if not self._engine.is_broken:
             self._engine.guarded(lambda: self._take(step))
         self._news.set()
@@ -187,7 +187,7 @@ class LinkTurn:
             self._deliver()
 
     def _deliver(self) -> None:
-        """Tells the agent what was decided."""
+        """Tell the agent what was decided."""
         for key, ask in list(self._open.items()):
             decision = ask.decision
             if not ask.is_settled:
@@ -205,7 +205,7 @@ class LinkTurn:
                 self._engine.stop.ask("cancelled", by=decision.by)
 
     def _cancel_asks(self, why: str) -> None:
-        """Tells the agent that nobody decides what is still open: some end no turn before they know."""
+        """Tell the agent that nobody decides what is still open: some end no turn before they know."""
         self._deliver()
         for ask in self._open.values():
             self._engine.asks.cancel(ask, why)
@@ -235,7 +235,7 @@ class LinkTurn:
         return await process.quit(hard=lambda: engine.is_hard() or process.broken is not None)
 
     def _may_stay(self) -> bool:
-        """Returns whether the process waits for the next message. After a stop nobody knows what it left behind."""
+        """Return whether the process waits for the next message. After a stop nobody knows what it left behind."""
         keeper = self._engine.keeper
         if keeper is None or not keeper.keeps or self.input.keep <= 0 or self._engine.is_stopped:
             return False

@@ -39,7 +39,7 @@ class LinkProcess(AgentProcess):
         self._on_output: Callable[[], None] = _nothing
 
     async def start(self, input: TurnInput) -> None:
-        """Starts the process, which is held until `go`. Raises what `spawn.start` raises."""
+        """Start the process, which is held until `go`. Raises what `spawn.start` raises."""
         env = input.environment(self.launch)
         child = await spawn.start(
             self.launch.argv,
@@ -58,7 +58,7 @@ class LinkProcess(AgentProcess):
         self.attach(child)
 
     def hear(self, heard: Callable[[Step], None] | None, on_output: Callable[[], None] | None = None) -> None:
-        """Gives the steps that are not the process's own to a turn, until the next call; null: there is none."""
+        """Give the steps that are not the process's own to a turn, until the next call; null: there is none."""
         self._heard = heard or self._idle
         self._on_output = on_output or _nothing
 
@@ -73,22 +73,22 @@ class LinkProcess(AgentProcess):
     # -- the conversation ----------------------------------------------------------------------------------------------
 
     def do(self, intent: Intent) -> None:
-        """Has the link carry out an intent, unless nothing more can be said."""
+        """Let the link carry out an intent, unless the agent takes no more input."""
         if self.broken is None and not self.gone:
             self._take(self.link.do(intent, self._clock.monotonic()))
 
     def wake(self) -> None:
-        """Tells the link the time, if it wants to know it."""
+        """Tell the link the time, if it has asked to be woken."""
         now = self._clock.monotonic()
         if self.link.due is not None and now >= self.link.due and self.broken is None:
             self._take(self.link.woke(now))
 
     def finish(self, ended: spawn.Ended, stopped_by: str | None) -> None:
-        """Tells the link that the process ended."""
+        """Tell the link that the process ended."""
         self._take(self.link.end(self.exit_of(ended, stopped_by)))
 
     def exit_of(self, ended: spawn.Ended, stopped_by: str | None) -> Exit:
-        """Returns how the process ended, for the adapter."""
+        """Return how the process ended, for the adapter."""
         return Exit(code=ended.code, signal=ended.signal, stderr_tail=ended.stderr_tail, stopped_by=stopped_by)
 
     def _line(self, line: bytes) -> None:
@@ -99,7 +99,7 @@ class LinkProcess(AgentProcess):
         self._take([Broken(reason=f"it sent a frame of more than {self._line_bytes} bytes")])
 
     def _take(self, steps: Iterable[Step]) -> None:
-        """Carries out the steps in their order; what one of them brings about comes after those before it."""
+        """Carry out the steps in their order; what one of them brings about comes after those before it."""
         self._steps.extend(steps)
         if self._is_taking:
             return
@@ -124,8 +124,10 @@ class LinkProcess(AgentProcess):
                 self._heard(step)
 
     def _idle(self, step: Step) -> None:
-        """Takes note of what comes between two turns: an agent that works by itself can't be given the next one. Late
-        words about the turn before are nobody's."""
+        """Record a step that came between two turns.
+
+        An agent that works on its own can't be given the next turn. Late lines about the last turn are dropped.
+        """
         if isinstance(step, Asked):
             self.do(Decide(key=step.key, decision="cancelled"))
         if isinstance(step, Asked | Stirred):
@@ -162,4 +164,4 @@ class LinkProcess(AgentProcess):
 
 
 def _nothing() -> None:
-    """Hears nothing."""
+    """Ignore the step."""

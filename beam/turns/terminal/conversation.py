@@ -27,7 +27,7 @@ _FOR_EVER_S = 1e9
 
 
 def is_command(profile: Profile, text: str) -> bool:
-    """Returns whether the text is for the agent's own screen, where commands are."""
+    """Return whether the text is for the agent's own screen, where commands are."""
     return bool(profile.special) and text.startswith("/") and "\n" not in text
 
 
@@ -51,7 +51,7 @@ class Conversation:
         self.segments: list[typing.Segment] = []
 
     async def run(self) -> None:
-        """Goes from the start-up dialogs to the end of the turn."""
+        """Go from the start-up dialogs to the end of the turn."""
         if not await self._reach(State.READY):
             return
         await self._composer_free()
@@ -66,7 +66,7 @@ class Conversation:
                 self.reply = self._reply()
 
     async def _type(self) -> bool:
-        """Types the message and sends it off; returns whether the agent took it."""
+        """Type the message and send it; return whether the agent took it."""
         text = self.input.turn.text
         self.typed = True
         self.engine.send_prompt(len(text.encode("utf-8", "replace")))
@@ -82,7 +82,7 @@ class Conversation:
         return True
 
     async def is_ready_again(self) -> bool:
-        """Returns whether a kept agent takes a message. Whoever looks at it may be using it: then it is waited for."""
+        """Return whether a kept agent takes a message. Whoever looks at it may be using it: then it is waited for."""
         wanted = (State.READY, State.WAITING)
         while not await self.session.until(lambda: self.end.state in wanted, KEPT_S):
             if self.session.is_over or not (self.end.reading.busy or self.process.viewers.count):
@@ -90,7 +90,7 @@ class Conversation:
         return self.end.state is State.READY or self.end.reading.dialog is not None
 
     async def _composer_free(self) -> None:
-        """Waits until no viewer is typing or has left half a message there."""
+        """Wait until no viewer is typing or has left half a message there."""
         viewers, loop = self.process.viewers, asyncio.get_running_loop()
 
         def is_free() -> bool:
@@ -102,7 +102,7 @@ class Conversation:
         await self.session.until(is_free, _FOR_EVER_S)
 
     async def _reach(self, wanted: State) -> bool:
-        """Goes on, answering dialogs, until the agent is in that state; False if the turn is over otherwise."""
+        """Go on, answering dialogs, until the agent is in that state; False if the turn is over otherwise."""
         while True:
             await self.session.until(lambda: self.end.state in (wanted, State.WAITING) or self.session.is_over, 3600.0)
             if self.end.state is wanted:
@@ -111,6 +111,6 @@ class Conversation:
                 return False
 
     def _reply(self) -> str:
-        """Returns the answer as the screen shows it."""
+        """Return the answer as the screen shows it."""
         mark = self.session.prompt_mark
         return reply_on_screen(self.end, self.process.screen, self.input.turn.text, self.segments, mark)

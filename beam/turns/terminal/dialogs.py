@@ -69,7 +69,7 @@ class Dialogs:
         self._asked_for: dict[str, ToolCalled] = {}
 
     def record(self, body: Event, *, sync: bool = False) -> Event:
-        """Records what the transcript says; a dialog may be about one of its tool calls."""
+        """Record what the transcript says; a dialog may be about one of its tool calls."""
         recorded = self._record(body, sync=sync)
         if isinstance(body, ToolCalled):
             self._calls[body.call_id] = body
@@ -82,7 +82,7 @@ class Dialogs:
         return recorded
 
     def _compare(self, what: str, told: Any) -> None:
-        """What was done may be what was approved."""
+        """Match what was done with the approved requests."""
         about = next((question for question in self._approved if agrees(question, told)), None)
         if about is not None:
             self._approved.remove(about)
@@ -92,7 +92,7 @@ class Dialogs:
             self._else_done.append(f"{what} {shown_there}")
 
     def look_back(self) -> None:
-        """Tells of what was approved and is not what the transcript says was done."""
+        """Report approvals that differ from what the transcript says was done."""
         approved, done = self._approved, self._else_done
         self._approved, self._else_done = [], []
         if approved and done:
@@ -101,7 +101,7 @@ class Dialogs:
             self._record(Notice(code="approved_differs", text=text + "; ".join(done)[:_SHOWN]), sync=True)
 
     async def answer(self) -> bool:
-        """Answers the open dialog, or has somebody asked; False where the turn can't go on."""
+        """Answer the open dialog, or create an ask for it; return False if the turn can't continue."""
         block = self._end.reading.block
         if block is None:
             await self._port.until(lambda: self._end.reading.block is not None, _SIGNALLED_S)
@@ -131,14 +131,16 @@ class Dialogs:
         return True
 
     def _not_taken(self, dialog: Dialog) -> bool:
-        """Nobody knows what a dialog waits for that still stands after its answer."""
+        """End the turn as stalled, since the dialog is still there after its answer."""
         if not self._stop.reason and not self._end.ended:
             self.failed = stalled(f"it was answered, and still asks ({dialog.name})", self._port.view())
         return False
 
     def _passed(self, block: Block) -> Claim:
-        """Whether more was written below than stood there when this dialog did: a program that writes one line below
-        the other leaves it where it was."""
+        """Return whether more was written below this dialog than when it appeared.
+
+        A program that writes line by line leaves an answered dialog in its place.
+        """
         view = self._port.view()
         floor = view.scrolled + max(view.row, view.last_row)
 
@@ -150,12 +152,12 @@ class Dialogs:
         return is_passed
 
     def agreed_just_now(self) -> str:
-        """The name of the dialog that beam said yes to by itself a moment ago; "" without one."""
+        """Return the name of the dialog that beam confirmed automatically a moment ago; "" if there was none."""
         name, at = self._agreed
         return name if self._port.now() - at < _SOON_S else ""
 
     def _keys(self, dialog: Dialog) -> tuple[str, ...] | None:
-        """The keys that answer a dialog which is no request; None where the turn can't go on."""
+        """Return the keys that answer a dialog which is no permission request; None if the turn can't continue."""
         self._answers[dialog.name] = self._answers.get(dialog.name, 0) + 1
         if self._answers[dialog.name] > _SAME_DIALOG:
             self.failed = stalled(f"it goes on asking ({dialog.name})", self._port.view())
@@ -209,19 +211,22 @@ class Dialogs:
         return question_of(block, self._calls.values())
 
     def _stands(self, question: Question) -> bool:
-        """Whether that very request is on the screen."""
+        """Return whether exactly this request is on the screen."""
         block = self._end.reading.block
         return (
             block is not None and block.dialog is question.dialog and self._question(block).request == question.request
         )
 
     def _is_open(self, question: Question) -> bool:
-        """Whether its dialog still is, whatever moves beside it."""
+        """Return whether the dialog of this request is still on the screen, whatever moves beside it."""
         block = self._end.reading.block
         return block is not None and block.dialog is question.dialog and self._question(block).own == question.own
 
     async def _decided(self, ask: Ask, stands: Claim) -> Decision | None:
-        """The decision, or by whomever nobody needs it any more: the turn is over, or the agent went on without."""
+        """Return the decision; None if nobody needs it any more.
+
+        That is so if the turn is over, or if the agent continued without it.
+        """
         gone: list[float] = []
 
         def is_over() -> bool:
@@ -239,7 +244,7 @@ class Dialogs:
         return ask.decision
 
     async def _answer(self, question: Question, decision: Decision) -> bool:
-        """Whether the answer's effect was seen."""
+        """Return whether the answer's effect was seen."""
         dialog, passed = question.dialog, self._passed(question.block)
 
         def stands() -> bool:
@@ -257,16 +262,21 @@ class Dialogs:
         return is_over
 
     async def _amended(self, question: Question, message: str) -> bool:
-        """Whether a text stands there that goes with the denial; only Enter is left. Nothing is typed before the screen
-        shows that it belongs to a no."""
+        """Type the reason of a denial; return whether it is on the screen and only Enter is left.
+
+        Nothing is typed before the screen shows that the text belongs to a denial.
+        """
         dialog = question.dialog
         row = pattern(dialog.amend_row)
         is_shown = await self._take(dialog.amend) and row.search(self._port.view().text) is not None
         return is_shown and await self._take((_typed(message),))
 
     async def _press(self, block: Block, keys: tuple[str, ...], stands: Claim) -> bool:
-        """Gives an answer; whether its dialog was then seen to go. It stands as it did where one of its keys was not
-        taken: much may move on the screen meanwhile, and a key too many would land in what follows."""
+        """Press the keys of an answer; return whether its dialog then disappeared.
+
+        If a key had no effect the rest is not pressed: other parts of the screen may have moved, and a key too many
+        would reach what follows.
+        """
         if not await self._take(keys[:-1]):
             return False
         for key in keys[-1:]:
@@ -278,7 +288,10 @@ class Dialogs:
         return True
 
     async def _take(self, keys: tuple[str, ...]) -> bool:
-        """Presses keys one by one; False at the first that changed nothing: the next one might mean something else."""
+        """Press keys one by one; return False at the first without effect.
+
+        The next key might mean something else then.
+        """
         for key in keys:
             before = self._port.view()
             await self._port.press(key)
@@ -293,7 +306,7 @@ class Dialogs:
     # -- what nobody described -----------------------------------------------------------------------------------------
 
     async def _ask_what_nobody_knows(self) -> bool:
-        """Waits until somebody answered it on the screen, or the ask's time is over; False where nobody did."""
+        """Wait until somebody answered it on the screen, or the ask's time is over; False where nobody did."""
         self.failed = stalled(_UNKNOWN, self._port.view())
         if self._turn.access != "ask":
             return False
@@ -308,5 +321,5 @@ class Dialogs:
 
 
 def _typed(text: str) -> str:
-    """The text as it can be typed into a row: no key of it means anything else."""
+    """Return the text as it can be typed into one row, without control keys."""
     return "".join(char for char in " ".join(text.split()) if char.isprintable())

@@ -46,7 +46,7 @@ _STRANGE = (
 async def run_turn(
     terminal: Terminal, history: History | None, input: TurnInput, services: TurnServices, handle: TurnHandle
 ) -> Verdict:
-    """Returns the verdict on the turn. The agent is gone then, unless the keeper has it. That a session's file is gone
+    """Return the verdict on the turn. The agent is gone then, unless the keeper has it. That a session's file is gone
     is said, and the turn begins afresh. An agent that ends right after beam said yes to a dialog at its start, with
     nothing typed yet, is started once more: a busy machine can be too slow for an agent's own start.
 
@@ -84,11 +84,11 @@ class TerminalFace(Struct, frozen=True):
 
     @property
     def profile(self) -> Profile:
-        """The agent's screen, as the settings have it."""
+        """Return the profile of the agent's screen, with what the settings change."""
         return overridden(self.terminal.profile, self.input.turn.settings.screen)
 
     def with_fresh_id(self, fresh_session_id: str) -> TerminalFace:
-        """Returns the same with another id for a new session."""
+        """Return the same with another id for a new session."""
         return structs.replace(self, input=self.input.with_fresh_id(fresh_session_id))
 
 
@@ -167,7 +167,7 @@ class TerminalTurn:
             self._film(self.keeper)
 
     def _film(self, keeper: ProcessKeeper) -> None:
-        """Begins the recording, where one is wanted. One that can't be written is said, and no reason to fail."""
+        """Begin the recording if one is wanted. One that can't be written is reported, and does not fail the turn."""
         if not self.turn.settings.record:
             return
         agent, number = self.turn.agent, self.input.number
@@ -193,7 +193,7 @@ class TerminalTurn:
         self._report_strange()
 
     def _report_strange(self) -> None:
-        """Says, once of each, that the agent shows what nobody described; it may still go on."""
+        """Report, once for each, a screen that nothing describes; the turn may still continue."""
         if self.interrupted or not self.end.is_strange(self.clock.monotonic()):
             return
         screen = shown(self.session.seen.rows)
@@ -207,7 +207,7 @@ class TerminalTurn:
     # -- its end -------------------------------------------------------------------------------------------------------
 
     async def interrupt(self) -> None:
-        """Makes it stop what it does, once nobody types any more. Some want to be told twice."""
+        """Make it stop what it does, once nobody types any more. Some want to be told twice."""
         if self._talking is not None:
             await asyncio.wait({self._talking}, timeout=DEAF_S)
             self._talking.cancel()
@@ -233,7 +233,7 @@ class TerminalTurn:
         return None if self._may_stay() else await self.process.quit(hard=self.engine.is_hard)
 
     def _look_at_start(self) -> None:
-        """Says why another agent is to be started, where this one ended by itself and nobody typed anything."""
+        """Record why another agent must be started, if this one ended on its own before anything was typed."""
         if not self.ended_itself or self.conversation.typed or self.session.is_stopped:
             return
         if self.is_kept:
@@ -246,10 +246,10 @@ class TerminalTurn:
             self._notice(f"{self.not_ready} and is started once more{SCREEN}{shown(self.session.seen.rows)}")
 
     def _may_stay(self) -> bool:
-        """Returns whether the agent waits for the next message where it is.
+        """Return whether the agent is kept for the next message.
 
-        After a command of its own (`/clear`) nobody knows which session that is; what says its session's id only when
-        it quits does so once, after its first turn.
+        After a command of its own (`/clear`) nobody knows its session. An agent that tells its session's id only
+        when it quits is not kept after its first turn.
         """
         if self.keeper is None or not self.keeper.keeps or self.input.keep <= 0:
             return False
@@ -284,7 +284,7 @@ class TerminalTurn:
         return verdict
 
     def _session(self, *, has_quit: bool) -> str | None:
-        """Returns the id of its session: as the agent wrote it when it quit, or as it was given it for this turn."""
+        """Return the id of its session: as the agent wrote it when it quit, or as it was given it for this turn."""
         said, screen = None, self.process.screen
         if has_quit:
             said = profiles.session_in(self.profile, [line.text for line in screen.lines()[-screen.rows :]])
@@ -296,7 +296,7 @@ class TerminalTurn:
         return found
 
     def _session_given(self) -> str | None:
-        """Returns the id that it was started with, if it took one: of what has a transcript, that says more."""
+        """Return the id that it was started with, if it took one: of what has a transcript, that says more."""
         given = self.turn.session_id or self.turn.fresh_session_id
         is_said = bool(given) and any(word.endswith(given) for word in self.process.launch.argv)
         return (

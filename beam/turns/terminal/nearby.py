@@ -14,7 +14,7 @@ _OWN = Path("/proc/self/fd")
 
 @contextlib.contextmanager
 def near(directory: Path) -> Iterator[Path]:
-    """Inside, a name of the directory that is short where the system has such names, else the directory's own."""
+    """Yield a short name of the directory where the system has such names, otherwise the directory's own."""
     handle = files.open_directory(directory)
     try:
         yield _OWN / str(handle) if _OWN.is_dir() else directory

@@ -46,8 +46,11 @@ class TerminalProcess(AgentProcess):
 
     @classmethod
     async def open(cls, launch: Launch, profile: Profile, input: TurnInput) -> TerminalProcess:
-        """Returns the process, held until `go`: what a program does before it is typed to, it does at each start, and
-        no message is meant by it. Raises what `spawn.start` raises."""
+        """Return the process, held until `go`.
+
+        What a program does before anything is typed, it does at each start; no message causes it. Raises what
+        `spawn.start` raises.
+        """
         process = cls(launch, profile, input)
         env = input.environment(launch)
         process.window = await open_terminal(
@@ -69,13 +72,13 @@ class TerminalProcess(AgentProcess):
         return bool(self.viewers.count)
 
     async def show(self, socket: Path) -> None:
-        """Lets others look at the terminal. Where that can't be, it goes on unseen."""
+        """Let others look at the terminal. Where that can't be, it goes on unseen."""
         with contextlib.suppress(OSError):
             if not self.viewers.is_open:
                 await self.viewers.open(socket)
 
     async def quit(self, *, hard: Callable[[], bool]) -> spawn.Ended:
-        """Asks it to quit by its keys, ends it, and returns how it ended; `hard` says whether there is no time."""
+        """Make the program quit by its keys, end it, and return how it ended; `hard` says whether there is no time."""
         keys = self.profile.quit
         read_keys = self.window.reads_keys()
         for key in keys:
@@ -89,7 +92,7 @@ class TerminalProcess(AgentProcess):
         return await super().quit(hard=hard)
 
     async def press(self, keys: str) -> bool:
-        """Types the keys; returns whether they have left: a program that does not read takes no more at some time."""
+        """Type the keys; return whether they were written: a program that does not read accepts only so many."""
         try:
             async with asyncio.timeout(_TYPED_S):
                 await self.window.press(keys)
@@ -111,7 +114,7 @@ class TerminalProcess(AgentProcess):
     # -- the recording -------------------------------------------------------------------------------------------------
 
     def record(self, path: Path, *, title: str, clock: Clock) -> None:
-        """Records what it writes and what is typed, from now on, as an asciicast. Raises DiskError."""
+        """Record what it writes and what is typed, from now on, as an asciicast. Raises DiskError."""
         self.stop_recording()
         files.make_directory(path.parent)
         with files.disk("write", path):
@@ -131,18 +134,18 @@ class TerminalProcess(AgentProcess):
         self.window.on_keys = lambda data: self._tell(lambda recorder: recorder.typed(data))
 
     def mark(self, text: str) -> None:
-        """Marks in the recording what happened unseen."""
+        """Mark in the recording what happened unseen."""
         self._tell(lambda recorder: recorder.mark(text))
 
     def stop_recording(self) -> None:
-        """Ends the recording, which is whole then."""
+        """End the recording, which is whole then."""
         self._tell(Recorder.end)
         self._recorder = None
         with contextlib.suppress(OSError):
             self._opened.close()
 
     def _tell(self, say: Callable[[Recorder], None]) -> None:
-        """Writes to the recording. One that can't be written ends there: the turn is worth more."""
+        """Write to the recording. One that can't be written ends there: the turn is worth more."""
         if self._recorder is None:
             return
         try:

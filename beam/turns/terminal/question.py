@@ -48,8 +48,10 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 def question_of(block: Block, calls: Iterable[ToolCalled] = ()) -> Question:
-    """What stands there. `calls` are the tool calls that did not return yet and were not asked for, oldest first. Where
-    nobody can tell in which row the dialog begins, all of it is the request, and nothing in it is picked out."""
+    """Return the request in this block. `calls` are the tool calls without a result and without an ask, oldest first.
+
+    If nothing shows where the dialog begins, all rows are the request, and nothing in them is picked out.
+    """
     dialog = block.dialog
     subject = "" if block.is_doubtful else block.only_group(dialog.subject)
     detail = "" if block.is_doubtful else _dedented(block.group(dialog.detail))
@@ -69,7 +71,7 @@ def question_of(block: Block, calls: Iterable[ToolCalled] = ()) -> Question:
 
 
 def _offer(block: Block) -> str:
-    """What the agent says of allowing the like always; "" where it does not offer that, or not with the key for it."""
+    """Return the agent's words for "always allow this"; "" if it offers that not at all or not with the known key."""
     dialog = block.dialog
     found = pattern(dialog.always_row).search(block.text) if dialog.always and dialog.always_row else None
     letters = [key for key in dialog.always if key.isalnum()]
@@ -79,23 +81,23 @@ def _offer(block: Block) -> str:
 
 
 def _request(block: Block) -> str:
-    """The rows of the request; where nothing shows in which row it begins, also what stands right above it."""
+    """Return the rows of the request; if nothing shows where it begins, also the rows right above it."""
     return "\n".join((*block.above, block.found)) if block.above else block.text
 
 
 def _unmoved(block: Block) -> str:
-    """The same without what moves above a dialog while it stands: spinners, and how long something takes."""
+    """Return the rows of the request without what moves above an open dialog: spinners and timers."""
     above = (_MOVING.sub("", row) for row in block.above)
     return "\n".join((*above, block.found)) if block.above else block.text
 
 
 def _still(text: str) -> str:
-    """The text without what moves with the choice between the answers."""
+    """Return the text without what moves with the selected answer."""
     return profiles.squeezed(text.translate(_ARROWS))
 
 
 def suggestions(question: Question) -> Raw:
-    """What else could be answered, in the agent's own words."""
+    """Return the other possible answers, in the agent's own words, as JSON."""
     return raw_json([question.always] if question.always else [])
 
 
@@ -107,15 +109,19 @@ def _dedented(text: str) -> str:
 
 
 def _is_about(description: str, call: ToolCalled) -> bool:
-    """Whether something of the call's input stands in the request. A screen shows more than that: what was sent, and
-    other calls that run meanwhile."""
+    """Return whether part of the call's input is in the request.
+
+    A screen shows more than the request: what was sent, and other calls that run meanwhile.
+    """
     shown_there = profiles.squeezed(description)
     return any(text in shown_there for text in _texts(msgspec.json.decode(call.input)))
 
 
 def agrees(question: Question, told: Any) -> bool:
-    """Whether what was asked for may be what the agent's transcript says was done: a tool call's input, or a path. Of
-    an input what tells is its command or its path; what names neither agrees with everything."""
+    """Return whether the request may be what the transcript says was done: a tool call's input, or a path.
+
+    Compares the command or the path of an input; an input with neither agrees with everything.
+    """
     if isinstance(told, dict):
         main = [told[name] for name in _MAIN if isinstance(told.get(name), str | list) and told[name]]
         if not main:
@@ -130,13 +136,12 @@ def agrees(question: Question, told: Any) -> bool:
 
 
 def _plain(text: str) -> str:
-    """The text without white space and what boxes are drawn with."""
+    """Return the text without white space and box-drawing characters."""
     return profiles.squeezed(text.translate(_BOXES))
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """What tells of the strings of a JSON value, without white space: their beginnings, and the names that paths end
-    with."""
+    """Yield, without white space, the beginnings of the strings in a JSON value, and the last part of paths."""
     if isinstance(value, str):
         row = profiles.squeezed(value.strip().split("\n", 1)[0])
         yield from (text for text in {row[:_MOST], row.rpartition("/")[2][:_MOST]} if len(text) >= _TELLING)

@@ -31,7 +31,7 @@ class _File:
         self._lines = Lines(_LONGEST)
 
     def read(self) -> list[Event]:
-        """The events in what was added to it."""
+        """Return the events in what was added to the file."""
         bodies: list[Event] = []
         try:
             for data in files.pieces(self.path, self.read_to, follow=True):
@@ -62,20 +62,20 @@ class Reader:
 
     @property
     def word(self) -> str:
-        """What it says of the turn so far: "" (nothing), working, waiting, done."""
+        """Return the transcript's state of the turn: "" (unknown), working, waiting, done."""
         return self._transcript.word
 
     @property
     def error(self) -> str | None:
-        """Why the turn failed; null if it did not."""
+        """Return why the turn failed; None if it did not."""
         return self._transcript.error
 
     def verdict(self) -> Verdict:
-        """What it says of the turn."""
+        """Return what the transcript says about the turn."""
         return self._transcript.verdict()
 
     def read(self) -> None:
-        """Takes what was added to the file."""
+        """Read what was added to the file."""
         if self._file is None:
             self._look_for_it()
             return
@@ -86,7 +86,7 @@ class Reader:
         return Path("/").glob(self._where.lstrip("/"))
 
     def _look_for_it(self) -> None:
-        """Reads every file that fits, until one of them says anything of this turn."""
+        """Read every file that fits, until one of them says anything of this turn."""
         if self._reads % _LOOKS == 0:
             for path in self._fitting():
                 if path not in self._files and _size(path) != self._before.get(path):
@@ -111,8 +111,11 @@ def _size(path: Path) -> int:
 def reply_on_screen(
     end: TurnEnd, screen: Screen, text: str, segments: Sequence[Segment], prompt_mark: Signal | None
 ) -> str:
-    """The answer to `text` as the screen shows it; "" where none is found. `segments` answer one Enter each;
-    `prompt_mark` is where the agent itself said that its last prompt begins (OSC 133)."""
+    """Return the answer to `text` as the screen shows it; "" if none is found.
+
+    `segments` answer one Enter each; `prompt_mark` is where the agent itself said that its last prompt begins (OSC
+    133).
+    """
     profile, columns = end.profile, screen.columns
     if not profile.at_cursor:
         return answer.of_conversation(profile, screen.lines(), text, columns=columns)

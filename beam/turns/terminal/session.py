@@ -38,12 +38,12 @@ class TerminalSession:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether somebody, or a clock, wants the turn to end."""
+        """Return whether somebody, or a clock, wants the turn to end."""
         return self._engine.is_stopped
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is to be typed in this turn."""
+        """Return whether nothing more is to be typed in this turn."""
         return self.end.ended or self.is_stopped
 
     # -- the keys ------------------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ class TerminalSession:
         return await self.watch(lambda: claim() or self.is_over, seconds) and claim()
 
     async def watch(self, claim: typing.Claim, seconds: float) -> bool:
-        """Waits as `until` does, whether or not the turn is over."""
+        """Wait as `until` does, whether or not the turn is over."""
         deadline = self._clock.monotonic() + seconds
         while not claim():
             left = deadline - self._clock.monotonic()
@@ -89,7 +89,7 @@ class TerminalSession:
     # -- what is seen --------------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Looks at everything that may have changed."""
+        """Check everything that may have changed."""
         self._process.fed.clear()
         now = self._clock.monotonic()
         signals = self._screen.take_signals()
@@ -109,7 +109,7 @@ class TerminalSession:
             self.read()
 
     def read(self) -> None:
-        """Takes the transcript's new lines: they become events, and evidence."""
+        """Read the transcript's new lines: they become events and evidence."""
         if self.reader is None:
             return
         self.reader.read()

@@ -35,7 +35,7 @@ class TurnEvidence(Struct, frozen=True, kw_only=True):
 
 
 def verdict_of(seen: TurnEvidence) -> Verdict:
-    """What is to be said of the turn. Never an answer where nobody knows whether it is one."""
+    """Return the verdict on the turn. It has an answer only if there is evidence that it is one."""
     state = seen.end.state
     if seen.failed is not None and not seen.stopped:
         return seen.failed
@@ -75,7 +75,7 @@ def _answered(seen: TurnEvidence) -> Verdict:
 
 
 def evidence(end: TurnEnd) -> Evidence | None:
-    """What said that the turn was over; null where nothing did."""
+    """Return what showed that the turn was over; None if nothing did."""
     match end.via:
         case "history" | "title":
             return end.via
@@ -87,11 +87,11 @@ def evidence(end: TurnEnd) -> Evidence | None:
 
 
 def stalled(why: str, view: View) -> Verdict:
-    """Nobody knows what the agent waits for; a person may see it on its screen."""
+    """Return the verdict on an agent that waits for something unknown, with its screen for a person to read."""
     return Verdict(status=Status.FAILED, class_=Class.STALLED, reason=f"{why}{SCREEN}{shown(view.rows)}")
 
 
 def shown(rows: Sequence[str]) -> str:
-    """The part of a screen that tells a person something: the last rows with a letter or a digit, at their indent."""
+    """Return the informative part of a screen: the last rows with a letter or a digit, with their indent."""
     told = [row.rstrip() for row in rows if any(character.isalnum() for character in row)]
     return textwrap.dedent("\n".join(told[-_SHOWN_ROWS:]))

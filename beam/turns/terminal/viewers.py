@@ -71,16 +71,16 @@ class Viewers:
 
     @property
     def is_open(self) -> bool:
-        """Whether one can come."""
+        """Return whether viewers can connect."""
         return self._server is not None
 
     @property
     def count(self) -> int:
-        """How many look at it now."""
+        """Return how many viewers there are now."""
         return len(self._here)
 
     async def open(self, path: Path) -> None:
-        """Lets them come through a socket of that name, for this user alone. Raises OSError."""
+        """Let viewers connect through a socket of that name, for this user alone. Raises OSError."""
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             with near(path.parent) as directory:
@@ -96,7 +96,7 @@ class Viewers:
             raise
 
     async def close(self, why: str) -> None:
-        """Everybody is told why, and nobody comes any more."""
+        """Tell all viewers why, disconnect them, and accept no more."""
         self._why = why
         if self._server is not None:
             self._server.close()
@@ -109,17 +109,17 @@ class Viewers:
             await asyncio.wait(list(self._here), timeout=1.0)
 
     def changed(self) -> None:
-        """There is something new to see."""
+        """Wake the viewers: there is something new to see."""
         for new in self._here.values():
             new.set()
 
     def new_turn(self) -> None:
-        """From now on it is said again who types."""
+        """Begin a new turn: who types in it is reported again."""
         self._noticed.clear()
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Inside, keys of viewers wait."""
+        """Hold back viewers' keys inside the context."""
         was_free = self._may_type.is_set()
         self._may_type.clear()
         try:
@@ -169,7 +169,7 @@ class Viewers:
                 await new.wait()
 
     async def _whole(self) -> None:
-        """Until the agent is not in the middle of a frame, for a moment."""
+        """Wait, for a moment, until the agent is not in the middle of a frame."""
         until = asyncio.get_running_loop().time() + DRAWING_S
         while self._window.screen.drawing and asyncio.get_running_loop().time() < until:
             await asyncio.sleep(_LOOK_AGAIN_S)
@@ -204,8 +204,10 @@ def _without_rows(picture: Picture) -> Picture:
 
 
 def _peer(writer: asyncio.StreamWriter) -> tuple[int, int] | None:
-    """The pid and uid of who is at the other end; None where the system does not say (then the directory's mode is what
-    keeps others out)."""
+    """Return the pid and uid of the other end; None if the system does not say.
+
+    Then the directory's mode is what keeps others out.
+    """
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return None
