@@ -38,7 +38,7 @@ _LAZY = {
     "beam.api.beam": "Beam",
     "beam.api.cursor": "open_cursor",
     "beam.api.look": "AgentStatus",
-    "beam.api.manage": "parsed_all",
+    "beam.api.manage": "settings_of_flags",
     "beam.api.progress": "Progress",
     "beam.api.sessions": "SessionLine",
     "beam.api.teams": "TeamsHere install_hooks",
@@ -59,7 +59,7 @@ _LAZY = {
     "beam.model.message": "Access Message OptionFields Options",
     "beam.model.outcome": "Class Denial ModelUsage Outcome Status Unfinished Usage",
     "beam.model.policy": "Policy",
-    "beam.model.settings": "AgentSettings",
+    "beam.model.settings": "DURATIONS AgentSettings",
     "beam.pty_adapter.cast": "NoCastError",
     "beam.secrets.redact": "redact",
     "beam.teams.board": "MailLine MemberLine TaskLine TeamLine TeamShown",
@@ -100,7 +100,7 @@ if TYPE_CHECKING:
     from beam.api.beam import Beam as Beam
     from beam.api.cursor import open_cursor as open_cursor
     from beam.api.look import AgentStatus as AgentStatus
-    from beam.api.manage import parsed_all as parsed_all
+    from beam.api.manage import settings_of_flags as settings_of_flags
     from beam.api.progress import Progress as Progress
     from beam.api.sessions import SessionLine as SessionLine
     from beam.api.teams import TeamsHere as TeamsHere
@@ -147,6 +147,7 @@ if TYPE_CHECKING:
     from beam.model.outcome import Unfinished as Unfinished
     from beam.model.outcome import Usage as Usage
     from beam.model.policy import Policy as Policy
+    from beam.model.settings import DURATIONS as DURATIONS
     from beam.model.settings import AgentSettings as AgentSettings
     from beam.pty_adapter import picture as pictures
     from beam.pty_adapter import replay as screens

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import shlex
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -19,6 +18,7 @@ from beam.base.errors import BeamError, DiskError, NotFoundError, UnfinishedErro
 from beam.base.steps import Steps
 from beam.broker.context import RootContext
 from beam.config import fields, file, source
+from beam.config.fields import ENV
 from beam.config.resolve import AGENT_JSON, encode_agent_json, parse_agent_json
 from beam.model.message import base_of, check_name
 from beam.model.outcome import Status
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from beam.broker.lease import AgentLease
 
 Taken = TypeVar("Taken")
-ENV = "env."  # before a variable's name, in the place of a key
+_COMMAND_LINE = source.Source("the command line")
 _MOMENT_S = 1.0
 _LOOK_S = 0.02
 
@@ -61,9 +61,9 @@ def change(context: RootContext, name: str, changes: Mapping[str, str | None]) -
             plain["env"] = {**plain["env"], key.removeprefix(ENV): value or ""}
             if value is None:
                 del plain["env"][key.removeprefix(ENV)]
-            fields.settings_fields({"env": plain["env"]}, (), source.Source("the command line"))
+            fields.settings_fields({"env": plain["env"]}, (), _COMMAND_LINE)
         else:
-            plain[key] = getattr(default, key, None) if value is None else parsed(key, value)
+            plain[key] = getattr(default, key, None) if value is None else settings_of_flags({key: value})[key]
     return _write(context, place, AgentSettings(**plain))
 
 
@@ -309,28 +309,9 @@ def unblock(context: RootContext, name: str) -> str:
     return text
 
 
-def parsed_all(given: Mapping[str, str]) -> dict[str, object]:
+def settings_of_flags(given: Mapping[str, str]) -> dict[str, object]:
     """Return settings by their keys, from the texts of flags; `env.NAME` sets one variable.
 
     Raises ConfigError with the nearest key.
     """
-    values = {key: parsed(key, text) for key, text in given.items() if not key.startswith(ENV)}
-    env = {key.removeprefix(ENV): text for key, text in given.items() if key.startswith(ENV)}
-    if env:
-        values |= fields.settings_fields({"env": env}, (), source.Source("the command line"))
-    return values
-
-
-def parsed(key: str, text: str) -> object:
-    """Return the value of one setting, from the text of a flag. Raises ConfigError with the nearest key."""
-    value: object = text
-    if key == "command":
-        value = shlex.split(text)
-    elif key in ("max_turns", "retries") and text.isdigit():
-        value = int(text)
-    elif key in ("mailbox", "record"):
-        value = text.lower() in ("1", "true", "yes", "on")
-    elif key == "budget_usd":
-        with contextlib.suppress(ValueError):
-            value = float(text)
-    return fields.settings_fields({key: value}, (), source.Source("the command line"))[key]
+    return fields.settings_from_text(given, _COMMAND_LINE)

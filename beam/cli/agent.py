@@ -148,11 +148,11 @@ def add(
     ),
 ) -> None:
     """Declare an agent for this root only (in agent.json)."""
-    from beam import AgentSettings, parsed_all
+    from beam import AgentSettings, settings_of_flags
 
     call = context(ctx)
     given = {"adapter": adapter, "model": model, "access": access, "command": command, **dict(_pairs(setting))}
-    values = parsed_all({key: text for key, text in given.items() if text is not None})
+    values = settings_of_flags({key: text for key, text in given.items() if text is not None})
     _warn_of_shell(call, values.get("command"))
     settings = AgentSettings(**values)  # type: ignore[arg-type]
     if session is not None:

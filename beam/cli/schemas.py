@@ -11,13 +11,9 @@ from typing import Any, Literal, Union, get_args, get_origin
 import msgspec
 from msgspec import Raw, Struct
 
-from beam import AgentSettings, AskLine, Limits, Message, Outcome, Policy, UsageError, events, nearest
+from beam import DURATIONS, AgentSettings, AskLine, Limits, Message, Outcome, Policy, UsageError, events, nearest
 from beam.cli.errors import ErrorObject
 
-DURATIONS = frozenset(
-    {"timeout", "idle_timeout", "ask_timeout", "grace", "lease", "keep"}
-    | {"backoff", "backoff_max", "circuit_window", "circuit_open"}
-)
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 

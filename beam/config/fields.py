@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+import shlex
 from collections.abc import Collection, Mapping
 from typing import Literal, get_args, get_origin
 
@@ -19,15 +20,10 @@ from beam.config.screen import check_patterns
 from beam.config.source import Source, mapping, nearest
 from beam.model.message import base_of
 from beam.model.screen_profile import Dialog, Profile
-from beam.model.settings import ENVELOPES, AgentSettings
+from beam.model.settings import DURATIONS, ENVELOPES, AgentSettings
 
 Fields = Mapping[str, object]
-
-
-_DURATIONS = frozenset(
-    {"timeout", "idle_timeout", "ask_timeout", "grace", "lease", "keep"}
-    | {"backoff", "backoff_max", "circuit_window", "circuit_open"}
-)
+ENV = "env."  # before a variable's name, in the place of a key
 
 
 _MAY_BE_ZERO = frozenset(
@@ -49,9 +45,38 @@ def settings_fields(given: object, at: tuple[str, ...], source: Source) -> dict[
     return fields_of(given, AgentSettings, at, source)
 
 
-def settings_field(name: str, given: object, at: tuple[str, ...], source: Source) -> object:
-    """Return the checked value of one field of an agent's settings."""
-    return _checked(name, given, _types(AgentSettings)[name], at, source)
+def settings_from_text(given: Mapping[str, str], source: Source) -> dict[str, object]:
+    """Return the checked fields of an agent's settings, each given as text; `env.NAME` is one variable of `env`.
+
+    Raises ConfigError with the nearest key.
+    """
+    types = _types(AgentSettings)
+    fields: dict[str, object] = {}
+    env: dict[str, str] = {}
+    for key, text in given.items():
+        if key.startswith(ENV):
+            env[key.removeprefix(ENV)] = text
+        elif key not in types:
+            raise source.error((key,), "unknown key", nearest(key, types))
+        else:
+            fields[key] = setting_from_text(key, text, (key,), source)
+    return fields | (settings_fields({"env": env}, (), source) if env else {})
+
+
+def setting_from_text(name: str, text: str, at: tuple[str, ...], source: Source) -> object:
+    """Return the checked value of one field of an agent's settings, given as text. Raises ConfigError."""
+    value: object = text
+    if name == "command":
+        try:
+            value = shlex.split(text)
+        except ValueError as error:
+            raise source.error(at, f"{text!r} is no command line: {error}", "close the quotation") from error
+    elif _types(AgentSettings)[name] is bool:
+        value = _SWITCHES.get(text.strip().lower(), text)
+    return _checked(name, value, _types(AgentSettings)[name], at, source, strict=False)
+
+
+_SWITCHES = {"yes": "true", "on": "true", "no": "false", "off": "false"}  # beside those that msgspec knows
 
 
 _OWNERS = {
@@ -117,8 +142,11 @@ def _types(kind: type[Struct]) -> dict[str, object]:
     return {field.name: field.type for field in msgspec.structs.fields(kind)}
 
 
-def _checked(key: str, value: object, type_: object, at: tuple[str, ...], source: Source) -> object:
-    if key in _DURATIONS and isinstance(value, str):
+def _checked(
+    key: str, value: object, type_: object, at: tuple[str, ...], source: Source, *, strict: bool = True
+) -> object:
+    """Return the value as one of this type. Unless it is `strict`, a text may stand for a number or a boolean."""
+    if key in DURATIONS and isinstance(value, str):
         try:
             value = durations.parse(value)
         except UsageError as error:
@@ -127,9 +155,12 @@ def _checked(key: str, value: object, type_: object, at: tuple[str, ...], source
     if choices and value not in choices:
         raise source.error(at, f"{value!r} is not one of {', '.join(choices)}", nearest(str(value), choices))
     try:
-        checked: object = msgspec.convert(value, type_)
+        checked: object = msgspec.convert(value, type_, strict=strict)
     except msgspec.ValidationError as error:
-        raise source.error(at, _in_words(error), _type_hint(key, value)) from error
+        expected = _in_words(error)
+        if not strict:
+            raise source.error(at, expected.replace("got text", f"got {value!r}")) from error
+        raise source.error(at, expected, _type_hint(key, value)) from error
     if isinstance(checked, (int, float)) and not isinstance(checked, bool):
         lowest_allowed = checked >= 0 if key in _MAY_BE_ZERO else checked > 0
         if not lowest_allowed or checked > _LARGEST_NUMBER or not math.isfinite(checked):
@@ -138,7 +169,7 @@ def _checked(key: str, value: object, type_: object, at: tuple[str, ...], source
             )
         if key in _SCREEN_SIZES and checked > _LARGEST_SCREEN:
             raise source.error(at, f"{value} is out of range", f"no terminal has more than {_LARGEST_SCREEN}")
-        if key in _DURATIONS and checked > durations.LONGEST:
+        if key in DURATIONS and checked > durations.LONGEST:
             raise source.error(at, f"{value} seconds are longer than a year", "write it like 90s, 5m or 1h30m")
     _refuse_nul(checked, at, source)
     if key == "screen":

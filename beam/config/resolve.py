@@ -15,7 +15,7 @@ from beam.base.digest import sha256
 from beam.base.errors import ConfigError, NotFoundError, UsageError
 from beam.base.near import nearest
 from beam.config import file
-from beam.config.fields import Fields, adapter_of, check_adapter, check_session, settings_field, settings_fields
+from beam.config.fields import Fields, adapter_of, check_adapter, check_session, setting_from_text, settings_fields
 from beam.config.file import ConfigFile
 from beam.config.narrow import at_most
 from beam.config.source import Source
@@ -214,7 +214,11 @@ def load(home: RootPaths, *, environ: Mapping[str, str], adapters: Collection[st
         limits_origin={**dict.fromkeys(Limits.__struct_fields__, DEFAULT), **limits_origin},
         allow_fs=tuple(dict.fromkeys(kind for _, file in files for kind in file.allow_fs)),
         files=files,
-        variables={name: _variable(name, environ[name]) for name in VARIABLES if environ.get(name)},
+        variables={
+            name: setting_from_text(field, environ[name], (), Source(name))
+            for name, field in VARIABLES.items()
+            if environ.get(name)
+        },
     )
 
 
@@ -230,17 +234,6 @@ def _merged(layers: list[tuple[str, Fields]]) -> tuple[dict[str, object], dict[s
             if isinstance(value, dict):
                 origin.update((f"{key}.{name}", who) for name in value)
     return fields, origin
-
-
-def _variable(name: str, text: str) -> object:
-    field = VARIABLES[name]
-    value: object = text
-    if field in ("max_turns", "retries", "budget_usd"):
-        try:
-            value = float(text) if field == "budget_usd" else int(text)
-        except ValueError as error:
-            raise ConfigError(f"{name}: {text!r} is not a number", f"set {name} to a number, or unset it") from error
-    return settings_field(field, value, (), Source(name))
 
 
 # -- agent.json --------------------------------------------------------------------------------------------------------

@@ -6,6 +6,10 @@ from msgspec import Struct
 
 from beam.model.message import Access
 
+DURATIONS = frozenset(  # the fields of settings, limits and policy that may be written like 1h30m
+    {"timeout", "idle_timeout", "ask_timeout", "grace", "lease", "keep"}
+    | {"backoff", "backoff_max", "circuit_window", "circuit_open"}
+)
 ENVELOPES = ("none", "short", "full")  # of `envelope`; any other is a text of the person's own
 
 

@@ -98,17 +98,30 @@ def test_an_agent_that_is_held_is_not_removed(root: Root) -> None:
         ("budget_usd", "1.5", 1.5),
         ("timeout", "2m", 120.0),
         ("mailbox", "yes", True),
+        ("record", "off", False),
+        ("record", "1", True),
         ("model", "3", "3"),
     ],
 )
-def test_a_setting_is_parsed_from_its_text(key: str, text: str, value: object) -> None:
-    assert manage.parsed(key, text) == value
+def test_a_setting_is_read_from_its_text(key: str, text: str, value: object) -> None:
+    assert manage.settings_of_flags({key: text}) == {key: value}
 
 
-@pytest.mark.parametrize(("key", "text"), [("modl", "x"), ("access", "root"), ("timeout", "soon"), ("max_turns", "x")])
-def test_a_setting_that_is_wrong_is_named(key: str, text: str) -> None:
-    with pytest.raises(ConfigError, match=key):
-        manage.parsed(key, text)
+@pytest.mark.parametrize(
+    ("key", "text", "said"),
+    [
+        ("modl", "x", "modl: unknown key .did you mean model"),
+        ("access", "root", "access: 'root' is not one of"),
+        ("timeout", "soon", "timeout: 'soon' is not a duration"),
+        ("max_turns", "x", "max_turns: expected a whole number, got 'x'"),
+        ("max_turns", "-1", "max_turns: -1 is out of range"),
+        ("mailbox", "maybe", "mailbox: expected true or false, got 'maybe'"),
+        ("command", "sh 'a", 'command: "sh \'a" is no command line'),
+    ],
+)
+def test_a_setting_that_is_wrong_is_named(key: str, text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        manage.settings_of_flags({key: text})
 
 
 def in_session(root: Root, name: str, adapter: str = "codex") -> None:
@@ -190,7 +203,7 @@ def test_an_agent_is_removed_though_somebody_looks_for_a_moment_whether_it_is_fr
 
 
 def test_a_variable_is_set_changed_and_removed_beside_the_others(root: Root) -> None:
-    settings = manage.parsed_all({"adapter": "claude", "env.IS_SANDBOX": "1", "env.A": "x=y"})
+    settings = manage.settings_of_flags({"adapter": "claude", "env.IS_SANDBOX": "1", "env.A": "x=y"})
     manage.add(root.context, "mine", AgentSettings(**settings))  # type: ignore[arg-type]
     assert root.reload().resolve("mine").settings.env == {"IS_SANDBOX": "1", "A": "x=y"}
     manage.change(root.context, "mine", {"env.A": None, "env.B": "2"})
@@ -202,6 +215,6 @@ def test_a_variable_is_set_changed_and_removed_beside_the_others(root: Root) -> 
 @pytest.mark.parametrize("key", ["env.", "env.A=B"])
 def test_a_variable_without_a_name_is_refused(key: str, root: Root) -> None:
     with pytest.raises(ConfigError, match="a variable's name"):
-        manage.parsed_all({"adapter": "claude", key: "1"})
+        manage.settings_of_flags({"adapter": "claude", key: "1"})
     with pytest.raises(ConfigError, match="a variable's name"):
         manage.change(root.context, "claude", {key: "1"})

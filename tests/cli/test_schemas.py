@@ -8,7 +8,7 @@ import pytest
 from beam.agents.base import Exit
 from beam.base.errors import UsageError
 from beam.cli import schemas
-from beam.config import fields, file
+from beam.config import file
 from beam.model import events
 from beam.model.events import Event
 from beam.testing.replay import replay
@@ -62,7 +62,6 @@ def test_durations_of_beam_yaml_may_be_text_and_nothing_else_of_that_kind():
 
     assert schema["BeamYaml"]["properties"].keys() == set(file._KEYS)
     assert {"type": "string"} in schema["Policy"]["properties"]["backoff"]["anyOf"]
-    assert schemas.DURATIONS == fields._DURATIONS
     assert agent["timeout"]["anyOf"] == [{"type": "number"}, {"type": "null"}, {"type": "string"}]
     assert agent["budget_usd"]["anyOf"] == [{"type": "number"}, {"type": "null"}]
 

@@ -146,7 +146,7 @@ def test_a_bad_agent_json_is_that_agents_trouble_alone(folder: Folder) -> None:
     [
         ("BEAM_TIMEOUT", "soon", "BEAM_TIMEOUT: 'soon' is not a duration"),
         ("BEAM_ACCESS", "all", "BEAM_ACCESS: 'all' is not one of"),
-        ("BEAM_MAX_TURNS", "many", "BEAM_MAX_TURNS: 'many' is not a number"),
+        ("BEAM_MAX_TURNS", "many", "BEAM_MAX_TURNS: expected a whole number, got 'many'"),
         ("BEAM_BUDGET_USD", "inf", "BEAM_BUDGET_USD: inf is out of range"),
     ],
 )
