@@ -37,7 +37,7 @@ _LAZY = {
     "beam.api.attach": "Attached picture_of",
     "beam.api.beam": "Beam",
     "beam.api.cursor": "open_cursor",
-    "beam.api.look": "AgentStatus",
+    "beam.api.status": "AgentStatus",
     "beam.api.manage": "settings_of_flags",
     "beam.api.progress": "Progress",
     "beam.api.sessions": "SessionLine",
@@ -99,10 +99,10 @@ if TYPE_CHECKING:
     from beam.api.attach import picture_of as picture_of
     from beam.api.beam import Beam as Beam
     from beam.api.cursor import open_cursor as open_cursor
-    from beam.api.look import AgentStatus as AgentStatus
     from beam.api.manage import settings_of_flags as settings_of_flags
     from beam.api.progress import Progress as Progress
     from beam.api.sessions import SessionLine as SessionLine
+    from beam.api.status import AgentStatus as AgentStatus
     from beam.api.teams import TeamsHere as TeamsHere
     from beam.api.teams import install_hooks as install_hooks
     from beam.api.turns_now import Running as Running

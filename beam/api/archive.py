@@ -10,7 +10,7 @@ import contextlib
 import shutil
 from collections.abc import Iterator
 
-from beam.api.look import places, queue_of
+from beam.api.find import places, queue_of
 from beam.api.manage import is_vouched_for, lock_of
 from beam.base import files
 from beam.base.clock import rfc3339

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Raw, Struct
 
-from beam.api.look import places
+from beam.api.find import places
 from beam.base.errors import BeamError, NotFoundError, UsageError
 from beam.base.steps import Steps
 from beam.broker.context import RootContext

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from beam.agents import registry
 from beam.agents.base import Adapter
-from beam.api.look import agent_names, places
+from beam.api.find import agent_names, places
 from beam.api.root import check
 from beam.api.verify import damage
 from beam.base.errors import BeamError

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from msgspec import Struct
 
-from beam.api.look import places, queue_of
+from beam.api.find import places, queue_of
 from beam.broker import launch, standing
 from beam.broker.context import RootContext
 from beam.model.autoloaded import Finding

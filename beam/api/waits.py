@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Literal, TypeVar, get_args
 
-from beam.api import look
+from beam.api import find
 from beam.base.errors import NotFoundError, UnfinishedError, UsageError
 from beam.base.steps import Steps
 from beam.broker.context import RootContext
@@ -80,7 +80,7 @@ def state_of(
             from beam.broker.duty import ensure_running
 
             for lane in _places(place):
-                if look.queue_of(lane).first("new") is not None:
+                if find.queue_of(lane).first("new") is not None:
                     ensure_running(context, lane)
         yield _POLL_S
 
@@ -91,7 +91,7 @@ def _places(place: AgentPaths) -> list[AgentPaths]:
 
 def is_idle(place: AgentPaths) -> bool:
     """Return whether nothing waits or runs; what waits is looked for first, as it is claimed meanwhile."""
-    return not any(look.queue_of(each).first(box) for each in _places(place) for box in ("new", "cur"))
+    return not any(find.queue_of(each).first(box) for each in _places(place) for box in ("new", "cur"))
 
 
 def _is_asking(place: AgentPaths) -> bool:

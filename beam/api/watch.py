@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct, structs
 
-from beam.api.look import places
+from beam.api.find import places
 from beam.base.clock import rfc3339
 from beam.base.errors import CorruptError
 from beam.broker.context import RootContext

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from beam.api.asks import find, open_asks
-from beam.api.look import status_of
+from beam.api.status import status_of
 from beam.base.errors import NotFoundError, UsageError
 from beam.model import events
 from beam.process import tree

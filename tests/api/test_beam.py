@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from beam.api import Beam
-from beam.api.look import Pending
+from beam.api.messages import Pending
 from beam.base.errors import LimitError, NotFoundError, UnsupportedError, UntrustedError, UsageError
 from beam.model import message as messages
 from beam.model.message import Options

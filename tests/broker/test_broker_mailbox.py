@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.api import look
+from beam.api.messages import shown
 from beam.base.clock import rfc3339
 from beam.base.errors import NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.broker import mailbox
@@ -70,7 +70,7 @@ def cost(folder: Path, waiting: int, *, is_waited_for: bool) -> list[Counter[str
         operations(lambda: reply(root, messages[0].id)),
         operations(lambda: ensure_running(root.context, place, last)),
         operations(lambda: next(follow(root.context, place, last, seen=_nobody))),
-        operations(lambda: look.shown(place, last)),
+        operations(lambda: shown(place, last)),
     ]
     assert recv(root) == messages[1].id
     return found

@@ -23,9 +23,10 @@ import msgspec
 from beam.agents import registry
 from beam.agents.base import ErrorReader, Exit, HasHistory, Turn
 from beam.agents.claude import history as claude_history
-from beam.api import look
 from beam.api.attach import Attached
 from beam.api.cursor import Cursor
+from beam.api.messages import queue_items
+from beam.api.status import status_of
 from beam.api.teams import TeamsHere
 from beam.api.verify import damage
 from beam.base.errors import BeamError, CorruptError
@@ -157,9 +158,9 @@ def _journals(base: Path) -> list[Reader]:
             except CorruptError:
                 break
         damage(made.place.journal)
-        for status in (look.status_of(made.root.context, made.place),):
+        for status in (status_of(made.root.context, made.place),):
             msgspec.json.encode(status)
-        list(look.queue_items(made.root.context, ["box"]))
+        list(queue_items(made.root.context, ["box"]))
         return type(read_state(made.place.journal)).__name__
 
     def hold(data: bytes) -> int:
@@ -217,7 +218,7 @@ def _places(base: Path) -> list[Reader]:
             lease.waiting.expire()
         finally:
             lease.close()
-        items = list(look.queue_items(made.root.context, ["box"]))
+        items = list(queue_items(made.root.context, ["box"]))
         msgspec.json.encode(items)
         return " ".join(item.box for item in items)
 

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import msgspec
 
-from beam.api import adopt, gc, look
+from beam.api import adopt, gc
 from beam.api import root as root_lines
 from beam.api.doctor import damage
+from beam.api.messages import queue_items
+from beam.api.status import status_of
 from beam.base.errors import BeamError
 from beam.base.surrogates import escape_surrogates
 from beam.broker import mailbox, stranded
@@ -117,7 +119,7 @@ def outboxes(base: Path) -> list[Reader]:
             boxes.close()
         finally:
             lease.close()
-        list(look.queue_items(context, ["box", "other", "asker"]))
+        list(queue_items(context, ["box", "other", "asker"]))
         if answer is None:
             return "no answer"
         return answer.refused.kind if answer.refused is not None else "answered"
@@ -181,8 +183,8 @@ def names(base: Path) -> list[Reader]:
         told = [*context.home.agents(), *(line.root for line in root_lines.lines(environ))]
         for check in (
             lambda: told.extend(str(lane.dir) for lane in stranded.found(made.place)),
-            lambda: told.append(str(look.status_of(context, made.place))),
-            lambda: told.append(str(list(look.queue_items(context, ["box"])))),
+            lambda: told.append(str(status_of(context, made.place))),
+            lambda: told.append(str(list(queue_items(context, ["box"])))),
             lambda: told.append(str(damage(made.place.journal))),
             lambda: told.append(str(gc.collect(context, older_than=0.0, dead=True))),
             partial(_held, made),

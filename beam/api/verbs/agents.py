@@ -12,7 +12,7 @@ from beam.api.verbs.opened import OpenedRoot
 from beam.base.steps import Steps
 
 if TYPE_CHECKING:
-    from beam.api.look import AgentLine, AgentShown
+    from beam.api.agents import AgentLine, AgentShown
     from beam.api.sessions import SessionLine
     from beam.model.settings import AgentSettings
 
@@ -26,26 +26,28 @@ class AgentVerbs(OpenedRoot):
         Of the adapters those that can be used here come first, then those whose CLI is missing, then those never seen
         to run.
         """
-        from beam.api import look
+        from beam.api import agents, find
 
-        declared = look.agent_names(self.context)
-        lines = [look.agent_line(self.context, name) for name in declared]
-        others = [look.agent_line(self.context, name) for name in registry.NAMES if name not in declared] if all else []
+        declared = find.agent_names(self.context)
+        lines = [agents.agent_line(self.context, name) for name in declared]
+        others = (
+            [agents.agent_line(self.context, name) for name in registry.NAMES if name not in declared] if all else []
+        )
         return lines + sorted(others, key=lambda line: (line.face == "unverified", line.installed is None))
 
     def agent(self, name: str) -> AgentShown:
         """Return everything about one agent: settings and who said them, what it can do, where it stands."""
-        from beam.api import look
+        from beam.api import agents
 
-        return look.agent_shown(self.context, name)
+        return agents.agent_shown(self.context, name)
 
     def models(self) -> list[str]:
         """Return the models that agents here are set to or have run with, sorted."""
-        from beam.api import look
+        from beam.api import find
         from beam.store.journal import read_state
 
         set_to = {line.model for line in self.agents() if line.model}
-        used = {model for place in look.places(self.context) for model in read_state(place.journal).totals.by_model}
+        used = {model for place in find.places(self.context) for model in read_state(place.journal).totals.by_model}
         return sorted(set_to | used)
 
     def add_agent(self, name: str, settings: AgentSettings) -> Path:

@@ -12,7 +12,7 @@ from beam.base.steps import Steps
 
 if TYPE_CHECKING:
     from beam.api.asks import AskLine
-    from beam.api.look import QueueItem
+    from beam.api.messages import QueueItem
     from beam.store.control import Verb
 
 
@@ -21,10 +21,10 @@ class ControlVerbs(OpenedRoot):
 
     def queue(self, agents: Sequence[str] = ()) -> list[QueueItem]:
         """Return what lies in the queues of these agents, or of all."""
-        from beam.api import look
+        from beam.api import messages
 
         names = [self._existing(name).agent for name in agents] or self.home.agents()
-        return list(look.queue_items(self.context, names))
+        return list(messages.queue_items(self.context, names))
 
     @waiting_verb
     def drop(self, message_id: str) -> Steps[str]:

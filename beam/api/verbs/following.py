@@ -10,7 +10,7 @@ from beam.api.verbs.opened import OpenedRoot, ignore
 from beam.base.steps import Steps, finished
 
 if TYPE_CHECKING:
-    from beam.api.look import Pending
+    from beam.api.messages import Pending
     from beam.api.waits import Until
     from beam.model.events import Event
     from beam.model.message import Message
@@ -94,7 +94,7 @@ class FollowVerbs(OpenedRoot):
 
     def show(self, message_id: str) -> Outcome | Pending:
         """Return the outcome of a message, or how far it is. Raises NotFoundError."""
-        from beam.api.look import shown
+        from beam.api.messages import shown
 
         return shown(*self._find(message_id))
 

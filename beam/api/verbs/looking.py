@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from beam.api.attach import Attached
     from beam.api.doctor import Check
     from beam.api.gc import Collected
-    from beam.api.look import AgentStatus
     from beam.api.smoke import Smoked
+    from beam.api.status import AgentStatus
     from beam.api.usage import UsageLine
     from beam.api.watch import Placed
     from beam.model.events import AnyEvent
@@ -27,9 +27,9 @@ class LookVerbs(OpenedRoot):
 
     def status(self, agents: Sequence[str] = ()) -> list[AgentStatus]:
         """Return where each of these agents, or of all, stands."""
-        from beam.api import look
+        from beam.api import status
 
-        return [look.status_of(self.context, self.context.place(name)) for name in self._names(agents)]
+        return [status.status_of(self.context, self.context.place(name)) for name in self._names(agents)]
 
     def events(self, agent: str, *, after: int = 0) -> Iterator[AnyEvent]:
         """Yield the agent's events so far, those after the event numbered `after`, in order."""
@@ -80,7 +80,7 @@ class LookVerbs(OpenedRoot):
 
     def folder(self, agent: str) -> str:
         """Return the folder where the agent works. Raises NotFoundError, ConfigError."""
-        from beam.api.look import folder_of
+        from beam.api.status import folder_of
 
         return folder_of(self.context, self.context.resolve(agent).settings)
 
@@ -89,9 +89,9 @@ class LookVerbs(OpenedRoot):
 
         Raises UsageError if none does.
         """
-        from beam.api import look
+        from beam.api import status
 
-        found = look.running_ids(self._existing(agent))
+        found = status.running_ids(self._existing(agent))
         if not found:
             raise UsageError(f"{agent} is in no turn", "beam status", subject=agent)
         return found
@@ -107,9 +107,9 @@ class LookVerbs(OpenedRoot):
 
     def message_ids(self, most: int) -> list[str]:
         """Return the ids of messages that are known here, the newest first, at most `most`."""
-        from beam.api import look
+        from beam.api import find
 
-        found = {known for _, known in look.message_ids(self.context)}
+        found = {known for _, known in find.message_ids(self.context)}
         return sorted(found, key=lambda each: each.rpartition("-")[2], reverse=True)[:most]
 
     def attach(self, agent: str) -> Attached:

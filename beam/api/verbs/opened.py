@@ -83,11 +83,11 @@ class OpenedRoot:
         return self.context.place(agent)
 
     def _names(self, agents: Sequence[str]) -> list[str]:
-        from beam.api import look
+        from beam.api import find
 
-        return [self._existing(name).agent for name in agents] or look.agent_names(self.context)
+        return [self._existing(name).agent for name in agents] or find.agent_names(self.context)
 
     def _find(self, message_id: str) -> tuple[AgentPaths, str]:
-        from beam.api.look import find_place
+        from beam.api.find import find_place
 
         return find_place(self.context, message_id)

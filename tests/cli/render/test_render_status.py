@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from beam.api.look import AgentStatus, LastOutcome, Running
+from beam.api.status import AgentStatus, LastOutcome
+from beam.api.turns_now import Running
 from beam.api.usage import UsageLine
 from beam.cli.render import status
 from beam.model.outcome import Status, Usage

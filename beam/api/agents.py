@@ -1,0 +1,116 @@
+"""What an agent is: its settings, its adapter and whether its CLI is installed."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from beam.agents import registry
+from beam.agents.base import Card
+from beam.api.status import AgentStatus, folder_of, status_of
+from beam.base.errors import BeamError, CorruptError, NotFoundError
+from beam.broker.context import RootContext
+from beam.model.settings import AgentSettings
+from beam.root.paths import AgentPaths
+from beam.store.journal import read_state
+
+
+class AgentLine(Struct, frozen=True, kw_only=True):
+    """One line of `beam agent list`. `installed`: where its CLI is, null: missing, "": it needs none."""
+
+    agent: str
+    adapter: str
+    declared_in: str
+    face: str
+    model: str | None
+    access: str | None
+    installed: str | None
+    description: str | None = None
+    error: str | None = None
+
+
+class AgentShown(Struct, frozen=True, kw_only=True):
+    """`beam agent show`: every setting and who said it, what the adapter can do, where the agent stands. `environment`
+    says whose environment its turns run in; `fork` which session its first one will be a copy of."""
+
+    agent: str
+    adapter: str
+    declared_in: str
+    settings: AgentSettings
+    origin: dict[str, str]
+    card: Card
+    installed: str | None
+    untrusted: str | None
+    status: AgentStatus
+    environment: str
+    cwd: str
+    fork: str | None = None
+
+
+def agent_line(context: RootContext, name: str) -> AgentLine:
+    """Return what an agent is and whether its CLI is here. A bad configuration is in it, and not raised."""
+    from beam.turns.request import face_of, find_executable
+
+    try:
+        resolved = context.resolve(name)
+        adapter = registry.adapter(resolved.settings.adapter)
+    except BeamError as error:
+        return AgentLine(
+            agent=name,
+            adapter="",
+            declared_in="",
+            face="",
+            model=None,
+            access=None,
+            installed=None,
+            error=error.message,
+        )
+    installed: str | None
+    try:
+        installed = find_executable(adapter, resolved.settings, context.environ, context.base)
+    except NotFoundError:
+        installed = None
+    try:
+        face: str = face_of(adapter, None)
+    except BeamError:
+        face = "unverified" if adapter.card.unverified else ""
+    return AgentLine(
+        agent=name,
+        adapter=resolved.settings.adapter,
+        declared_in=resolved.declared_in,
+        face=face,
+        model=resolved.settings.model,
+        access=resolved.settings.access,
+        installed=installed,
+        description=resolved.settings.description or adapter.card.summary,
+    )
+
+
+def agent_shown(context: RootContext, name: str) -> AgentShown:
+    """Return everything about one agent. Raises NotFoundError, ConfigError."""
+    resolved = context.resolve(name)
+    adapter = registry.adapter(resolved.settings.adapter)
+    from beam.broker import standing
+
+    line = agent_line(context, name)
+    return AgentShown(
+        agent=name,
+        adapter=resolved.settings.adapter,
+        declared_in=resolved.declared_in,
+        settings=resolved.settings,
+        origin=dict(resolved.origin),
+        card=adapter.card,
+        installed=line.installed,
+        untrusted=standing.stands(context, resolved).refusal,
+        status=status_of(context, context.place(name)),
+        environment="that of the process that runs the turn, minus the deny list, plus env:",
+        cwd=folder_of(context, resolved.settings),
+        fork=_fork(context.place(name)),
+    )
+
+
+def _fork(place: AgentPaths) -> str | None:
+    try:
+        fork = read_state(place.journal).fork
+    except CorruptError:
+        return None
+    return f"session {fork.session_id} of {fork.of}" if fork is not None else None

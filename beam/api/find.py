@@ -1,0 +1,86 @@
+"""The agents and messages of a root: which there are, and where their files lie. Reading takes no locks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from beam.base.errors import NotFoundError, UsageError
+from beam.broker.context import RootContext
+from beam.model.message import agent_of
+from beam.root.paths import AgentPaths
+from beam.store.journal import read_state
+from beam.store.queue import Queue
+
+BOXES: dict[str, Literal["waiting", "running", "dead"]] = {"new": "waiting", "cur": "running", "dead": "dead"}
+
+
+def queue_of(place: AgentPaths) -> Queue:
+    """Return the place's queue."""
+    return Queue(place.queue, place.put_lock)
+
+
+def places(context: RootContext, agents: list[str] | None = None) -> Iterator[AgentPaths]:
+    """Yield every place of the root that has files, the lanes included."""
+    for name in context.home.agents() if agents is None else agents:
+        place = context.home.agent(name)
+        yield place
+        yield from place.lanes()
+
+
+def agent_names(context: RootContext) -> list[str]:
+    """Return the agents that are declared or have files here and are not archived, sorted."""
+    names = sorted({*context.config.names(), *context.home.agents()})
+    return [name for name in names if not context.home.agent(name).archived.exists()]
+
+
+def find_place(context: RootContext, message_id: str) -> tuple[AgentPaths, str]:
+    """Find a message by its whole id or any unique ending of at least four characters; return its place and its whole
+    id.
+
+    Raises NotFoundError, and UsageError for an ambiguous ending.
+    """
+    agent = agent_of(message_id)
+    if agent in context.home.agents():
+        place = context.home.agent(agent)
+        lane = _lane(place, message_id)
+        for candidate in (lane, place):
+            if candidate is not None and _has(candidate, message_id):
+                return candidate, message_id
+    if len(message_id) < 4:
+        raise UsageError(f"{message_id!r} is too short to name a message", "give at least four characters of its end")
+    found = sorted(
+        {(known, place) for place, known in message_ids(context) if known.endswith(message_id)},
+        key=lambda pair: pair[0],
+    )
+    if not found:
+        raise NotFoundError(
+            f"there is no message {message_id} in {context.home.root}",
+            "beam queue list; beam log AGENT",
+            subject=message_id,
+        )
+    if len(found) > 1:
+        names = ", ".join(known for known, _ in found[:4])
+        raise UsageError(
+            f"{message_id} names {len(found)} messages: {names}", "give more of its end", subject=message_id
+        )
+    return found[0][1], found[0][0]
+
+
+def _lane(place: AgentPaths, message_id: str) -> AgentPaths | None:
+    suffix = message_id.rpartition("-")[2]
+    lane = place.lane_of(suffix)
+    return lane if lane.dir.is_dir() else None
+
+
+def _has(place: AgentPaths, message_id: str) -> bool:
+    return queue_of(place).find(message_id) is not None or message_id in read_state(place.journal).known
+
+
+def message_ids(context: RootContext) -> Iterator[tuple[AgentPaths, str]]:
+    for place in places(context):
+        for box in BOXES:
+            for entry in queue_of(place).entries(box):
+                yield place, entry.id
+        for known in read_state(place.journal).known:
+            yield place, known

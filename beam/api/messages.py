@@ -1,0 +1,115 @@
+"""Messages as values for people to look at: those in a queue, and what became of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct, field
+
+from beam.api.find import BOXES, places, queue_of
+from beam.api.turns_now import is_run
+from beam.base.errors import DiskError, NotFoundError
+from beam.broker.context import RootContext
+from beam.broker.follow import outcome_in
+from beam.model.outcome import Outcome
+from beam.model.state import State
+from beam.root.paths import AgentPaths
+from beam.store.journal import read_state
+from beam.store.queue import Entry
+
+
+class QueueItem(Struct, frozen=True, kw_only=True):
+    """One message of a queue. `box`: waiting, running, died (who ran it did, and nobody took over yet), or dead: given
+    up on. `error` where its file is damaged."""
+
+    id: str
+    agent: str
+    box: Literal["waiting", "running", "died", "dead"]
+    sender: str = field(name="from", default="")
+    timestamp: str = ""
+    attempt: int = 1
+    hops: int = 0
+    text: str = ""
+    reason: str | None = None
+    error: str | None = None
+
+
+class Pending(Struct, frozen=True, kw_only=True):
+    """`beam show` of a message without an outcome yet."""
+
+    v: int = 1
+    message_id: str
+    agent: str
+    status: Literal["waiting", "running", "died"]
+    attempt: int
+    position: int
+    text: str
+
+
+def _box(entry: Entry, place: AgentPaths, state: State) -> Literal["waiting", "running", "died", "dead"]:
+    return "died" if entry.box == "cur" and not is_run(place, state) else BOXES[entry.box]
+
+
+def queue_items(context: RootContext, agents: list[str]) -> Iterator[QueueItem]:
+    """Yield what lies in the queues: running, waiting, dead."""
+    for place in places(context, agents):
+        queue, state = queue_of(place), read_state(place.journal)
+        for box in ("cur", "new", "dead"):
+            for entry in queue.entries(box):
+                known = state.known.get(entry.id)
+                reason = str(known.status) if box == "dead" and known is not None and known.status else None
+                try:
+                    message = queue.read(entry)
+                except FileNotFoundError:
+                    continue
+                except DiskError as error:
+                    where = _box(entry, place, state)
+                    yield QueueItem(id=entry.id, agent=place.agent, box=where, error=error.message)
+                    continue
+                yield QueueItem(
+                    id=entry.id,
+                    agent=place.agent,
+                    box=_box(entry, place, state),
+                    sender=message.sender,
+                    timestamp=message.timestamp,
+                    attempt=message.attempt,
+                    hops=message.hops,
+                    text=message.text,
+                    reason=reason,
+                )
+
+
+def shown(place: AgentPaths, message_id: str) -> Outcome | Pending:
+    """Return the outcome, or how far the message is. Looks at the queue, the journal, and the queue again."""
+    for _ in range(2):
+        entry = queue_of(place).find(message_id)
+        outcome = outcome_in(place, read_state(place.journal), message_id)
+        if outcome is not None and (entry is None or entry.box != "new"):
+            return outcome
+        if entry is not None and entry.box != "dead":
+            return _pending(place, message_id)
+    raise NotFoundError(f"{message_id} is not in the queue and has no outcome", "", subject=message_id)
+
+
+def _pending(place: AgentPaths, message_id: str) -> Pending:
+    queue = queue_of(place)
+    entry = queue.find(message_id)
+    attempt, text, box, ahead = 1, "", "cur", 0
+    if entry is not None:
+        box = entry.box
+        ahead = queue.ahead(entry)
+        try:
+            message = queue.read(entry)
+            attempt, text = message.attempt, message.text
+        except (FileNotFoundError, DiskError):
+            box = "cur"
+    has_died = box != "new" and not is_run(place, read_state(place.journal))
+    return Pending(
+        message_id=message_id,
+        agent=place.agent,
+        status="waiting" if box == "new" else "died" if has_died else "running",
+        attempt=attempt,
+        position=ahead,
+        text=text,
+    )

@@ -1,0 +1,155 @@
+"""What an agent does now, as the value that `beam status` shows. Reading takes no locks."""
+
+from __future__ import annotations
+
+import os
+
+from msgspec import Struct, field
+
+from beam.api import turns_now
+from beam.api.find import queue_of
+from beam.api.turns_now import KeptTerminal, OnceTurn, Running
+from beam.base.errors import BeamError, DiskError
+from beam.base.surrogates import escape_surrogates
+from beam.broker.context import RootContext
+from beam.broker.failure import circuit_word
+from beam.model.outcome import Status
+from beam.model.settings import AgentSettings
+from beam.model.state import State, Totals
+from beam.root import directories
+from beam.root.paths import AgentPaths
+from beam.store import lanes
+from beam.store.journal import read_state
+from beam.store.queue import Entry, Queue
+
+
+class LastOutcome(Struct, frozen=True, kw_only=True):
+    """How the agent's last turn ended."""
+
+    message_id: str | None
+    turn: int | None
+    status: Status
+    class_: str | None = field(name="class", default=None)
+    reason: str | None = None
+    at: str = ""
+
+
+class AgentStatus(Struct, frozen=True, kw_only=True):
+    """One line of `beam status`. `state`: idle, running, waiting, paused, blocked, archived, untrusted (what waits does
+    so until a person trusts the folder; `untrusted` says why), died (its holder did, and nobody took over).
+    `oldest` is when the message that waits longest was published (RFC 3339). `circuit`: closed, open (nothing is
+    claimed until `circuit_until`), half open (one message will be tried). `once` are its `--once` messages that are not
+    over; `waiting`, `dead`, `totals`, `last` and a `state` other than idle are of those, too. `folder` is where it
+    works, "" where its settings can't be read."""
+
+    agent: str
+    adapter: str
+    state: str
+    waiting: int
+    dead: int
+    oldest: str | None
+    running: Running | None
+    session_id: str | None
+    turn: int
+    last: LastOutcome | None
+    totals: Totals
+    circuit: str = "closed"
+    circuit_until: str | None = None
+    blocked: str | None = None
+    untrusted: str | None = None
+    error: str | None = None
+    kept: KeptTerminal | None = None
+    once: tuple[OnceTurn, ...] = ()
+    folder: str = ""
+
+
+def status_of(context: RootContext, place: AgentPaths) -> AgentStatus:
+    """Return the agent's state now. A damaged journal or configuration is in it, and not raised."""
+    adapter, error, circuit, state = "", None, "closed", State(agent=place.agent)
+    works_in = ""
+    try:
+        directories.check_place(context.home, place)
+        state = read_state(place.journal)
+        circuit = circuit_word(state, context.clock.now_ns())
+        settings = context.resolve(place.agent).settings
+        adapter, works_in = settings.adapter, folder_of(context, settings)
+    except BeamError as trouble:
+        error = trouble.message
+    queue = queue_of(place)
+    waiting = queue.entries("new")
+    once = turns_now.once(place)
+    sums = turns_now.with_lanes(place, state)
+    running = turns_now.running(state)
+    words = {turn.state for turn in once}
+    word = state.word
+    if running is not None and running.alive is False and running.lease_until is None:
+        word = "died"
+    elif word == "idle" and words & {"running", "died"}:
+        word = "running" if "running" in words else "died"
+    elif word == "idle" and state.paused:
+        word = "paused"
+    if place.archived.exists():
+        word = "archived"
+    untrusted = _waiting_reason(context, place) if word == "idle" and waiting else None
+    word = "untrusted" if untrusted is not None else word
+    return AgentStatus(
+        agent=place.agent,
+        adapter=adapter,
+        state=word,
+        waiting=len(waiting) + sum(turn.state == "waiting" for turn in once),
+        dead=len(queue.entries("dead")) + sums.dead,
+        oldest=_oldest(place, waiting),
+        running=running,
+        session_id=state.session.session_id if state.session else None,
+        turn=state.turn,
+        last=None
+        if sums.last is None
+        else LastOutcome(**{name: getattr(sums.last, name) for name in LastOutcome.__struct_fields__}),
+        totals=sums.totals,
+        circuit=circuit,
+        circuit_until=state.circuit_until,
+        blocked=state.blocked,
+        untrusted=untrusted,
+        error=error,
+        kept=turns_now.kept(state),
+        once=tuple(once),
+        folder=works_in,
+    )
+
+
+def _waiting_reason(context: RootContext, place: AgentPaths) -> str | None:
+    from beam.broker.standing import waiting_reason  # it loads what looks through folders; most agents need it not
+
+    return waiting_reason(context, place)
+
+
+def folder_of(context: RootContext, settings: AgentSettings) -> str:
+    """Return where an agent with these settings works: the project folder, or the one in it that `cwd` names."""
+    folder = os.path.realpath(context.base / settings.cwd) if settings.cwd else str(context.base)
+    said: str = escape_surrogates(folder)
+    return said
+
+
+def running_ids(agent: AgentPaths) -> list[str]:
+    """Return the ids of the messages whose turns run now: the agent's own, then `--once` ones.
+
+    A turn whose holder died counts, too: who asks for its end takes over.
+    """
+    turn = read_state(agent.journal).open_turn
+    own = [turn.message_id] if turn is not None and turn.message_id is not None else []
+    return own + [turn.message_id for turn in turns_now.once(agent) if turn.state != "waiting"]
+
+
+def _oldest(place: AgentPaths, waiting: list[Entry]) -> str | None:
+    queues = [queue_of(lane) for lane in lanes.entered(place)]
+    found = [_timestamp(queue, queue.entries("new")) for queue in queues]
+    return min(filter(None, [_timestamp(queue_of(place), waiting), *found]), default=None)
+
+
+def _timestamp(queue: Queue, waiting: list[Entry]) -> str | None:
+    for entry in waiting[:1]:
+        try:
+            return queue.read(entry).timestamp
+        except (FileNotFoundError, DiskError):
+            return None
+    return None
