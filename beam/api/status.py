@@ -39,8 +39,9 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
     so until a person trusts the folder; `untrusted` says why), died (its holder did, and nobody took over).
     `oldest` is when the message that waits longest was published (RFC 3339). `circuit`: closed, open (nothing is
     claimed until `circuit_until`), half open (one message will be tried). `once` are its `--once` messages that are not
-    over; `waiting`, `dead`, `totals`, `last` and a `state` other than idle are of those, too. `folder` is where it
-    works, "" where its settings can't be read."""
+    over; `waiting`, `dead`, `totals`, `last` and a `state` other than idle are of those, too. `estimated_usd` is what
+    the table of prices makes of turns whose CLI named no cost. `folder` is where it works, "" where its settings can't
+    be read."""
 
     agent: str
     adapter: str
@@ -61,6 +62,7 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
     kept: KeptTerminal | None = None
     once: tuple[OnceTurn, ...] = ()
     folder: str = ""
+    estimated_usd: float | None = None
 
 
 def status_of(context: RootContext, place: AgentPaths) -> AgentStatus:
@@ -114,7 +116,16 @@ def status_of(context: RootContext, place: AgentPaths) -> AgentStatus:
         kept=turns_now.kept(state),
         once=tuple(once),
         folder=works_in,
+        estimated_usd=_estimate(sums.totals),
     )
+
+
+def _estimate(totals: Totals) -> float | None:
+    if all(share.cost_usd is not None for share in totals.by_model.values()):
+        return None
+    from beam.api.usage import estimate
+
+    return estimate(totals)
 
 
 def _waiting_reason(context: RootContext, place: AgentPaths) -> str | None:

@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from beam.base.errors import BeamError
 from beam.broker.context import RootContext
-from beam.model.outcome import Usage
+from beam.model.outcome import COST_DIGITS, Usage
+from beam.model.prices import AS_OF, estimated_usd
 from beam.model.state import Sum, Totals
 from beam.store.journal import read_state
 
 
 class UsageLine(Struct, frozen=True, kw_only=True):
     """What one agent used with one model. `agent` is null for the sum of all; `model` for turns whose model nobody
-    said, and for sums. `error` where a journal can't be read, and so is not counted."""
+    said, and for sums. `cost_usd` is what the CLIs said; `estimated_usd` is what list prices of `prices_as_of` make of
+    the tokens where they said none. `error` where a journal can't be read, and so is not counted."""
 
     agent: str | None
     model: str | None
     turns: int
     usage: Usage
     cost_usd: float | None
+    estimated_usd: float | None = None
+    prices_as_of: str = AS_OF
     error: str | None = None
 
 
@@ -46,7 +51,9 @@ def lines(context: RootContext, agents: Sequence[str]) -> list[UsageLine]:
     everything = Sum()
     for line in found:
         everything.add(line.turns, line.usage, line.cost_usd)
-    return [*found, _line(None, None, everything, None)]
+    estimates = [line.estimated_usd for line in found if line.estimated_usd is not None]
+    total = _line(None, None, everything, None)
+    return [*found, replace(total, estimated_usd=round(sum(estimates), COST_DIGITS) if estimates else None)]
 
 
 def shares(totals: Totals) -> dict[str | None, Sum]:
@@ -63,7 +70,27 @@ def shares(totals: Totals) -> dict[str | None, Sum]:
     return {**found, None: rest} if rest.turns else found
 
 
+def estimate(totals: Totals) -> float | None:
+    """Return what the table of prices makes of the turns whose CLI named no cost; None where it has no price."""
+    found = [_estimate(model, share) for model, share in totals.by_model.items()]
+    known = [each for each in found if each is not None]
+    return round(sum(known), COST_DIGITS) if known else None
+
+
+def _estimate(model: str | None, share: Sum) -> float | None:
+    if model is None or share.cost_usd is not None:
+        return None
+    found = estimated_usd(model, share.usage)
+    return None if found is None else round(found, COST_DIGITS)
+
+
 def _line(agent: str | None, model: str | None, share: Sum, error: str | None) -> UsageLine:
     return UsageLine(
-        agent=agent, model=model, turns=share.turns, usage=share.usage, cost_usd=share.cost_usd, error=error
+        agent=agent,
+        model=model,
+        turns=share.turns,
+        usage=share.usage,
+        cost_usd=share.cost_usd,
+        estimated_usd=_estimate(model, share),
+        error=error,
     )

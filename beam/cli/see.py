@@ -194,7 +194,9 @@ def _stuck(call: Context, seconds: float, names: Sequence[str], claude_homes: Se
 def status(
     ctx: typer.Context,
     agent: list[str] | None = typer.Argument(None, metavar="[AGENT]...", help="Limit the output to these agents."),
-    usage: bool = typer.Option(False, "--usage", help="Print turns, tokens and cost by agent and model, with a total."),
+    usage: bool = typer.Option(
+        False, "--usage", help="Print turns, tokens and cost by agent and model, with a total; ~ is an estimate."
+    ),
     metrics: bool = typer.Option(False, "--metrics", help="Print all figures in Prometheus' text format."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON Lines, one object per line."),
 ) -> None:
@@ -213,6 +215,8 @@ def status(
     if usage:
         used = call.beam.usage(agent or [])
         _print_json(used) if as_json else render.usage(used)
+        if not as_json and used[-1].estimated_usd is not None:
+            call.note(f"~ is estimated from list prices of {used[-1].prices_as_of}; that agent's CLI names no cost")
         return
     found = call.beam.status(agent or [])
     if as_json:

@@ -8,8 +8,8 @@ from typing import Literal
 from msgspec import Struct, field
 
 from beam.base.clock import rfc3339
+from beam.model.prices import AS_OF
 from beam.teams.diff import Team
-from beam.teams.prices import AS_OF
 from beam.teams.stuck import Wait
 from beam.teams.tasks import COMPLETED, IN_PROGRESS
 from beam.teams.usage import Used

@@ -14,12 +14,12 @@ from beam.agents.fields import obj, string
 from beam.model import events as all_events
 from beam.model.events import Event
 from beam.model.outcome import Usage
+from beam.model.prices import Tokens, cost_usd
 from beam.teams.deduplicate import Deduplicator, Owners
 from beam.teams.event_factory import EventFactory
 from beam.teams.mail import Letter, Post
 from beam.teams.members import Ask, Members
 from beam.teams.model import LEAD, HookCall, Mail, Roster, Session, Task, digest, frame_of, when_ns
-from beam.teams.prices import Tokens, cost_usd
 from beam.teams.records import Call, proof
 from beam.teams.tasks import Tasks
 from beam.teams.usage import Turns

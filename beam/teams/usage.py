@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from beam.agents.claude.history import Line
-from beam.teams.prices import Tokens, cost_usd
+from beam.model.prices import Tokens, cost_usd
 
 _KEPT = 5_000
 

@@ -244,7 +244,12 @@ def finished_of(order: TurnRequest, verdict: Verdict, stop: Stop, face: Face | N
     session: SessionNote | None = verdict.session
     if session is None and verdict.session_id is not None:
         session = "resumed" if order.session_id is not None and not order.fork else "new"
-    verdict = msgspec.structs.replace(verdict, status=status, class_=class_, reason=reason, session=session)
+    model = verdict.model
+    if model is None and verdict.usage.output_tokens:  # a CLI that names no model took the one that it was given
+        model = order.message.options.model or order.settings.model
+    verdict = msgspec.structs.replace(
+        verdict, status=status, class_=class_, reason=reason, session=session, model=model
+    )
     return events.turn_finished(
         verdict,
         attempt=order.message.attempt,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from beam.api import usage
+from beam.api.status import status_of
 from beam.api.usage import UsageLine
 from beam.model import events
 from beam.model.outcome import Status, Usage
@@ -66,3 +67,24 @@ def test_a_journal_that_cannot_be_read_is_said_and_not_counted(tmp_path: Path) -
     assert isinstance(worker, UsageLine)
     assert "damaged" in (worker.error or "")
     assert total.turns == 0
+
+
+def test_where_a_cli_names_no_cost_the_dated_table_estimates_one(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    lease = root.hold("worker")
+    for number, (model, cost_usd) in enumerate((("gpt-5.5", None), ("claude-opus-5", 0.5), ("made-up", None)), 1):
+        body = events.TurnFinished(status=Status.COMPLETED, model=model, usage=A_THOUSAND, cost_usd=cost_usd)
+        lease.log.record(body, turn=number, message_id=f"m-{number}")
+    lease.close()
+    found = {line.model: line for line in usage.lines(root.context, ["worker"])}
+    assert {model: (line.cost_usd, line.estimated_usd) for model, line in found.items()} == {
+        "claude-opus-5": (0.5, None),
+        "gpt-5.5": (None, 0.0053),
+        "made-up": (None, None),
+        None: (0.5, 0.0053),
+    }
+    assert status_of(root.context, root.place("worker")).estimated_usd == 0.0053
+
+
+def test_totals_without_an_estimate_have_none() -> None:
+    assert usage.estimate(totals(("made-up", None), ("gpt-5.5", 0.5))) is None

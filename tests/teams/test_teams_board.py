@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from beam.model.prices import Tokens
 from beam.teams import board
 from beam.teams.board import Doing
 from beam.teams.diff import Diff, Team
 from beam.teams.model import Mail, Member, Roster, Session, Task
-from beam.teams.prices import Tokens
 from beam.teams.stuck import stuck
 from beam.teams.usage import Used
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from beam.agents.claude.history import Line, read
+from beam.model import prices
 from beam.model.outcome import Usage as Tokens
-from beam.teams import prices
 from beam.teams.usage import Turns, Usage
 
 

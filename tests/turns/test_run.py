@@ -23,7 +23,7 @@ from beam.broker.lease import AgentLease
 from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import Options
-from beam.model.outcome import Class, Evidence, Status
+from beam.model.outcome import Class, Evidence, Status, Usage
 from beam.process import tree
 from beam.turns.request import TurnRequest
 from beam.turns.run import finished_of, held_to_structured, refusal, run
@@ -162,6 +162,18 @@ def test_a_session_is_new_resumed_or_what_the_adapter_says(root: Root) -> None:
     lost = Verdict(status=Status.COMPLETED, session_id="s1", session="lost")
     assert finished_of(order, lost, Stop(), "exec", 1.0).session == "lost"
     assert finished_of(order, Verdict(status=Status.COMPLETED), Stop(), "exec", 1.0).session is None
+
+
+@pytest.mark.parametrize(
+    ("said", "output", "model"), [("opus", 5, "opus"), (None, 5, "asked"), (None, 0, None), (None, None, None)]
+)
+def test_a_cli_that_names_no_model_and_used_one_took_the_one_that_was_asked_for(
+    root: Root, said: str | None, output: int | None, model: str | None
+) -> None:
+    lease, order = ordered(root, options=Options(model="asked"))
+    verdict = Verdict(status=Status.COMPLETED, model=said, usage=Usage(output_tokens=output))
+    assert finished_of(order, verdict, Stop(), "exec", 1.0).model == model
+    lease.close()
 
 
 @pytest.mark.parametrize("evidence", ["history", "osc"])

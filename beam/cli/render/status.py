@@ -29,7 +29,7 @@ def table(found: Sequence[AgentStatus], project: Path) -> None:
     rows = []
     for line in found:
         waiting = f"{line.waiting} ({ago(line.oldest)})" if line.oldest is not None else str(line.waiting)
-        cost = _dollars(line.totals.cost_usd)
+        cost = _cost(line.totals.cost_usd, line.estimated_usd)
         elsewhere = f"in {line.folder}" if line.folder and os.path.realpath(line.folder) != here else ""
         what = "; ".join(filter(None, (*_what(line), elsewhere)))
         rows.append((line.agent, line.state, waiting, str(line.dead), str(line.totals.turns), cost, what))
@@ -74,13 +74,26 @@ def usage(found: Sequence[UsageLine]) -> None:
         shown = ("" if count is None else str(count) for count in tokens)
         name = "total" if line.agent is None else line.agent
         calls = "" if line.usage.calls is None else str(line.usage.calls)
-        rows.append((name, line.model or "", str(line.turns), calls, *shown, _dollars(line.cost_usd), line.error or ""))
+        rows.append(
+            (
+                name,
+                line.model or "",
+                str(line.turns),
+                calls,
+                *shown,
+                _cost(line.cost_usd, line.estimated_usd),
+                line.error or "",
+            )
+        )
     head = ("AGENT", "MODEL", "TURNS", "CALLS", "INPUT", "OUTPUT", "CACHED", "WRITTEN", "REASONING", "COST", "")
     columns(head, rows, wide=is_terminal(sys.stdout))
 
 
-def _dollars(cost: float | None) -> str:
-    return f"${cost:.4f}" if cost is not None else ""
+def _cost(said: float | None, estimated: float | None) -> str:
+    """Return the cost, with `~` where some of it is an estimate."""
+    if estimated is None:
+        return f"${said:.4f}" if said is not None else ""
+    return f"~${(said or 0.0) + estimated:.4f}"
 
 
 # -- Prometheus --------------------------------------------------------------------------------------------------------
