@@ -227,6 +227,26 @@ def test_a_message_of_an_agent_gets_no_more_rights_than_that_agent(beam: Cli, ow
     settle(beam)
 
 
+def test_an_agent_that_answers_for_a_mailbox_has_its_text_run_with_no_more_than_its_own_rights(beam: Cli) -> None:
+    agent(beam, 'beam reply "$(cat)" "from low"; echo code $?', "  high: {adapter: claude, access: full}\n")
+    beam.config((beam.project / "beam.yaml").read_text().replace("turn.sh]", "turn.sh], access: edit"))
+    shown = beam.base / "bin"
+    shown.mkdir()
+    (shown / "claude").write_text(
+        f"#!/bin/sh\necho \"$@\" >> {beam.project}/argv\n{PROGRAM} send box 'well?' --no-wait\n"
+    )
+    (shown / "claude").chmod(0o755)
+    env = {"PATH": f"{shown}{os.pathsep}{beam.env['PATH']}"}
+    beam("send", "high", "go", env=env)
+    (question,) = (name[21:].removesuffix(".json") for name in beam.box("box", "new"))
+    assert beam("recv", "box").out == "well?\n"
+    assert beam("send", "asker", question, env=env).out.endswith("code 0\n")
+    eventually(lambda: (beam.project / "argv").read_text().count("\n") == 2, 30)
+    first, second = (beam.project / "argv").read_text().splitlines()
+    assert "bypassPermissions" in first and "acceptEdits" in second
+    settle(beam)
+
+
 # -- a holder that dies
 
 

@@ -336,3 +336,30 @@ def test_no_process_of_beams_own_imports_a_module_of_the_folder(beam: Cli, serve
     assert done.returncode == 0, done
     subprocess.run([*safe, "broker", "stop"], cwd=beam.project, env=beam.env, capture_output=True, timeout=60)
     assert not ran(beam)
+
+
+def test_a_program_of_a_cloned_folder_that_a_relative_path_leads_to_is_not_run(beam: Cli) -> None:
+    folder, mark = beam.project / "node_modules/.bin", beam.project / "mark"
+    folder.mkdir(parents=True)
+    for name in ("claude", "cat"):
+        (folder / name).write_text(f"#!/bin/sh\ntouch {mark}\n")
+        (folder / name).chmod(0o755)
+    env = {"PATH": ":node_modules/.bin:/usr/bin:/bin"}
+    for words in (("status",), ("agent", "list", "--all"), ("doctor",), ("send", "claude", "hi")):
+        said = beam(*words, env=env)
+        assert not mark.exists(), words
+    assert (said.code, "claude is not installed here" in said.err) == (4, True), said
+    beam.config("agents:\n  echo: {command: [cat]}\n")
+    assert beam("send", "echo", "hi", env=env).out == "hi\n"
+    assert not mark.exists(), "what a person declared is looked for elsewhere"
+
+
+def test_doctor_asks_a_cli_for_its_version_outside_of_the_folder(beam: Cli) -> None:
+    shown = beam.base / "bin"
+    shown.mkdir()
+    (shown / "cline").write_text('#!/bin/sh\necho "3.0.65 in $PWD with ${NODE_OPTIONS-nothing}"\n')
+    (shown / "cline").chmod(0o755)
+    env = {"PATH": f"{shown}:{beam.env['PATH']}", "NODE_OPTIONS": "--require ./x.js"}
+    checked = beam("doctor", "--json", env=env).lines
+    (about,) = (each["detail"] for each in checked if each["what"] == "agent cline")
+    assert "3.0.65 in / with nothing" in about

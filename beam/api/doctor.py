@@ -17,6 +17,7 @@ from beam.api.verify import damage
 from beam.base.errors import BeamError
 from beam.broker import standing
 from beam.broker.context import RootContext
+from beam.process.environment import environment
 from beam.root import ownership
 from beam.turns.confine import held_by
 from beam.turns.request import face_of, find_executable
@@ -132,16 +133,20 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _version(executable: str, argv: tuple[str, ...], context: RootContext) -> str:
+    """Return the first line of what the CLI says of its version. It is not run in the project folder: some obey files
+    of it, and have git do so, whatever they are asked.
+    """
     if not argv:
         return ""
     try:
         ended = subprocess.run(
             [executable, *argv],
+            cwd="/",
             capture_output=True,
             timeout=20,
             check=False,
             stdin=subprocess.DEVNULL,
-            env=dict(context.environ),
+            env=environment(context.environ, {}),
             text=True,
             errors="replace",
         )

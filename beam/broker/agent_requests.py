@@ -35,7 +35,7 @@ def carry_out(
     """
     verbs: dict[str, Callable[[], Steps[Answer]]] = {
         "send": lambda: _send(context, request, name, sender, accept),
-        "reply": lambda: _reply(context, request),
+        "reply": lambda: _reply(context, request, sender),
         "interrupt": lambda: _interrupt(context, request, sender),
         "deny": lambda: _deny(context, request, sender),
     }
@@ -93,12 +93,14 @@ def _message(context: RootContext, request: Request, name: str, sender: Sender) 
     return msgspec.structs.replace(message, at_most=sender.at_most)
 
 
-def _reply(context: RootContext, request: Request) -> Steps[Answer]:
+def _reply(context: RootContext, request: Request, sender: Sender) -> Steps[Answer]:
     from beam.broker.mailbox import replying
     from beam.store.outbox import Answer
 
     place = _place_of(context, request.target)
-    outcome = yield from replying(context, place, request.target, request.text, failed=request.failed)
+    outcome = yield from replying(
+        context, place, request.target, request.text, failed=request.failed, at_most=sender.at_most
+    )
     return Answer(outcome=outcome)
 
 

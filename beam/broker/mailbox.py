@@ -14,7 +14,7 @@ from beam.broker.context import RootContext
 from beam.broker.lease import AgentLease
 from beam.broker.log import AgentLog
 from beam.model import events
-from beam.model.message import Message
+from beam.model.message import Access, Message
 from beam.model.outcome import Class, Outcome, Status, Verdict
 from beam.model.state import SENT
 from beam.process import tree
@@ -108,8 +108,19 @@ def reply(context: RootContext, place: AgentPaths, message_id: str, text: str, *
     return finished(replying(context, place, message_id, text, failed=failed))
 
 
-def replying(context: RootContext, place: AgentPaths, message_id: str, text: str, *, failed: bool) -> Steps[Outcome]:
-    """Do the same in steps, for one who has more to do than to wait for the mailbox's lease."""
+def replying(
+    context: RootContext,
+    place: AgentPaths,
+    message_id: str,
+    text: str,
+    *,
+    failed: bool,
+    at_most: Access | None = None,
+) -> Steps[Outcome]:
+    """Do the same in steps, for one who has more to do than to wait for the mailbox's lease.
+
+    `at_most` is the access of the agent that answers: whoever gets the answer as a message runs it with no more.
+    """
     lease = yield from _acquire(context, place)
     log = lease.log
     try:
@@ -141,6 +152,7 @@ def replying(context: RootContext, place: AgentPaths, message_id: str, text: str
                 attempt=turn.attempt,
                 via="mailbox",
                 duration_s=round(max(0, context.clock.now_ns() - began) / 1e9, 3),
+                at_most=at_most,
             ),
             turn=turn.turn,
             message_id=message_id,

@@ -35,7 +35,18 @@ DENY = LOADER | {
 def environment(
     environ: Mapping[str, str], extra: Mapping[str, str], *, deny: frozenset[str] = frozenset()
 ) -> dict[str, str]:
-    """Return `environ` without DENY and `deny`, plus `extra`, except for the loader's variables."""
+    """Return `environ` without DENY and `deny`, plus `extra`, except for the loader's variables. Of the inherited PATH
+    only the absolute folders stay.
+    """
     refused = DENY | deny
     kept = {name: value for name, value in environ.items() if name not in refused}
+    if "PATH" in kept:
+        kept["PATH"] = absolute_folders(kept["PATH"])
     return kept | {name: value for name, value in extra.items() if name not in LOADER}
+
+
+def absolute_folders(path: str) -> str:
+    """Return this PATH without relative folders (`.`, `node_modules/.bin`) and empty ones. They would be looked for in
+    the project folder, which somebody else may have written.
+    """
+    return ":".join(folder for folder in path.split(":") if folder.startswith("/"))

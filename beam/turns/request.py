@@ -25,6 +25,7 @@ from beam.model.limits import Limits
 from beam.model.message import RANK, Access, Message
 from beam.model.outcome import Total
 from beam.model.settings import AgentSettings
+from beam.process.environment import absolute_folders
 from beam.turns.confine import Own
 from beam.turns.envelope import enveloped
 
@@ -251,7 +252,7 @@ def host_of(order: TurnRequest) -> Host:
 
 
 def find_executable(adapter: Adapter, settings: AgentSettings, environ: Mapping[str, str], base: Path) -> str:
-    """Return the absolute path of the adapter's CLI, "" if it needs none.
+    """Return the absolute path of the adapter's CLI, "" if it needs none. Relative folders of PATH are not searched.
 
     Raises NotFoundError (kind not_installed) with the way to install it.
     """
@@ -262,7 +263,7 @@ def find_executable(adapter: Adapter, settings: AgentSettings, environ: Mapping[
         path = os.path.realpath(base / os.path.expanduser(wanted))  # noqa: PTH111 - as below
         found = path if os.path.isfile(path) else None  # noqa: PTH113 - pathlib's raise for names that can't be
     else:
-        found = shutil.which(wanted, path=environ.get("PATH"))
+        found = shutil.which(wanted, path=absolute_folders(environ.get("PATH", os.defpath)))
     if found is None:
         raise NotFoundError(
             f"{wanted} is not installed here", adapter.card.install, subject=adapter.card.name, kind="not_installed"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam.process.environment import DENY, LOADER, environment
+from beam.process.environment import DENY, LOADER, absolute_folders, environment
 
 
 def test_a_child_gets_the_environment_of_the_process_and_what_was_configured() -> None:
@@ -35,3 +35,20 @@ def test_nothing_sets_the_variables_of_the_loader(name: str) -> None:
 
 def test_the_marker_of_an_outer_turn_stays() -> None:
     assert environment({"BEAM_TURN_outer": "1"}, {}) == {"BEAM_TURN_outer": "1"}
+
+
+@pytest.mark.parametrize(
+    ("path", "kept"),
+    [
+        ("/bin:/usr/bin", "/bin:/usr/bin"),
+        ("./node_modules/.bin:/bin:.:bin", "/bin"),
+        (":/bin:", "/bin"),
+        ("..", ""),
+    ],
+)
+def test_relative_folders_of_the_path_would_be_folders_of_the_project_and_are_not_inherited(
+    path: str, kept: str
+) -> None:
+    assert absolute_folders(path) == kept
+    assert environment({"PATH": path}, {}) == {"PATH": kept}
+    assert environment({"PATH": path}, {"PATH": "bin:/bin"}) == {"PATH": "bin:/bin"}, "trusted settings say so"

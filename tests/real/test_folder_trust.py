@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -182,3 +183,25 @@ def test_what_a_cli_is_kept_from_is_said_and_counts_once_trusted(agent: Subject)
     agent.send("hello")
     assert len([event for event in agent.events("notice") if event["code"] == "left_out"]) == 1
     assert agent.cli("trust", "--diff").out == "", "the CLI itself changes nothing of it"
+
+
+OBEYED_BY_VERSION = [
+    pytest.param(trap.cli, trap, id=str(trap), marks=[pytest.mark.soak] if trap.cli == "cline" else [])
+    for trap in TRAPS
+    if str(trap) in ("cline-bunfig.toml-full", "cn-.git/config-full")
+]
+
+
+@pytest.mark.parametrize(("agent", "trap"), OBEYED_BY_VERSION, indirect=["agent"])
+def test_doctor_runs_nothing_of_a_folder_that_nobody_trusted(agent: Subject, trap: Trap, elsewhere: FakeModel) -> None:
+    mark, alone = lay(trap, agent, elsewhere.url), agent.cli.base / "alone"
+    alone.mkdir()
+    for name in (agent.name, "node"):
+        program = shutil.which(name, path=agent.cli.env["PATH"])
+        assert program is not None
+        (alone / name).symlink_to(program)
+    env = {**agent.cli.env, "PATH": f"{alone}:/usr/bin:/bin"}
+    assert f"agent {agent.name}" in agent.cli("doctor", env=env).out
+    assert not mark.exists()
+    subprocess.run([alone / agent.name, "--version"], cwd=agent.cli.project, env=env, check=True)
+    assert mark.exists(), "the trap does nothing, so this proves nothing"
