@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import inspect
 import os
-import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,38 +15,13 @@ from beam.process import table, tree
 from tests.real.install import bin_directories, bin_directory
 from tests.support.cli import Cli, processes_with
 from tests.support.repository import make_repository
-
-_LONGER = ("slow", "acceptance", "real", "soak", "conformance")
-_WHOLE_FILE = re.compile(rf"^pytestmark = .*pytest\.mark\.({'|'.join(_LONGER)})\b", re.MULTILINE)
+from tests.support.unit import Unit
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak-seed", type=int, default=0, help="seed of the soak tests; 0: a new one, printed")
     parser.addoption("--fuzz-seconds", type=float, default=1800, help="how long `make soak` feeds the readers")
-
     parser.addoption("--unit", action="store_true", help="only what needs no other program and little time")
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With `--unit`, does not even import a file all of whose tests are left out."""
-    if not config.getoption("--unit") or collection_path.suffix != ".py":
-        return None
-    return True if _WHOLE_FILE.search(collection_path.read_text()) else None
-
-
-def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
-    """With `--unit`, makes no tests of a function with one of the marks of longer tests, whatever its parameters."""
-    if not collector.config.getoption("--unit") or not inspect.isfunction(obj):
-        return None
-    return [] if any(mark.name in _LONGER for mark in getattr(obj, "pytestmark", ())) else None
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With `--unit`, leaves out the parameters, and the tests of modules, with one of the marks of longer tests."""
-    if config.getoption("--unit"):
-        left_out = {item for item in items if any(item.get_closest_marker(mark) for mark in _LONGER)}
-        config.hook.pytest_deselected(items=list(left_out))
-        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -62,11 +35,13 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """In the background of a script ^C is ignored, by all that is started here as well; its tests need it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     tree.become_subreaper()
+    if config.getoption("--unit"):
+        config.pluginmanager.register(Unit())
 
 
 def pytest_runtest_logfinish() -> None:

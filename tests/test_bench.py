@@ -35,6 +35,7 @@ def test_samples_are_taken_in_turns_and_the_first_round_is_dropped() -> None:
     assert taken == ["a", "b"] * 3
 
 
+@pytest.mark.slow
 def test_a_command_that_fails_is_no_sample(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="ended with 3: oops"):
         run(["sh", "-c", "echo oops; exit 3"], env={}, cwd=tmp_path)

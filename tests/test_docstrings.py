@@ -43,9 +43,10 @@ def without_a_verb(source: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_every_docstring_of_a_function_begins_with_a_verb(path: Path) -> None:
-    assert without_a_verb(path.read_text()) == []
+@pytest.mark.slow
+def test_every_docstring_of_a_function_begins_with_a_verb() -> None:
+    found = {str(path.relative_to(PACKAGE)): without_a_verb(path.read_text()) for path in MODULES}
+    assert {name: lines for name, lines in found.items() if lines} == {}
 
 
 def test_a_docstring_that_begins_with_a_noun_is_found() -> None:

@@ -55,6 +55,7 @@ def test_no_name_hides_a_package_and_another_name_is_an_error() -> None:
         from beam import Beaam  # type: ignore[attr-defined]  # noqa: F401
 
 
+@pytest.mark.slow
 def test_importing_it_imports_nothing_else() -> None:
     code = "import sys; before = set(sys.modules); import beam; print(*sorted(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-S", "-c", code], cwd=TOP, capture_output=True, check=True, timeout=60)

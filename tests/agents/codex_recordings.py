@@ -6,10 +6,9 @@ import json
 import re
 from pathlib import Path
 
-import recorded
-from recorded import Recorded
-
 from beam.agents.base import Exit, Turn
+from tests.agents import recorded
+from tests.agents.recorded import Recorded
 
 HERE = Path(__file__).parent.parent / "recordings" / "codex" / "0.169.0"
 EXPECTED = HERE / "expected"

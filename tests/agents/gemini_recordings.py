@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import recorded
-from recorded import Recorded
-
 from beam.agents.base import Exit, Turn
+from tests.agents import recorded
+from tests.agents.recorded import Recorded
 
 HERE = Path(__file__).parent.parent / "recordings" / "gemini" / "0.61.0"
 EXPECTED = HERE / "expected"

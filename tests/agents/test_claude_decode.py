@@ -11,7 +11,6 @@ import os
 import re
 from typing import Any
 
-import claude_recordings as recordings
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,6 +20,7 @@ from beam.agents.base import Exit, Turn, Verdict
 from beam.agents.claude.decode import Frames
 from beam.model import events
 from beam.model.outcome import Class, Denial, Status, Usage
+from tests.agents import claude_recordings as recordings
 
 ENDED = Exit(code=0)
 ID = "9a9d17cd-e1a5-4554-a76b-ae7b3837ccce"

@@ -10,9 +10,7 @@ import json
 import re
 from typing import Any
 
-import codex_recordings as recordings
 import pytest
-import recorded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
@@ -22,6 +20,8 @@ from beam.agents.codex import exec
 from beam.agents.figures import NOTHING_YET, since
 from beam.model import events
 from beam.model.outcome import Class, Status, Total, Usage
+from tests.agents import codex_recordings as recordings
+from tests.agents import recorded
 
 ID = "01a1ffc9-bce8-7200-9c11-4d22ab4a9624"
 OTHER = "01a1ffc9-0000-7200-9c11-4d22ab4a9624"

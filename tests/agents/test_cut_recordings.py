@@ -11,15 +11,13 @@ import functools
 import json
 from pathlib import Path
 
-import claude_recordings
-import codex_recordings
-import gemini_recordings
 import pytest
-import test_headless_recordings as headless
 
 from beam.agents import registry
 from beam.agents.base import Exit, Turn
 from beam.model.outcome import Status
+from tests.agents import claude_recordings, codex_recordings, gemini_recordings
+from tests.agents import test_headless_recordings as headless
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 VIBE = "3.0.2"

@@ -10,9 +10,7 @@ import json
 import re
 from typing import Any
 
-import gemini_recordings as recordings
 import pytest
-import recorded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
@@ -22,6 +20,8 @@ from beam.agents.gemini import exec
 from beam.agents.gemini.decode import Frames
 from beam.model import events
 from beam.model.outcome import Class, Status, Usage
+from tests.agents import gemini_recordings as recordings
+from tests.agents import recorded
 
 ID = "9a9d17c_d-e1a5-4554-a76b-ae7b3837ccce"
 FOREIGN = "9a9d17cd-e1a5-4554-a76b-ae7b3837ccce"

@@ -11,12 +11,12 @@ import json
 from pathlib import Path
 
 import pytest
-import recorded
-from recorded import Recorded
 
 from beam.agents import registry
 from beam.agents.base import Exit, Turn
 from beam.model.outcome import Class, Status
+from tests.agents import recorded
+from tests.agents.recorded import Recorded
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 ADAPTERS = ("aider", "claude", "cline", "cn", "copilot", "kilo", "kimi", "opencode", "pi", "qwen")

@@ -9,14 +9,14 @@ import json
 from pathlib import Path
 
 import pytest
-import recorded
-from test_headless_recordings import load
 
 from beam.agents.base import Host, Turn
 from beam.agents.vibe import card, exec
 from beam.base.errors import UnsupportedError
 from beam.model import events
 from beam.model.outcome import Class, Status
+from tests.agents import recorded
+from tests.agents.test_headless_recordings import load
 
 PLACE = Path(__file__).parent.parent / "recordings" / "vibe" / "3.0.2"
 NAMES = sorted(json.loads((PLACE / "runs.json").read_text()))

@@ -44,12 +44,14 @@ def test_a_gap_in_the_numbers_is_damage(root: Root) -> None:
     assert any("stands where" in line for line in damage(root.place("box").journal))
 
 
+@pytest.mark.slow
 def test_a_place_without_a_root_is_a_note_and_stays_without_one(root: Root) -> None:
     found = {check.what: check for check in checks(root.context)}
     assert found["root"].result == "note"
     assert not root.context.home.root.exists()
 
 
+@pytest.mark.slow
 def test_a_declared_agent_without_its_cli_is_bad_and_another_adapter_a_note(root: Root) -> None:
     (root.base / "beam.yaml").write_text("agents:\n  mine: {adapter: claude}\n")
     found = {check.what: check for check in checks(root.reload())}
@@ -57,6 +59,7 @@ def test_a_declared_agent_without_its_cli_is_bad_and_another_adapter_a_note(root
     assert "install" in found["agent mine"].detail
 
 
+@pytest.mark.slow
 def test_an_agent_whose_entry_is_gone_is_a_note_that_says_what_to_do_and_no_failure(root: Root) -> None:
     (root.base / "beam.yaml").write_text("agents:\n  mine: {adapter: scripted}\n")
     root.reload()
@@ -67,6 +70,7 @@ def test_an_agent_whose_entry_is_gone_is_a_note_that_says_what_to_do_and_no_fail
     assert "beam agent remove mine --purge" in found["agent mine"].detail
 
 
+@pytest.mark.slow
 def test_an_untrusted_agent_is_a_note(root: Root) -> None:
     root.environ.pop("BEAM_TRUST")
     (root.base / "beam.yaml").write_text("agents:\n  mine: {command: [cat]}\n")
@@ -74,6 +78,7 @@ def test_an_untrusted_agent_is_a_note(root: Root) -> None:
     assert (found["agent mine"].result, "beam trust" in found["agent mine"].detail) == ("note", True)
 
 
+@pytest.mark.slow
 def test_what_is_declared_comes_first_then_what_is_installed_then_what_is_missing_and_the_rest_is_one_line(
     root: Root,
 ) -> None:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import beam
 from beam.base.faults import POINTS, crash_point
 
@@ -27,6 +29,7 @@ def test_an_unarmed_point_does_nothing() -> None:
         crash_point(point)
 
 
+@pytest.mark.slow
 def test_an_armed_point_is_the_end_of_the_process() -> None:
     code = "from beam.base.faults import crash_point as at; at('put.written'); at('claim.before'); print('alive')"
     done = subprocess.run(

@@ -42,6 +42,7 @@ def test_an_id_that_comes_again_with_other_content_is_a_dead_letter_and_the_firs
     assert lease.waiting.claim(waiting[0]) is not None
 
 
+@pytest.mark.slow
 def test_one_message_in_two_files_is_run_once(root: Root) -> None:
     message = root.put("worker")
     root.put("worker", id=message.id)

@@ -124,6 +124,7 @@ def test_an_agent_that_somebody_had_for_a_moment_is_taken_right_after_it(tmp_pat
     assert missed[0] <= 5, "later it would have looked once a minute only"
 
 
+@pytest.mark.slow
 def test_a_broker_that_only_polls_sees_everything_too(tmp_path: Path) -> None:
     root = Root(tmp_path)
     root.put("worker")
@@ -330,6 +331,7 @@ def test_a_beam_yaml_that_others_may_write_is_seen_also_where_only_that_changed(
     assert sum("the old configuration stays" in line for line in said) == 1
 
 
+@pytest.mark.slow
 def test_a_configuration_that_could_not_be_read_is_read_once_nothing_is_wrong_any_more(tmp_path: Path) -> None:
     root = Root(tmp_path)
     root.put("worker")
@@ -346,6 +348,7 @@ def test_a_configuration_that_could_not_be_read_is_read_once_nothing_is_wrong_an
     )
 
 
+@pytest.mark.slow
 def test_whether_a_message_may_run_is_looked_at_twice_and_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -369,6 +372,7 @@ def test_whether_a_message_may_run_is_looked_at_twice_and_no_more(
     assert Counter(looked) == {"the root's place": 2, "the folder": 2}
 
 
+@pytest.mark.slow
 def test_a_message_that_waits_for_another_agents_turn_stays_waiting_when_trust_lapses_meanwhile(tmp_path: Path) -> None:
     root = Root(tmp_path)
     until_go = "while [ ! -e go ]; do sleep 0.05; done"

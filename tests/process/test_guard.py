@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trees
 
 from beam.process import guard
+from tests.process import trees
 
 pytestmark = pytest.mark.acceptance
 

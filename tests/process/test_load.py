@@ -13,6 +13,7 @@ from beam.process import load, tree
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 
 
+@pytest.mark.slow
 def test_a_tree_is_its_roots_and_all_below_them() -> None:
     parent = subprocess.Popen(["sh", "-c", "sleep 60 & echo; wait"], stdout=subprocess.PIPE)
     try:

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-import trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam.base.errors import BeamError, ConfigError, NotFoundError, ShortageError
 from beam.process import guard, spawn, tree
+from tests.process import trees
 
 pytestmark = pytest.mark.acceptance
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import trees
 
 from beam.process import table
+from tests.process import trees
 
 
 @pytest.fixture
@@ -28,6 +28,7 @@ def start_of(pid: int) -> int:
     return row[2]
 
 
+@pytest.mark.slow
 def test_a_process_has_a_parent_a_session_and_a_start(sleeper: subprocess.Popen[bytes]) -> None:
     row = table.stat_of(sleeper.pid)
     assert row
@@ -35,6 +36,7 @@ def test_a_process_has_a_parent_a_session_and_a_start(sleeper: subprocess.Popen[
     assert start_of(os.getpid()) <= row[2]
 
 
+@pytest.mark.slow
 def test_a_name_with_brackets_and_blanks_does_not_confuse(tmp_path_factory: pytest.TempPathFactory) -> None:
     program = tmp_path_factory.mktemp("odd") / "a) Z 1 ("
     program.symlink_to(sys.executable)
@@ -48,6 +50,7 @@ def test_a_name_with_brackets_and_blanks_does_not_confuse(tmp_path_factory: pyte
         process.wait()
 
 
+@pytest.mark.slow
 def test_a_zombie_is_not_alive_and_a_gone_process_is_nothing(sleeper: subprocess.Popen[bytes]) -> None:
     sleeper.kill()
     trees.until(lambda: (row := table.stat_of(sleeper.pid)) and not row[3])
@@ -55,6 +58,7 @@ def test_a_zombie_is_not_alive_and_a_gone_process_is_nothing(sleeper: subprocess
     assert table.stat_of(sleeper.pid) is None
 
 
+@pytest.mark.slow
 def test_a_process_whose_first_thread_ended_is_alive() -> None:
     code = (
         "import ctypes, threading, time\n"
@@ -78,6 +82,7 @@ def test_a_process_whose_first_thread_ended_is_alive() -> None:
         process.stdout.close()
 
 
+@pytest.mark.slow
 def test_the_marker_is_found_by_its_whole_name(sleeper: subprocess.Popen[bytes]) -> None:
     trees.until(lambda: table.marker_of(sleeper.pid, b"BEAM_TURN_tabletest") == b"1")
     assert table.marker_of(sleeper.pid, b"EMPTY") == b""
@@ -86,6 +91,7 @@ def test_the_marker_is_found_by_its_whole_name(sleeper: subprocess.Popen[bytes])
     assert list(table.marked(b"BEAM_TURN_tabletest")) == [((sleeper.pid, start_of(sleeper.pid)), b"1")]
 
 
+@pytest.mark.slow
 def test_descendants_are_all_below_and_not_the_root(sleeper: subprocess.Popen[bytes]) -> None:
     shell = subprocess.Popen(["sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE)
     assert shell.stdout
@@ -102,6 +108,7 @@ def test_descendants_are_all_below_and_not_the_root(sleeper: subprocess.Popen[by
         shell.stdout.close()
 
 
+@pytest.mark.slow
 def test_children_are_those_of_every_thread(sleeper: subprocess.Popen[bytes]) -> None:
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(subprocess.Popen, ["sleep", "600"]).result()
@@ -113,12 +120,14 @@ def test_children_are_those_of_every_thread(sleeper: subprocess.Popen[bytes]) ->
     assert other.pid not in table.children()
 
 
+@pytest.mark.slow
 def test_a_signal_reaches_the_very_process(sleeper: subprocess.Popen[bytes]) -> None:
     assert table.send((sleeper.pid, start_of(sleeper.pid)), signal.SIGKILL)
     assert sleeper.wait() == -signal.SIGKILL
     assert not table.send((sleeper.pid, 1), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_signal_never_reaches_another_process_with_the_same_pid(sleeper: subprocess.Popen[bytes]) -> None:
     assert not table.send((sleeper.pid, start_of(sleeper.pid) - 1), signal.SIGKILL)
     time.sleep(0)

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import trees
 from msgspec.structs import replace
 
 import beam
 from beam.model.events import Owner
 from beam.process import spawn, tree
+from tests.process import trees
 
 acceptance = pytest.mark.acceptance
 KEY = f"treetest{os.getpid()}"
@@ -67,6 +67,7 @@ def test_this_process_is_alive() -> None:
     assert tree.is_alive(me) is True
 
 
+@pytest.mark.slow
 def test_a_process_that_is_gone_is_not_alive(sleeper: subprocess.Popen[bytes]) -> None:
     recorded = owner(sleeper.pid)
     assert tree.is_alive(recorded) is True
@@ -93,6 +94,7 @@ def test_a_host_that_was_renamed_is_still_this_one() -> None:
     assert tree.is_alive(replace(tree.this_process(), host="before")) is True
 
 
+@pytest.mark.slow
 def test_cleaning_ends_a_recorded_process_and_what_is_below_it() -> None:
     shell = subprocess.Popen(["sh", "-c", "env -i sleep 600 & echo $!; wait"], stdout=subprocess.PIPE)
     assert shell.stdout
@@ -104,6 +106,7 @@ def test_cleaning_ends_a_recorded_process_and_what_is_below_it() -> None:
     assert tree.is_alive(below) is False
 
 
+@pytest.mark.slow
 def test_cleaning_never_hits_a_process_that_got_a_recorded_pid(sleeper: subprocess.Popen[bytes]) -> None:
     recorded = owner(sleeper.pid)
     cleaned = tree.clean("BEAM_TURN_none", [replace(recorded, start_ticks=recorded.start_ticks - 1)])
@@ -111,6 +114,7 @@ def test_cleaning_never_hits_a_process_that_got_a_recorded_pid(sleeper: subproce
     assert tree.is_alive(recorded)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("elsewhere", [{"host": "other", "boot_id": "other"}, {"pid_namespace": "1"}])
 def test_cleaning_leaves_a_process_elsewhere_alone(elsewhere: dict[str, str], sleeper: subprocess.Popen[bytes]) -> None:
     recorded = owner(sleeper.pid)

@@ -25,6 +25,7 @@ def test_a_lock_is_had_once_and_again_after_its_release(tmp_path: Path) -> None:
     assert (tmp_path / "lock").exists()
 
 
+@pytest.mark.slow
 def test_a_lock_goes_with_its_process_and_not_to_its_children(tmp_path: Path) -> None:
     code = (
         "import subprocess, sys; from pathlib import Path; from beam.store.lock import try_lock\n"

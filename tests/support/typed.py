@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,3 +36,14 @@ def parsed(line: str, directory: Path) -> list[str]:
         named.append(name)
         context = command.make_context(name, rest, parent=context)
     return named
+
+
+def refused(lines: Iterable[str], directory: Path) -> list[str]:
+    """Return those of the shell lines that beam would not take, each with why."""
+    found = []
+    for line in lines:
+        try:
+            parsed(line, directory)
+        except Exception as error:
+            found.append(f"{line}: {error!r}")
+    return found

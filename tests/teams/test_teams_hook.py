@@ -134,6 +134,7 @@ def test_the_installed_command_exits_0_and_says_nothing_whatever_happens(tmp_pat
     assert (tmp_path / ".local/state/beam/hooks").is_dir() == (state == "ok")
 
 
+@pytest.mark.slow
 def test_where_the_state_lies_elsewhere_the_installed_command_says_so(tmp_path: Path) -> None:
     state = tmp_path / "else where"
     argv = ["sh", "-c", hooks_install.command(str(state))]
@@ -143,6 +144,7 @@ def test_where_the_state_lies_elsewhere_the_installed_command_says_so(tmp_path: 
     assert not (tmp_path / ".local").exists()
 
 
+@pytest.mark.slow
 def test_the_fast_path_imports_nothing_that_is_slow() -> None:
     code = "before = set(sys.modules); import hook; print(*sorted(set(sys.modules) - before))"
     path = str(Path(hook.__file__).parent)

@@ -51,6 +51,7 @@ def use(folder: Path, env: Mapping[str, str] = {}) -> None:
         git(folder, *words, env=env)
 
 
+@pytest.mark.slow
 def test_a_plain_repository_has_nothing_to_trust(work: Path) -> None:
     git(work, "config", "remote.origin.url", "https://example.org/x")
     git(work, "config", "core.fsmonitor", "true")
@@ -107,6 +108,7 @@ def test_git_runs_no_hook_that_status_would_run(work: Path, hook: str, place: st
     assert ran.exists()
 
 
+@pytest.mark.slow
 def test_a_directory_of_a_clone_that_looks_like_a_repository_is_none_with_the_variables(work: Path) -> None:
     ran = work.parent / "ran"
     inner = work / "sub"
@@ -124,6 +126,7 @@ def test_a_directory_of_a_clone_that_looks_like_a_repository_is_none_with_the_va
     assert ran.exists()
 
 
+@pytest.mark.slow
 def test_what_is_included_counts_too(work: Path) -> None:
     (work / ".git/more").write_text("[include]\npath=most\n")
     (work / ".git/most").write_text("[core]\nfsmonitor=evil\n")
@@ -134,6 +137,7 @@ def test_what_is_included_counts_too(work: Path) -> None:
     assert (found.ignored, "include each other" in found.name) == (False, True)
 
 
+@pytest.mark.slow
 def test_a_name_that_is_no_utf8_can_be_trusted_and_is_switched_off_as_it_stands_there(work: Path) -> None:
     (work / ".git/config").write_bytes(b'[filter "\xe1"]\nclean=evil\n')
     git_found = at(work)
@@ -144,6 +148,7 @@ def test_a_name_that_is_no_utf8_can_be_trusted_and_is_switched_off_as_it_stands_
     assert [os.fsencode(key) for key in git_found.off] == [b"filter.\xe1.clean"]
 
 
+@pytest.mark.slow
 def test_files_that_include_many_others_are_no_long_wait(work: Path) -> None:
     for name, inner in ("config", "a"), ("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"):
         (work / ".git" / name).write_text(f"[include]\npath={inner}\n" * 12)
@@ -151,18 +156,21 @@ def test_files_that_include_many_others_are_no_long_wait(work: Path) -> None:
     assert (found.ignored, "too large, with what it includes" in found.name) == (False, True)
 
 
+@pytest.mark.slow
 def test_many_directories_of_hooks_are_not_all_looked_at(work: Path) -> None:
     (work / ".git/config").write_text("".join(f"[core]\nhooksPath={'./' * n}x\n" for n in range(99)))
     (found,) = at(work).found
     assert (found.ignored, "too many directories of hooks" in found.name) == (False, True)
 
 
+@pytest.mark.slow
 def test_a_work_tree_of_another_repository_is_looked_at_in_that(work: Path) -> None:
     git(work, "config", "core.fsmonitor", "evil")
     git(work, "worktree", "add", "-q", str(work.parent / "tree"))
     assert "core.fsmonitor" in at(work.parent / "tree").found[0].name
 
 
+@pytest.mark.slow
 def test_a_repository_above_the_folder_counts_but_not_the_persons_own(work: Path) -> None:
     git(work, "config", "core.fsmonitor", "evil")
     (work / "sub").mkdir()
@@ -170,6 +178,7 @@ def test_a_repository_above_the_folder_counts_but_not_the_persons_own(work: Path
     assert look(work / "sub", work / "sub", access="read", home=work) == Git()
 
 
+@pytest.mark.slow
 def test_with_full_access_only_the_monitor_is_done_without(work: Path) -> None:
     for key, value in (("core.fsmonitor", "evil"), ("filter.e.clean", "evil")):
         git(work, "config", key, value)
@@ -191,6 +200,7 @@ def test_the_variables_come_after_those_that_are_there() -> None:
     assert variables({}, {}) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["[core\nfsmonitor=x\n", "fsmonitor = x\n", '[core]\nfsmonitor = "x\n', "[core]\nfsmonitor = \\q\n", "\0"]
 )
@@ -200,6 +210,7 @@ def test_what_can_not_be_read_as_git_would_read_it_needs_trust(work: Path, text:
     assert (found.ignored, found.digest != "") == (False, True)
 
 
+@pytest.mark.slow
 def test_a_fifo_or_a_monster_for_a_configuration_needs_trust(work: Path) -> None:
     config = work / ".git/config"
     config.unlink()

@@ -157,6 +157,7 @@ def test_state_that_variables_moved_leaves_the_usual_one_protected_too(context: 
     }
 
 
+@pytest.mark.slow
 def test_a_second_name_of_a_waiting_message_is_refused_and_the_hint_gives_it_one_name(context: World) -> None:
     waiting = context.root / "agents/a b/queue/new/x.json"
     waiting.parent.mkdir(parents=True)
@@ -268,8 +269,9 @@ def test_a_cli_that_a_link_leads_out_writes_in_its_folder_and_where_it_keeps_its
     confinement = held.within(env)
     assert confinement is not None
     assert confinement.protected == ("/",)
-    places = {context.project, context.scratch, *(context.home / place / agent for place in KEPT), Path("/dev")}
-    assert places <= {Path(path) for path in confinement.allowed}
+    allowed = {Path(path) for path in confinement.allowed}
+    assert {context.project, context.scratch, *(context.home / place / agent for place in KEPT)} <= allowed
+    assert allowed & {Path("/dev"), Path("/dev/null")}, "of /dev each device alone where the test's own files lie in it"
     assert str(context.home / ".config" / agent) not in confinement.allowed
     assert Path(env["TMPDIR"]).is_relative_to(context.scratch)
 

@@ -131,11 +131,12 @@ def test_each_recorded_turn_ends_as_claude_said_and_nothing_in_it_is_unknown(nam
     assert [step for step in played.talk.steps if isinstance(step, Broken)] == [] or "unknown" in name
 
 
-@pytest.mark.parametrize("name", ENDED)
-def test_any_split_of_the_bytes_gives_the_same_steps(name: str) -> None:
-    steps = Played(name, whole).talk.steps
-    for size in (7, 4096) if "control" in name else (1, 7, 4096):
-        assert Played(name, in_pieces(size)).talk.steps == steps
+@pytest.mark.parametrize(
+    "size", [pytest.param(1, marks=pytest.mark.slow), pytest.param(7, marks=pytest.mark.slow), 4096]
+)
+def test_any_split_of_the_bytes_gives_the_same_steps(size: int) -> None:
+    for name in ENDED:
+        assert Played(name, in_pieces(size)).talk.steps == Played(name, whole).talk.steps, name
 
 
 def test_a_recorded_session_that_is_gone_is_said() -> None:
@@ -264,8 +265,11 @@ def wrong(seeds: range) -> list[tuple[int, str]]:
     return [(seed, what) for seed in seeds for what in one_sequence(seed, frames)]
 
 
-def test_no_sequence_of_intents_and_frames_raises_or_leaves_a_turn_open() -> None:
-    assert wrong(range(1000)) == []
+@pytest.mark.parametrize(
+    "seeds", [range(100), pytest.param(range(100, 1000), marks=pytest.mark.slow)], ids=["100", "1000"]
+)
+def test_no_sequence_of_intents_and_frames_raises_or_leaves_a_turn_open(seeds: range) -> None:
+    assert wrong(seeds) == []
 
 
 @pytest.mark.soak

@@ -1,0 +1,53 @@
+"""`pytest --unit`: the tests that need no other program and little time, and none of them starts a process."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_LONGER = ("slow", "acceptance", "real", "soak", "conformance")
+_WHOLE_FILE = re.compile(rf"^pytestmark = .*pytest\.mark\.({'|'.join(_LONGER)})\b", re.MULTILINE)
+_STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system"})
+
+
+class Unit:
+    """What `--unit` changes: fewer tests are collected, and one that starts a process fails."""
+
+    def __init__(self) -> None:
+        self._started = list[str]()
+        sys.addaudithook(self._heard)
+
+    def _heard(self, event: str, _: tuple[object, ...]) -> None:
+        if event in _STARTS:
+            self._started.append(event)
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """Does not even import a file all of whose tests are left out."""
+        if collection_path.suffix != ".py":
+            return None
+        return True if _WHOLE_FILE.search(collection_path.read_text()) else None
+
+    def pytest_pycollect_makeitem(self, obj: object) -> list[pytest.Item] | None:
+        """Makes no tests of a function with one of the marks of longer tests, whatever its parameters."""
+        if not inspect.isfunction(obj):
+            return None
+        return [] if any(mark.name in _LONGER for mark in getattr(obj, "pytestmark", ())) else None
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Leaves out the parameters, and the tests of modules, with one of the marks of longer tests."""
+        left_out = {item for item in items if any(item.get_closest_marker(mark) for mark in _LONGER)}
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Iterator[None]:
+        """Fails a test that started a process, its fixtures included."""
+        yield
+        started, self._started = self._started, []
+        if started:
+            pytest.fail(f"a unit test starts no process ({', '.join(sorted(set(started)))}): mark it `slow`")

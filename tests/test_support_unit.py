@@ -1,0 +1,43 @@
+"""`pytest --unit` leaves out what is longer, and fails a test that starts a process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).parents[1]
+TESTS = """
+import subprocess
+import pytest
+
+@pytest.fixture
+def started():
+    subprocess.run(["true"])
+
+def test_quick(): pass
+
+@pytest.mark.slow
+def test_longer(): assert False
+
+@pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_some(number): assert number == 1
+
+def test_starts(): subprocess.run(["true"])
+
+def test_starts_in_a_fixture(started): pass
+"""
+
+
+@pytest.mark.slow
+def test_what_is_longer_is_left_out_and_a_test_that_starts_a_process_fails(tmp_path: Path) -> None:
+    (tmp_path / "test_some.py").write_text(TESTS)
+    (tmp_path / "test_other.py").write_text("import pytest\npytestmark = pytest.mark.real\nimport nowhere\n")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "tests.conftest", "-q", "--unit"]
+    done = subprocess.run([*command, tmp_path], cwd=TOP, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1, done
+    assert "2 failed, 2 passed, 1 deselected" in done.stdout
+    assert done.stdout.count("a unit test starts no process (subprocess.Popen): mark it `slow`") == 2, done.stdout
+    assert "FAILED" in done.stdout and "test_starts_in_a_fixture" in done.stdout
