@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from beam.agents.base import Capabilities, Card
-from beam.agents.gemini import exec, history, screen
+from beam.agents.gemini import dialogue, exec, history, screen
 
-__all__ = ["card", "exec", "terminal", "transcripts"]
+__all__ = ["card", "dialogue", "exec", "terminal", "transcripts"]
 
 terminal, transcripts = screen, history
 
@@ -30,6 +30,17 @@ card = Card(
             access=("read", "edit", "full"),
             outbox=("edit", "full"),
         ),
+        "dialogue": Capabilities(
+            resume=True,
+            model=True,
+            deltas=True,
+            tools=True,
+            interrupt=True,
+            ask=True,
+            tokens=True,
+            access=("read", "ask", "edit", "full"),
+            outbox=("edit", "full"),
+        ),
         "terminal": Capabilities(
             resume=True,
             model=True,
@@ -43,4 +54,5 @@ card = Card(
         ),
     },
     makes=dict.fromkeys(("HOME/.gemini",)),
+    by_name=("dialogue",),
 )

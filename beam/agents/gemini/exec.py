@@ -19,7 +19,7 @@ RETRIES = 3  # the CLI's own are nine, 218 seconds of silence; it takes another 
 POLICY = "policy.toml"
 _ID = re.compile(r"[0-9a-zA-Z][0-9a-zA-Z_-]{0,63}\Z")
 _SPECIAL = re.compile(r"""([\s,;!?()\[\]{}"'`$&|<>*#~\\])""")
-_LOOKING = (
+LOOKING = (
     "read_file",
     "read_many_files",
     "list_directory",
@@ -40,7 +40,7 @@ priority = 900
 denyMessage = "This session may look and not change anything."
 
 [[rule]]
-toolName = [{", ".join(f'"{name}"' for name in _LOOKING)}]
+toolName = [{", ".join(f'"{name}"' for name in LOOKING)}]
 decision = "allow"
 priority = 950
 """

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from beam.agents.base import Card, Exec
+from beam.agents.opencode import acp
 from beam.agents.opencode.run import FACE, Run
 from beam.model.autoloaded import AutoloadedFile
 
-__all__ = ["card", "exec"]
+__all__ = ["card", "dialogue", "exec"]
 
 _CONFIGS = ("kilo.json", "kilo.jsonc", "opencode.json", "opencode.jsonc")
 _INNER = (*_CONFIGS, "config.json", "package.json", "plugin", "plugins", "tool", "tools")
@@ -19,7 +20,7 @@ card = Card(
     install="npm install -g @kilocode/cli",
     versions=("7.7.7",),
     obeys=tuple(AutoloadedFile(path=path, at=("full",), reach="upward") for path in _READ),
-    faces={"exec": FACE},
+    faces={"exec": FACE, "dialogue": acp.FACE},
     makes=dict.fromkeys(
         (
             "XDG_CACHE_HOME/kilo",
@@ -30,5 +31,7 @@ card = Card(
         )
     ),
     writes=("XDG_CACHE_HOME/kilo", "XDG_DATA_HOME/kilo", "XDG_STATE_HOME/kilo", "XDG_STATE_HOME/kilo-sandbox-policy"),
+    by_name=("dialogue",),
 )
+dialogue = acp.Talk("kilo", "KILO", usual="code")
 exec: Exec | None = Run("kilo", "KILO", usual="code")

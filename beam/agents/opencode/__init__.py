@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from beam.agents.base import Card, Exec
-from beam.agents.opencode import screen
+from beam.agents.opencode import acp, screen
 from beam.agents.opencode.run import FACE, OBEYS, Run
 
-__all__ = ["card", "exec", "terminal"]
+__all__ = ["card", "dialogue", "exec", "terminal"]
 
 terminal = screen
 
@@ -17,7 +17,7 @@ card = Card(
     install="npm install -g opencode-ai",
     versions=("1.18.33",),
     obeys=OBEYS,
-    faces={"exec": FACE, "terminal": screen.FACE},
+    faces={"exec": FACE, "dialogue": acp.FACE, "terminal": screen.FACE},
     makes=dict.fromkeys(
         (
             "XDG_CACHE_HOME/opencode",
@@ -27,5 +27,7 @@ card = Card(
         )
     ),
     writes=("XDG_CACHE_HOME/opencode", "XDG_DATA_HOME/opencode", "XDG_STATE_HOME/opencode"),
+    by_name=("dialogue",),
 )
+dialogue = acp.Talk("opencode", "OPENCODE", usual="build")
 exec: Exec | None = Run("opencode", "OPENCODE")

@@ -23,7 +23,7 @@ _NO_SESSION = re.compile(r"^(?:\x1b\[[\d;]*m)*Error: (?:\x1b\[[\d;]*m)*Session n
 _LOGGED = re.compile(r'.* level=ERROR .*message="stream error" .*small=false .*error\.error="(?:\w+: )?([^"]*)')
 _TRIED_AGAIN = (Class.OVERLOADED, Class.RATE_LIMIT, Class.NETWORK, Class.STALLED)
 _RULE = "The user has specified a rule which prevents"  # with `full`, one of the person's own
-_DENIED = ("The user rejected permission", _RULE)
+DENIED = ("The user rejected permission", _RULE)
 _ENDS = {"stop": "stop", "length": "length", "content-filter": "refused"}
 _BY_NAME = {"ContextOverflowError": Class.CONTEXT_OVERFLOW, "ProviderAuthError": Class.AUTH}
 _WRITERS = ("write", "edit", "apply_patch", "patch", "multiedit")
@@ -81,7 +81,7 @@ class Lines:
             emitted += heard.returned(call_id, string(state, "output"))
             return emitted + _changed(name, obj(state, "metadata"), obj(state, "input"))
         error = string(state, "error")
-        if error.startswith(_DENIED) or name in left_out(self._turn.access):
+        if error.startswith(DENIED) or name in left_out(self._turn.access):
             by = "rule" if self._turn.access == "full" and error.startswith(_RULE) else "default"
             heard.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(given), by=by))
         return emitted + heard.returned(call_id, error, is_error=True)

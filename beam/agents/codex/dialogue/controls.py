@@ -6,9 +6,9 @@ Does not depend on turns; each is answered once.
 from __future__ import annotations
 
 from beam.agents.base import raw_json
-from beam.agents.codex.dialogue.calls import Calls, Reply
 from beam.agents.codex.dialogue.wire import Usage
 from beam.agents.fields import Object, object_of, objects, string
+from beam.agents.jsonrpc import Calls, Reply
 from beam.agents.link import Answered, Query, Set, Steer, Step
 
 CALL_S = 20.0

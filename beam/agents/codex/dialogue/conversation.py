@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from beam.agents.base import Exit, Turn, Verdict, document, json_object
 from beam.agents.codex.dialogue import rights, wire
-from beam.agents.codex.dialogue.calls import Calls, Reply
 from beam.agents.codex.dialogue.controls import Controls
 from beam.agents.codex.dialogue.methods import HEARD, IGNORED
 from beam.agents.codex.dialogue.requests import Requests
@@ -19,6 +18,7 @@ from beam.agents.codex.exec import is_image, text_of
 from beam.agents.codex.trouble import failure_class
 from beam.agents.fields import Object, obj, object_of, string
 from beam.agents.figures import NOTHING_YET
+from beam.agents.jsonrpc import Calls, Reply
 from beam.agents.link import (
     Acknowledged,
     Broken,
@@ -55,7 +55,7 @@ class CodexLink:
 
     def __init__(self, turn: Turn) -> None:
         self._first = turn
-        self._calls = Calls()
+        self._calls = Calls("codex", wire.request)
         self._controls = Controls(self._calls)
         self._requests = Requests()
         self._held: list[tuple[wire.Id, str, Object]] = []  # requests from before the thread is there
@@ -107,7 +107,7 @@ class CodexLink:
         if frame is None:
             return self._unknown("not JSON", line) if line.strip() else []
         if not frame.method:
-            return self._calls.answered(frame, now)
+            return self._calls.answered(frame.id, frame.result, frame.error, now)
         if frame.id is not None:
             return self._asked(frame.id, frame.method, obj(json_object(line) or {}, "params"))
         return self._notified(frame, line, now)

@@ -1,0 +1,132 @@
+"""The tool calls of one turn, put together of what an agent says of each: in a call, its updates and a request.
+
+Agents differ in what they say where: some have a call's input only in its text, or ask before they tell of the call.
+Does not depend on turns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from beam.agents.acp.wire import Update
+from beam.agents.base import document, raw_json
+from beam.agents.fields import Object, object_of, objects_of, string
+
+_NAME = re.compile(r"\w[\w.:-]{0,63}\Z")
+_IN_ID = re.compile(r"([a-z][a-z_]{2,63})__\w")
+_META = ("tool_name", "toolName", "name")
+OVER = ("completed", "failed")
+_CHANGES = {"edit": "update", "delete": "delete"}
+
+
+class Call:
+    """One call. `is_told`: its event is in the journal; `is_over`: so is its end; `is_denied`: beam said no to it."""
+
+    def __init__(self, call_id: str) -> None:
+        self.id = call_id
+        self.kind = ""
+        self.title = ""
+        self.status = ""
+        self.given: object = None
+        self.text = ""
+        self.places: tuple[str, ...] = ()
+        self.diffs: list[Object] = []
+        self.is_told = self.is_over = self.is_denied = False
+        self._name = ""
+        self._said = ""  # what might be its name, or else describes it
+        self._output: object = None
+
+    def ask(self, said: Update) -> None:
+        """Take note of what the agent asks about it: its words then describe the request, not the call."""
+        status, text = self.status or "pending", self.text
+        self.take(said)
+        self.status, self.text = status, text or self.text
+
+    def take(self, said: Update) -> None:
+        """Take note of what the agent says of it."""
+        title, kind = said.title, said.kind
+        if isinstance(kind, str) and kind:
+            self.kind = kind
+        if isinstance(said.status, str) and said.status:
+            self.status = said.status
+        meta = object_of(said.meta)
+        meta = {**meta, **object_of(meta.get("claudeCode"))}
+        self._name = next((string(meta, key) for key in _META if string(meta, key)), self._name)
+        if isinstance(title, str) and title:
+            self._said = self._said or title
+            self.title = title
+        if said.raw_input not in (None, {}, ""):
+            self.given = said.raw_input
+        if said.raw_output is not None:
+            self._output = said.raw_output
+        places = tuple(string(place, "path") for place in objects_of(said.locations))
+        self.places = tuple(path for path in places if path) or self.places
+        parts = objects_of(said.content)
+        self.diffs = [part for part in parts if part.get("type") == "diff"] or self.diffs
+        texts = [string(object_of(part.get("content")), "text") for part in parts if part.get("type") == "content"]
+        self.text = "\n".join(text for text in texts if text) or self.text
+
+    @property
+    def name(self) -> str:
+        """Return the tool's name, as far as the agent tells it."""
+        if self._name:
+            return self._name
+        in_id = _IN_ID.match(self.id)
+        if in_id is not None:
+            return in_id[1]
+        return self._said if _NAME.match(self._said) else self.kind or self._said or "tool"
+
+    @property
+    def input(self) -> object:
+        """Return what it is called with; where the agent does not say that, what it says of it."""
+        if self.given is not None:
+            return self.given
+        if self.text.startswith("{"):
+            try:
+                return document(self.text.encode("utf-8", "replace"))
+            except ValueError:
+                pass
+        if self.diffs:
+            return {
+                "changes": [{name: diff.get(name) for name in ("path", "oldText", "newText")} for diff in self.diffs]
+            }
+        if self.places:
+            return {"paths": list(self.places)}
+        return {"title": self.title} if self.title else None
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether the agent has said what it is called with."""
+        return self.given is not None and self.status != "pending"
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Return all files that it is said to be about."""
+        return (*self.places, *(string(diff, "path") for diff in self.diffs))
+
+    @property
+    def output(self) -> str:
+        """Return what came of it, as text."""
+        found = self._output
+        if self.text and not (self.given is None and self.text == string({"text": found}, "text")):
+            return self.text
+        if isinstance(found, str) or found is None:
+            return found or ""
+        if isinstance(found, Mapping):
+            for key in ("output", "stdout", "content", "message"):
+                if isinstance(found.get(key), str):
+                    return str(found[key])
+        return bytes(raw_json(found)).decode()
+
+    @property
+    def changes(self) -> list[tuple[str, str]]:
+        """Return the files that it changed: the path and how (add, update, delete)."""
+        kind = _CHANGES.get(self.kind)
+        if self.diffs:
+            return [
+                (string(diff, "path"), "update" if diff.get("oldText") else "add")
+                for diff in self.diffs
+                if string(diff, "path")
+            ]
+        return [] if kind is None else [(path, kind) for path in self.places]

@@ -1,0 +1,252 @@
+"""The conversation with one agent that speaks the Agent Client Protocol: one session in it, and one turn at a time.
+
+Owns the order of it: the session and its mode before any turn, an answer to every request before a turn is cancelled,
+what the agent still says before the end of the turn. Does not depend on what a turn says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from beam.agents.acp import wire
+from beam.agents.acp.controls import Controls
+from beam.agents.acp.dialect import Dialect
+from beam.agents.acp.failures import failure_of, is_lost
+from beam.agents.acp.figures import Counter
+from beam.agents.acp.opening import Opening
+from beam.agents.acp.options import Options
+from beam.agents.acp.requests import Requests
+from beam.agents.acp.turn import QUIET, TurnReader
+from beam.agents.base import Exit, Turn, Verdict, json_object, last_line
+from beam.agents.failures import class_of
+from beam.agents.fields import Object, obj, object_of
+from beam.agents.jsonrpc import Calls, Reply
+from beam.agents.link import (
+    Acknowledged,
+    Broken,
+    Close,
+    Decide,
+    Eof,
+    Intent,
+    Interrupt,
+    Over,
+    Prompt,
+    Query,
+    Ready,
+    Say,
+    Set,
+    Steer,
+    Step,
+    Stirred,
+)
+from beam.agents.oneshot import scrubbed
+from beam.model import events
+from beam.model.outcome import Class
+
+STOP_S = 10.0
+_NARROW = ("plan", "read", "ask")  # in the names of modes that an agent may enter by itself
+
+
+_PLAIN = frozenset(b"/-._~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+
+
+class AcpLink:
+    """The conversation with one process, whose session is that of its first turn."""
+
+    def __init__(self, turn: Turn, dialect: Dialect) -> None:
+        self._first = turn
+        self._dialect = dialect
+        self._calls = Calls(dialect.name, wire.request)
+        self._options = Options()
+        self._counter = Counter(dialect, turn)
+        self._controls = Controls(dialect.name, self._calls, self._options, self._counter)
+        self._requests = Requests()
+        self._opening = Opening(turn, dialect, self._calls, self._options)
+        self._reader: TurnReader | None = None
+        self._until: float | None = None  # when the end of a turn that is stopped is late
+        self._is_ready = False
+        self._is_broken = False
+
+    @property
+    def due(self) -> float | None:
+        return min((time for time in (self._calls.due, self._until) if time is not None), default=None)
+
+    @property
+    def busy(self) -> bool:
+        return self._reader is not None
+
+    # -- what is wanted ------------------------------------------------------------------------------------------------
+
+    def open(self, now: float) -> Sequence[Step]:
+        return self._opened(self._opening.begin(now))
+
+    def do(self, intent: Intent, now: float) -> Sequence[Step]:
+        if self._is_broken:
+            return []
+        match intent:
+            case Prompt():
+                return self._prompt(intent.turn)
+            case Interrupt():
+                return self._interrupt(now)
+            case Decide():
+                return self._requests.decide(intent, self._reader)
+            case Steer():
+                return self._controls.steer(intent)
+            case Set():
+                return self._controls.set(intent, now)
+            case Query():
+                return self._controls.query(intent)
+            case Close():
+                return [Eof()]
+
+    def line(self, line: bytes, now: float) -> Sequence[Step]:
+        if self._is_broken or not line.strip():
+            return []
+        frame = wire.read(line)
+        if frame is None:
+            return self._unknown("not JSON", line)
+        if not frame.method:
+            return self._opened(self._calls.answered(frame.id, frame.result, frame.error, now))
+        if frame.method == "session/update":
+            return self._updated(frame.params, line, now)
+        value = json_object(line) or {}
+        if "id" not in value:
+            return []
+        if frame.id is None:
+            return [wire.refusal(value["id"], "an id is a text or a whole number")]
+        return self._asked(frame.id, frame.method, obj(value, "params"))
+
+    def woke(self, now: float) -> Sequence[Step]:
+        if self._is_broken:
+            return []
+        found = self._opened(self._calls.expired(now))
+        if self._until is None or now < self._until or self._is_broken:
+            return found
+        return [*found, *self._break(f"{self._dialect.name} did not end its turn in time")]
+
+    def end(self, exit: Exit) -> Sequence[Step]:
+        if self._reader is not None:
+            return self._over(*self._reader.cut_off(exit), fit=False)
+        if self._is_ready or self._is_broken or exit.stopped_by is not None:
+            return []
+        if class_of(None, exit.stderr_tail) is not Class.AUTH:
+            return []
+        return self._break(last_line(exit.stderr_tail), Class.AUTH)
+
+    # -- the beginning -------------------------------------------------------------------------------------------------
+
+    def _opened(self, found: list[Step]) -> list[Step]:
+        """Return the steps; the session is there, or can't be, if they say so."""
+        for step in found:
+            if isinstance(step, Broken):
+                self._break("")
+            elif isinstance(step, Ready):
+                self._is_ready = True
+                self._controls.session_id = self._opening.session_id
+        return found
+
+    # -- a turn --------------------------------------------------------------------------------------------------------
+
+    def _prompt(self, turn: Turn) -> list[Step]:
+        self._counter.begin()
+        model = turn.model or self._options.current("model") or None
+        reader = TurnReader(turn, self._dialect, self._opening.session_id, self._counter, model=model)
+        self._reader, self._until = reader, None
+
+        def then(reply: Reply) -> list[Step]:
+            return self._completed(reply) if reader is self._reader else []
+
+        params: Object = {"sessionId": self._opening.session_id, "prompt": self._content(turn)}
+        return [self._calls.call("session/prompt", params, then, None)]  # the turn's own clocks limit it
+
+    def _content(self, turn: Turn) -> list[Object]:
+        text = turn.text
+        if turn.outbox and self._first.outbox:  # it may write in the folder that was there when it began, in no other
+            text = text.replace(turn.outbox, self._first.outbox)
+        if text.startswith("/"):  # a command of the agent's own may raise what it may do
+            text = f" {text}"
+        files: list[Object] = [
+            {"type": "resource_link", "uri": _uri(path), "name": path.rpartition("/")[2]} for path in turn.attach
+        ]
+        return [{"type": "text", "text": scrubbed(text)}, *files]
+
+    def _begun(self, reader: TurnReader) -> list[Step]:
+        if reader.is_known:
+            return []
+        return [Acknowledged(), *(Say(event) for event in reader.begun())]
+
+    def _asked(self, number: wire.Id, method: str, params: Object) -> list[Step]:
+        reader = self._reader
+        found = self._requests.take(number, method, params, reader)
+        if reader is not None:
+            return [*self._begun(reader), *found]
+        return [*found, Stirred()] if self._is_ready else found
+
+    def _updated(self, params: wire.Params, line: bytes, now: float) -> list[Step]:
+        said, reader = params.update, self._reader
+        if not self._opening.session_id or params.session_id != self._opening.session_id:
+            return []  # of a session that is being loaded, or of a subagent
+        match said.session_update:
+            case "available_commands_update":
+                self._controls.commands = said.available_commands
+            case "usage_update":
+                self._counter.context(said)
+            case "current_mode_update" | "config_option_update":
+                self._options.take({"configOptions": said.config_options, "currentModeId": said.current_mode_id})
+                return self._kept_mode()
+        if reader is None:
+            return [Stirred()] if self._is_ready and said.session_update == "tool_call" else []
+        known = [] if said.session_update in QUIET else self._begun(reader)
+        return [*known, *(Say(event) for event in reader.updated(said, line, now))]
+
+    def _kept_mode(self) -> list[Step]:
+        """Return the steps if the session is in another mode than the one that beam chose."""
+        wanted, mode = self._dialect.modes.get(self._first.access), self._options.mode
+        if not self._is_ready or wanted is None or mode == wanted or self._first.access == "full":
+            return []
+        if any(word in mode.lower().rpartition("#")[2] for word in _NARROW):
+            return []
+        why = f"{self._dialect.name} went into the mode {mode!r}, which may allow more than {self._first.access}"
+        return self._break(why, Class.UNSUPPORTED)
+
+    def _unknown(self, what: str, line: bytes) -> list[Step]:
+        return [] if self._reader is None else [Say(event) for event in self._reader.unknown(what, line)]
+
+    # -- its end -------------------------------------------------------------------------------------------------------
+
+    def _interrupt(self, now: float) -> list[Step]:
+        if self._reader is None:
+            return []
+        self._until = self._until or now + STOP_S
+        cancel = wire.notification("session/cancel", {"sessionId": self._opening.session_id})
+        return [*self._requests.cancelled(), cancel]  # some end no turn while a request of theirs is open
+
+    def _completed(self, reply: Reply) -> list[Step]:
+        reader, is_stopping = self._reader, self._until is not None
+        assert reader is not None
+        if not reply.error:
+            known = self._begun(reader)
+            return [*known, *self._over(*reader.end(object_of(reply.result), is_stopping=is_stopping), fit=True)]
+        if is_lost(reply.failure, self._dialect.lost):
+            session_id = self._opening.session_id
+            lost: Step = Say(events.SessionLost(session_id=session_id, reason=reply.error))
+            return [lost, *self._over(*reader.failed(reply.failure, is_stopping=is_stopping), fit=False)]
+        is_fit = failure_of(reply.failure).class_ is not Class.AUTH
+        return self._over(*reader.failed(reply.failure, is_stopping=is_stopping), fit=is_fit)
+
+    def _over(self, emitted: Sequence[events.Event], verdict: Verdict, *, fit: bool) -> list[Step]:
+        self._reader, self._until = None, None
+        said: list[Step] = [Say(event) for event in emitted]
+        return [*self._requests.cancelled(), *said, Over(verdict=verdict, fit=fit)]
+
+    def _break(self, why: str, class_: Class = Class.CRASHED) -> list[Step]:
+        self._is_broken, self._reader, self._until = True, None, None
+        self._calls.drop()
+        return [Broken(reason=why, class_=class_)]
+
+
+def _uri(path: str) -> str:
+    """Return the URI of a file."""
+    return "file://" + "".join(
+        chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in path.encode("utf-8", "replace")
+    )

@@ -1,0 +1,84 @@
+"""What one process of an agent has counted: the figures of its turns.
+
+Agents count what a turn, a process or a session used, or tell nothing; what a turn used is never guessed. Does not
+depend on what a turn says.
+"""
+
+from __future__ import annotations
+
+from beam.agents import figures
+from beam.agents.acp.dialect import Dialect
+from beam.agents.acp.wire import Update
+from beam.agents.base import Turn
+from beam.agents.fields import Object, integer, number, obj, object_of, string
+from beam.model.outcome import Total, Usage
+
+
+class Counter:
+    """The figures of one process. `used` and `size` are those of its context, None until it tells them."""
+
+    def __init__(self, dialect: Dialect, turn: Turn) -> None:
+        self.used: int | None = None
+        self.size: int | None = None
+        self._counts = dialect.counts
+        is_new = turn.session_id is None
+        self._total: Total | None = figures.NOTHING_YET
+        if self._counts == "session" and not is_new:
+            self._total = turn.carried
+        self._spent: float | None = 0.0 if is_new else None  # in the session, before this turn
+        self._cost: float | None = None
+
+    def context(self, said: Update) -> None:
+        """Take note of what a session says of its context."""
+        self.used = self.used if said.used is None else said.used
+        self.size = self.size if said.size is None else said.size
+        cost = object_of(said.cost)
+        if string(cost, "currency") in ("", "USD"):
+            amount = number(cost, "amount")
+            self._cost = self._cost if amount is None else amount
+
+    def begin(self) -> None:
+        """Take note that a turn begins."""
+        self._spent = self._spent if self._cost is None else self._cost
+
+    def cost(self) -> float | None:
+        """Return what the turn has cost (US dollars): the agent tells what the session has."""
+        if self._cost is None or self._spent is None or self._cost < self._spent:
+            return None
+        return figures.cost([self._cost, -self._spent])
+
+    def in_chunk(self, meta: object) -> Usage | None:
+        """Return what one model call used, for an agent that tells it beside a piece of its answer."""
+        usage = obj(object_of(meta), "usage")
+        return _usage(usage) if usage and self._counts == "calls" else None
+
+    def at_end(self, result: Object) -> tuple[Usage | None, Total | None]:
+        """Return what the turn used, as far as its end tells, and the total that goes on."""
+        if self._counts in ("nothing", "calls"):
+            return None, None
+        quota = obj(obj(obj(result, "_meta"), "quota"), "token_count")
+        said = obj(result, "usage")
+        if not quota and not said:
+            return None, None
+        usage = _quota(quota) if quota else _usage(said)
+        if self._counts == "turn":
+            return usage, None
+        total = figures.total(usage, cost_usd=None, models=None)
+        before, self._total = self._total, total
+        return figures.since(before, total), total if self._counts == "session" else None
+
+
+def _usage(said: Object) -> Usage:
+    cached, written = integer(said, "cachedReadTokens"), integer(said, "cachedWriteTokens")
+    given = integer(said, "inputTokens")
+    return Usage(
+        input_tokens=None if given is None else max(0, given - (cached or 0)),
+        output_tokens=integer(said, "outputTokens"),
+        cached_tokens=cached,
+        reasoning_tokens=integer(said, "thoughtTokens"),
+        cache_write_tokens=written,
+    )
+
+
+def _quota(said: Object) -> Usage:
+    return Usage(input_tokens=integer(said, "input_tokens"), output_tokens=integer(said, "output_tokens"))

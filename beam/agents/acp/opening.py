@@ -1,0 +1,149 @@
+"""How a conversation begins: what the agent is, its session, and the settings of that.
+
+Each step waits for the one before; nothing that the agent says of an older turn meanwhile is an event of this one. Does
+not depend on turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from beam.agents.acp import wire
+from beam.agents.acp.dialect import Dialect
+from beam.agents.acp.failures import failure_of, is_lost, words_of
+from beam.agents.acp.options import Kind, Options
+from beam.agents.base import Turn
+from beam.agents.fields import Object, integer, object_of, objects, string
+from beam.agents.jsonrpc import Calls, Reply
+from beam.agents.link import Broken, Ready, Say, Step
+from beam.model import events
+from beam.model.outcome import Class
+
+START_S = 90.0
+_VERSION = 1
+_CLIENT: Object = {"name": "beam", "title": "beam", "version": "1"}
+_PAGES = 50
+
+
+class Opening:
+    """The beginning with one process. `session_id` is "" until the session is there."""
+
+    def __init__(self, turn: Turn, dialect: Dialect, calls: Calls, options: Options) -> None:
+        self.session_id = ""
+        self._turn = turn
+        self._dialect = dialect
+        self._calls = calls
+        self._options = options
+        self._logins: list[str] = []
+        self._pages = 0
+
+    def begin(self, now: float) -> list[Step]:
+        """Return the first step; the last one is `Ready`, or `Broken`."""
+        params: Object = {"protocolVersion": _VERSION, "clientCapabilities": {}, "clientInfo": _CLIENT}
+        return [self._calls.call("initialize", params, self._initialized, now + START_S)]
+
+    # -- the session ---------------------------------------------------------------------------------------------------
+
+    def _initialized(self, reply: Reply) -> list[Step]:
+        name, said = self._dialect.name, object_of(reply.result)
+        if reply.error:
+            return self._refused(reply, "did not begin the conversation")
+        if integer(said, "protocolVersion") != _VERSION:
+            version = said.get("protocolVersion")
+            return _broken(f"{name} speaks version {version!r} of the protocol, and beam {_VERSION}", Class.UNSUPPORTED)
+        self._logins = [string(method, "name") for method in objects(said, "authMethods")]
+        session_id = self._turn.session_id
+        if session_id is None:
+            return self._open("session/new", {}, reply.now)
+        if self._turn.fork:
+            return self._open("session/fork", {"sessionId": session_id}, reply.now)
+        if self._dialect.lists:
+            return self._list("", reply.now)
+        return self._go_on(reply.now)
+
+    def _go_on(self, now: float) -> list[Step]:
+        return self._open(self._dialect.resume, {"sessionId": self._turn.session_id}, now)
+
+    def _open(self, method: str, params: Object, now: float) -> list[Step]:
+        given: Object = {"cwd": self._turn.cwd, "mcpServers": [], **params}
+        return [self._calls.call(method, given, self._session, now + START_S)]
+
+    def _list(self, cursor: str, now: float) -> list[Step]:
+        params: Object = {"cwd": self._turn.cwd, **({"cursor": cursor} if cursor else {})}
+        return [self._calls.call("session/list", params, self._listed, now + START_S)]
+
+    def _listed(self, reply: Reply) -> list[Step]:
+        if reply.error:
+            return self._refused(reply, "did not say which sessions it has")
+        said, self._pages = object_of(reply.result), self._pages + 1
+        if any(string(each, "sessionId") == self._turn.session_id for each in objects(said, "sessions")):
+            return self._go_on(reply.now)
+        cursor = string(said, "nextCursor")
+        if cursor and self._pages < _PAGES:
+            return self._list(cursor, reply.now)
+        return self._lost(f"{self._dialect.name} has no session {self._turn.session_id} in this folder")
+
+    def _session(self, reply: Reply) -> list[Step]:
+        turn, said = self._turn, object_of(reply.result)
+        if reply.error:
+            if turn.session_id is not None and is_lost(reply.failure, self._dialect.lost):
+                return self._lost(words_of(reply.failure))
+            return self._refused(reply, "did not open the session")
+        goes_on = turn.session_id is not None and not turn.fork
+        session_id = string(said, "sessionId") or (turn.session_id if goes_on else None)
+        if not session_id or goes_on != (session_id == turn.session_id):
+            return _broken(f"{self._dialect.name} answered with a session that was not asked for")
+        self.session_id = session_id
+        self._options.take(said)
+        return self._set("mode", self._dialect.modes.get(turn.access), self._moded, reply.now)
+
+    # -- its settings --------------------------------------------------------------------------------------------------
+
+    def _moded(self, now: float) -> list[Step]:
+        wanted = self._turn.model if self._dialect.sets_model else None
+        return self._set("model", wanted, lambda now: [Ready()], now)
+
+    def _set(self, kind: Kind, value: str | None, then: Callable[[float], list[Step]], now: float) -> list[Step]:
+        """Return the steps that give the session this setting, unless it has it, and those that come then."""
+        if value is None or self._options.current(kind) == value:
+            return then(now)
+        setting = self._options.setting(kind, value)
+        if setting is None:
+            found = ", ".join(self._options.values(kind)[:20]) or "none"
+            return _broken(f"{self._dialect.name} has no {kind} {value!r}; it has: {found}", Class.UNSUPPORTED)
+        method, given = setting
+
+        def answered(reply: Reply) -> list[Step]:
+            if reply.error:
+                return self._refused(reply, f"did not take the {kind} {value!r}")
+            said = object_of(reply.result)
+            self._options.take(said)
+            if "configOptions" in said and self._options.current(kind) != value:
+                return _broken(f"{self._dialect.name} did not take over the {kind} {value!r}", Class.UNSUPPORTED)
+            return then(reply.now)
+
+        return [self._calls.call(method, {"sessionId": self.session_id, **given}, answered, now + START_S)]
+
+    # -- what goes wrong -----------------------------------------------------------------------------------------------
+
+    def _lost(self, why: str) -> list[Step]:
+        lost = Say(events.SessionLost(session_id=self._turn.session_id or "", reason=why))
+        return [lost, *_broken(why, Class.BAD_REQUEST)]
+
+    def _refused(self, reply: Reply, what: str) -> list[Step]:
+        if reply.is_late:
+            return _broken(reply.error)
+        failure = failure_of(reply.failure)
+        if failure.class_ is Class.AUTH:
+            return _broken(self._login(failure.reason), Class.AUTH)
+        class_ = Class.UNSUPPORTED if integer(reply.failure, "code") == wire.METHOD_NOT_FOUND else failure.class_
+        class_ = Class.BAD_REQUEST if class_ is Class.UNKNOWN else class_
+        return _broken(f"it {what}: {failure.reason}", class_)
+
+    def _login(self, reason: str) -> str:
+        ways = ", ".join(name for name in self._logins if name)
+        return f"it is not logged in ({reason})" + (f"; its own ways to log in: {ways}" if ways else "")
+
+
+def _broken(why: str, class_: Class = Class.CRASHED) -> list[Step]:
+    return [Broken(reason=why, class_=class_)]

@@ -1,0 +1,72 @@
+"""The settings of a session that its agent offers: a mode and a model, as options of one list or each in its own way.
+
+The list of options is the way of today; older agents have `modes` and `models`. Does not depend on what they mean.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from beam.agents.fields import Object, obj, objects, objects_of, string
+
+Kind = Literal["mode", "model", "thought_level"]
+Wanted = tuple[str, Object]
+_OLD: dict[Kind, tuple[str, str, str, str, str]] = {
+    "mode": ("modes", "availableModes", "id", "currentModeId", "session/set_mode"),
+    "model": ("models", "availableModels", "modelId", "currentModelId", "session/set_model"),
+}
+_PARAMETERS = {"mode": "modeId", "model": "modelId"}
+
+
+class Options:
+    """What a session has, as its agent said last. `mode` is the current one, "" if there is none."""
+
+    def __init__(self) -> None:
+        self.mode = ""
+        self._options: list[Object] = []
+        self._old: dict[Kind, Object] = {}
+
+    def take(self, said: Object) -> None:
+        """Take note of what an answer or an update says of them."""
+        if isinstance(said.get("configOptions"), list):
+            self._options = objects_of(said["configOptions"])
+            option = self._option("mode")
+            self.mode = self.mode if option is None else string(option, "currentValue")
+        for kind, (group, _, _, current, _) in _OLD.items():
+            if group in said:
+                self._old[kind] = obj(said, group)
+                if kind == "mode" and self._option("mode") is None:
+                    self.mode = string(self._old[kind], current)
+        self.mode = string(said, "currentModeId") or self.mode
+
+    def current(self, kind: Kind) -> str:
+        """Return the current value; "" if there is none."""
+        option = self._option(kind)
+        if option is not None:
+            return string(option, "currentValue")
+        return string(self._old.get(kind, {}), _OLD[kind][3]) if kind in _OLD else ""
+
+    def values(self, kind: Kind) -> list[str]:
+        """Return the values that there are."""
+        option = self._option(kind)
+        if option is not None:
+            flat = [inner for each in objects(option, "options") for inner in (objects(each, "options") or [each])]
+            return [string(each, "value") for each in flat]
+        if kind not in self._old:
+            return []
+        _, several, name, _, _ = _OLD[kind]
+        return [string(each, name) for each in objects(self._old[kind], several)]
+
+    def setting(self, kind: Kind, value: str) -> Wanted | None:
+        """Return the method and the parameters that set it; None if the session has no such setting or value."""
+        if value not in self.values(kind):
+            return None
+        option = self._option(kind)
+        if option is not None:
+            return "session/set_config_option", {"configId": string(option, "id"), "value": value}
+        return _OLD[kind][4], {_PARAMETERS[kind]: value}
+
+    def _option(self, kind: Kind) -> Object | None:
+        by_category = (option for option in self._options if option.get("category") == kind)
+        by_name = (option for option in self._options if option.get("id") == kind)
+        return next(by_category, None) or next(by_name, None)

@@ -1,0 +1,126 @@
+"""What an agent asks of beam: what the access allows is allowed, the rest is asked, and every request gets an answer.
+
+A turn stands still until its request is answered, so what beam can't or won't do is refused at once; it offers no
+files and no terminals. What is allowed always is allowed in the session alone. Does not depend on who decides.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from beam.agents.acp import rights, wire
+from beam.agents.acp.calls import Call
+from beam.agents.acp.turn import TurnReader
+from beam.agents.base import raw_json
+from beam.agents.fields import Object, object_of, objects, string, strings
+from beam.agents.link import Asked, Decide, Say, Step
+from beam.agents.typed import as_far_as_fits
+from beam.model import events
+
+PERMISSION = "session/request_permission"
+_MOST = 100  # that wait at once
+_SESSION = "session"  # the word in the name of an option that allows no longer than that
+_CANCELLED: Object = {"outcome": {"outcome": "cancelled"}}
+
+
+class _Open(Struct, frozen=True):
+    """A request that waits for a decision: its id, the call it is about, and the options that can be selected ("" where
+    there is none).
+    """
+
+    number: wire.Id
+    call_id: str
+    once: str
+    always: str
+    reject: str
+
+
+class Requests:
+    """The requests of one process. `reader` of a call is that of the turn that runs."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, _Open] = {}
+
+    def take(self, number: wire.Id, method: str, params: Object, reader: TurnReader | None) -> list[Step]:
+        """Return the steps that follow from a request: it is asked, or answered at once."""
+        if method != PERMISSION:
+            return [*_unanswerable(method, params), wire.refusal(number, f"beam does not answer {method[:80]}")]
+        key = wire.key_of(number)
+        said = as_far_as_fits(wire.Update, object_of(params.get("toolCall")))
+        if reader is None or not said.tool_call_id or len(self._open) >= _MOST:
+            return [wire.answer(number, _CANCELLED)]
+        if key in self._open:
+            return []
+        call, before = reader.asked(said)
+        waiting = _options(number, call.id, objects(params, "options"))
+        steps: list[Step] = [Say(event) for event in before]
+        turn = reader.turn
+        is_allowed = rights.allows(turn.access, call.kind, call.paths, object_of(call.input), turn.cwd)
+        if is_allowed and (waiting.once or waiting.always):
+            return [*steps, wire.answer(number, _selected(waiting.once or waiting.always))]
+        self._open[key] = waiting
+        asked = Asked(
+            key=key,
+            tool=call.name,
+            input=raw_json(call.input),
+            description=_description(call),
+            call_id=call.id,
+            suggestions=raw_json(["the same again in this session"] if waiting.always else []),
+            allow=bool(waiting.once),
+            always=bool(waiting.always),
+        )
+        return [*steps, asked]
+
+    def decide(self, decide: Decide, reader: TurnReader | None) -> list[Step]:
+        """Return the answer to a request that waits for it."""
+        waiting = self._open.pop(decide.key, None)
+        if waiting is None:
+            return []
+        if decide.decision == "allow":
+            option = (waiting.always if decide.always else "") or waiting.once
+        else:
+            option = waiting.reject if decide.decision == "deny" else ""
+            if reader is not None:
+                reader.denied(waiting.call_id)
+        return [wire.answer(waiting.number, _selected(option))]
+
+    def cancelled(self) -> list[Step]:
+        """Return the answers to all requests that wait: nobody will decide them."""
+        found: list[Step] = [wire.answer(waiting.number, _CANCELLED) for waiting in self._open.values()]
+        self._open.clear()
+        return found
+
+
+def _selected(option: str) -> Object:
+    return {"outcome": {"outcome": "selected", "optionId": option}} if option else _CANCELLED
+
+
+def _options(number: wire.Id, call_id: str, offered: list[Object]) -> _Open:
+    def of(*kinds: str, word: str = "") -> str:
+        for kind in kinds:
+            for option in offered:
+                if option.get("kind") == kind and word in string(option, "name").lower():
+                    return string(option, "optionId")
+        return ""
+
+    always = of("allow_always", word=_SESSION)
+    reject = of("reject_once") or of("reject_always")
+    return _Open(number, call_id, of("allow_once"), always, reject)
+
+
+def _description(call: Call) -> str:
+    """Return what is asked for, as it would be done: what the agent says of it comes after that."""
+    given = object_of(call.input)
+    command = string(given, "command") or string(given, "cmd") or " ".join(strings(given, "command"))
+    words = "" if call.text.startswith("{") else call.text
+    lines = [command] if command else list(call.paths)
+    shown = "\n".join(dict.fromkeys(line for line in (*lines, call.title, words) if line))
+    return shown or bytes(raw_json(call.input)).decode()
+
+
+def _unanswerable(method: str, params: Object) -> list[Step]:
+    """Return what a person should know of a request that nobody can decide here."""
+    if not method.startswith("elicitation/"):
+        return []
+    said = " ".join(part for part in (string(params, "message"), string(params, "url")) if part) or method[:80]
+    return [Say(events.Notice(text=f"the agent asked what nobody can decide here: {said}", code="not_asked"))]

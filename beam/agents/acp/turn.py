@@ -1,0 +1,253 @@
+"""One turn of a session: what it says as events, and the verdict on it.
+
+Does not depend on requests, or on how a turn is begun and stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import structs
+
+from beam.agents import oneshot
+from beam.agents.acp.calls import OVER, Call
+from beam.agents.acp.dialect import Dialect
+from beam.agents.acp.failures import failure_of
+from beam.agents.acp.figures import Counter
+from beam.agents.acp.wire import Update
+from beam.agents.base import Exit, Turn, Verdict, raw_json
+from beam.agents.fields import Object, object_of, objects_of, string
+from beam.model import events
+from beam.model.events import Event, PlanStep
+from beam.model.outcome import Denial, Status
+
+_PROGRESS_S = 1.0
+_DENIED = "it was denied"
+_ENDS = {"end_turn": "stop", "max_tokens": "length", "refusal": "refused"}
+QUIET = frozenset(  # they say nothing of a turn
+    {
+        *("available_commands_update", "session_info_update", "config_option_update", "current_mode_update"),
+        *("usage_update", "user_message_chunk", "compaction_summary_chunk"),
+    }
+)
+
+
+class TurnReader:
+    """Reads one turn. `is_known`: the agent has the message."""
+
+    def __init__(self, turn: Turn, dialect: Dialect, session_id: str, counter: Counter, *, model: str | None) -> None:
+        self.turn = turn
+        self.is_known = False
+        self._dialect = dialect
+        self._session_id = session_id
+        self._counter = counter
+        self._model = model
+        self._heard = oneshot.OutputSummary(name=dialect.name)
+        self._calls: dict[str, Call] = {}
+        self._text: list[str] = []
+        self._thoughts: list[str] = []
+        self._message_id: object = None
+        self._is_alive = False  # it said or did something
+        self._progress: dict[str, tuple[float, str]] = {}  # by call: when it was last told, and what
+
+    def begun(self) -> list[Event]:
+        """Take note that the agent has the message; return the events of that."""
+        if self.is_known:
+            return []
+        self.is_known = True
+        return self._heard.opened(self.turn, self._session_id, model=self._model)
+
+    # -- what it says --------------------------------------------------------------------------------------------------
+
+    def updated(self, said: Update, line: bytes, now: float) -> list[Event]:
+        """Return the events of an update; the first one carries the line, unless it is a delta."""
+        kind = said.session_update
+        if kind == "agent_message_chunk":
+            return self._message(said)
+        if kind == "agent_thought_chunk":
+            ended = self._end_text()
+            self._is_alive = True
+            self._thoughts.append(_text_of(said.content))
+            return ended
+        if kind in ("tool_call", "tool_call_update"):
+            ended = self._end_words()
+            return [*ended, *oneshot.with_line(self._call(said, now), line)]
+        if kind in QUIET:
+            return []
+        read = _KINDS.get(kind)
+        return oneshot.with_line(self._unknown(kind) if read is None else read(self, said), line)
+
+    def unknown(self, what: str, line: bytes) -> list[Event]:
+        """Return the event of a line that nobody knows."""
+        return oneshot.with_line(self._unknown(what), line)
+
+    def asked(self, said: Update) -> tuple[Call, list[Event]]:
+        """Take note of a request about a call; return the call, and the events that come before the request."""
+        ended = self._end_words()
+        call = self._calls.setdefault(said.tool_call_id, Call(said.tool_call_id))
+        call.ask(said)
+        return call, [*ended, *self._tell(call)]
+
+    def denied(self, call_id: str) -> None:
+        """Take note that beam said no to that call: some agents say nothing more of it."""
+        if call_id in self._calls:
+            self._calls[call_id].is_denied = True
+
+    @staticmethod
+    def _unknown(what: str) -> list[Event]:
+        return [events.Unknown(what=what or "no sessionUpdate")]
+
+    def _message(self, said: Update) -> list[Event]:
+        text = _text_of(said.content)
+        counted: list[Event] = []
+        usage = self._counter.in_chunk(said.meta)
+        if usage is not None:
+            counted = self._heard.counted(usage, None)
+        if not text or text.startswith(self._dialect.noise or ("\0",)):
+            return counted
+        ended = self._end_thoughts()
+        self._is_alive = True
+        if said.message_id != self._message_id and said.message_id is not None:
+            ended += self._end_text()
+            self._message_id = said.message_id
+        self._text.append(text)
+        return [*ended, events.TextDelta(text=text), *counted]
+
+    def _end_text(self) -> list[Event]:
+        text, self._text = "".join(self._text), []
+        return self._heard.text(text)
+
+    def _end_thoughts(self) -> list[Event]:
+        text, self._thoughts = "".join(self._thoughts), []
+        return [events.Thinking(text=text)] if text else []
+
+    def _end_words(self) -> list[Event]:
+        return [*self._end_thoughts(), *self._end_text()]
+
+    # -- calls ---------------------------------------------------------------------------------------------------------
+
+    def _call(self, said: Update, now: float) -> list[Event]:
+        if not said.tool_call_id:
+            return self._unknown(said.session_update)
+        is_new = said.session_update == "tool_call"
+        call = self._calls.get(said.tool_call_id)
+        if call is None:
+            call = self._calls[said.tool_call_id] = Call(said.tool_call_id)
+        if call.is_over:
+            return []
+        call.take(said)
+        if call.status in OVER:
+            return [*self._tell(call), *self._return(call)]
+        if not call.is_told:
+            return self._tell(call) if call.is_known or (is_new and call.status == "in_progress") else []
+        return self._progressed(call, now)
+
+    def _tell(self, call: Call) -> list[Event]:
+        if call.is_told:
+            return []
+        call.is_told = self._is_alive = True
+        self._progress[call.id] = (float("-inf"), call.text)
+        return self._heard.called(call.id, call.name, call.input)
+
+    def _return(self, call: Call) -> list[Event]:
+        call.is_over = True
+        is_error = call.status == "failed"
+        found: list[Event] = []
+        if not is_error:
+            found += [events.FileChanged(path=path, kind=kind) for path, kind in call.changes]
+        elif self._is_denied(call):
+            given = Denial(tool=call.name, call_id=call.id, input=raw_json(call.input))
+            self._heard.denials.append(given)
+        return [*found, *self._heard.returned(call.id, call.output, is_error=is_error)]
+
+    def _is_denied(self, call: Call) -> bool:
+        """Return whether the agent itself denied the call, as far as it tells."""
+        is_left_out = call.name in self._dialect.left_out.get(self.turn.access, ())
+        return not call.is_denied and (is_left_out or call.output.startswith(self._dialect.denied or ("\0",)))
+
+    def _progressed(self, call: Call, now: float) -> list[Event]:
+        since, text = self._progress[call.id]
+        if call.text == text or now - since < _PROGRESS_S:
+            return []
+        self._progress[call.id] = (now, call.text)
+        return [events.ToolProgress(call_id=call.id, text=call.text)]
+
+    # -- the rest ------------------------------------------------------------------------------------------------------
+
+    def _plan(self, said: Update) -> list[Event]:
+        steps = [(string(entry, "content"), string(entry, "status")) for entry in objects_of(said.entries)]
+        return [events.PlanUpdated(steps=tuple(PlanStep(text=text, status=status) for text, status in steps))]
+
+    def _notice(self, said: Update) -> list[Event]:
+        text = _text_of(said.content) or (said.title if isinstance(said.title, str) else "")
+        return [events.Notice(text=text, code="notice")] if text else []
+
+    def _compacted(self, said: Update) -> list[Event]:
+        return [events.StatusChanged(state="compacted" if said.status in OVER else "compacting")]
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def end(self, result: Object, *, is_stopping: bool) -> tuple[list[Event], Verdict]:
+        """Return the events that only the end tells, and the verdict on a turn that the agent says is over."""
+        emitted = self._last_words()
+        stop = string(result, "stopReason")
+        self._heard.ended = _ENDS.get(stop, "")
+        self._heard.cost_usd = self._counter.cost()
+        usage, total = self._counter.at_end(result)
+        if usage is not None:
+            self._heard.usage = usage
+            emitted.append(events.UsageSeen(usage=usage, cost_usd=self._heard.cost_usd, total=total))
+        if is_stopping or stop == "cancelled":  # some say `end_turn` of a turn that they cancelled
+            self._heard.ended = ""
+            return emitted, self._verdict(emitted, Exit(code=0, stopped_by="interrupted"))
+        if stop == "max_turn_requests":
+            self._heard.ended = "stop"
+            reason = f"{self._dialect.name} came to its limit of model calls"
+            return emitted, structs.replace(self._verdict(emitted, Exit(code=0)), status=Status.LIMIT, reason=reason)
+        if not self._heard.ended:
+            emitted += self._heard.failed(f"{self._dialect.name} ended the turn with {stop or 'no reason'!r}")
+        elif not self._is_alive and stop == "end_turn":  # so some end a turn in which their model failed
+            emitted += self._heard.failed(
+                f"{self._dialect.name} ended the turn without a word; its own log may say why"
+            )
+        return emitted, self._verdict(emitted, Exit(code=0))
+
+    def failed(self, error: Object, *, is_stopping: bool) -> tuple[list[Event], Verdict]:
+        """Return the same for a turn that the agent says has failed."""
+        emitted = self._last_words()
+        if is_stopping:
+            return emitted, self._verdict(emitted, Exit(code=0, stopped_by="interrupted"))
+        failure = failure_of(error)
+        emitted += self._heard.failed(failure.reason, failure.http_status, failure.class_)
+        return emitted, self._verdict(emitted, Exit(code=0))
+
+    def cut_off(self, exit: Exit) -> tuple[list[Event], Verdict]:
+        """Return the same for a turn whose process ended first, or could not be spoken to any more."""
+        emitted = self._last_words()
+        return emitted, self._verdict(emitted, exit)
+
+    def _last_words(self) -> list[Event]:
+        emitted = self._end_words()
+        said = self._heard.said
+        for call in self._calls.values():
+            if call.is_told and call.is_denied and not call.is_over:
+                call.is_over = True
+                emitted += self._heard.returned(call.id, _DENIED, is_error=True)
+        self._heard.said = said
+        return emitted
+
+    def _verdict(self, emitted: list[Event], exit: Exit) -> Verdict:
+        more, verdict = oneshot.verdict(self.turn, exit, self._heard)
+        emitted += more
+        return verdict
+
+
+def _text_of(content: object) -> str:
+    return string(object_of(content), "text")
+
+
+_KINDS: dict[str, Callable[[TurnReader, Update], list[Event]]] = {
+    "plan": TurnReader._plan,
+    "notice": TurnReader._notice,
+    "compaction_update": TurnReader._compacted,
+}

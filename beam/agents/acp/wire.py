@@ -1,0 +1,98 @@
+"""The frames of the Agent Client Protocol, typed: only what beam reads of them. And those that beam writes.
+
+A frame is one line of JSON-RPC 2.0. Does not depend on what a frame means.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from beam.agents.base import raw_json
+from beam.agents.fields import Object
+from beam.agents.link import Send
+from beam.agents.typed import Count, reader
+
+Id = int | str
+METHOD_NOT_FOUND, AUTH_REQUIRED = -32601, -32000
+
+
+class Update(Struct, frozen=True, rename="camel"):
+    """What a session says. A field that a kind of update does not have is at its default."""
+
+    session_update: str = ""
+    message_id: Any = None
+    content: Any = None
+    tool_call_id: str = ""
+    title: Any = None
+    kind: Any = None
+    status: Any = None
+    raw_input: Any = None
+    raw_output: Any = None
+    locations: Any = None
+    entries: Any = None
+    available_commands: Any = None
+    current_mode_id: str = ""
+    config_options: Any = None
+    used: Count | None = None
+    size: Count | None = None
+    cost: Any = None
+    meta: Any = field(name="_meta", default=None)
+
+
+NO_UPDATE = Update()
+
+
+class Params(Struct, frozen=True, rename="camel"):
+    """What a notification says."""
+
+    session_id: str = ""
+    update: Update = NO_UPDATE
+
+
+NO_PARAMS = Params()
+
+
+class Frame(Struct, frozen=True):
+    """One line of an agent's."""
+
+    id: Id | None = None
+    method: str = ""
+    params: Params = NO_PARAMS
+    result: Any = None
+    error: Any = None
+
+
+read = reader(Frame)
+
+
+def request(number: int, method: str, params: Object) -> Send:
+    """Return a request of beam's."""
+    return _send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+
+
+def notification(method: str, params: Object) -> Send:
+    """Return a notification of beam's."""
+    return _send({"jsonrpc": "2.0", "method": method, "params": params})
+
+
+def answer(number: Id, result: Object) -> Send:
+    """Return the answer to a request of the agent's."""
+    return _send({"jsonrpc": "2.0", "id": number, "result": result})
+
+
+def refusal(number: object, message: str) -> Send:
+    """Return the answer to a request of the agent's that beam does not carry out."""
+    error = {"code": METHOD_NOT_FOUND, "message": message}
+    return _send({"jsonrpc": "2.0", "id": number, "error": error})
+
+
+def key_of(number: Id) -> str:
+    """Return the name of a request: 1 and "1" are two."""
+    return msgspec.json.encode(number).decode()
+
+
+def _send(frame: Object) -> Send:
+    return Send(bytes(raw_json(frame)) + b"\n")

@@ -1,0 +1,67 @@
+"""Gemini's dialogue mode: `gemini --acp`, one process for one turn or for many.
+
+A session goes on in its process alone: `session/load` in the minute in which the session began empties it, and in a
+later one leaves a stub beside its file, because of which gemini's clean-up removes both. Nobody but gemini chooses the
+id that would prevent that.
+"""
+
+from __future__ import annotations
+
+from beam.agents.acp.dialect import Dialect
+from beam.agents.base import Host, Launch, Turn
+from beam.agents.gemini import exec as headless
+from beam.agents.link import Link
+from beam.agents.oneshot import argument
+from beam.base.errors import UnsupportedError
+from beam.model.message import Access
+
+__all__ = ["launch", "link"]
+
+DIALECT = Dialect(
+    name="gemini",
+    modes={"read": "default", "ask": "default", "edit": "autoEdit", "full": "yolo"},
+    resume="",
+    counts="turn",
+    noise=("[MODE_UPDATE]",),  # a piece of its answer, as gemini says it
+)
+ACCESS: dict[Access, tuple[str, ...]] = {**headless.ACCESS, "ask": headless.ACCESS["read"]}
+# The person's own settings and policies may allow more; rules of this tier win over them. Whatever is asked for with
+# `read` beam denies.
+ASK_FIRST = f"""\
+[[rule]]
+toolName = "*"
+decision = "ask_user"
+priority = 900
+
+[[rule]]
+toolName = [{", ".join(f'"{name}"' for name in headless.LOOKING)}]
+decision = "allow"
+priority = 950
+"""
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """Return how to start a process for this turn and others like it. Raises UnsupportedError for what it can't do."""
+    if turn.session_id is not None:
+        raise UnsupportedError(
+            "gemini goes on with a session over its own protocol only in the process that has it, and that is gone",
+            f"send --via exec, which resumes it, or begin another one: beam agent reset {turn.agent}",
+            subject=turn.session_id[:80],
+        )
+    argv = [host.executable or "gemini", "--acp", *ACCESS[turn.access]]
+    if turn.outbox and turn.access == "edit":
+        argv += ("--include-directories", turn.outbox)
+    files = {}
+    if turn.access == "read":
+        files[headless.POLICY] = ASK_FIRST.encode()
+        argv += ("--admin-policy", f"{turn.scratch}/{headless.POLICY}")
+    if turn.model is not None:
+        argv += ("--model", argument("gemini", "model", turn.model))
+    return Launch(argv=tuple(argv), env=headless.ALONE | headless.trust_env(turn), files=files)
+
+
+def link(turn: Turn, host: Host) -> Link:
+    """Return a new conversation with one process."""
+    from beam.agents.acp.conversation import AcpLink
+
+    return AcpLink(turn, DIALECT)

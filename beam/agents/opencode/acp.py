@@ -1,0 +1,71 @@
+"""The dialogue mode of OpenCode and of Kilo: `opencode acp`, one process for one turn or for many.
+
+Access is an agent profile of beam's own, as headless: the mode of the session is that profile's name.
+"""
+
+from __future__ import annotations
+
+from beam.agents.acp.dialect import Dialect
+from beam.agents.base import Capabilities, Host, Launch, Turn
+from beam.agents.link import Link
+from beam.agents.oneshot import argument, check_access
+from beam.agents.opencode.decode import DENIED
+from beam.agents.opencode.rules import left_out
+from beam.agents.opencode.run import checked_session, rights
+from beam.base.errors import UnsupportedError
+from beam.model.message import Access
+
+_BELOW_FULL: tuple[Access, ...] = ("read", "ask", "edit")
+FACE = Capabilities(
+    resume=True,
+    fork=True,
+    model=True,
+    deltas=True,
+    tools=True,
+    interrupt=True,
+    ask=True,
+    cost=True,
+    denials=True,
+    access=("read", "ask", "edit", "full"),
+    outbox=("edit", "full"),
+)
+
+
+class Talk:
+    """The dialogue mode of one of the two programs. `prefix` begins the names of its variables, `usual` is its usual
+    profile.
+    """
+
+    def __init__(self, program: str, prefix: str, *, usual: str) -> None:
+        self._program = program
+        self._prefix = prefix
+        self._dialect = Dialect(
+            name=program,
+            modes={"read": "beam-read", "ask": "beam-ask", "edit": "beam-edit", "full": usual},
+            resume="session/resume",
+            fork=True,
+            lists=True,
+            sets_model=True,
+            denied=DENIED,
+            left_out={access: left_out(access) for access in _BELOW_FULL},
+        )
+
+    def launch(self, turn: Turn, host: Host) -> Launch:
+        """Return how to start a process for this turn and others like it. Raises UnsupportedError."""
+        name = self._program
+        check_access(turn, name, FACE)
+        if turn.session_id is not None:
+            checked_session(turn.session_id, name)
+        if turn.model is not None and "/" not in argument(name, "model", turn.model):
+            raise UnsupportedError(f"{name} names models PROVIDER/MODEL, not {turn.model!r}", subject=turn.model)
+        argv = (host.executable or name, "acp")
+        if turn.access == "full":
+            return Launch(argv=argv)
+        _, env, files = rights(turn, self._prefix)
+        return Launch(argv=(*argv, "--pure"), env=env, files=files)
+
+    def link(self, turn: Turn, host: Host) -> Link:
+        """Return a new conversation with one process."""
+        from beam.agents.acp.conversation import AcpLink
+
+        return AcpLink(turn, self._dialect)

@@ -1,0 +1,583 @@
+"""The ACP link by itself: the order of a conversation, what it asks, and what it never does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from beam.agents.acp.rights import allows
+from beam.agents.base import Exit
+from beam.agents.link import (
+    Acknowledged,
+    Answered,
+    Asked,
+    Broken,
+    Close,
+    Decide,
+    Interrupt,
+    Over,
+    Prompt,
+    Query,
+    Ready,
+    Send,
+    Set,
+    Steer,
+    Stirred,
+)
+from beam.model import events
+from beam.model.outcome import Class, Status, Total, Usage
+from tests.support.acp_dialogue import DIALECT, MODES, OPTIONS, SESSION, Talk, kinds, talking, turn
+
+LOGIN = {"code": -32000, "message": "Authentication required"}
+
+
+def over(talk: Talk) -> Over:
+    (found,) = [step for step in talk.steps if isinstance(step, Over)]
+    return found
+
+
+def broken(talk: Talk) -> Broken:
+    (found,) = [step for step in talk.steps if isinstance(step, Broken)]
+    return found
+
+
+# -- its beginning -----------------------------------------------------------------------------------------------------
+
+
+def test_a_turn_from_the_first_frame_to_its_end() -> None:
+    talk = Talk()
+    assert talk.sent[0]["params"]["clientCapabilities"] == {}
+    assert kinds(talk.begin()) == ["Ready"]
+    assert kinds(talk.prompt()) == ["Send"] and talk.link.busy
+    assert kinds(talk.text("hel")) == ["Acknowledged", "SessionStarted", "TextDelta"]
+    talk.text("lo")
+    assert kinds(talk.complete()) == ["Text", "Over"] and not talk.link.busy
+    verdict = over(talk).verdict
+    assert (verdict.status, verdict.reply, verdict.session, verdict.session_id) == (
+        Status.COMPLETED,
+        "hello",
+        "new",
+        SESSION,
+    )
+    assert kinds(talk.do(Close())) == ["Eof"]
+
+
+def test_what_is_acknowledged_is_not_over() -> None:
+    talk = talking()
+    assert not any(isinstance(step, Acknowledged) for step in talk.steps)
+    talk.say("available_commands_update", availableCommands=[])
+    assert not any(isinstance(step, Acknowledged) for step in talk.steps)
+    talk.text("hello")
+    assert any(isinstance(step, Acknowledged) for step in talk.steps) and talk.link.busy
+
+
+@pytest.mark.parametrize(("access", "mode"), [("edit", "editing"), ("full", "free")])
+def test_the_session_gets_the_mode_of_its_access_before_it_takes_a_prompt(access: str, mode: str) -> None:
+    talk = Talk(turn(access=access))
+    assert kinds(talk.begin()) == ["Send"]
+    assert talk.last("session/set_mode")["params"] == {"sessionId": SESSION, "modeId": mode}
+    assert kinds(talk.reply("session/set_mode")) == ["Ready"]
+
+
+def test_the_list_of_options_is_used_before_the_older_ways() -> None:
+    talk = Talk(turn(access="full", model="b"))
+    talk.begin(configOptions=OPTIONS)
+    assert talk.sent[-1]["params"] == {"sessionId": SESSION, "configId": "m", "value": "free"}
+    chosen = [{**OPTIONS[0], "currentValue": "free"}, OPTIONS[1]]
+    talk.reply("session/set_config_option", {"configOptions": chosen})
+    assert talk.sent[-1]["params"] == {"sessionId": SESSION, "configId": "model", "value": "b"}
+    assert kinds(talk.reply("session/set_config_option", {"configOptions": []})) == ["Broken"]
+    assert "did not take over the model" in broken(talk).reason
+
+
+def test_an_older_agent_is_given_its_model_by_set_model() -> None:
+    talk = Talk(turn(model="b"))
+    models = {"currentModelId": "a", "availableModels": [{"modelId": "a"}, {"modelId": "b"}]}
+    talk.begin(models=models)
+    assert talk.last("session/set_model")["params"] == {"sessionId": SESSION, "modelId": "b"}
+    assert kinds(talk.reply("session/set_model")) == ["Ready"]
+
+
+@pytest.mark.parametrize("fields", [{"modes": None}, {"modes": {**MODES, "availableModes": []}}])
+def test_a_mode_that_is_not_there_is_unsupported(fields: dict[str, Any]) -> None:
+    talk = Talk(turn(access="full"))
+    talk.begin(**fields)
+    assert broken(talk).class_ is Class.UNSUPPORTED and not talk.link.busy
+
+
+def test_a_mode_that_the_agent_refuses_is_unsupported_or_said() -> None:
+    talk = Talk(turn(access="full"))
+    talk.begin()
+    talk.reply("session/set_mode", error={"code": -32603, "message": "Internal error", "data": {"details": "no way"}})
+    assert "no way" in broken(talk).reason
+
+
+def test_a_session_that_goes_into_a_wider_mode_by_itself_is_ended() -> None:
+    talk = talking(access="read")
+    talk.say("current_mode_update", currentModeId="planning")
+    assert talk.link.busy
+    talk.say("current_mode_update", currentModeId="free")
+    assert broken(talk).class_ is Class.UNSUPPORTED and not talk.link.busy
+
+
+def test_another_version_of_the_protocol_is_unsupported() -> None:
+    talk = Talk()
+    talk.reply("initialize", {"protocolVersion": 2})
+    assert broken(talk).class_ is Class.UNSUPPORTED
+
+
+def test_a_login_that_is_missing_is_said_with_the_ways_to_log_in() -> None:
+    talk = Talk()
+    talk.reply("initialize", {"protocolVersion": 1, "authMethods": [{"name": "Log in with X"}]})
+    talk.reply("session/new", error=LOGIN)
+    assert broken(talk).class_ is Class.AUTH and "Log in with X" in broken(talk).reason
+
+
+def test_one_that_ends_before_its_session_for_want_of_a_login_says_so() -> None:
+    talk = Talk()
+    talk.keep(talk.link.end(Exit(code=1, stderr_tail="Error: not logged in")))
+    assert (broken(talk).class_, broken(talk).reason) == (Class.AUTH, "Error: not logged in")
+
+
+@pytest.mark.parametrize("method", ["initialize", "session/new"])
+def test_each_call_of_the_beginning_has_a_deadline(method: str) -> None:
+    talk = Talk()
+    if method == "session/new":
+        talk.reply("initialize", {"protocolVersion": 1})
+    assert talk.link.due is not None
+    talk.wake(talk.link.due)
+    assert "did not answer in time" in broken(talk).reason and talk.link.due is None
+
+
+# -- an earlier session ------------------------------------------------------------------------------------------------
+
+
+def test_a_session_goes_on_and_what_is_repeated_of_it_is_no_event() -> None:
+    talk = Talk(turn(session_id=SESSION))
+    talk.reply("initialize", {"protocolVersion": 1})
+    assert talk.text("of an older turn") == []
+    assert talk.say("tool_call", toolCallId="old", title="old") == []
+    talk.reply("session/load", {"modes": MODES})
+    talk.prompt()
+    talk.text("new")
+    talk.complete()
+    assert (over(talk).verdict.reply, over(talk).verdict.session) == ("new", "resumed")
+    assert kinds(talk.steps).count("TextDelta") == 1
+
+
+def test_an_unknown_session_is_lost_where_the_agent_says_so() -> None:
+    talk = Talk(turn(session_id=SESSION))
+    talk.reply("initialize", {"protocolVersion": 1})
+    talk.reply("session/load", error={"code": -32602, "message": "no such session"})
+    assert isinstance(talk.events[0], events.SessionLost) and broken(talk).class_ is Class.BAD_REQUEST
+
+
+def test_another_error_proves_no_session_lost() -> None:
+    talk = Talk(turn(session_id=SESSION))
+    talk.reply("initialize", {"protocolVersion": 1})
+    talk.reply("session/load", error={"code": -32603, "message": "disk full"})
+    assert talk.events == [] and "disk full" in broken(talk).reason
+
+
+def test_sessions_are_looked_up_where_an_unknown_one_would_begin_in_silence() -> None:
+    dialect = structs.replace(DIALECT, lists=True)
+    talk = Talk(turn(session_id=SESSION), dialect)
+    talk.reply("initialize", {"protocolVersion": 1})
+    talk.reply("session/list", {"sessions": [{"sessionId": "other"}], "nextCursor": "2"})
+    assert talk.last("session/list")["params"]["cursor"] == "2"
+    talk.reply("session/list", {"sessions": [{"sessionId": SESSION}]})
+    assert talk.last("session/load")["params"]["sessionId"] == SESSION
+    gone = Talk(turn(session_id=SESSION), dialect)
+    gone.reply("initialize", {"protocolVersion": 1})
+    gone.reply("session/list", {"sessions": []})
+    assert isinstance(gone.events[0], events.SessionLost)
+
+
+def test_an_answer_with_another_session_is_taken_for_none() -> None:
+    talk = Talk(turn(session_id="mine"))
+    talk.begin()
+    assert "not asked for" in broken(talk).reason
+
+
+def test_a_copy_of_a_session_has_an_id_of_its_own() -> None:
+    talk = Talk(turn(session_id="mine", fork=True))
+    assert kinds(talk.begin()) == ["Ready"]
+    assert talk.last("session/fork")["params"]["sessionId"] == "mine"
+    talk.prompt()
+    assert kinds(talk.text("x"))[:2] == ["Acknowledged", "SessionStarted"]
+    same = Talk(turn(session_id=SESSION, fork=True))
+    same.begin()
+    assert "not asked for" in broken(same).reason
+
+
+# -- what it says ------------------------------------------------------------------------------------------------------
+
+
+def test_texts_thoughts_calls_and_plans_come_in_their_order() -> None:
+    talk = talking()
+    talk.text("I look.")
+    talk.say("tool_call", toolCallId="c", title="read", kind="read", status="pending", rawInput={})
+    talk.say("tool_call_update", toolCallId="c", status="in_progress", rawInput={"path": "/p/a"})
+    talk.say("tool_call_update", toolCallId="c", status="completed", content=[_text("found")])
+    talk.say("agent_thought_chunk", content={"type": "text", "text": "hm"})
+    talk.say("plan", entries=[{"content": "one", "status": "completed"}])
+    talk.text("Done.")
+    talk.complete()
+    names = [name for name in kinds(talk.steps) if name not in ("Send", "Ready", "Acknowledged", "TextDelta")]
+    assert names == [
+        *("SessionStarted", "Text", "ToolCalled", "ToolReturned", "PlanUpdated", "Thinking", "Text", "Over"),
+    ]
+    called = next(event for event in talk.events if isinstance(event, events.ToolCalled))
+    assert (called.name, bytes(called.input)) == ("read", b'{"path":"/p/a"}')
+    assert over(talk).verdict.reply == "Done."
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "content", "content": {"type": "text", "text": text}}
+
+
+def test_noise_is_no_part_of_the_answer_and_unknown_updates_are_said() -> None:
+    talk = talking()
+    talk.text("[NOISE] mode")
+    talk.say("something_new", x=1)
+    talk.text("yes")
+    talk.complete()
+    assert over(talk).verdict.reply == "yes"
+    assert [event.what for event in talk.events if isinstance(event, events.Unknown)] == ["something_new"]
+
+
+def test_changes_of_files_are_said_once_they_are_made() -> None:
+    talk = talking()
+    diff = {"type": "diff", "path": "/p/a", "oldText": None, "newText": "x"}
+    talk.say("tool_call", toolCallId="c", title="write", kind="edit", status="in_progress", content=[diff])
+    assert not any(isinstance(event, events.FileChanged) for event in talk.events)
+    talk.say("tool_call_update", toolCallId="c", status="completed")
+    changed = [event for event in talk.events if isinstance(event, events.FileChanged)]
+    assert [(event.path, event.kind) for event in changed] == [("/p/a", "add")]
+
+
+def test_what_another_session_says_is_no_part_of_the_turn() -> None:
+    talk = talking()
+    update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "x"}}
+    assert talk.hear({"method": "session/update", "params": {"sessionId": "child", "update": update}}) == []
+
+
+def test_a_prompt_is_no_command_of_the_agents_own() -> None:
+    talk = talking(text="/allow-all on")
+    assert talk.last("session/prompt")["params"]["prompt"] == [{"type": "text", "text": " /allow-all on"}]
+
+
+def test_attached_files_are_links_in_the_prompt() -> None:
+    talk = talking(attach=("/p/a b.png",))
+    link = talk.last("session/prompt")["params"]["prompt"][1]
+    assert link == {"type": "resource_link", "uri": "file:///p/a%20b.png", "name": "a b.png"}
+
+
+# -- requests ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_request_is_asked_with_what_it_is_for_and_answered_once() -> None:
+    talk = talking()
+    talk.ask(7, title="touch made", kind="execute", rawInput={"command": "touch made"})
+    (asked,) = [step for step in talk.steps if isinstance(step, Asked)]
+    assert (asked.tool, asked.description, asked.call_id) == ("execute", "touch made", "c-1")
+    assert (bytes(asked.input), asked.allow, asked.always) == (b'{"command":"touch made"}', True, True)
+    talk.do(Decide(key=asked.key, decision="allow"))
+    assert talk.answer(7) == {"outcome": {"outcome": "selected", "optionId": "yes"}}
+    assert talk.do(Decide(key=asked.key, decision="deny")) == []
+
+
+@pytest.mark.parametrize(
+    ("decide", "outcome"),
+    [
+        ({"decision": "deny"}, {"outcome": "selected", "optionId": "no"}),
+        ({"decision": "cancelled"}, {"outcome": "cancelled"}),
+        ({"decision": "allow", "always": True}, {"outcome": "selected", "optionId": "always"}),
+    ],
+)
+def test_each_decision_has_its_answer(decide: dict[str, Any], outcome: dict[str, str]) -> None:
+    talk = talking()
+    talk.ask(kind="execute")
+    talk.do(Decide(key="0", **decide))
+    assert talk.answer() == {"outcome": outcome}
+
+
+def test_what_would_be_allowed_for_good_is_not_offered() -> None:
+    talk = talking()
+    talk.ask(options=[{"optionId": "for-good", "kind": "allow_always", "name": "Always allow"}], kind="execute")
+    (asked,) = [step for step in talk.steps if isinstance(step, Asked)]
+    assert (asked.allow, asked.always) == (False, False)
+    talk.do(Decide(key="0", decision="allow", always=True))
+    assert talk.answer() == {"outcome": {"outcome": "cancelled"}}
+
+
+def test_a_request_that_says_nothing_takes_it_from_the_call_before() -> None:
+    talk = talking()
+    talk.say("tool_call", toolCallId="c-1", title="Bash", kind="execute", status="pending", content=[_text("")])
+    talk.say("tool_call_update", toolCallId="c-1", status="in_progress", content=[_text('{"command":"ls"}')])
+    talk.ask(title="Bash", content=[_text("Requesting approval")])
+    (asked,) = [step for step in talk.steps if isinstance(step, Asked)]
+    assert (asked.tool, bytes(asked.input), asked.description) == ("Bash", b'{"command":"ls"}', "ls\nBash")
+
+
+@pytest.mark.parametrize(
+    ("access", "kind", "paths", "given", "expected"),
+    [
+        ("full", "", (), {}, True),
+        ("ask", "read", ("/p/a",), {}, False),
+        ("read", "read", ("/p/a", "b"), {}, True),
+        ("read", "edit", ("/p/a",), {}, False),
+        ("read", "read", (), {}, False),
+        ("read", "read", ("/p/../etc/passwd",), {}, False),
+        ("read", "read", ("/p/a", "/q"), {}, False),
+        ("read", "read", ("/p/a",), {"command": "cat a; rm a"}, False),
+        ("edit", "edit", ("/p/a",), {}, True),
+        ("edit", "edit", ("/pa",), {}, False),
+        ("edit", "edit", ("/p",), {}, False),
+        ("edit", "edit", (), {}, False),
+        ("edit", "execute", ("/p/a",), {}, False),
+        ("edit", "", ("/p/a",), {}, False),
+        ("edit", "delete", ("/p/a",), {}, False),
+    ],
+)
+def test_beam_itself_allows_what_the_access_means_and_no_more(
+    access: Any, kind: str, paths: tuple[str, ...], given: dict[str, str], expected: bool
+) -> None:
+    assert allows(access, kind, paths, given, "/p") is expected
+
+
+def test_with_edit_a_change_in_the_folder_is_allowed_and_a_command_is_for_the_driver_to_deny() -> None:
+    talk = talking(access="edit")
+    talk.ask(1, title="write", kind="edit", locations=[{"path": "/p/a"}])
+    assert talk.answer(1) == {"outcome": {"outcome": "selected", "optionId": "yes"}}
+    talk.ask(2, toolCallId="c-2", title="rm a", kind="execute")
+    assert [step.key for step in talk.steps if isinstance(step, Asked)] == ["2"]
+
+
+@pytest.mark.parametrize(
+    "method", ["fs/read_text_file", "fs/write_text_file", "terminal/create", "elicitation/create", "craft/new"]
+)
+def test_what_beam_does_not_offer_is_refused_with_an_error(method: str) -> None:
+    talk = talking()
+    talk.hear({"id": 3, "method": method, "params": {"sessionId": SESSION, "path": "/p/a"}})
+    assert talk.answer(3)["code"] == -32601 and talk.link.busy
+
+
+@pytest.mark.parametrize("number", [1.5, None, {"a": 1}])
+def test_a_request_with_an_odd_id_is_answered_too(number: object) -> None:
+    talk = talking()
+    talk.hear({"id": number, "method": "fs/read_text_file", "params": {}})
+    assert talk.answer(number)["code"] == -32601
+
+
+def test_a_request_between_two_turns_is_cancelled_and_the_process_is_no_good_any_more() -> None:
+    talk = talking()
+    talk.text("x")
+    talk.complete()
+    steps = talk.ask(kind="execute")
+    assert kinds(steps) == ["Send", "Stirred"] and talk.answer() == {"outcome": {"outcome": "cancelled"}}
+    assert talk.say("agent_message_chunk", content={"text": "late"}) == []
+    assert [type(step) for step in talk.say("tool_call", toolCallId="n", title="x")] == [Stirred]
+
+
+# -- its end -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_interrupt_answers_what_is_open_first_and_hears_the_rest() -> None:
+    talk = talking()
+    talk.text("half")
+    talk.ask(kind="execute")
+    steps = talk.do(Interrupt())
+    assert [isinstance(step, Send) for step in steps] == [True, True]
+    assert talk.answer() == {"outcome": {"outcome": "cancelled"}}
+    assert talk.sent[-1] == {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": SESSION}}
+    talk.text(" and more")
+    assert talk.link.busy
+    talk.complete("cancelled")
+    verdict = over(talk).verdict
+    assert (verdict.status, over(talk).fit) == (Status.CANCELLED, True) and not talk.link.busy
+
+
+def test_a_turn_that_was_cancelled_is_cancelled_whatever_the_agent_calls_it() -> None:
+    talk = talking()
+    talk.text("half")
+    talk.do(Interrupt())
+    talk.complete("end_turn")
+    assert over(talk).verdict.status is Status.CANCELLED
+
+
+def test_an_interrupt_that_nothing_follows_has_a_deadline() -> None:
+    talk = talking()
+    talk.do(Interrupt())
+    assert talk.link.due is not None
+    talk.wake(talk.link.due)
+    assert "did not end its turn" in broken(talk).reason and not talk.link.busy
+
+
+@pytest.mark.parametrize(
+    ("reason", "status"),
+    [
+        ("end_turn", Status.COMPLETED),
+        ("max_tokens", Status.TRUNCATED),
+        ("refusal", Status.REFUSED),
+        ("max_turn_requests", Status.LIMIT),
+        ("cancelled", Status.CANCELLED),
+        ("whatever", Status.FAILED),
+    ],
+)
+def test_each_reason_to_stop_has_its_status(reason: str, status: Status) -> None:
+    talk = talking()
+    talk.text("x")
+    talk.complete(reason)
+    assert over(talk).verdict.status is status
+
+
+def test_a_turn_that_ends_without_a_word_has_failed() -> None:
+    talk = talking()
+    talk.complete()
+    assert over(talk).verdict.status is Status.FAILED and "without a word" in (over(talk).verdict.reason or "")
+
+
+@pytest.mark.parametrize(
+    ("error", "class_", "fit"),
+    [
+        (LOGIN, Class.AUTH, False),
+        ({"code": 429, "message": "slow down"}, Class.RATE_LIMIT, True),
+        ({"code": -32603, "message": "Internal error", "data": {"details": "503 overloaded"}}, Class.OVERLOADED, True),
+    ],
+)
+def test_a_turn_that_fails_has_the_class_of_its_error(error: dict[str, Any], class_: Class, fit: bool) -> None:
+    talk = talking()
+    talk.reply("session/prompt", error=error)
+    assert (over(talk).verdict.status, over(talk).verdict.class_, over(talk).fit) == (Status.FAILED, class_, fit)
+
+
+def test_a_process_that_ends_in_a_turn_ends_it() -> None:
+    talk = talking()
+    talk.say("tool_call", toolCallId="c", title="sleep", kind="execute", status="in_progress")
+    talk.keep(talk.link.end(Exit(signal="SIGKILL")))
+    assert (over(talk).verdict.class_, over(talk).fit) == (Class.CRASHED, False)
+    assert [event.unfinished for event in talk.events if isinstance(event, events.ToolReturned)] == [True]
+
+
+def test_a_call_that_was_denied_and_never_mentioned_again_is_over_at_the_end() -> None:
+    talk = talking()
+    talk.ask(title="rm", kind="execute")
+    talk.do(Decide(key="0", decision="deny"))
+    talk.text("I could not.")
+    talk.complete()
+    returned = [event for event in talk.events if isinstance(event, events.ToolReturned)]
+    assert [(event.is_error, event.unfinished) for event in returned] == [(True, False)]
+    assert over(talk).verdict.denials == () and over(talk).verdict.reply == "I could not."
+
+
+def test_what_the_agent_denied_by_its_own_rules_is_a_denial() -> None:
+    talk = talking()
+    talk.say("tool_call", toolCallId="c", title="bash", kind="execute", status="in_progress", rawInput={"command": "x"})
+    talk.say("tool_call_update", toolCallId="c", status="failed", content=[_text("The rules deny this")])
+    talk.text("no")
+    talk.complete()
+    assert [denial.tool for denial in over(talk).verdict.denials] == ["bash"]
+
+
+# -- figures -----------------------------------------------------------------------------------------------------------
+
+USED = {"inputTokens": 100, "outputTokens": 7}
+
+
+def figures(counts: Any, used: list[int], **fields: Any) -> list[Usage]:
+    """What three turns of one process used, if it says that it used so much."""
+    talk = Talk(turn(**fields), structs.replace(DIALECT, counts=counts))
+    talk.begin()
+    for tokens in used:
+        talk.prompt()
+        talk.text("x")
+        talk.complete(usage={"inputTokens": tokens, "outputTokens": tokens // 10})
+    return [step.verdict.usage for step in talk.steps if isinstance(step, Over)]
+
+
+def test_figures_that_are_sums_are_subtracted() -> None:
+    for counts in ("process", "session"):
+        assert [usage.input_tokens for usage in figures(counts, [100, 250, 300])] == [100, 150, 50]
+    assert [usage.input_tokens for usage in figures("turn", [100, 250])] == [100, 250]
+    assert figures("nothing", [100]) == [Usage()]
+
+
+def test_the_sum_of_a_session_goes_on_from_what_was_counted_before() -> None:
+    carried = Total(input_tokens=100, output_tokens=10)
+    resumed = figures("session", [250, 300], session_id=SESSION, carried=carried)
+    assert [usage.input_tokens for usage in resumed] == [150, 50]
+    assert figures("session", [250], session_id=SESSION) == [Usage()]
+    assert figures("session", [50], session_id=SESSION, carried=carried) == [Usage()]
+    assert [usage.input_tokens for usage in figures("process", [250], session_id=SESSION)] == [250]
+
+
+def test_figures_of_single_calls_are_added() -> None:
+    talk = talking(structs.replace(DIALECT, counts="calls"))
+    talk.text("x")
+    for _ in range(2):
+        talk.text("", _meta={"usage": {**USED, "cachedReadTokens": 40}})
+    talk.complete()
+    usage = over(talk).verdict.usage
+    assert (usage.input_tokens, usage.output_tokens, usage.cached_tokens) == (120, 14, 80)
+
+
+def test_the_cost_of_a_session_is_told_as_that_of_the_turn() -> None:
+    talk = Talk()
+    talk.begin()
+    for amount in (0.5, 0.75):
+        talk.prompt()
+        talk.text("x")
+        talk.say("usage_update", used=10, size=100, cost={"amount": amount, "currency": "USD"})
+        talk.complete()
+    assert [step.verdict.cost_usd for step in talk.steps if isinstance(step, Over)] == [0.5, 0.25]
+
+
+# -- control -----------------------------------------------------------------------------------------------------------
+
+
+def test_each_call_is_answered_once() -> None:
+    talk = Talk()
+    talk.begin(configOptions=OPTIONS)
+    talk.prompt()
+    talk.say("usage_update", used=10, size=100)
+    talk.do(Steer(id="s", text="left"))
+    talk.do(Set(id="a", name="access", value="full"))
+    talk.do(Set(id="n", name="model", value="none"))
+    talk.do(Set(id="m", name="model", value="b"))
+    talk.reply("session/set_config_option", {"configOptions": OPTIONS})
+    for name in ("context", "models", "modes", "commands", "weather"):
+        talk.do(Query(id=name, name=name))
+    answers = {step.id: step for step in talk.steps if isinstance(step, Answered)}
+    assert {id: step.ok for id, step in answers.items()} == {
+        "s": False,
+        "a": False,
+        "n": False,
+        "m": True,
+        "context": True,
+        "models": True,
+        "modes": True,
+        "commands": False,
+        "weather": False,
+    }
+    assert {step.code for step in answers.values() if not step.ok} == {"unsupported"}
+    assert bytes(answers["context"].result) == b'{"used":10,"size":100}'
+
+
+def test_a_setting_that_gets_no_answer_is_late() -> None:
+    talk = Talk()
+    talk.begin(configOptions=OPTIONS)
+    talk.do(Set(id="m", name="model", value="b"))
+    assert talk.link.due is not None
+    talk.wake(talk.link.due)
+    (answer,) = [step for step in talk.steps if isinstance(step, Answered)]
+    assert (answer.ok, answer.code) == (False, "unfinished")
+    assert [type(step) for step in talk.steps if isinstance(step, Ready | Broken)] == [Ready]
+
+
+def test_a_link_that_broke_does_nothing_more() -> None:
+    talk = Talk()
+    talk.reply("initialize", {"protocolVersion": 9})
+    assert talk.do(Prompt(turn=talk.turn)) == [] and talk.text("x") == [] and talk.wake(1e6) == []

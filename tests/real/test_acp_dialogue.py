@@ -1,0 +1,237 @@
+"""The real agents that speak the Agent Client Protocol, through the real `beam`, against the scripted model.
+
+What every one of them must do is the same test for all: a warm turn, a denial, an approval and an interrupt are tried
+by `make test`; the rest by `make soak`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from beam.testing.fake_model import FakeModel
+from tests.conformance.adapters import ADAPTERS
+from tests.support.asking import first_ask
+from tests.support.cli import Cli, Ended, eventually, processes_with
+from tests.support.repository import files
+
+pytestmark = [pytest.mark.real, pytest.mark.acceptance]
+NAMES = ("gemini", "opencode", "kilo")
+TELL_DENIALS = ("gemini", "opencode", "kilo")
+SLOW = "!slow 40 !say one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
+
+
+class Agent:
+    """One agent in a place of its own."""
+
+    def __init__(self, name: str, cli: Cli, model: FakeModel) -> None:
+        self.name = name
+        self.cli = cli
+        self.model = model
+        self.tools = ADAPTERS[name]
+
+    def send(self, text: str, *words: str, access: str = "read") -> Ended:
+        return self.cli(*self._words(access), *words, text, timeout=240)
+
+    def start(self, text: str, *, access: str) -> Any:
+        return self.cli.start(*self._words(access), text)
+
+    def _words(self, access: str) -> tuple[str, ...]:
+        return ("send", self.name, "--via", "dialogue", "--access", access, "--json")
+
+    def asked(self, text: str, *answer: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The ask of that prompt's turn, and the outcome after the answer (`approve` or `deny`, and its options)."""
+        running = self.start(text, access="ask")
+        ask = first_ask(self.cli)
+        decided = self.cli(answer[0], ask["id"], *answer[1:])
+        assert decided.code == 0, decided
+        out, _ = running.communicate(timeout=240)
+        return ask, json.loads(out)
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        return [event for event in self.cli.journal(self.name) if event["type"] == kind]
+
+    def shell(self, command: str) -> str:
+        assert self.tools.shell is not None
+        return self.tools.shell.prompt(command=command)
+
+    def write(self, name: str) -> str:
+        return self.tools.write.prompt(path=str(self.cli.project / name), text="x")
+
+    @property
+    def made(self) -> list[str]:
+        return files(self.cli.project)
+
+
+@pytest.fixture
+def model() -> Iterator[FakeModel]:
+    with FakeModel() as model:
+        yield model
+
+
+@pytest.fixture(params=NAMES)
+def agent(request: pytest.FixtureRequest, beam: Cli, agents_path: str, model: FakeModel) -> Iterator[Agent]:
+    """beam in a place where the agent is the pinned one and talks to the scripted model only."""
+    name = request.param
+    env = {"PATH": agents_path, **model.env(name, beam.base / "home"), **ADAPTERS[name].env}
+    yield Agent(name, beam.with_env(env), model)
+    beam("broker", "stop", "--grace", "0s")
+
+
+# -- tried for each by `make test` -------------------------------------------------------------------------------------
+
+
+def test_warm_the_next_turn_has_the_context_and_what_is_not_read_is_denied(agent: Agent) -> None:
+    assert agent.cli("broker", "start").code == 0
+    outcomes = [agent.send("plums").json, agent.send("what?").json]
+    assert [outcome["reply"][-7:] for outcome in outcomes] in (["turns=1", "turns=2"], ["turns=2", "turns=3"])
+    assert [outcome["session"] for outcome in outcomes] == ["new", "resumed"]
+    done = agent.send(f"{agent.write('made')} !then {agent.shell('touch made2')}")
+    assert agent.made == []
+    assert (done.code, done.json["status"]) == (5, "denied"), done
+    assert len(done.json["denials"]) >= 1
+    assert [event["since"] for event in agent.events("agent.started")] == [None, 1, 1]
+    assert agent.events("unknown") == [] and agent.events("text.delta")
+
+
+def test_what_is_approved_runs_and_an_interrupt_in_a_text_leaves_nothing(agent: Agent) -> None:
+    assert agent.cli("broker", "start").code == 0
+    ask, outcome = agent.asked(agent.shell(f"touch {agent.cli.project}/made"), "approve")
+    assert f"touch {agent.cli.project}/made" in ask["description"].splitlines()
+    assert (outcome["status"], outcome["exit_code"], outcome["denials"]) == ("completed", 0, []), outcome
+    assert agent.made == ["made"]
+    assert ask["call_id"] in [event["call_id"] for event in agent.events("tool.returned")]
+    running = agent.start(SLOW, access="ask")
+    eventually(lambda: "one" in "".join(event["text"] for event in agent.events("text.delta")), 120)
+    key = agent.events("turn.started")[0]["turn_key"]
+    assert agent.cli("interrupt", agent.name).code == 0
+    out, _ = running.communicate(timeout=120)
+    assert json.loads(out)["status"] == "cancelled", out
+    assert processes_with(key) == []
+    assert [event["since"] for event in agent.events("agent.started")] == [None, 1]
+
+
+# -- and by `make soak` ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.soak
+def test_a_first_turn_prints_only_the_answer(agent: Agent) -> None:
+    done = agent.cli("send", agent.name, "--via", "dialogue", "--access", "read", "hello", timeout=240)
+    assert done.code == 0 and "hello" in done.out and done.err == "", done
+    (exited,) = agent.events("agent.exited")
+    assert (exited["stopped_by"], exited["swept"]) == ("quit", 0)
+
+
+@pytest.mark.soak
+def test_a_session_goes_on_in_another_process_or_that_is_refused(agent: Agent) -> None:
+    first = agent.send("plums").json
+    second = agent.send("what?")
+    if agent.name == "gemini":
+        assert second.code == 10 and "agent reset" in second.json["reason"], second
+        return
+    assert second.json["session_id"] == first["session_id"] and second.json["session"] == "resumed"
+    number = int(first["reply"].rpartition("=")[2])
+    assert second.json["reply"].endswith(f"turns={number + 1}"), second
+    assert "plums" not in "".join(event["text"] for event in agent.events("text")[1:])
+
+
+@pytest.mark.soak
+def test_with_edit_it_changes_files_of_the_folder_and_runs_nothing(agent: Agent) -> None:
+    if "edit" not in _card(agent).access:
+        assert agent.send("hello", access="edit").code == 10
+        return
+    done = agent.send(f"{agent.write('made')} !then {agent.shell('touch made2')}", access="edit")
+    assert agent.made == ["made"] and done.code == 5, done
+    outside = agent.cli.base / "home" / "outside"
+    agent.send(agent.tools.write.prompt(path=str(outside), text="x"), access="edit")
+    assert not outside.exists()
+
+
+def _card(agent: Agent) -> Any:
+    from beam.agents import registry
+
+    return registry.adapter(agent.name).card.faces["dialogue"]
+
+
+@pytest.mark.soak
+def test_with_full_it_does_all_and_asks_nobody(agent: Agent) -> None:
+    outside = agent.cli.base / "home" / "outside"
+    done = agent.send(f"{agent.write('made')} !then {agent.shell(f'touch {outside}')}", access="full")
+    assert (done.code, agent.made) == (0, ["made"]), done
+    assert outside.exists() and agent.events("permission.asked") == []
+
+
+@pytest.mark.soak
+def test_what_is_denied_does_not_run(agent: Agent) -> None:
+    ask, outcome = agent.asked(agent.shell("touch made"), "deny")
+    assert (outcome["status"], outcome["exit_code"]) == ("completed", 0), outcome
+    assert [(denial["by"], denial["call_id"]) for denial in outcome["denials"]] == [("human", ask["call_id"])]
+    assert agent.made == []
+
+
+@pytest.mark.soak
+def test_what_is_denied_with_stop_ends_the_turn(agent: Agent) -> None:
+    _, outcome = agent.asked(agent.shell("touch made"), "deny", "--stop")
+    assert outcome["status"] == "cancelled" and agent.made == [], outcome
+
+
+@pytest.mark.soak
+def test_an_interrupt_with_an_ask_open_cancels_it(agent: Agent) -> None:
+    running = agent.start(agent.shell("touch made"), access="ask")
+    first_ask(agent.cli)
+    assert agent.cli("interrupt", agent.name).code == 0
+    out, _ = running.communicate(timeout=120)
+    assert json.loads(out)["status"] == "cancelled", out
+    assert len(agent.events("permission.cancelled")) == 1 and agent.made == []
+
+
+@pytest.mark.soak
+def test_an_interrupt_ends_the_command_that_runs(agent: Agent) -> None:
+    running = agent.start(agent.shell("sleep 47"), access="full")
+    eventually(lambda: bool(agent.events("tool.called")), 120)
+    key = agent.events("turn.started")[0]["turn_key"]
+    assert agent.cli("interrupt", agent.name).code == 0
+    out, _ = running.communicate(timeout=120)
+    assert json.loads(out)["status"] == "cancelled", out
+    assert processes_with(key) == []
+
+
+@pytest.mark.soak
+def test_one_that_is_killed_in_its_turn_leaves_nothing(agent: Agent) -> None:
+    running = agent.start(agent.shell("sleep 47"), access="full")
+    eventually(lambda: bool(agent.events("tool.called")), 120)
+    key = agent.events("turn.started")[0]["turn_key"]
+    os.kill(int(agent.events("agent.started")[-1]["pid"]), 9)
+    out, _ = running.communicate(timeout=120)
+    outcome = json.loads(out)
+    assert (outcome["status"], outcome["class"]) == ("failed", "crashed"), outcome
+    assert processes_with(key) == []
+
+
+@pytest.mark.soak
+def test_the_model_of_a_turn_reaches_the_model(agent: Agent) -> None:
+    if not _card(agent).model:
+        assert agent.send("hello", "--model", "other").code == 10
+        return
+    other = agent.tools.other_model
+    assert agent.send("hello", "--model", other).code == 0
+    named = [request.body.get("model") or request.path for request in agent.model.requests]
+    assert any(str(name).find(other.rpartition("/")[2]) >= 0 for name in named), named
+
+
+@pytest.mark.soak
+def test_a_failure_of_the_model_is_one_of_the_turn(agent: Agent) -> None:
+    done = agent.send("!error 400")
+    assert (done.code, done.json["status"]) == (1, "failed"), done
+
+
+@pytest.mark.soak
+def test_a_command_of_its_own_in_a_message_raises_no_access(agent: Agent) -> None:
+    for command in ("/allow-all on", "/yolo", "/mode yolo", "/permissions allow-all"):
+        agent.send(f"{command}\n{agent.shell('touch made')}")
+    agent.send(agent.shell("touch made2"))
+    assert agent.made == []
