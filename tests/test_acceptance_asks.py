@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import asking
 from tests.support.asking import SEND, first_ask, kinds, place, started
-from tests.support.cli import Cli, eventually, kill_hard
+from tests.support.cli import BEAM, Cli, eventually, kill_hard
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.acceptance
@@ -176,6 +176,24 @@ def test_an_agent_can_not_approve_and_may_deny(beam: Cli) -> None:
     ended(process)
     decided = next(event for event in beam.journal("tui") if event["type"] == "permission.decided")
     assert decided["by"] == "planner"
+
+
+def test_an_agent_denies_in_its_own_name_and_ends_no_turn_of_somebody_else(beam: Cli) -> None:
+    place(beam)
+    (beam.project / "plan.sh").write_text(
+        f'beam() {{ {" ".join(BEAM)} "$@"; }}\nid=$(cat)\n'
+        'beam deny "$id" --stop; echo stop $?\nbeam deny "$id" --message "run it elsewhere"; echo deny $?\n'
+    )
+    agents = (
+        (beam.project / "beam.yaml")
+        .read_text()
+        .replace("agents:\n", "agents:\n  planner: {command: [bash, plan.sh]}\n")
+    )
+    beam.config(agents)
+    process, ask = started(beam, "--json")
+    assert beam("send", "planner", ask["id"]).out == "stop 2\ndeny 0\n"
+    outcome = json.loads(ended(process)[1])
+    assert (outcome["status"], outcome["reply"]) == ("completed", "did not run zz: [from planner] run it elsewhere")
 
 
 def test_a_question_that_nobody_described_waits_with_its_screen_and_ends_stalled(beam: Cli) -> None:

@@ -107,39 +107,50 @@ def _reply(context: RootContext, request: Request, sender: Sender) -> Steps[Answ
 def _interrupt(context: RootContext, request: Request, sender: Sender) -> Steps[Answer]:
     from beam.broker.requests import request as ask
     from beam.store.outbox import Answer
-    from beam.store.queue import Queue
 
     place = _place_of(context, request.target)
-    queue = Queue(place.queue, place.put_lock)
-    entry = queue.find(request.target)
-    if entry is None:
-        raise NotFoundError(f"{request.target} is over, or never was", "beam show ID", subject=request.target)
-    try:
-        said_by = queue.read(entry).sender
-    except (FileNotFoundError, CorruptError) as error:
-        raise NotFoundError(f"{request.target} is over", "", subject=request.target) from error
-    if said_by != sender.agent:
-        raise UsageError(
-            f"{request.target} is {said_by}'s message: an agent ends only what it sent itself",
-            f"a person can: beam interrupt {request.target}",
-            subject=request.target,
-        )
+    _check_own(place, request.target, sender)
     said = yield from ask(context, place, "interrupt", request.target, by=sender.agent)
     return Answer(said=said)
 
 
+def _check_own(place: AgentPaths, message_id: str, sender: Sender) -> None:
+    """Raise UsageError for a message that the agent did not send itself, NotFoundError for one that is over."""
+    from beam.store.queue import Queue
+
+    queue = Queue(place.queue, place.put_lock)
+    entry = queue.find(message_id)
+    if entry is None:
+        raise NotFoundError(f"{message_id} is over, or never was", "beam show ID", subject=message_id)
+    try:
+        message = queue.read(entry)
+    except (FileNotFoundError, CorruptError) as error:
+        raise NotFoundError(f"{message_id} is over", "", subject=message_id) from error
+    if message.sender != sender.agent or message.actor is not None:
+        whose = message.actor or message.sender
+        raise UsageError(
+            f"{message_id} is {whose}'s message: an agent ends only what it sent itself",
+            f"a person can: beam interrupt {message_id}",
+            subject=message_id,
+        )
+
+
 def _deny(context: RootContext, request: Request, sender: Sender) -> Steps[Answer]:
     from beam.broker.requests import request as ask
+    from beam.store.journal import read_state
     from beam.store.outbox import Answer
 
     place = _place_of(context, request.target)
+    turn = read_state(place.journal).open_turn
+    if request.stop and turn is not None and turn.message_id is not None and request.target in turn.asks:
+        _check_own(place, turn.message_id, sender)
     said = yield from ask(
         context,
         place,
         "deny",
         request.target,
         by=sender.agent,
-        text=request.text or None,
+        text=f"[from {sender.agent}] {request.text}" if request.text else None,
         stop=request.stop,
     )
     return Answer(said=said)
