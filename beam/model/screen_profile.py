@@ -62,7 +62,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     together: its group 1 is why it did. `titles_busy`, `titles_idle`, `titles_asking` are patterns of the window's
     title.
     `ready_rows` stand below the prompt once the agent takes a message: some show a prompt long before. `resumed_rows`
-    are seen before it does in a session that it resumes: some take a message before they have loaded it.
+    are seen before it does in a session that it resumes: some take a message before they have loaded it. `warning` is
+    searched in all rows together: what the agent may print before it draws its screen, which can take it long.
 
     `echo_rows` is how the agent shows a prompt that it took (group 1: its first row). Of what follows, `noise_rows` are
     no answer, `bullet` is cut off at the beginning of a row, and `indent` blanks at the beginning of the others.
@@ -96,6 +97,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     failed: str = ""
     ready_rows: tuple[str, ...] = ()
     resumed_rows: tuple[str, ...] = ()
+    warning: str = ""
     titles_busy: str = ""
     titles_idle: str = ""
     titles_asking: str = ""
@@ -138,7 +140,7 @@ PATTERNS: dict[type[Struct], dict[str, Pattern]] = {
         ),
         **dict.fromkeys(("noise_rows", "bullet", "special", "never"), _ROW),
         **dict.fromkeys(("prompt", "echo_rows", "session"), _FOUND),
-        "frame": _SCREEN,
+        **dict.fromkeys(("frame", "warning"), _SCREEN),
         "failed": _FOUND_ON_SCREEN,
     },
     Dialog: {

@@ -29,9 +29,12 @@ def because(profile: Profile, view: View, reading: Reading) -> tuple[Because, ..
     return tuple(sorted(_because(profile, view, reading), key=lambda found: found.row))
 
 
-def is_unknown(view: View, reading: Reading) -> bool:
+def is_unknown(profile: Profile, view: View, reading: Reading) -> bool:
     """Return whether the screen shows something, but nothing that its profile describes."""
-    return bool(view.text.strip()) and reading.prompt is None and reading.block is None and not reading.busy
+    if reading.prompt is not None or reading.block is not None or reading.busy:
+        return False
+    shown = pattern(profile.warning).sub("", view.text) if profile.warning else view.text
+    return bool(shown.strip())
 
 
 def _because(profile: Profile, view: View, reading: Reading) -> Iterator[Because]:

@@ -176,7 +176,11 @@ class _Replay:
             self.dialog = dialog
             if dialog is not None:
                 yield Noted(t=now, dialog=dialog, because=self._because())
-        if self.explain and now - self.changed >= STRANGE_S and is_unknown(self.view, self.end.reading):
+        if (
+            self.explain
+            and now - self.changed >= STRANGE_S
+            and is_unknown(self.end.profile, self.view, self.end.reading)
+        ):
             yield from self._unknown(now)
         yield from self._state(now)
 

@@ -168,7 +168,7 @@ class TurnEnd:
     def is_strange(self, now: float) -> bool:
         """Return whether a starting agent has shown nothing that its profile describes for too long."""
         starts = self.state is State.STARTING and bool(self.profile.prompt) and not self.profile.at_cursor
-        return starts and now - self._changed >= STRANGE_S and is_unknown(self._view, self.reading)
+        return starts and now - self._changed >= STRANGE_S and is_unknown(self.profile, self._view, self.reading)
 
     def answered(self, now: float, block: Block | None = None) -> None:
         """Record that the open dialog was answered.

@@ -325,6 +325,17 @@ def test_a_program_that_answers_at_once_is_done_and_not_stalled(written: bytes, 
     assert (after(end, screen.view(), 10.1, 10.0) is State.DONE) == done
 
 
+def test_a_screen_that_nothing_describes_is_strange_and_a_warning_before_any_screen_is_none() -> None:
+    warning = (
+        'WARNING: proceeding, even though we could not create PATH aliases: Refusing to create helpers under "/t',
+        'mp" (codex_home: AbsolutePathBuf("/tmp/home/.codex"))',
+    )
+    for rows, is_strange in ((warning, False), ((*warning, "", "  Choose a colour"), True), (("What now",), True)):
+        end = TurnEnd(CODEX, now=0.0)
+        after(end, View(rows=rows, columns=112), 0.0, 10.0)
+        assert end.is_strange(10.0) is is_strange, rows
+
+
 def test_an_unknown_full_screen_is_stalled_and_never_done() -> None:
     board = View(rows=("+----+", "| hi |", "+----+"), columns=80, row=1, column=3, alternate=True)
     end = ready(GENERIC, board)

@@ -31,6 +31,7 @@ profile = Profile(
     done_rows=(r"^\s*Worked for <?\d",),
     error_rows=(r"^■ ",),
     ready_rows=(r"^\s+\S.* · [~/]",),
+    warning=r"^WARNING: proceeding, even though we could not [^\n]+(?:\n[^\n]+){0,4}",  # it is broken over rows
     titles_busy=r"^[⠁-⣿] ",
     dialogs=(
         Dialog(
