@@ -42,7 +42,7 @@ _LAZY = {
     "beam.api.progress": "Progress",
     "beam.api.sessions": "SessionLine",
     "beam.api.teams": "TeamsHere install_hooks",
-    "beam.api.turns_now": "Running",
+    "beam.api.turns_now": "Running begun",
     "beam.api.usage": "UsageLine",
     "beam.api.wanted": "Wanted",
     "beam.api.watch": "since watch_root",
@@ -59,8 +59,10 @@ _LAZY = {
     "beam.model.message": "Access Message OptionFields Options",
     "beam.model.outcome": "Class Denial ModelUsage Outcome Status Unfinished Usage",
     "beam.model.policy": "Policy",
+    "beam.model.prices": "estimated_usd",
     "beam.model.settings": "DURATIONS AgentSettings",
     "beam.pty_adapter.cast": "NoCastError",
+    "beam.root.git_place": "GitPlace",
     "beam.secrets.redact": "redact",
     "beam.teams.board": "MailLine MemberLine TaskLine TeamLine TeamShown",
     "beam.teams.stuck": "Wait",
@@ -106,6 +108,7 @@ if TYPE_CHECKING:
     from beam.api.teams import TeamsHere as TeamsHere
     from beam.api.teams import install_hooks as install_hooks
     from beam.api.turns_now import Running as Running
+    from beam.api.turns_now import begun as begun
     from beam.api.usage import UsageLine as UsageLine
     from beam.api.wanted import Wanted as Wanted
     from beam.api.watch import since as since
@@ -147,11 +150,13 @@ if TYPE_CHECKING:
     from beam.model.outcome import Unfinished as Unfinished
     from beam.model.outcome import Usage as Usage
     from beam.model.policy import Policy as Policy
+    from beam.model.prices import estimated_usd as estimated_usd
     from beam.model.settings import DURATIONS as DURATIONS
     from beam.model.settings import AgentSettings as AgentSettings
     from beam.pty_adapter import picture as pictures
     from beam.pty_adapter import replay as screens
     from beam.pty_adapter.cast import NoCastError as NoCastError
+    from beam.root.git_place import GitPlace as GitPlace
     from beam.secrets.redact import redact as redact
     from beam.teams import hook as team_hook
     from beam.teams.board import MailLine as MailLine

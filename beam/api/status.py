@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from msgspec import Struct, field
 
@@ -17,6 +18,7 @@ from beam.model.outcome import Status
 from beam.model.settings import AgentSettings
 from beam.model.state import State, Totals
 from beam.root import directories
+from beam.root.git_place import GitPlace, git_place
 from beam.root.paths import AgentPaths
 from beam.store import lanes
 from beam.store.journal import read_state
@@ -41,7 +43,7 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
     claimed until `circuit_until`), half open (one message will be tried). `once` are its `--once` messages that are not
     over; `waiting`, `dead`, `totals`, `last` and a `state` other than idle are of those, too. `estimated_usd` is what
     the table of prices makes of turns whose CLI named no cost. `folder` is where it works, "" where its settings can't
-    be read."""
+    be read; `git` is where that lies in git, null outside of any repository."""
 
     agent: str
     adapter: str
@@ -62,6 +64,7 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
     kept: KeptTerminal | None = None
     once: tuple[OnceTurn, ...] = ()
     folder: str = ""
+    git: GitPlace | None = None
     estimated_usd: float | None = None
 
 
@@ -81,7 +84,7 @@ def status_of(context: RootContext, place: AgentPaths) -> AgentStatus:
     waiting = queue.entries("new")
     once = turns_now.once(place)
     sums = turns_now.with_lanes(place, state)
-    running = turns_now.running(state)
+    running = turns_now.running(state, place)
     words = {turn.state for turn in once}
     word = state.word
     if running is not None and running.alive is False and running.lease_until is None:
@@ -116,6 +119,7 @@ def status_of(context: RootContext, place: AgentPaths) -> AgentStatus:
         kept=turns_now.kept(state),
         once=tuple(once),
         folder=works_in,
+        git=git_place(Path(works_in)) if works_in else None,
         estimated_usd=_estimate(sums.totals),
     )
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from beam.base.errors import BeamError
+from beam.model.events import AnyEvent, ToolCalled, ToolReturned, TurnStarted, UsageSeen
+from beam.model.outcome import Usage
 from beam.model.state import Last, State, Totals
 from beam.root.paths import AgentPaths
 from beam.store import lanes
-from beam.store.journal import read_state
+from beam.store.journal import Segment, read_state, segments
 from beam.store.lock import is_held
 from beam.store.queue import Entry, Queue
 
@@ -28,10 +30,19 @@ class OpenAsk(Struct, frozen=True, kw_only=True):
     expires: str | None = None
 
 
+class OpenCall(Struct, frozen=True, kw_only=True):
+    """A tool call that has not returned; `since` is RFC 3339."""
+
+    name: str
+    input: Raw
+    since: str
+
+
 class Running(Struct, frozen=True, kw_only=True):
     """The turn that runs now, until its reply is on its way. `alive`: whether its holder still lives (null: it is on
     another host). `processes` are the agent's, with its guard and all that it started, `rss_mb` their memory; null
-    where nobody knows."""
+    where nobody knows. `call` is the tool call that it made last, if it is open; `usage` and `cost_usd` are what the
+    CLI said so far."""
 
     message_id: str | None
     turn: int
@@ -44,6 +55,9 @@ class Running(Struct, frozen=True, kw_only=True):
     rss_mb: float | None = None
     lease_until: str | None = None
     asks: tuple[OpenAsk, ...] = ()
+    call: OpenCall | None = None
+    usage: Usage | None = None
+    cost_usd: float | None = None
 
 
 class KeptTerminal(Struct, frozen=True, kw_only=True):
@@ -74,13 +88,37 @@ class Sums(Struct, frozen=True, kw_only=True):
     dead: int
 
 
-def running(state: State) -> Running | None:
+def begun(place: AgentPaths) -> list[AnyEvent]:
+    """Return the events of the turn that runs now, so far; nothing where none does, or the journal can't be read."""
+    try:
+        names = segments(place.journal)
+        found = Segment.read(place.journal / names[-1]) if names else None  # a turn lies in one of them whole
+    except (BeamError, OSError):
+        return []
+    if found is None:
+        return []
+    start = next((at for at, event in reversed(list(enumerate(found.events))) if isinstance(event, TurnStarted)), None)
+    return [] if start is None else found.events[start:]
+
+
+def running(state: State, place: AgentPaths) -> Running | None:
     """Return the turn that runs now, as the journal says."""
     from beam.process import load, tree
 
     turn = state.open_turn
     if turn is None:
         return None
+    calls: dict[str, ToolCalled] = {}
+    usage, cost_usd = None, None
+    for event in begun(place):
+        match event:
+            case ToolCalled():
+                calls[event.call_id] = event
+            case ToolReturned():
+                calls.pop(event.call_id, None)
+            case UsageSeen():
+                usage, cost_usd = event.usage, event.cost_usd if event.cost_usd is not None else cost_usd
+    call = next(reversed(calls.values()), None)
     seen = load.of_trees(turn.processes)
     return Running(
         message_id=turn.message_id,
@@ -94,6 +132,9 @@ def running(state: State) -> Running | None:
         rss_mb=round(seen.rss_bytes / 2**20, 1) if seen is not None else None,
         lease_until=turn.lease_until,
         asks=tuple(OpenAsk(id=ask.ask_id, tool=ask.tool, expires=ask.expires) for ask in turn.asks.values()),
+        call=OpenCall(name=call.name, input=call.input, since=call.ts) if call is not None else None,
+        usage=usage,
+        cost_usd=cost_usd,
     )
 
 
@@ -138,7 +179,7 @@ def _in_lane(lane: AgentPaths) -> Iterator[OnceTurn]:
             turn = None
             if word == "running":
                 try:
-                    turn = running(read_state(lane.journal))
+                    turn = running(read_state(lane.journal), lane)
                 except BeamError:  # it runs all the same; `beam doctor` says what is wrong with the journal
                     turn = None
             yield OnceTurn(message_id=entry.id, state=word, turn=turn)

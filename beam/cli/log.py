@@ -54,7 +54,7 @@ def log(
         and (begin is None or line.event.ts >= begin)
         and (end is None or line.event.ts <= end)
     )
-    stream = Stream(sys.stdout, as_json=as_json)
+    stream = Stream(sys.stdout, as_json=as_json, verbose=call.verbose)
     count = 0
     for line in fitting if last is None else deque(fitting, last):
         count += 1

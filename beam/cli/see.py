@@ -69,7 +69,7 @@ def watch(
     if until_idle and (every or now or event is not None):
         other = "--all" if every else "--now" if now else "--event"
         raise UsageError(f"--until-idle and {other} don't go together", "beam watch --until-idle [AGENT]...")
-    stream = Stream(sys.stdout, as_json=as_json, plain=plain)
+    stream = Stream(sys.stdout, as_json=as_json, plain=plain, verbose=call.verbose)
     codes, was_idle = ExitCodes(), False
     cursor = open_cursor(after, call.environ) if after is not None else None
     seconds = durations.parse(since) if since is not None else None
@@ -90,6 +90,8 @@ def watch(
         call.note(f"watching {'all roots' if every else call.beam.home.root} and your Claude teams; ^C ends it")
     if live is not None and not now and not as_json and not begin and not types:
         _standing(stream, live, wanted)
+    if not now and not as_json and not begin and not types and not every:
+        _running(call.beam, stream, names, wanted)
     try:
         for batch in _batches(call.beam, names, live, follow=not now, history=history, every=every):
             fitting = [one for one in batch if wanted.fits(one.event) and not (one.event.seq and one.event.ts < begin)]
@@ -146,6 +148,23 @@ def _standing(stream: Stream, live: Teams, wanted: Wanted) -> None:
     for shown in team_views.standing(live, now_ns=now_ns, longer_than_s=_STUCK_S)[:_TEAMS]:
         if not wanted.agents and (not wanted.teams or any(part in shown.team.team for part in wanted.teams)):
             stream.standing(shown, clock.rfc3339(now_ns))
+    stream.flush()
+
+
+def _running(beam: Beam, stream: Stream, names: Sequence[str], wanted: Wanted) -> None:
+    """Print the turns that run already, and how far they are."""
+    from beam import begun
+    from beam import since as since_time
+    from beam.cli.render.stream import Line
+
+    if wanted.teams:
+        return
+    for name in names or beam.home.agents():
+        place = beam.home.agent(name)
+        for each in (place, *place.lanes()):
+            lines = [Line(event, lane=each.lane) for event in begun(each)]
+            if lines and wanted.fits(lines[0].event):
+                stream.running(lines, since_time(0))
     stream.flush()
 
 
@@ -224,8 +243,9 @@ def status(
     elif found:
         render.table(found, call.beam.home.project)
         sys.stdout.flush()
-        told = call.detail if os.path.realpath(call.cwd) == os.path.realpath(call.beam.home.project) else call.note
-        told(f"the agents of {call.beam.home.project}")
+        is_elsewhere = os.path.realpath(call.cwd) != os.path.realpath(call.beam.home.project)
+        told = call.note if is_elsewhere or any(line.git is not None for line in found) else call.detail
+        told(f"the agents of {render.place(call.beam.home.project, found)}")
     else:
         call.note(f'no agent was used in {call.beam.home.project} yet; beam send claude "hello"')
 

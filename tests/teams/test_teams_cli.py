@@ -243,13 +243,13 @@ def test_throw_away_sessions_have_names_of_their_own_and_log_says_where_they_are
     shown = beam("watch", "--now", "--type", "message.queued").out.splitlines()
     assert {line.split()[1] for line in shown} == {
         "scripted",
-        f"scripted:{lanes['one']}",
-        f"scripted:{lanes['two']}",
+        f"scripted:{lanes['one'][-5:]}",
+        f"scripted:{lanes['two'][-5:]}",
     }
     alone = beam("log", "scripted")
     assert "one" not in alone.out and "beam log scripted --once" in alone.err
     every = beam("log", "scripted", "--once")
-    assert f"scripted:{lanes['one']}" in every.out and "three" in every.out and "--once" not in every.err
+    assert f"scripted:{lanes['one'][-5:]}" in every.out and "three" in every.out and "--once" not in every.err
     assert {event.get("lane") for event in beam("log", "scripted", "--once", "--json").lines} == {None, *lanes.values()}
 
 

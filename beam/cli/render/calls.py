@@ -46,6 +46,10 @@ class Calls:
         call = self._open.pop((event.agent, event.call_id), None)
         return call.event if call is not None else None
 
+    def last_of(self, agent: str) -> events.ToolCalled | None:
+        """Return the call that this agent made last, of those that have not returned."""
+        return next((call.event for key, call in reversed(self._open.items()) if key[0] == agent), None)
+
     def before(self, event: Event) -> list[events.ToolCalled]:
         """Return the calls to print before this event: they run for long, or their agent continues."""
         parent = getattr(event, "parent", None)
@@ -94,12 +98,17 @@ def took(call: events.ToolCalled, result: events.ToolReturned) -> str:
 
 def what(call: events.ToolCalled) -> str:
     """Return the tool and the most telling part of its input."""
-    return f"{call.name} {given(call)}".rstrip()
+    return brief_call(call.name, bytes(call.input))
 
 
 def given(call: events.ToolCalled) -> str:
     """Return the most telling part of a call's input."""
     return _brief_input(bytes(call.input))
+
+
+def brief_call(name: str, input: bytes) -> str:
+    """Return a call's tool and the most telling part of its input."""
+    return f"{name} {_brief_input(input)}".rstrip()
 
 
 def brief(doing: str) -> str:

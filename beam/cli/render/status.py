@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 
 from beam import Status, clock
 from beam.cli.render.asks import short_id, time_left
+from beam.cli.render.calls import brief_call
 from beam.cli.render.tables import ago, columns
-from beam.cli.render.text import write
+from beam.cli.render.text import one_line, write
 from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
-    from beam import AgentStatus, Running, UsageLine
+    from beam import AgentStatus, GitPlace, Running, UsageLine
 
 _CIRCUIT = ("closed", "open", "half open")
 _TOKENS = ("input", "output", "cached", "cache_write", "reasoning")
+_CALL = 60  # columns
 Sample = tuple[dict[str, str], float]
 
 
@@ -30,7 +32,7 @@ def table(found: Sequence[AgentStatus], project: Path) -> None:
     for line in found:
         waiting = f"{line.waiting} ({ago(line.oldest)})" if line.oldest is not None else str(line.waiting)
         cost = _cost(line.totals.cost_usd, line.estimated_usd)
-        elsewhere = f"in {line.folder}" if line.folder and os.path.realpath(line.folder) != here else ""
+        elsewhere = f"in {line.folder}{_on(line.git)}" if line.folder and os.path.realpath(line.folder) != here else ""
         what = "; ".join(filter(None, (*_what(line), elsewhere)))
         rows.append((line.agent, line.state, waiting, str(line.dead), str(line.totals.turns), cost, what))
     columns(("AGENT", "STATE", "WAIT", "DEAD", "TURNS", "COST", "LAST"), rows, wide=is_terminal(sys.stdout))
@@ -59,11 +61,45 @@ def _what(line: AgentStatus) -> Iterator[str]:
         count = f"{turn.processes} process{'es' if turn.processes != 1 else ''}" if turn.processes else ""
         for ask in turn.asks:
             yield f"asks for {ask.tool} (beam approve {short_id(ask.id)}, {time_left(ask.expires)} left)"
-        yield ", ".join(filter(None, (f"turn {turn.turn} for {ago(turn.since)}", *turn.tools, count, memory)))
+        used = (*_used(turn), count, memory)
+        yield ", ".join(filter(None, (f"turn {turn.turn} for {ago(turn.since)}", _doing(turn), *used)))
     elif line.last is not None:
         if line.kept is not None:
             yield "terminal kept" + (f" ({line.kept.rss_mb:.0f} MB)" if line.kept.rss_mb else "")
         yield f"{line.last.status} {ago(line.last.at)} ago" + (f": {line.last.reason}" if line.last.reason else "")
+
+
+def _doing(turn: Running) -> str:
+    """Return the tool that runs, with its argument and for how long."""
+    if turn.call is None:
+        return ", ".join(turn.tools)
+    what = one_line(brief_call(turn.call.name, bytes(turn.call.input)), _CALL)
+    more = f" and {len(turn.tools) - 1} more" if len(turn.tools) > 1 else ""
+    return f"{what} for {ago(turn.call.since)}{more}"
+
+
+def _used(turn: Running) -> Iterator[str]:
+    if turn.usage is not None:
+        tokens = sum(
+            count or 0 for count in (turn.usage.input_tokens, turn.usage.cached_tokens, turn.usage.output_tokens)
+        )
+        yield f"{tokens:,} tokens" if tokens else ""
+    yield f"${turn.cost_usd:.4f}" if turn.cost_usd is not None else ""
+
+
+def place(project: Path, found: Sequence[AgentStatus]) -> str:
+    """Return the project folder, with its branch and, if it is a linked one, the repository of its work tree."""
+    here = os.path.realpath(project)
+    git = next((line.git for line in found if line.git is not None and os.path.realpath(line.folder) == here), None)
+    return f"{project}{_on(git)}"
+
+
+def _on(git: GitPlace | None) -> str:
+    if git is None:
+        return ""
+    branch = f" on branch {git.branch}" if git.branch is not None else f" at commit {git.commit}"
+    shared = not git.repository.startswith(f"{git.work_tree}{os.sep}")
+    return branch + (f", a work tree of {git.repository}" if shared else "")
 
 
 def usage(found: Sequence[UsageLine]) -> None:

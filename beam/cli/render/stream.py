@@ -14,17 +14,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from beam import AnyEvent, NotFoundError, durations, events
-from beam.cli.render import asks, calls, team
-from beam.cli.render.calls import Calls, undone
+from beam.cli.render import calls, team
+from beam.cli.render.calls import Calls
+from beam.cli.render.event_text import is_internal, sign_and_text
+from beam.cli.render.long_turns import LongTurns
 from beam.cli.render.text import (
     ascii_only,
     collapse_to_line,
     display_width,
     escape_controls,
+    fold,
     safe_json,
     truncate,
     write,
 )
+from beam.cli.render.trouble import Trouble
 from beam.cli.streams import is_colourful, is_terminal
 
 if TYPE_CHECKING:
@@ -34,6 +38,7 @@ _COLOURS = (36, 33, 35, 32, 34, 96, 93, 95)
 _WIDTH_IN_A_PIPE = 200
 _NARROW = 100
 _LONGEST_NAME = 24
+_LANE = 5  # characters of an id
 _SESSION = re.compile(r"@session-([0-9a-f]{4})[0-9a-f]*$")
 _MOMENT = re.compile(r"/\d+$")
 
@@ -65,15 +70,18 @@ class Line(Struct, frozen=True):
     @property
     def qualified(self) -> AnyEvent:
         """Return the event with an agent name that is unique among all shown roots."""
-        return self._as(f"{self.root}/")
+        return self._as(f"{self.root}/", self.lane)
 
     @property
     def shown(self) -> AnyEvent:
-        """Return the event with an agent name for people: `folder/agent`, or `agent:lane` for a `--once` session."""
-        return self._as(f"{self.project.name}/" if self.project is not None else "")
+        """Return the event with an agent name for people: `folder/agent`; of a `--once` session `agent:` and how its
+        message's id ends.
+        """
+        short = self.lane[-_LANE:] if self.lane is not None else None
+        return self._as(f"{self.project.name}/" if self.project is not None else "", short)
 
-    def _as(self, folder: str) -> AnyEvent:
-        lane = f":{self.lane}" if self.lane is not None else ""
+    def _as(self, folder: str, lane: str | None) -> AnyEvent:
+        lane = f":{lane}" if lane is not None else ""
         if self.root is None and not lane:
             return self.event
         return replace(self.event, agent=f"{folder if self.root is not None else ''}{self.event.agent}{lane}")
@@ -91,17 +99,21 @@ class Line(Struct, frozen=True):
 class Stream:
     """Prints events to a stream: aligned and coloured for a person, complete as JSON.
 
-    A line that was cut ends with the id of its event (`short_id`).
+    A line that was cut ends with the id of its event (`short_id`). With `verbose` it prints internal events too, and
+    what a CLI says of a failure before the failure itself.
     """
 
-    def __init__(self, stream: TextIO, *, as_json: bool, plain: bool = False) -> None:
+    def __init__(self, stream: TextIO, *, as_json: bool, plain: bool = False, verbose: bool = False) -> None:
         self._stream = stream
         self._ascii = plain or "utf" not in (getattr(stream, "encoding", None) or "utf-8").lower()
         self._json = as_json
         self._terminal = is_terminal(stream)
         self._colourful = is_colourful(stream) and not plain
         self._colours: dict[str, int] = {}
+        self._verbose = verbose
         self._calls = Calls()
+        self._trouble = Trouble()
+        self._long = LongTurns()
         self._used: dict[tuple[str, str], events.MemberUsed] = {}
         self._told_used: events.MemberUsed | None = None
         self._silent: set[str] = set()
@@ -158,24 +170,49 @@ class Stream:
             return
         for call in self._calls.before(event):
             self._print(call, RenderedLine("⚙", calls.what(call)))
+        self._notices(self._trouble.before(event))
+        self._long.take(event)
+        if not self._verbose and (is_internal(event) or self._trouble.takes(event)):
+            return
         line = self._rendered(event)
         if line is not None:
             self._print(event, line)
 
+    def running(self, begun: Sequence[Line], now: str) -> None:
+        """Take note of a turn that runs, by its events so far, and print how far it is at that time (RFC 3339)."""
+        for line in begun:
+            event = line.shown
+            if isinstance(event, events.ToolCalled):
+                self._calls.called(event)
+            elif isinstance(event, events.ToolReturned):
+                self._calls.returned(event)
+            self._long.take(event)
+        told = self._long.standing(begun[0].shown.agent, now, self._calls) if begun else None
+        if told is not None:
+            self._print(told[0], RenderedLine("▶", told[1]), at=now)
+
     def tick(self, now: str) -> None:
-        """Print the calls that have run for long at that time (RFC 3339)."""
+        """Print the calls and the turns that have run for long at that time (RFC 3339)."""
         for call in self._calls.due(now):
             self._print(call, RenderedLine("⚙", calls.what(call)))
+        self._notices(self._trouble.due(now))
+        for event, text in self._long.due(now, self._calls):
+            self._print(event, RenderedLine("…", text), at=now)
 
     def end(self) -> None:
         """Print the calls that did not return, then flush: no more events come."""
         for call in self._calls.rest():
             self._print(call, RenderedLine("⚙", calls.what(call)))
+        self._notices(self._trouble.rest())
         self.flush()
 
     def flush(self) -> None:
         """Flush everything that was printed."""
         self._stream.flush()
+
+    def _notices(self, notices: Iterable[events.Notice]) -> None:
+        for notice in notices:
+            self._print(notice, RenderedLine("!", notice.text))
 
     def _whole(self, line: Line) -> None:
         if self._json:
@@ -198,18 +235,18 @@ class Stream:
         longest = max((display_width(collapse_to_line(_name(event))) for event in batch), default=0)
         self._name_width = min(_LONGEST_NAME, max(self._name_width, longest))
 
-    def _print(self, event: AnyEvent, line: RenderedLine) -> None:
+    def _print(self, event: AnyEvent, line: RenderedLine, *, at: str = "") -> None:
         self._widen((event,))
         fit = ascii_only if self._ascii else str
         mark = line.mark.translate(team.ASCII) if self._ascii else line.mark
         columns = shutil.get_terminal_size((80, 24)).columns if self._terminal else _WIDTH_IN_A_PIPE
-        when = f"{escape_controls(event.ts[11:19])} "
+        when = f"{escape_controls((at or event.ts)[11:19])} "
         name = truncate(fit(collapse_to_line(_name(event))), self._name_width)
         name += " " * (self._name_width - display_width(name))
         indent = "  " if getattr(event, "parent", None) else ""
         room = max(20, columns - len(when) - display_width(name) - len(indent) - display_width(mark) - 2)
-        text, tail = fit(collapse_to_line(line.text)), fit(f" ({collapse_to_line(line.time)})") if line.time else ""
-        result = fit(f" → {collapse_to_line(line.result)}") if line.result.strip() else ""
+        text, tail = fit(fold(line.text)), fit(f" ({collapse_to_line(line.time)})") if line.time else ""
+        result = fit(f" → {fold(line.result)}") if line.result.strip() else ""
         if display_width(text) + display_width(result) + len(tail) > room:
             tail += f" {short_id(event)}"
             left = max(8, room - len(tail))
@@ -246,8 +283,33 @@ class Stream:
                 return line and RenderedLine(
                     line[0] + self._thread(" ".join(sorted((event.sender, event.to)))), line[1]
                 )
-        line = self._text_of(event)
+            case events.MessageQueued() if event.thread and event.sender != "human":
+                mark, text = sign_and_text(event) or ("", "")
+                return RenderedLine(mark + self._thread(event.thread), text)
+            case events.ToolCalled() if team.is_told_otherwise(event):
+                self._silent.add(event.call_id)
+                return None
+            case events.ToolReturned():
+                self._silent.discard(event.call_id)
+                return None
+            case events.ToolCalled():
+                self._calls.called(event)
+                return None
+            case events.MemberJoined() if event.colour in team.COLOURS:
+                self._colours[event.agent] = team.COLOURS[event.colour]
+            case events.MessageDead() if event.message_id == self._failed:
+                return None  # its failure says so already
+            case events.TurnFinished():
+                return self._finished(event)
+        line = sign_and_text(event)
         return RenderedLine(*line) if line is not None else None
+
+    def _finished(self, event: events.TurnFinished) -> RenderedLine:
+        mark, text = sign_and_text(event) or ("", "")
+        if event.exit_code and event.message_id is not None:
+            self._failed = event.message_id
+        said = self._trouble.in_short(event)
+        return RenderedLine(mark, f"{text}; its CLI said: {said}" if said else text)
 
     def _thread(self, thread: str) -> str:
         """Return the number of a conversation in this stream."""
@@ -259,96 +321,6 @@ class Stream:
         result = "the turn ended first" if event.unfinished else event.output
         mark = "✗" if event.is_error or event.unfinished else "✓"
         return RenderedLine(mark, about, calls.took(call, event) if call is not None else "", result)
-
-    def _text_of(self, event: AnyEvent) -> tuple[str, str] | None:
-        match event:
-            case events.MessageQueued():
-                number = self._thread(event.thread) if event.thread and event.sender != "human" else ""
-                return ("←" if event.kind != "reply" else "↩") + number, f"{event.sender}: {event.text}"
-            case events.SessionStarted():
-                copy = f", a copy of {event.forked_from[:8]}" if event.forked_from else ""
-                return "·", f"new session {event.session_id[:8]}{copy}" + (f" ({event.model})" if event.model else "")
-            case events.SessionForked():
-                return "·", f"begins in a copy of session {event.session_id} of {event.of}"
-            case events.SessionSelected():
-                return "·", f"continues in session {event.session_id}"
-            case events.SessionLost():
-                return "!", f"session {event.session_id} is gone: {event.reason}"
-            case events.SessionArchived():
-                return "·", f"session {event.session_id} archived: {event.reason}"
-            case events.TurnStarted():
-                attempt = f", attempt {event.attempt}" if event.attempt > 1 else ""
-                return "▶", f"turn {event.turn} ({event.adapter}{attempt})"
-            case events.Text():
-                return "│", event.text
-            case events.Thinking():
-                return "┊", event.text
-            case events.ToolCalled() if team.is_told_otherwise(event):
-                self._silent.add(event.call_id)
-                return None
-            case events.ToolReturned() if event.call_id in self._silent and not event.is_error:
-                self._silent.discard(event.call_id)
-                return None
-            case events.MemberJoined() if event.colour in team.COLOURS:
-                self._colours[event.agent] = team.COLOURS[event.colour]
-                return team.render(event)
-            case events.ToolCalled():
-                self._calls.called(event)
-                return None
-            case events.FileChanged():
-                return "✎", f"{event.kind} {event.path}"
-            case events.PlanUpdated():
-                done = sum(1 for step in event.steps if step.status == "completed")
-                now = next((step.text for step in event.steps if step.status == "in_progress"), "")
-                return "☐", f"plan {done}/{len(event.steps)} {now}"
-            case events.StatusChanged(state="requesting"):
-                return None
-            case events.StatusChanged():
-                figures = f" {event.attempt}/{event.of}" if event.attempt is not None else ""
-                return "…", f"{event.state}{figures} {event.class_ or ''} {event.detail}".rstrip()
-            case events.PermissionAsked():
-                about = asks.what(event.description, bytes(event.input))
-                return "?", f"asks for {event.tool}: {about} [{event.ask_id}]"
-            case events.PermissionDecided():
-                word = "allowed" if event.decision == "allow" else "denied"
-                return "·", f"{word} by {event.by}{f': {event.why}' if event.why else ''} [{event.ask_id}]"
-            case events.PermissionCancelled():
-                return "·", f"request withdrawn: {event.why} [{event.ask_id}]"
-            case events.TurnFinished():
-                return self._finished(event)
-            case events.TurnClosed(reply="queued"):
-                return "↪", f"reply to {event.to}"
-            case events.TurnClosed(reply="dead"):
-                return "!", f"reply to {event.to} not delivered: {event.detail}"
-            case events.MessageDead() if event.message_id == self._failed:
-                return None  # its failure says so already
-            case events.MessageDead():
-                return "†", f"dead letter {event.message_id}: {event.detail or event.reason}"
-            case events.MessageRequeued():
-                return "↻", f"requeued {event.message_id}: {event.reason}"
-            case events.Notice():
-                return "!", event.text
-            case events.ControlDone(ok=False):
-                return "!", f"{event.verb} refused: {event.message}"
-            case events.ControlDone():
-                return "·", f"{event.verb}: {event.message}"
-            case events.Unknown():
-                return "?", f"unknown {event.what}".rstrip()
-        return team.render(event)
-
-    def _finished(self, event: events.TurnFinished) -> tuple[str, str]:
-        words = [
-            f"{event.status} ({event.class_})" if event.class_ else str(event.status),
-            durations.show(event.duration_s) if event.duration_s is not None else "",
-            f"${event.cost_usd:.4f}" if event.cost_usd is not None else "",
-        ]
-        mark = "■" if event.exit_code == 0 else "✗"
-        reason = f": {event.reason}" if event.reason else ""
-        if event.exit_code and event.message_id is not None:
-            self._failed = event.message_id
-            reason += f" [{event.message_id}]"
-        left = f"; {undone(event.unfinished)}" if event.unfinished else ""
-        return mark, " ".join(filter(None, words)) + reason + left
 
 
 def _name(event: AnyEvent) -> str:

@@ -46,6 +46,12 @@ def collapse_to_line(text: str) -> str:
     return " ".join(escape_controls(text).split())
 
 
+def fold(text: str) -> str:
+    """Return the text on one line, with `⏎` where its lines were broken."""
+    lines = (" ".join(line.split()) for line in escape_controls(text).splitlines())
+    return " ⏎ ".join(filter(None, lines))
+
+
 def truncate(text: str, width: int) -> str:
     """Return as much of a line as fits into that many columns, with `…` at the end if something is missing."""
     if display_width(text) <= width:
@@ -74,7 +80,9 @@ _ASCII = str.maketrans(
     {
         **dict(
             zip(
-                "…→←↩–—\u2018\u2019“”•│", ("...", "->", "<-", "<-", "-", "-", "'", "'", '"', '"', "*", "|"), strict=True
+                "…→←↩–—\u2018\u2019“”•│⏎",
+                ("...", "->", "<-", "<-", "-", "-", "'", "'", '"', '"', "*", "|", "\\n"),
+                strict=True,
             )
         ),
         **{chr(0x2400 + code): f"^{chr(code + 64)}" for code in range(32)},

@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from beam.api.status import AgentStatus, LastOutcome
-from beam.api.turns_now import Running
+from beam.api.turns_now import OpenCall, Running
 from beam.api.usage import UsageLine
 from beam.cli.render import status
 from beam.model.outcome import Status, Usage
 from beam.model.state import Totals
+from beam.root.git_place import GitPlace
 
 NOW = 1_800_000_000.0
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\]|\\.)*",?)+)\})? (\S+)')
@@ -57,6 +60,30 @@ def test_a_row_says_the_oldest_the_tools_the_processes_and_the_circuit(capsys: p
     assert re.fullmatch(r"circuit open for 0s more; failed \d+d ago: no", rows[2][-1])
     assert rows[3][-1].startswith("circuit half open; failed")
     assert rows[3][-1].endswith("; in /p/sub")
+
+
+def test_a_running_turn_has_its_tool_with_the_argument_and_what_it_used(capsys: pytest.CaptureFixture[str]) -> None:
+    call = OpenCall(name="Bash", input=msgspec.Raw(b'{"command":"make\\ntest"}'), since="2020-01-01T00:00:00Z")
+    used = Usage(input_tokens=1_000, cached_tokens=200, output_tokens=34)
+    turn = replace(RUNNING, tools=("Bash", "Read"), call=call, usage=used, cost_usd=0.01)
+    status.table([agent("a", state="running", running=turn)], Path("/p"))
+    (row,) = capsys.readouterr().out.splitlines()[1:]
+    assert re.search(r"turn 3 for \S+, Bash make test for \d+d and 1 more, 1,234 tokens, \$0.0100, 2 proc", row), row
+
+
+def test_costs_that_were_estimated_are_marked(capsys: pytest.CaptureFixture[str]) -> None:
+    priced = Totals(turns=2, cost_usd=0.5)
+    status.table([agent("a", totals=priced, estimated_usd=0.25), agent("b", totals=priced)], Path("/p"))
+    assert [line.split("\t")[5] for line in capsys.readouterr().out.splitlines()[1:]] == ["~$0.7500", "$0.5000"]
+
+
+def test_the_project_is_named_with_its_branch_and_a_linked_work_tree_with_its_repository() -> None:
+    own = GitPlace(branch="main", commit=None, work_tree="/p", repository="/p/.git")
+    linked = GitPlace(branch=None, commit="0123456789ab", work_tree="/w", repository="/p/.git")
+    lines = [agent("a", folder="/w", git=linked), agent("b", folder="/p", git=own)]
+    assert status.place(Path("/p"), lines) == "/p on branch main"
+    assert status.place(Path("/w"), lines) == "/w at commit 0123456789ab, a work tree of /p/.git"
+    assert status.place(Path("/elsewhere"), lines) == "/elsewhere"
 
 
 def test_usage_has_a_line_a_model_and_a_sum(capsys: pytest.CaptureFixture[str]) -> None:

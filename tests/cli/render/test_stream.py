@@ -26,8 +26,11 @@ def lines(*bodies: events.Event) -> list[str]:
     return out.getvalue().splitlines()
 
 
-def test_a_text_is_flattened_and_its_control_characters_shown() -> None:
-    assert lines(events.Text(text="one\n\x1b[2Jtwo")) == ["03:04:05 a        │ one ␛[2Jtwo"]
+def test_a_text_is_folded_with_a_sign_for_its_line_breaks_and_its_control_characters_shown() -> None:
+    assert lines(events.Text(text="one \n\n\x1b[2J two\n")) == ["03:04:05 a        │ one ⏎ ␛[2J two"]
+    call = events.ToolCalled(call_id="1", name="Bash", input=msgspec.Raw(b'"ls\\nps"'))
+    (line,) = lines(call, events.ToolReturned(call_id="1", output="a\r\nb"))
+    assert line == "03:04:05 a        ✓ Bash ls ⏎ ps → a ⏎ b"
 
 
 def test_bookkeeping_is_not_for_people() -> None:
@@ -74,6 +77,120 @@ def test_a_failure_is_one_line_with_the_id_to_retry() -> None:
     dead = events.MessageDead(status=Status.FAILED, reason="failed")
     assert lines(failed, dead) == ["03:04:05 a        ✗ failed: it ended [a-1]"]
     assert lines(dead) == ["03:04:05 a        † dead letter a-1: failed"]
+
+
+def test_what_the_cli_said_of_a_failure_is_in_the_line_of_the_failure() -> None:
+    said = events.Notice(text="quota  exceeded", code="api_error", raw="{}")
+    other = events.Notice(text="blocked by a filter", code="error", raw="{}")
+    usage = events.UsageSeen(usage=Usage(output_tokens=1))
+    failed = events.TurnFinished(status=Status.FAILED, reason="429: quota exceeded", exit_code=1)
+    assert lines(said, usage, said, failed) == ["03:04:05 a        ✗ failed: 429: quota exceeded [a-1]"]
+    assert lines(said, other, failed) == ["03:04:05 a        ✗ failed: 429: quota exceeded [a-1]"]
+    refused = events.TurnFinished(status=Status.REFUSED, reason="the model refused", exit_code=6)
+    assert lines(other, refused) == [
+        "03:04:05 a        ✗ refused: the model refused [a-1]; its CLI said: blocked by a filter"
+    ]
+
+
+def test_what_a_cli_says_and_no_failure_repeats_is_printed_in_its_place() -> None:
+    said = events.Notice(text="be careful", code="warning", raw="{}")
+    done = events.TurnFinished(status=Status.COMPLETED)
+    assert [line.split()[2:4] for line in lines(said, events.Text(text="hi"), done)] == [
+        ["!", "be"],
+        ["│", "hi"],
+        ["■", "completed"],
+    ]
+    out = io.StringIO()
+    stream = Stream(out, as_json=False)
+    stream.event(events.stamp(said, **HEAD))  # type: ignore[arg-type]
+    stream.tick("2026-01-02T03:04:05.500000Z")
+    assert out.getvalue() == ""
+    stream.tick("2026-01-02T03:04:06.100000Z")
+    stream.end()
+    assert out.getvalue().count("be careful") == 1
+
+
+def test_a_tools_error_is_told_once() -> None:
+    said = events.Notice(text="not permitted", code="", raw="{}")
+    call = events.ToolCalled(call_id="1", name="Bash")
+    returned = events.ToolReturned(call_id="1", output="Error: not permitted", is_error=True)
+    assert lines(call, said, returned) == ["03:04:05 a        ✗ Bash → Error: not permitted"]
+
+
+def test_internal_events_are_for_those_who_ask() -> None:
+    internal = (
+        events.StatusChanged(state="idle", detail="by history"),
+        events.ControlDone(control_id="1", verb="release", message="released"),
+        events.Notice(text="You MUST answer", code="synthetic", raw="{}"),
+        events.AgentExited(code=0),
+    )
+    assert lines(*internal) == []
+    out = io.StringIO()
+    stream = Stream(out, as_json=False, verbose=True)
+    for body in internal:
+        stream.event(events.stamp(body, **HEAD))  # type: ignore[arg-type]
+    assert [line.split(" ", 2)[2].strip() for line in out.getvalue().splitlines()] == [
+        "… idle by history",
+        "· release: released",
+        "! You MUST answer",
+        "· process ended: code 0",
+    ]
+
+
+def test_a_refused_request_and_what_stops_a_queue_are_for_everybody() -> None:
+    told = lines(
+        events.ControlDone(control_id="1", verb="pause", ok=False, message="no"),
+        events.QueuePaused(by="ann"),
+        events.CircuitOpened(until="2026-01-02T03:05:00.000000Z", failures=5),
+    )
+    assert [line[18:] for line in told] == [
+        "! pause refused: no",
+        "· paused by ann: nothing is taken from its queue",
+        "! failed 5 times in a row: nothing is sent to it until 03:05:00",
+    ]
+
+
+def test_a_once_session_is_named_by_the_end_of_its_id() -> None:
+    out = io.StringIO()
+    event = events.stamp(events.Text(text="t"), **HEAD)  # type: ignore[arg-type]
+    Stream(out, as_json=False).batch([Line(event, lane="1m865k7j9z1qaz4")])
+    assert out.getvalue() == "03:04:05 a:1qaz4  │ t\n"
+    assert Line(event, lane="1m865k7j9z1qaz4").qualified.agent == "a:1m865k7j9z1qaz4", "a cursor needs the whole"
+
+
+def test_a_turn_that_runs_for_long_is_told_of_at_one_two_four_minutes_with_what_it_used() -> None:
+    out = io.StringIO()
+    stream = Stream(out, as_json=False)
+    begun = events.TurnStarted(owner=events.Owner(pid=1, start_ticks=1), turn_key="k", adapter="codex", via="exec")
+    stream.event(events.stamp(begun, **HEAD))  # type: ignore[arg-type]
+    stream.event(events.stamp(events.SessionStarted(session_id="s", model="gpt-6-sol"), **HEAD))  # type: ignore[arg-type]
+    used = Usage(input_tokens=10_000, output_tokens=2_000)
+    stream.event(events.stamp(events.UsageSeen(usage=used), **HEAD))  # type: ignore[arg-type]
+    call = events.ToolCalled(call_id="1", name="Bash", input=msgspec.Raw(b'{"command":"make"}'))
+    stream.event(events.stamp(call, **{**HEAD, "ts": "2026-01-02T03:05:00.000000Z"}))  # type: ignore[arg-type]
+    for minute, second in ((4, 50), (5, 10), (5, 30), (7, 10)):
+        stream.tick(f"2026-01-02T03:{minute:02}:{second}.000000Z")
+    told = [line for line in out.getvalue().splitlines() if "…" in line]
+    assert told == [
+        "03:05:10 a        … turn 1 runs for 1m05s, 12,000 tokens, ~$0.0400: Bash make for 10s",
+        "03:07:10 a        … turn 1 runs for 3m05s, 12,000 tokens, ~$0.0400: Bash make for 2m10s",
+    ]
+    stream.event(events.stamp(events.TurnFinished(status=Status.COMPLETED), **HEAD))  # type: ignore[arg-type]
+    before = out.getvalue()
+    stream.tick("2026-01-02T04:00:00.000000Z")
+    assert out.getvalue() == before
+
+
+def test_a_turn_that_runs_when_the_watching_begins_is_told_of() -> None:
+    out = io.StringIO()
+    stream = Stream(out, as_json=False)
+    begun = events.TurnStarted(owner=events.Owner(pid=1, start_ticks=1), turn_key="k", adapter="codex", via="exec")
+    call = events.ToolCalled(call_id="1", name="Bash", input=msgspec.Raw(b'{"command":"make"}'))
+    stream.running(
+        [Line(events.stamp(body, **HEAD)) for body in (begun, call)],  # type: ignore[type-var]
+        "2026-01-02T03:04:35.000000Z",
+    )
+    assert out.getvalue() == "03:04:35 a        ▶ turn 1 runs for 30s: Bash make for 30s\n"
 
 
 def test_conversations_between_agents_are_numbered() -> None:

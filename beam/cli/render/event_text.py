@@ -1,0 +1,133 @@
+"""The sign and the text of one event, for people. Pure: knows no stream, no colour, and nothing of other events."""
+
+from __future__ import annotations
+
+from beam import AnyEvent, durations, events
+from beam.cli.render import asks, team
+from beam.cli.render.calls import undone
+
+_INTERNAL_STATES = frozenset({"requesting", "idle", "running", "access", "hook"})  # of `status`
+_INTERNAL_NOTICES = frozenset({"synthetic"})  # what a CLI says to its model in a person's place
+_TOLD_BY_THEMSELVES = frozenset({"release", "select", "reset", "pause", "resume", "interrupt", "approve", "deny"})
+
+
+def is_internal(event: AnyEvent) -> bool:
+    """Return whether the event is about how beam or a CLI works, or says what another event says: `-v` shows it."""
+    match event:
+        case events.StatusChanged():
+            return event.state in _INTERNAL_STATES
+        case events.Notice():
+            return event.code in _INTERNAL_NOTICES
+        case events.ControlDone():
+            return event.ok and event.verb in _TOLD_BY_THEMSELVES
+        case events.AgentStarted() | events.AgentKept() | events.AgentExited() | events.SessionResumed():
+            return True
+    return False
+
+
+def sign_and_text(event: AnyEvent) -> tuple[str, str] | None:
+    """Return what to print of the event; None for one that carries only bookkeeping."""
+    match event:
+        case events.MessageQueued():
+            return "←" if event.kind != "reply" else "↩", f"{event.sender}: {event.text}"
+        case events.MessageDead():
+            return "†", f"dead letter {event.message_id}: {event.detail or event.reason}"
+        case events.MessageRequeued():
+            return "↻", f"requeued {event.message_id}: {event.reason}"
+        case events.QueuePaused():
+            return "·", f"paused by {event.by}: nothing is taken from its queue" if event.by else "paused"
+        case events.QueueResumed():
+            return "·", f"resumed by {event.by}" if event.by else "resumed"
+        case events.CircuitOpened():
+            return "!", f"failed {event.failures} times in a row: nothing is sent to it until {event.until[11:19]}"
+        case events.CircuitClosed():
+            return "·", "answered again: its messages are sent as usual"
+        case events.TurnStarted():
+            attempt = f", attempt {event.attempt}" if event.attempt > 1 else ""
+            return "▶", f"turn {event.turn} ({event.adapter}{attempt})"
+        case events.TurnFinished():
+            return _finished(event)
+        case events.TurnClosed(reply="queued"):
+            return "↪", f"reply to {event.to}"
+        case events.TurnClosed(reply="dead"):
+            return "!", f"reply to {event.to} not delivered: {event.detail}"
+        case events.Notice():
+            return "!", event.text
+        case events.ControlDone(ok=False):
+            return "!", f"{event.verb} refused: {event.message}"
+        case events.ControlDone():
+            return "·", f"{event.verb}: {event.message}"
+        case events.Unknown():
+            return "?", f"unknown {event.what}".rstrip()
+    return _of_agent(event) or _of_session(event) or _of_ask(event) or team.render(event)
+
+
+def _of_agent(event: AnyEvent) -> tuple[str, str] | None:
+    match event:
+        case events.Text():
+            return "│", event.text
+        case events.Thinking():
+            return "┊", event.text
+        case events.FileChanged():
+            return "✎", f"{event.kind} {event.path}"
+        case events.PlanUpdated():
+            done = sum(1 for step in event.steps if step.status == "completed")
+            now = next((step.text for step in event.steps if step.status == "in_progress"), "")
+            return "☐", f"plan {done}/{len(event.steps)} {now}"
+        case events.StatusChanged():
+            figures = f" {event.attempt}/{event.of}" if event.attempt is not None else ""
+            return "…", f"{event.state}{figures} {event.class_ or ''} {event.detail}".rstrip()
+        case events.AgentStarted():
+            return "·", f"process {event.pid} started" + (f", kept since turn {event.since}" if event.since else "")
+        case events.AgentKept():
+            return "·", f"process {event.pid} is kept for the next turn"
+        case events.AgentExited():
+            how = f"signal {event.signal}" if event.signal else f"code {event.code}"
+            swept = f"; {event.swept} processes that it left were ended" if event.swept else ""
+            return "·", f"process ended: {event.stopped_by or how}{swept}"
+    return None
+
+
+def _of_session(event: AnyEvent) -> tuple[str, str] | None:
+    match event:
+        case events.SessionStarted():
+            copy = f", a copy of {event.forked_from[:8]}" if event.forked_from else ""
+            return "·", f"new session {event.session_id[:8]}{copy}" + (f" ({event.model})" if event.model else "")
+        case events.SessionResumed():
+            return "·", f"session {event.session_id[:8]} goes on"
+        case events.SessionForked():
+            return "·", f"begins in a copy of session {event.session_id} of {event.of}"
+        case events.SessionSelected():
+            return "·", f"continues in session {event.session_id}"
+        case events.SessionLost():
+            return "!", f"session {event.session_id} is gone: {event.reason}"
+        case events.SessionArchived():
+            return "·", f"session {event.session_id} archived: {event.reason}"
+    return None
+
+
+def _of_ask(event: AnyEvent) -> tuple[str, str] | None:
+    match event:
+        case events.PermissionAsked():
+            about = asks.what(event.description, bytes(event.input))
+            return "?", f"asks for {event.tool}: {about} [{event.ask_id}]"
+        case events.PermissionDecided():
+            word = "allowed" if event.decision == "allow" else "denied"
+            return "·", f"{word} by {event.by}{f': {event.why}' if event.why else ''} [{event.ask_id}]"
+        case events.PermissionCancelled():
+            return "·", f"request withdrawn: {event.why} [{event.ask_id}]"
+    return None
+
+
+def _finished(event: events.TurnFinished) -> tuple[str, str]:
+    words = [
+        f"{event.status} ({event.class_})" if event.class_ else str(event.status),
+        durations.show(event.duration_s) if event.duration_s is not None else "",
+        f"${event.cost_usd:.4f}" if event.cost_usd is not None else "",
+    ]
+    mark = "■" if event.exit_code == 0 else "✗"
+    reason = f": {event.reason}" if event.reason else ""
+    if event.exit_code and event.message_id is not None:
+        reason += f" [{event.message_id}]"
+    left = f"; {undone(event.unfinished)}" if event.unfinished else ""
+    return mark, " ".join(filter(None, words)) + reason + left

@@ -1,0 +1,94 @@
+"""Turns that run for long: after one minute, and at twice the time again, a line says how long, and what they used."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from beam import AnyEvent, Usage, durations, events
+from beam.cli.render import calls
+from beam.cli.render.calls import Calls, seconds_between
+
+_FIRST_S = 60.0
+
+
+class LongTurn(Struct):
+    """A turn that runs. `event` is one of its events: it names the agent and the turn. `since` is RFC 3339."""
+
+    event: AnyEvent
+    since: str
+    next_s: float = _FIRST_S
+    model: str | None = None
+    usage: Usage | None = None
+    cost_usd: float | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Return the tokens of all kinds so far; 0 where nobody said."""
+        usage = self.usage
+        known = (usage.input_tokens, usage.cached_tokens, usage.output_tokens) if usage is not None else ()
+        return sum(count or 0 for count in known)
+
+
+class LongTurns:
+    """The turns that run now, by the name of their agent."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, LongTurn] = {}
+
+    def take(self, event: AnyEvent) -> None:
+        """Take note of the event."""
+        match event:
+            case events.TurnStarted():
+                self._open[event.agent] = LongTurn(event, event.ts)
+            case events.TurnFinished() | events.MessageRequeued():
+                self._open.pop(event.agent, None)
+            case events.SessionStarted() | events.SessionResumed() if event.agent in self._open:
+                self._open[event.agent].model = event.model
+            case events.UsageSeen() if event.agent in self._open:
+                turn = self._open[event.agent]
+                turn.usage = event.usage
+                if event.cost_usd is not None:
+                    turn.cost_usd = event.cost_usd
+
+    def due(self, now: str, open_calls: Calls) -> list[tuple[AnyEvent, str]]:
+        """Return an event of each turn to tell of at that time (RFC 3339), and what to say."""
+        told = []
+        for turn in self._open.values():
+            seconds = seconds_between(turn.since, now) or 0.0
+            if seconds >= turn.next_s:
+                told.append((turn.event, _described(turn, now, open_calls)))
+                while turn.next_s <= seconds:
+                    turn.next_s *= 2
+        return told
+
+    def standing(self, agent: str, now: str, open_calls: Calls) -> tuple[AnyEvent, str] | None:
+        """Return an event of the agent's turn, and how far it is at that time; None if it is in none."""
+        turn = self._open.get(agent)
+        return None if turn is None else (turn.event, _described(turn, now, open_calls))
+
+
+def _described(turn: LongTurn, now: str, open_calls: Calls) -> str:
+    call = open_calls.last_of(turn.event.agent)
+    doing = ""
+    if call is not None:
+        doing = f"{calls.what(call)} for {durations.show(round(seconds_between(call.ts, now) or 0.0))}"
+    seconds = seconds_between(turn.since, now) or 0.0
+    return f"turn {turn.event.turn} {describe(seconds, turn.tokens, _cost(turn), doing)}"
+
+
+def _cost(turn: LongTurn) -> str:
+    if turn.cost_usd is not None:
+        return f"${turn.cost_usd:.4f}"
+    if turn.model is None or turn.usage is None:
+        return ""
+    from beam import estimated_usd
+
+    estimated = estimated_usd(turn.model, turn.usage)
+    return f"~${estimated:.4f}" if estimated is not None else ""
+
+
+def describe(seconds: float, tokens: int, cost: str, doing: str) -> str:
+    """Return how long a turn runs, what it used, what it does: `runs for 2m05s, 1,300 tokens, ~$0.0211: Bash make`."""
+    used = (f"{tokens:,} tokens" if tokens else "", cost)
+    figures = ", ".join(filter(None, (f"runs for {durations.show(round(seconds))}", *used)))
+    return f"{figures}: {doing}" if doing else figures

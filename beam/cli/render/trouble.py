@@ -1,0 +1,77 @@
+"""What an agent's CLI says of trouble, kept until its next event: a failure that follows tells it in its own line."""
+
+from __future__ import annotations
+
+from msgspec import UNSET
+
+from beam import AnyEvent, events
+from beam.cli.render.calls import seconds_between
+from beam.cli.render.event_text import is_internal
+from beam.cli.render.text import collapse_to_line
+
+_KEPT_S = 1.0
+_BOOKKEEPING = (
+    events.UsageSeen,
+    events.TextDelta,
+    events.AgentStarted,
+    events.AgentExited,
+    events.ToolProgress,
+    events.MessageDead,
+)
+
+
+class Trouble:
+    """The notices of each agent that were not printed yet."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, list[events.Notice]] = {}
+
+    def takes(self, event: AnyEvent) -> bool:
+        """Return whether the event is kept, and is not to be printed now."""
+        if not isinstance(event, events.Notice) or event.raw is UNSET or event.turn is None:
+            return False
+        kept = self._kept.setdefault(event.agent, [])
+        if not any(_says(each.text, event.text) for each in kept):
+            kept.append(event)
+        return True
+
+    def before(self, event: AnyEvent) -> list[events.Notice]:
+        """Return the notices to print before this event, which does not say what they say."""
+        if isinstance(event, (*_BOOKKEEPING, events.Notice)) or is_internal(event):
+            return []
+        kept = self._kept.pop(event.agent, [])
+        if isinstance(event, events.ToolReturned) and event.is_error:
+            return [each for each in kept if not _says(event.output, each.text)]
+        if isinstance(event, events.TurnFinished) and event.exit_code:
+            self._kept[event.agent] = kept
+            return []
+        return kept
+
+    def in_short(self, event: events.TurnFinished) -> str:
+        """Return what its CLI said last before this failure, where the failure's reason does not say it; else ""."""
+        kept = self._kept.pop(event.agent, []) if event.exit_code else []
+        if not kept or any(_says(event.reason or "", each.text) for each in kept):
+            return ""
+        return kept[-1].text
+
+    def due(self, now: str) -> list[events.Notice]:
+        """Return the notices that were kept for long at that time (RFC 3339)."""
+        told = [each for kept in self._kept.values() for each in kept if _is_old(each, now)]
+        self._kept = {agent: [each for each in kept if not _is_old(each, now)] for agent, kept in self._kept.items()}
+        return told
+
+    def rest(self) -> list[events.Notice]:
+        """Return all that was kept."""
+        told = [each for kept in self._kept.values() for each in kept]
+        self._kept.clear()
+        return told
+
+
+def _is_old(notice: events.Notice, now: str) -> bool:
+    return (seconds_between(notice.ts, now) or 0.0) >= _KEPT_S
+
+
+def _says(text: str, other: str) -> bool:
+    """Return whether one of these texts holds the other, line breaks and spaces aside."""
+    one, two = collapse_to_line(text), collapse_to_line(other)
+    return bool(one and two) and (one in two or two in one)

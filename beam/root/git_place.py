@@ -1,0 +1,75 @@
+"""The branch, the repository and the work tree of a folder, read from git's own files. Runs no git.
+
+The files belong to the folder, so whoever wrote it may have written them: each is read as a plain file with a bound.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from msgspec import Struct
+
+from beam.base import files
+from beam.base.errors import BeamError
+from beam.base.surrogates import escape_surrogates
+
+_MOST_BYTES = 4096
+_BRANCHES = "ref: refs/heads/"
+_REF = "ref: "
+_SHOWN = 12  # characters of a commit
+
+
+class GitPlace(Struct, frozen=True, kw_only=True):
+    """Where a folder lies in git. `branch` is null where a commit is checked out by itself; then its id begins with
+    `commit`.
+
+    `work_tree` is the folder with the checked-out files; `repository` is git's own directory, which several work trees
+    may share.
+    """
+
+    branch: str | None
+    commit: str | None
+    work_tree: str
+    repository: str
+
+
+def git_place(folder: Path) -> GitPlace | None:
+    """Return where the folder lies in git; None outside of any repository, or where git's files can't be read."""
+    for level in (folder, *folder.parents):
+        directory = _git_directory(level)
+        if directory is not None:
+            return _described(level, directory)
+    return None
+
+
+def _git_directory(level: Path) -> Path | None:
+    dot_git = level / ".git"
+    if os.path.isfile(dot_git / "HEAD"):  # noqa: PTH113 - it never raises
+        return dot_git
+    named = _first_line(dot_git)  # a linked work tree or a submodule names it
+    return (level / named.removeprefix("gitdir: ")) if named.startswith("gitdir: ") else None
+
+
+def _described(level: Path, directory: Path) -> GitPlace | None:
+    head = _first_line(directory / "HEAD")
+    if not head:
+        return None
+    branch = head.removeprefix(_BRANCHES) if head.startswith(_BRANCHES) else None
+    other = head.removeprefix(_REF) if head.startswith(_REF) else None
+    common = _first_line(directory / "commondir")
+    repository = directory / common if common else directory
+    return GitPlace(
+        branch=escape_surrogates(branch or other) if branch or other else None,
+        commit=None if branch or other else escape_surrogates(head[:_SHOWN]),
+        work_tree=escape_surrogates(str(level)),
+        repository=escape_surrogates(os.path.realpath(repository)),
+    )
+
+
+def _first_line(path: Path) -> str:
+    try:
+        data = files.read(path, _MOST_BYTES)
+    except (BeamError, OSError):
+        return ""
+    return data.decode("utf-8", "surrogateescape").partition("\n")[0].strip()
