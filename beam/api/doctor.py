@@ -12,6 +12,7 @@ from msgspec import Struct
 from beam.agents import registry
 from beam.agents.base import Adapter
 from beam.api.find import agent_names, places
+from beam.api.last_errors import last_errors
 from beam.api.root import check
 from beam.api.verify import damage
 from beam.base.errors import BeamError
@@ -26,6 +27,7 @@ _DECLARED, _HERE, _MISSING = range(3)
 _FACES = ("dialogue", "exec", "terminal")  # the best first
 _NUMBERS = re.compile(r"\d{1,9}(?:\.\d{1,9})+")
 _AT_ONCE = 4
+_ERRORS = 10
 
 
 class Check(Struct, frozen=True, kw_only=True):
@@ -37,7 +39,8 @@ class Check(Struct, frozen=True, kw_only=True):
 
 
 def checks(context: RootContext, *, every: bool = False) -> Iterator[Check]:
-    """Yield all checks of a root: of what is declared here, of the installed CLIs, and of those that are missing.
+    """Yield all checks of a root: of what is declared here, of the installed CLIs, and of those that are missing. Then
+    the last errors of its agents.
 
     CLIs that beam was never seen to run are one line together, or with `every` one each.
     """
@@ -54,6 +57,8 @@ def checks(context: RootContext, *, every: bool = False) -> Iterator[Check]:
         name = f"journal {place.agent}" + (f" (once {place.lane})" if place.lane else "")
         yield Check(what=name, result="bad" if bad else "ok", detail=bad[0] if bad else "whole")
     yield from _agents(context, every=every)
+    for error in last_errors(context, _ERRORS):
+        yield Check(what=f"error {error.outcome.agent}", result="note", detail=error.text)
 
 
 def _agents(context: RootContext, *, every: bool) -> Iterator[Check]:

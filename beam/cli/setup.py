@@ -130,7 +130,7 @@ def doctor(
     yes: bool = typer.Option(False, "--yes", help="With --adopt and --remove-root: don't ask."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON Lines, one object per check or removed thing."),
 ) -> int:
-    """Check the root, its journals and the agents' CLIs.
+    """Check the root, its journals and the agents' CLIs, and show the last ten errors.
 
     Exits 13 if a check failed. With --smoke, each CLI runs in a temporary HOME with a dummy key: it uses no account and
     leaves nothing behind. With --gc, it removes finished --once lanes, old journal segments, logs and what crashes left

@@ -1,0 +1,60 @@
+"""The last turns and messages of a root that ended without success, from the ends of its journals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from beam.api.find import places
+from beam.base.errors import BeamError
+from beam.broker.context import RootContext
+from beam.model import events
+from beam.model.outcome import Outcome
+from beam.root.paths import AgentPaths
+from beam.store.segment import Segment, segments
+
+_SEGMENTS = 2  # of each journal, the newest: nobody waits for megabytes to be read
+_SHOWN = 200  # characters of a reason
+
+
+class LastError(Struct, frozen=True, kw_only=True):
+    """One outcome without success; `at` is RFC 3339."""
+
+    at: str
+    outcome: Outcome
+
+    @property
+    def text(self) -> str:
+        """Return it in a line: when, what it was, why, and the message's id."""
+        outcome = self.outcome
+        word = f"{outcome.status} ({outcome.class_})" if outcome.class_ else str(outcome.status)
+        reason = " ".join((outcome.reason or "").split())
+        short = reason if len(reason) <= _SHOWN else f"{reason[: _SHOWN - 1]}…"
+        said = f": {short}" if short else ""
+        return f"{self.at[:10]} {self.at[11:19]} UTC {word}{said} [{outcome.message_id}]"
+
+
+def last_errors(context: RootContext, most: int) -> list[LastError]:
+    """Return the last outcomes without success of all agents, the newest first, at most `most`; one a message."""
+    found = [error for place in places(context) for error in _errors(place)]
+    by_message = {error.outcome.message_id: error for error in sorted(found, key=lambda error: error.at)}
+    return sorted(by_message.values(), key=lambda error: error.at, reverse=True)[:most]
+
+
+def _errors(place: AgentPaths) -> Iterator[LastError]:
+    """Yield the outcomes without success; a journal that can't be read is told of by a check of its own."""
+    finished = set()
+    try:
+        for name in segments(place.journal)[-_SEGMENTS:]:
+            for event in Segment.read(place.journal / name).events:
+                attempt = (event.message_id, getattr(event, "attempt", 1))
+                if isinstance(event, events.TurnFinished):
+                    finished.add(attempt)
+                elif not isinstance(event, events.MessageDead) or attempt in finished:
+                    continue  # that a turn's message was given up says less than the turn's own outcome
+                outcome = events.outcome_of(event)
+                if outcome.exit_code:
+                    yield LastError(at=event.ts, outcome=outcome)
+    except (BeamError, OSError):
+        return
