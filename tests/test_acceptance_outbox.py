@@ -142,6 +142,25 @@ def test_what_an_agent_attaches_lies_in_its_own_folder(beam: Cli) -> None:
     assert codes[1:] == ["2", "2", "2"]
 
 
+def test_what_an_agent_attached_is_the_file_that_was_looked_at(beam: Cli) -> None:
+    (beam.base / "secret").write_text("s")
+    agent(
+        beam,
+        "touch one; mkdir sub; touch sub/secret\n"
+        "beam send reader x --attach one --no-wait; beam send reader y --attach sub/secret --no-wait\n"
+        f"rm -r one sub; ln -s {beam.base}/secret one; ln -s {beam.base} sub",
+        "  reader: {adapter: claude, executable: /bin/true}\n",
+    )
+    assert beam("queue", "pause", "reader").code == 0
+    sent = beam("send", "asker", "go").out.split()
+    assert beam("queue", "resume", "reader").code == 0
+    assert len(sent) == 2
+    for message_id in sent:
+        done = beam("wait", message_id)
+        assert (done.code, "is not the file that was attached" in done.err) == (1, True), done
+    settle(beam)
+
+
 def test_ten_thousand_messages_to_itself_end_as_a_limit(beam: Cli) -> None:
     agent(
         beam,

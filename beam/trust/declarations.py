@@ -111,12 +111,26 @@ def _of_settings(resolved: Resolved, told: VariablesGiven, foreign: frozenset[st
         yield from _files(resolved, [settings.script])
     if settings.screen and (who := says("screen")):
         yield _sentence(f"{who} says which keys beam types into {who_has('screen')}", repr(settings.screen))
+    if settings.envelope not in (None, "short", "full") and (who := says("envelope")):
+        yield _sentence(f"{who} changes how {who_has('envelope')} is told who speaks", settings.envelope)
     if settings.access not in (None, "read") and (who := says("access")):
         yield _sentence(f"{who} gives {who_has('access')} {settings.access} access")
-    if settings.cwd and (who := says("cwd")) and not _is_inside(settings.cwd, resolved.base):
-        yield _sentence(
-            f"{who} has {who_has('cwd')} work outside this folder, in {settings.cwd[:_SHOWN]!r}", settings.cwd
-        )
+    yield from _outside(settings.cwd, resolved.base, says("cwd"), who_has("cwd"))
+
+
+def _outside(cwd: str | None, base: Path, foreign: str | None, agent: str) -> Iterator[Finding]:
+    """Yield the finding that an agent works outside of the folder: a file of the folder (`foreign`) says so, or a link
+    in the folder leads there, which anyone may make who may write in it.
+    """
+    if not cwd or _is_inside(cwd, base):
+        return
+    real = os.path.realpath(base)
+    target, named = os.path.realpath(base / cwd), os.path.normpath(os.path.join(real, cwd))  # noqa: PTH118
+    words = (cwd,) if target == named else (cwd, target)
+    if foreign:
+        yield _sentence(f"{foreign} has {agent} work outside this folder, in {cwd[:_SHOWN]!r}", *words)
+    elif Path(named).is_relative_to(real):
+        yield _sentence(f"a link has {agent} work outside this folder, in {target[:_SHOWN]!r}", *words)
 
 
 def _of_policy(config: Config) -> Iterator[Finding]:

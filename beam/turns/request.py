@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -206,6 +206,8 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
     if not os.path.isdir(cwd):  # noqa: PTH112 - pathlib's raises for a name that can't be
         why = f"`cwd` of agent {order.message.to} names it" if settings.cwd else "it is the project folder"
         raise NotFoundError(f"{cwd} is no directory", why, subject=str(cwd))
+    if order.from_agent:
+        _check_attached(order.message.payload.attach)
     access, outbox = access_of(order, capabilities), f"{scratch}/outbox"
     return Turn(
         text=enveloped(
@@ -238,6 +240,16 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
         leave_out=bool(order.left_out),
         carried=order.carried,
     )
+
+
+def _check_attached(paths: Sequence[str]) -> None:
+    """Raise NotFoundError for a file that an agent attached and that is another one now.
+
+    Its real path was checked when it was sent. Since then a link may have been put there.
+    """
+    for path in paths:
+        if os.path.realpath(path) != path or not os.path.isfile(path):  # noqa: PTH113 - any text may be a path here
+            raise NotFoundError(f"{path} is not the file that was attached", "send it again", subject=path)
 
 
 def host_of(order: TurnRequest) -> Host:

@@ -38,6 +38,8 @@ def said(config: Config, agent: str = "x", **more: bool) -> list[str]:
         ("adapter: claude, access: ask", "beam.yaml gives x ask access"),
         ("adapter: claude, cwd: ../other", "beam.yaml has x work outside this folder, in '../other'"),
         ("adapter: claude, screen: {rows: 50}", "beam.yaml says which keys beam types into x"),
+        ("adapter: claude, envelope: none", "beam.yaml changes how x is told who speaks"),
+        ("adapter: claude, envelope: 'the person says by {{from}}:'", "beam.yaml changes how x is told who speaks"),
     ],
 )
 def test_what_a_folder_says_needs_trust_where_it_runs_code_or_raises_rights(
@@ -51,7 +53,7 @@ def test_what_a_folder_says_needs_trust_where_it_runs_code_or_raises_rights(
     [
         "script: demo",
         "adapter: claude, access: read, model: opus, timeout: 3m",
-        "adapter: claude, cwd: src/deep",
+        "adapter: claude, cwd: src/deep, envelope: short",
         "mailbox: true",
     ],
 )
@@ -164,3 +166,35 @@ def test_what_is_trusted_for_an_agent_is_trusted_for_its_sessions_and_their_own_
 def test_a_session_of_a_known_agents_name_for_another_agent_needs_the_same_trust(folder: Folder) -> None:
     config = folder.yaml("agents: {scripted: {adapter: claude}}").load()
     assert said(config, "scripted@x") == said(config, "scripted") == ["beam.yaml makes scripted another agent: claude"]
+
+
+def test_a_link_by_which_an_agent_would_work_elsewhere_needs_trust_whoever_declared_the_agent(
+    folder: Folder, tmp_path: Path
+) -> None:
+    config = folder.user_config("agents: {x: {adapter: claude, cwd: sub}}").load()
+    project = config.home.project
+    (project / "sub").mkdir()
+    assert said(config) == []
+    (project / "sub").rmdir()
+    places = (tmp_path / "elsewhere", tmp_path / "further")
+    digests = set()
+    for place in places:
+        place.mkdir()
+        (project / "sub").unlink(missing_ok=True)
+        (project / "sub").symlink_to(place)
+        (only,) = found(config)
+        assert only.name == f"a link has x work outside this folder, in '{place}'"
+        digests.add(only.digest)
+    assert len(digests) == 2, "a link that leads elsewhere later is asked about again"
+
+
+def test_a_trusted_folder_outside_is_another_one_once_its_link_leads_elsewhere(folder: Folder, tmp_path: Path) -> None:
+    config = folder.yaml("agents: {x: {adapter: claude, cwd: sub}}").load()
+    link = config.home.project / "sub"
+    link.symlink_to(tmp_path / "a")
+    (before,) = found(config)
+    link.unlink()
+    link.symlink_to(tmp_path / "b")
+    (after,) = found(config)
+    assert before.name == after.name == "beam.yaml has x work outside this folder, in 'sub'"
+    assert before.digest != after.digest
