@@ -42,7 +42,7 @@ _LAZY = {
     "beam.api.progress": "Progress",
     "beam.api.sessions": "SessionLine",
     "beam.api.teams": "TeamsHere install_hooks",
-    "beam.api.turns_now": "Running begun",
+    "beam.api.turns_now": "KeptProcess Running begun",
     "beam.api.usage": "UsageLine",
     "beam.api.wanted": "Wanted",
     "beam.api.watch": "since watch_root",
@@ -107,6 +107,7 @@ if TYPE_CHECKING:
     from beam.api.status import AgentStatus as AgentStatus
     from beam.api.teams import TeamsHere as TeamsHere
     from beam.api.teams import install_hooks as install_hooks
+    from beam.api.turns_now import KeptProcess as KeptProcess
     from beam.api.turns_now import Running as Running
     from beam.api.turns_now import begun as begun
     from beam.api.usage import UsageLine as UsageLine

@@ -12,6 +12,7 @@ from beam.broker import duty, registry
 from beam.broker.context import RootContext
 from beam.broker.failure import circuit_word
 from beam.broker.follow import follow, gone_as_not_found, replay_outcome
+from beam.broker.kept import kept_for, until_let_go
 from beam.broker.lease import AgentLease
 from beam.broker.put import put
 from beam.broker.requests import withdraw
@@ -46,9 +47,11 @@ async def send(context: RootContext, place: AgentPaths, message: Message, seen: 
         outcome = None
         if stop.reason is None and place.lane is None:
             await sleeping(registry.yield_to_broker(context, place))
-        if stop.reason is None:
+        if stop.reason is None and kept_for(message) is None:  # who keeps its process outlives this one
             with gone_as_not_found(place, message.id):
                 outcome = await _run_here(context, place, message, stop, seen)
+                if outcome is None and stop.reason is None and await sleeping(until_let_go(context, place, message)):
+                    outcome = await _run_here(context, place, message, stop, seen)
         if outcome is None and stop.reason is None:
             outcome = await sleeping(
                 follow(

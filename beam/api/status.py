@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from beam.api import turns_now
 from beam.api.find import queue_of
-from beam.api.turns_now import KeptTerminal, OnceTurn, Running
+from beam.api.turns_now import KeptProcess, OnceTurn, Running
 from beam.base.errors import BeamError, DiskError
 from beam.base.surrogates import escape_surrogates
 from beam.broker.context import RootContext
@@ -61,7 +61,7 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
     blocked: str | None = None
     untrusted: str | None = None
     error: str | None = None
-    kept: KeptTerminal | None = None
+    kept: KeptProcess | None = None
     once: tuple[OnceTurn, ...] = ()
     folder: str = ""
     git: GitPlace | None = None

@@ -1,4 +1,4 @@
-"""Turns that run now, terminals that are kept, and `--once` messages that are not over: as values, read without waiting
+"""Turns that run now, processes that are kept, and `--once` messages that are not over: as values, read without waiting
 for anybody.
 
 Whether somebody works in a lane is asked of its lock: its journal says that of dead workers, too.
@@ -60,13 +60,18 @@ class Running(Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
 
 
-class KeptTerminal(Struct, frozen=True, kw_only=True):
-    """An agent's process that lives on between its turns. `turn` is the one that started it, `since` when it was kept
-    first; `processes` and `rss_mb` as in `Running`."""
+class KeptProcess(Struct, frozen=True, kw_only=True):
+    """An agent's process that lives on between its turns. `via` is its mode; `turn` is the one that started it, `since`
+    when it was kept first, `until` how long it stays without a turn (null: as long as its holder); `holder` is the pid
+    of who keeps it, `host` where; `processes` and `rss_mb` as in `Running`."""
 
     pid: int
+    via: str
     turn: int
     since: str
+    until: str | None
+    holder: int
+    host: str
     processes: int | None = None
     rss_mb: float | None = None
 
@@ -138,18 +143,22 @@ def running(state: State, place: AgentPaths) -> Running | None:
     )
 
 
-def kept(state: State) -> KeptTerminal | None:
-    """Return the kept terminal; None if its holder died: the next one ends it first."""
+def kept(state: State) -> KeptProcess | None:
+    """Return the kept process; None if its holder died: the next one ends it first."""
     from beam.process import load, tree
 
     found = state.kept
     if found is None or tree.is_alive(found.owner) is False:
         return None
     seen = load.of_trees(found.processes)
-    return KeptTerminal(
+    return KeptProcess(
         pid=found.pid,
+        via=found.via or "terminal",  # as an earlier beam kept nothing else
         turn=found.turn,
         since=found.at,
+        until=found.until,
+        holder=found.owner.pid,
+        host=found.owner.host,
         processes=seen.processes if seen is not None else None,
         rss_mb=round(seen.rss_bytes / 2**20, 1) if seen is not None else None,
     )

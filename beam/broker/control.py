@@ -1,4 +1,4 @@
-"""Answers requests to an agent; each is answered by one `control.done`."""
+"""Answers requests to an agent; each is answered by one `control.done`. Some are later: their files stay until then."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from beam.store.queue import Entry
 
 if TYPE_CHECKING:
     from beam.broker.lease import AgentLease
+
+NOTHING_KEPT = "no process of {} is kept"
 
 
 def answer_requests(lease: AgentLease) -> None:
@@ -52,21 +54,26 @@ class _Requests:
                 continue
             if request.id not in self.log.state.answered:
                 crash_point("control.before")
-                self._answer(request)
+                if not self._answer(request):
+                    continue
                 crash_point("control.done")
             control.remove(directory, name)
             crash_point("control.removed")
 
-    def _answer(self, request: Control) -> None:
+    def _answer(self, request: Control) -> bool:
+        """Carry out the request and record its answer; False if that comes later."""
         done = events.ControlDone(control_id=request.id, verb=request.verb)
         try:
             if self.log.context.clock.now_ns() > parse_rfc3339(request.expires):
                 raise UsageError("the request came too late")
             result = self._carry_out(request)
+            if result is None:
+                return False
             done = msgspec.structs.replace(done, message=result)
         except BeamError as error:
             done = msgspec.structs.replace(done, ok=False, code=error.kind, message=error.message)
         self.log.record(done, message_id=self._message_of(request), sync=True)
+        return True
 
     def _message_of(self, request: Control) -> str | None:
         if request.verb == "select":
@@ -75,7 +82,8 @@ class _Requests:
             return request.target
         return self.lease.turn.message_id if self.lease.turn is not None else None
 
-    def _carry_out(self, request: Control) -> str:
+    def _carry_out(self, request: Control) -> str | None:
+        """Do what is asked and return what was done, in words; None if that is known later."""
         if request.verb in ("pause", "resume"):
             return self._pause(request)
         if request.verb == "reset":
@@ -84,6 +92,8 @@ class _Requests:
             return self._select(check_session_id(request.target or ""), request)
         if request.verb == "release":
             return self._release()
+        if request.verb == "close":
+            return self._close(request)
         target = request.target or ""
         if request.verb in ("approve", "deny"):
             return self._decide(target, request)
@@ -204,6 +214,20 @@ class _Requests:
             events.SessionSelected(session_id=session_id, adapter=request.text or "", by=request.sender), sync=True
         )
         return session_id
+
+    def _close(self, request: Control) -> str | None:
+        """Have the kept process closed; return what was closed once it is gone."""
+        lease, agent = self.lease, self.log.place.agent
+        if lease.turn is not None:
+            raise UnfinishedError(f"{agent} is in a turn", f"wait for it, or: beam interrupt {agent}", subject=agent)
+        process = lease.keeper.process
+        if process is not None:
+            session = self.log.state.session
+            of = f" of session {session.session_id}" if session is not None else ""
+            lease.closing[request.id] = f"closed process {process.child.pid}{of}"
+            lease.keeper.unwanted = f"{request.sender} released it"
+            return None
+        return lease.closing.pop(request.id, NOTHING_KEPT.format(agent))
 
     def _release(self) -> str:
         if self.log.state.kept is not None:

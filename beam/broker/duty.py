@@ -5,7 +5,7 @@ A sender, someone who waits, a worker, the broker and a mailbox all take the sam
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -14,6 +14,7 @@ from beam.base.errors import UnfinishedError
 from beam.broker.context import RootContext
 from beam.broker.control import answer_requests
 from beam.broker.lease import AgentLease
+from beam.model.message import Message
 from beam.root.paths import AgentPaths
 from beam.store.queue import Entry
 
@@ -63,8 +64,10 @@ async def run_next(lease: AgentLease, stop: Stop) -> bool:
     return await run_first(lease, step(lease), stop)
 
 
-async def run_first(lease: AgentLease, due: Due, stop: Stop) -> bool:
-    """Run the first message of a step that can be claimed; False if none can."""
+async def run_first(
+    lease: AgentLease, due: Due, stop: Stop, *, begun: Callable[[Message], None] = lambda message: None
+) -> bool:
+    """Run the first message of a step that can be claimed, which is told to `begun` first; False if none can."""
     from beam.broker.turn import run
 
     for entry in due.entries:
@@ -72,6 +75,7 @@ async def run_first(lease: AgentLease, due: Due, stop: Stop) -> bool:
             return False
         claimed = lease.waiting.claim(entry)
         if claimed is not None:
+            begun(claimed[1])
             await run(lease, *claimed, stop)
             return True
     return False

@@ -58,6 +58,7 @@ class AgentLease:
         self.kept_session = KeptSession()
         self.blocked: str | None = None
         self.turn: RunningTurn | None = None
+        self.closing: dict[str, str] = {}  # by request: what is said once the kept process is gone
         self.is_wanted = False  # by a command that has to hold the agent itself for a moment
         self._lock = lock
 
@@ -118,6 +119,13 @@ class AgentLease:
             return False
         head = self.log.queue.first("new")
         return head is not None and self.waiting.waits_for_trust(head) is None
+
+    def is_still(self) -> bool:
+        """Return whether the lock is still the agent's: its root may be gone, or another one."""
+        try:
+            return self._lock.is_still()
+        except OSError:
+            return False
 
     # -- the kept process --------------------------------------------------------------------------------------------
 

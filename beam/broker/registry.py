@@ -129,11 +129,12 @@ def yield_to_broker(context: RootContext, place: AgentPaths) -> Generator[float,
     if context.is_mailbox(place.agent):
         return
     until = context.clock.monotonic() + _MOMENT_S
-    while _serves_here(context.home) and is_free(place.lock) and context.clock.monotonic() < until:
+    while serves_here(context.home) and is_free(place.lock) and context.clock.monotonic() < until:
         yield _LOOK_S
 
 
-def _serves_here(home: RootPaths) -> bool:
+def serves_here(home: RootPaths) -> bool:
+    """Return whether a broker of this host serves the root."""
     try:
         told = read(home)
     except BeamError:  # whoever starts or stops a broker says it

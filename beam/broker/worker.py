@@ -1,4 +1,5 @@
-"""A worker: a detached process that drains one agent's queue, then the lanes that nobody drains, and exits.
+"""A worker: a detached process that drains one agent's queue, then the lanes that nobody drains, and exits. It stays
+as long as a message asked it to keep the agent's process (`beam.broker.holding`).
 
 `python -m beam.broker.worker ROOT AGENT [LANE]`.
 """
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from beam.turns.stop import Stop
 
 _MOST_BUGS = 4  # one more than a message may have before it is given up
-_POLL_S = 0.2
+_SENDERS_S = 2.0
+_SENDERS_LOOK_S = 0.1
 _MORE_TRIES, _MOMENT_S = 3, 0.02
 
 
@@ -93,11 +95,12 @@ async def drain(context: RootContext, place: AgentPaths) -> bool:
 
     tree.become_subreaper()
     bugs = 0
+    declined: set[str] = set()
     while (lease := await _acquired(context, place)) is not None:
         stop = Stop()
-        waits = False
+        waits = is_left = False
         try:
-            await _work(lease, stop)
+            is_left = await _work(lease, stop, declined)
             bugs = 0
         except BeamError:
             raise
@@ -112,7 +115,21 @@ async def drain(context: RootContext, place: AgentPaths) -> bool:
             waits = lease.hand_over(start_worker=False)
         if stop.reason is not None or not (waits or bugs):
             return stop.reason is None
+        if is_left:
+            await _left_to_its_sender(place)
     return True
+
+
+async def _left_to_its_sender(place: AgentPaths) -> None:
+    """Wait until somebody holds the agent, for a while: the sender of a message that was declined, or a broker."""
+    import asyncio
+
+    from beam.store.lock import is_free
+
+    for _ in range(round(_SENDERS_S / _SENDERS_LOOK_S)):
+        await asyncio.sleep(_SENDERS_LOOK_S)
+        if not is_free(place.lock):
+            return
 
 
 async def _acquired(context: RootContext, place: AgentPaths) -> AgentLease | None:
@@ -130,19 +147,15 @@ async def _acquired(context: RootContext, place: AgentPaths) -> AgentLease | Non
     return lease
 
 
-async def _work(lease: AgentLease, stop: Stop) -> None:
-    """Run what waits until nothing may be claimed, or `stop` is asked for."""
-    from beam.broker import duty
+async def _work(lease: AgentLease, stop: Stop, declined: set[str]) -> bool:
+    """Run what waits, and keep what is to be kept, or stop when `stop` is asked for; return whether a message was left
+    to its sender.
+    """
+    from beam.broker.holding import Holder
     from beam.turns.signals import stopping
 
     with stopping(stop, by="a signal to its worker"):
-        while stop.reason is None:
-            due = duty.step(lease)
-            if await duty.run_first(lease, due, stop):
-                continue
-            if not due.pause_s:
-                return
-            await stop.wait(min(due.pause_s, _POLL_S))
+        return await Holder(lease, stop, declined).serve()
 
 
 if __name__ == "__main__":

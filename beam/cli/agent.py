@@ -16,7 +16,7 @@ from beam.cli.streams import is_terminal
 
 _SHELL_SIGNS = frozenset({"|", "||", "&&", "&", ";", ">", ">>", "<", "2>&1"})
 
-app = App("List, show, add, fork, rename, archive, change and remove agents.")
+app = App("List, show, add, fork, rename, archive, change, release and remove agents.")
 
 
 @app.verb("list")
@@ -290,6 +290,16 @@ def reset(ctx: typer.Context, agent: str = typer.Argument(..., metavar="AGENT"))
     """Forget the agent's current session; the next message starts a new one."""
     call = context(ctx)
     call.note(f"{agent}: {call.beam.reset(agent)}")
+
+
+@app.verb()
+def release(ctx: typer.Context, agent: str = typer.Argument(..., metavar="AGENT")) -> None:
+    """Close the process that is kept for the agent's next message.
+
+    Its session can be used elsewhere then, such as by `codex resume`. Exits 12 while a turn runs.
+    """
+    call = context(ctx)
+    call.note(call.beam.release_agent(agent))
 
 
 @app.verb()

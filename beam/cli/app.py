@@ -27,7 +27,7 @@ COMMANDS = {
     "log": ("See", "beam.cli.log", "Print the journal of an agent, or of one message."),
     "status": ("See", "beam.cli.see", "Show where each agent stands."),
     "team": ("See", "beam.cli.team", "Look at the agent teams of Claude Code."),
-    "agent": ("Set up", "beam.cli.agent", "List, show, add, fork, rename, archive, change and remove agents."),
+    "agent": ("Set up", "beam.cli.agent", "List, show, add, fork, rename, archive, change, release and remove agents."),
     "queue": ("Set up", "beam.cli.queue", "List, retry, drop and edit messages; pause and resume agents."),
     "broker": ("Set up", "beam.cli.broker", "Serve all agents of this root, in the foreground or detached."),
     "trust": ("Set up", "beam.cli.setup", "Let this folder's files run code, as they are now."),

@@ -69,6 +69,9 @@ def send(
     no_circuit: bool = typer.Option(
         False, "--no-circuit", help="Send also to an agent that failed so often that beam pauses it."
     ),
+    keep: str | None = typer.Option(
+        None, "--keep", metavar="D", help="Keep the agent's process for the next message, for at most this long."
+    ),
     max_turns: int | None = typer.Option(
         None, "--max-turns", metavar="N", min=1, help="Limit the agent's model calls."
     ),
@@ -118,6 +121,7 @@ def send(
         require=prompt.require(require),
         tolerate=prompt.tolerate(tolerate),
         no_circuit=True if no_circuit else UNSET,
+        keep=durations.parse(keep) if keep is not None else UNSET,
     )
 
     def compose() -> Message:
@@ -140,6 +144,8 @@ def send(
         call.note("BEAM_TRUST=1: this folder's files take effect although nobody trusted them as they are")
     for name in () if beam.is_agent else beam.loader_variables(agent):
         call.note(f"{name} of {agent}'s `env` is not set: it would run code in each process of the agent")
+    if keep is not None and beam.broker() is not None:
+        call.note("a broker serves this root; it keeps processes by its own limits, whatever --keep says")
     skew = beam.broker_skew()
     if skew is not None:
         call.note(skew)

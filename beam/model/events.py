@@ -305,12 +305,14 @@ class AgentStarted(Event, frozen=True, kw_only=True, tag="agent.started"):
 
 
 class AgentKept(Event, frozen=True, kw_only=True, tag="agent.kept"):
-    """The turn is over and the agent's process stays alive, on its terminal, for the next one.
+    """The turn is over and the agent's process stays alive for the next one.
 
-    Its `agent.exited` comes later, and belongs to no turn if it ends between two.
+    It stays until `until` (RFC 3339) if no turn comes, longer where somebody looks at its terminal; null: as long as
+    its holder. Its `agent.exited` comes later, and belongs to no turn if it ends between two.
     """
 
     pid: int
+    until: str | None = None
 
 
 class AgentExited(Event, frozen=True, kw_only=True, tag="agent.exited"):

@@ -62,7 +62,7 @@ class Options(Struct, frozen=True, kw_only=True):
     `timeout` is seconds; `schema` is the JSON Schema itself, as text; `via` a mode (exec, dialogue, terminal).
     `require`: what may end a turn in terminal mode (structured: the agent's own report); unset: anything. `tolerate`:
     the status whose exit code is 0 for this sender; unset: as the agent's settings say. `no_circuit`: run it also while
-    the agent's circuit is open.
+    the agent's circuit is open. `keep`: seconds that the agent's process stays after the turn, for the next one.
     """
 
     access: Access | None = None
@@ -77,6 +77,7 @@ class Options(Struct, frozen=True, kw_only=True):
     require: Literal["structured"] | UnsetType = UNSET  # unset, it is not in the digest of older messages
     tolerate: Literal["denied"] | UnsetType = UNSET
     no_circuit: bool | UnsetType = UNSET
+    keep: float | UnsetType = UNSET
 
 
 class OptionFields(TypedDict, total=False):
@@ -94,6 +95,7 @@ class OptionFields(TypedDict, total=False):
     require: Literal["structured"]
     tolerate: Literal["denied"]
     no_circuit: bool
+    keep: float
 
 
 class Message(Struct, frozen=True, kw_only=True):
@@ -103,7 +105,8 @@ class Message(Struct, frozen=True, kw_only=True):
     first; `revision` counts edits; `for_session` is the receiver's session that a reply belongs to; `replies` is how
     many answers are still routed, including the one to this message (None: as the limits say); `at_most` is the access
     of the agent that sent it: the receiver's turn gets no more (None: a person sent it, or a program without an
-    access).
+    access). `environment` tells a holder that keeps a process whether its own environment is the sender's (None: any
+    will do); nothing else can be learnt from it.
     """
 
     v: int = VERSION
@@ -128,6 +131,7 @@ class Message(Struct, frozen=True, kw_only=True):
     for_session: str | None = None
     spent: Spent = Spent()
     at_most: Access | None = None
+    environment: str | None = None
     options: Options = Options()
     original: bytes | UnsetType = UNSET  # the file as read, for the fields that only its writer knows
 

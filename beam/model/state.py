@@ -102,8 +102,8 @@ class OpenTurn(Struct, kw_only=True):
 class Kept(Struct, kw_only=True):
     """An agent's process that stays alive between turns.
 
-    `turn` is the one that started it, `turn_key` marks it and what it started, `owner` keeps it, `at` is when it was
-    first kept.
+    `turn` is the one that started it, in the mode `via`; `turn_key` marks it and what it started, `owner` keeps it;
+    `at` is when it was first kept, `until` how long it stays without a turn (null: as long as its owner).
     """
 
     pid: int
@@ -112,6 +112,8 @@ class Kept(Struct, kw_only=True):
     owner: Owner
     processes: list[Owner] = []
     at: str = ""
+    via: str = ""
+    until: str | None = None
 
 
 class Sum(Struct, kw_only=True):
@@ -365,7 +367,10 @@ def _agent_kept(state: State, event: events.AgentKept) -> None:
             owner=turn.owner,
             processes=list(turn.processes),
             at=event.ts,
+            via=turn.via,
         )
+    if state.kept is not None:
+        state.kept.until = event.until
 
 
 def _agent_exited(state: State, event: events.AgentExited) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from beam.base.digest import blake2b
+
 # Code that the dynamic loader runs inside every program: not even a trusted configuration sets these.
 LOADER = frozenset({"LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES"})
 
@@ -32,6 +34,33 @@ DENY = LOADER | {
 }
 
 
+# Where a command was typed, and how often it was nested: no program that runs as an agent does another thing for it.
+_OF_THE_SHELL = frozenset(
+    {
+        "_",
+        "COLUMNS",
+        "GPG_TTY",
+        "ITERM_SESSION_ID",
+        "KITTY_WINDOW_ID",
+        "LINES",
+        "OLDPWD",
+        "PWD",
+        "SHELL_SESSION_ID",
+        "SHLVL",
+        "SSH_CLIENT",
+        "SSH_CONNECTION",
+        "SSH_TTY",
+        "STY",
+        "TERM_SESSION_ID",
+        "TMUX_PANE",
+        "WEZTERM_PANE",
+        "WINDOW",
+        "WINDOWID",
+        "XDG_SESSION_ID",
+    }
+)
+
+
 def environment(
     environ: Mapping[str, str], extra: Mapping[str, str], *, deny: frozenset[str] = frozenset()
 ) -> dict[str, str]:
@@ -50,3 +79,15 @@ def absolute_folders(path: str) -> str:
     the project folder, which somebody else may have written.
     """
     return ":".join(folder for folder in path.split(":") if folder.startswith("/"))
+
+
+def fingerprint(environ: Mapping[str, str], message_id: str) -> str:
+    """Return what is the same for two environments that give an agent's process the same, for this message alone.
+
+    Where the command was typed does not count.
+    """
+    counted = {name: value for name, value in environment(environ, {}).items() if name not in _OF_THE_SHELL}
+    digest = blake2b(digest_size=16)
+    for word in (message_id, *(f"{name}={counted[name]}" for name in sorted(counted))):
+        digest.update(word.encode("utf-8", "surrogatepass") + b"\0")
+    return digest.hexdigest()

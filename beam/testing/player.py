@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from beam.testing.script import Reply
 
 CHUNK = 12  # characters of a streamed piece, where the script says nothing
-_TEMPLATE = re.compile(r"\{(prompt|turn|session|agent|model|from|env\.([A-Za-z_][A-Za-z0-9_]*))\}")
+_TEMPLATE = re.compile(r"\{(prompt|turn|session|agent|model|from|steered|env\.([A-Za-z_][A-Za-z0-9_]*))\}")
 
 
 def write_frame(frame: str, /, **fields: object) -> None:
@@ -43,10 +43,15 @@ def fill(value: Any, names: Mapping[str, str], environ: Mapping[str, str]) -> An
 
 
 class Player:
-    """Plays the steps of one reply; `result` is the content of the last frame."""
+    """Plays the steps of one reply; `result` is the content of the last frame.
 
-    def __init__(self, forget: Callable[[], None]) -> None:
+    `told` waits for a text that the agent is told in its turn and returns all that it was told; it returns at once
+    unless it is asked to wait.
+    """
+
+    def __init__(self, forget: Callable[[], None], told: Callable[[bool], str] = lambda waits: "") -> None:
         self._forget = forget
+        self._told = told
         self._calls = 0
         self._tokens: dict[str, int] = {}
         self._cost: float | None = None
@@ -56,7 +61,8 @@ class Player:
     def play(self, reply: Reply, names: Mapping[str, str], environ: Mapping[str, str]) -> None:
         """Write the frames of each step, up to one that ends the turn."""
         for step in reply:
-            value = fill(step.value, names, environ)
+            told = self._told(step.verb == "listen" and bool(step.value))
+            value = fill(step.value, {**names, "steered": told}, environ)
             getattr(self, f"step_{step.verb}")(value, **step.beside)
             if self._is_over:
                 return
@@ -87,6 +93,9 @@ class Player:
 
     def step_delay(self, seconds: float) -> None:
         time.sleep(seconds)
+
+    def step_listen(self, flag: bool) -> None:
+        """Do nothing more: `play` has waited."""
 
     def step_tool(self, value: dict[str, Any]) -> None:
         call_id = self._call(value["name"], value.get("input"))

@@ -57,6 +57,7 @@ STEPS: Mapping[str, Form] = {
     "stream": Form(TEXT, {"text": TEXT, "chunk": COUNT, "delay": NUMBER}),
     "think": Form(TEXT),
     "delay": Form(NUMBER),
+    "listen": Form(FLAG),
     "tool": Form(TEXT, _TOOL),
     "plan": Form((list,)),
     "file": Form(TEXT, {"path": TEXT, "kind": TEXT}),

@@ -2,6 +2,8 @@
 
     python -m beam.testing.scripted SCRIPT [--resume ID | --session-id ID] [--model M] [--agent A] [--from S] [--once]
 
+With `--serve` it stays, and is told each turn on stdin (`beam.testing.orders`).
+
 Owns its own sessions: a number of turns each, in the state directory's `scripted/`. It starts for every turn of a demo
 or a test, so it imports little. Does not depend on beam's events, queues or journals.
 """
@@ -13,7 +15,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +59,13 @@ def save_turns(session_id: str, turns: int, environ: Mapping[str, str]) -> None:
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run one turn and return the exit code: 0 if the result frame says completed, 1 for any other, 130 if
-    interrupted.
+    interrupted. With `--serve` run the turns that are ordered, and return 0.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        result = _result(argv, environ)
+        if "--serve" in argv:
+            os._exit(_serve([word for word in argv if word != "--serve"], environ))  # a thread still reads stdin
+        result = _result(lambda: Agent(argv, environ).turn(_stdin))
         if result is None:
             return 1
         write_frame("result", **result)
@@ -70,9 +74,39 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     return {"completed": 0, "cancelled": 130}.get(result["status"], 1)
 
 
-def _result(argv: list[str], environ: Mapping[str, str]) -> dict[str, Any] | None:
+def _serve(argv: list[str], environ: Mapping[str, str]) -> int:
+    from beam.testing.orders import Orders
+
+    orders = Orders()
+    agent: Agent | None = None
+    write_frame("ready")
+    while (prompt := orders.prompt()) is not None:
+
+        def turn(prompt: dict[str, str] = prompt) -> dict[str, Any] | None:
+            nonlocal agent
+            agent = agent or Agent(argv, environ)
+            agent.names["from"] = prompt.get("sender", "")
+            agent.names["model"] = orders.model = orders.model or agent.names["model"]
+            return agent.turn(lambda: prompt.get("text", ""), orders.told)
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        with orders.playing():
+            result = _result(turn)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if result is None:
+            return 1
+        write_frame("result", **result)
+    return 0
+
+
+def _stdin() -> str:
+    return sys.stdin.buffer.read().decode("utf-8", "replace")
+
+
+def _result(turn: Callable[[], dict[str, Any] | None]) -> dict[str, Any] | None:
+    """Return what the turn came to. SIGINT is ignored after the first one."""
     try:
-        return _turn(argv, environ)
+        return turn()
     except scripts.ScriptError as error:
         return {"status": "failed", "class": "bad_request", "reason": str(error)}
     except KeyboardInterrupt:
@@ -80,46 +114,54 @@ def _result(argv: list[str], environ: Mapping[str, str]) -> dict[str, Any] | Non
         return {"status": "cancelled", "reason": "interrupted"}
 
 
-def _turn(argv: list[str], environ: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return the result; None if the session to resume does not exist (a frame of its own reports that)."""
-    name, options, is_once = _arguments(argv)
-    base = Path(environ["BEAM_PROJECT"]) if environ.get("BEAM_PROJECT") else Path.cwd()
-    script = scripts.load(scripts.find(name, base))
-    resumed = options.get("--resume")
-    session_id = resumed or options.get("--session-id") or os.urandom(16).hex()
-    try:
-        before = turns_of(resumed, environ) if resumed else 0
-        if before is None:
-            write_frame("lost", session_id=resumed)
-            return None
-        turn = before + 1
-        if not is_once:
-            save_turns(session_id, turn, environ)
-    except BrokenPipeError:
-        raise
-    except (OSError, DiskError) as error:
-        raise scripts.ScriptError(f"the session can't be kept: {error}") from error
-    model = options.get("--model") or script.model or DEFAULT_MODEL
-    write_frame("init", session_id=session_id, resumed=bool(resumed), turn=turn, model=model, version=VERSION)
-    prompt = sys.stdin.buffer.read().decode("utf-8", "replace")
-    reply = script.reply(prompt, turn)
-    if reply is None:
-        raise scripts.ScriptError(f"no rule of {name} matches the prompt, and it has no `default`")
-    names = {
-        "prompt": prompt,
-        "turn": str(turn),
-        "session": session_id,
-        "agent": options.get("--agent", ""),
-        "model": model,
-        "from": options.get("--from", ""),
-    }
-    player = Player(lambda: session_file(session_id, environ).unlink(missing_ok=True))
-    try:
-        player.play(reply, names, environ)
-    except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        player.result.update(status="cancelled", reason="interrupted")
-    return player.result
+class Agent:
+    """The agent in its session. `names` are what the templates of its script stand for."""
+
+    def __init__(self, argv: list[str], environ: Mapping[str, str]) -> None:
+        self._name, options, self._is_once = _arguments(argv)
+        base = Path(environ["BEAM_PROJECT"]) if environ.get("BEAM_PROJECT") else Path.cwd()
+        self._script = scripts.load(scripts.find(self._name, base))
+        self._environ = environ
+        self._resumed = options.get("--resume")
+        self._session_id = self._resumed or options.get("--session-id") or os.urandom(16).hex()
+        self._turns: int | None = None  # that the session had, once they were counted
+        self.names = {
+            "session": self._session_id,
+            "agent": options.get("--agent", ""),
+            "model": options.get("--model") or self._script.model or DEFAULT_MODEL,
+            "from": options.get("--from", ""),
+        }
+
+    def turn(self, prompt: Callable[[], str], told: Callable[[bool], str] = lambda waits: "") -> dict[str, Any] | None:
+        """Run one turn and return its result; None if the session to resume does not exist (a frame of its own reports
+        that).
+        """
+        is_first = self._turns is None
+        try:
+            before = turns_of(self._resumed, self._environ) if is_first and self._resumed else self._turns or 0
+            if before is None:
+                write_frame("lost", session_id=self._resumed)
+                return None
+            turn = self._turns = before + 1
+            if not self._is_once:
+                save_turns(self._session_id, turn, self._environ)
+        except BrokenPipeError:
+            raise
+        except (OSError, DiskError) as error:
+            raise scripts.ScriptError(f"the session can't be kept: {error}") from error
+        resumed, model = bool(self._resumed) or not is_first, self.names["model"]
+        write_frame("init", session_id=self._session_id, resumed=resumed, turn=turn, model=model, version=VERSION)
+        text = prompt()
+        reply = self._script.reply(text, turn)
+        if reply is None:
+            raise scripts.ScriptError(f"no rule of {self._name} matches the prompt, and it has no `default`")
+        player = Player(lambda: session_file(self._session_id, self._environ).unlink(missing_ok=True), told)
+        try:
+            player.play(reply, {**self.names, "prompt": text, "turn": str(turn)}, self._environ)
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            player.result.update(status="cancelled", reason="interrupted")
+        return player.result
 
 
 def _arguments(argv: list[str]) -> tuple[str, dict[str, str], bool]:

@@ -7,13 +7,14 @@ how it stops. Does not depend on any face.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Protocol
 
 import msgspec
 
 from beam.agents.base import Launch, Verdict
-from beam.base.clock import Awake
+from beam.base.clock import Awake, rfc3339
 from beam.base.faults import crash_point
 from beam.model import events
 from beam.model.events import Event
@@ -22,7 +23,7 @@ from beam.process.spawn import Ended
 from beam.turns.bookkeeping import Bookkeeping
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
-from beam.turns.keeper import ReuseKey
+from beam.turns.keeper import ProcessKeeper, ReuseKey
 from beam.turns.process import AgentProcess
 from beam.turns.request import lost
 
@@ -138,7 +139,7 @@ class Engine:
             self._check()
             self.book.end(close_tools=driver.tells_tools)
             if ended is None and verdict is not None and self.keeper is not None:
-                self.record(events.AgentKept(pid=process.child.pid), sync=True)
+                self.record(events.AgentKept(pid=process.child.pid, until=self._kept_until(self.keeper)), sync=True)
                 self.keeper.keep(process, driver.reuse_key(verdict.session_id), self.input.keep)
                 is_kept = True
                 return verdict
@@ -150,6 +151,10 @@ class Engine:
         finally:
             if not is_kept:
                 await process.close(why)
+
+    def _kept_until(self, keeper: ProcessKeeper) -> str | None:
+        left = keeper.left_s(self.input.keep)
+        return None if math.isinf(left) else rfc3339(self._services.clock.now_ns() + int(left * 1e9))
 
     def _check(self) -> None:
         if self._broken is not None:

@@ -8,6 +8,7 @@ idle, exited, another session. Does not depend on queues, locks or other agents.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -90,6 +91,8 @@ class ProcessKeeper:
         self._note = note
         self._seconds = 0.0
         self._since = 0.0
+        self._granted: float | None = None
+        self._until: float | None = None
 
     @property
     def socket(self) -> Path:
@@ -104,11 +107,36 @@ class ProcessKeeper:
         """Return whether the kept process was started with files in there; then it removes them itself."""
         return self.process is not None and self.process.scratch == scratch
 
+    @property
+    def since(self) -> float:
+        """Return when the process was used last (monotonic seconds)."""
+        return self._since
+
+    def grant(self, seconds: float) -> None:
+        """Let the process of the turn that begins now live for so long after it, and no longer, whatever the agent's
+        settings say."""
+        self.keeps, self._granted = True, seconds
+
+    def idle_s(self, configured: float) -> float:
+        """Return how long the process of the turn that begins now may stay without a turn; the agent's settings say
+        `configured`."""
+        if not self.keeps or (self._granted is None and self._is_late()):
+            return 0.0
+        return configured if self._granted is None and self._until is None else math.inf
+
+    def left_s(self, seconds: float) -> float:
+        """Return how long a process that is kept now stays without a turn; `seconds` is what `idle_s` said."""
+        if self._granted is not None:
+            return self._granted
+        return seconds if self._until is None else self._until - self.clock.monotonic()
+
     def keep(self, process: AgentProcess, key: ReuseKey, seconds: float) -> None:
         """Keep the process for turns with this key, for at most so long without a turn or somebody who watches it."""
         self.process, self.key = process, key
         self.unwanted = ""
         self._seconds, self._since = seconds, self.clock.monotonic()
+        if self._granted is not None:
+            self._until, self._granted = self._since + self._granted, None
         process.owns_scratch = True
         process.notice = lambda text: self.noticed(f"{text}, between two turns")
         process.ended.add_done_callback(lambda _: self.on_exit())
@@ -127,7 +155,7 @@ class ProcessKeeper:
         if process is not None and is_same and not process.gone and not why:
             self.process = None
             return process
-        await self.end(why or ("" if is_same else "the next turn wants another session or other settings"))
+        await self._end(why or ("" if is_same else "the next turn wants another session or other settings"))
         return None
 
     def over(self, session_id: str | None) -> str:
@@ -141,18 +169,30 @@ class ProcessKeeper:
             return self.unwanted or process.unfit
         if self.key is not None and self.key.session_id != session_id:
             return "its session was put aside"
+        if self._is_late():
+            return "its time is over"
         if process.is_watched:
             self._since = self.clock.monotonic()
         if self.clock.monotonic() - self._since >= self._seconds:
             return f"no turn for {durations.show(self._seconds)}"
         return ""
 
+    def _is_late(self) -> bool:
+        return self._until is not None and self.clock.monotonic() >= self._until
+
     def due(self) -> float | None:
         """Return when time alone is a reason to look again (monotonic seconds); None without a process."""
-        return None if self.process is None else self._since + self._seconds
+        if self.process is None:
+            return None
+        return min(self._since + self._seconds, math.inf if self._until is None else self._until)
 
     async def end(self, why: str, *, hard: Callable[[], bool] = lambda: False) -> None:
-        """Ask the process to quit, ends it with all that it started, and says so in the journal."""
+        """Ask the process to quit, end it with all that it started, and say so in the journal. What was granted is
+        over."""
+        self._until = None
+        await self._end(why, hard=hard)
+
+    async def _end(self, why: str, *, hard: Callable[[], bool] = lambda: False) -> None:
         process, self.process, self.key = self.process, None, None
         if process is None:
             return

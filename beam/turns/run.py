@@ -150,7 +150,8 @@ def _input_of(
 ) -> TurnInput:
     """Return what the turn's face needs; `keeper` is null where no process outlives its turn."""
     keep = order.limits.keep if order.settings.keep is None else order.settings.keep
-    keeps = keeper is not None and keeper.keeps and keep > 0
+    keep = 0.0 if keeper is None else keeper.idle_s(keep)
+    keeps = keep > 0
     child_env = env_for_kept_process(order.child_env) if keeps else order.child_env
     return TurnInput(
         turn=turn,

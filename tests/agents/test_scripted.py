@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from beam.agents import scripted
 from beam.agents.base import Exit, Host, Turn, Verdict
+from beam.agents.scripted import exec as headless
+from beam.agents.scripted.frames import decoder as decoder_of
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Class, Denial, Status, Usage
@@ -27,7 +29,7 @@ def turn(script: str | None = None, **fields: Any) -> Turn:
 
 
 def decoded(*frames: dict[str, Any] | bytes, exit: Exit | None = None) -> tuple[list[Event], Verdict]:
-    decoder = scripted.decoder(turn())
+    decoder = decoder_of(turn())
     lines = [frame if isinstance(frame, bytes) else json.dumps(frame).encode() for frame in frames]
     bodies = [body for line in lines for body in decoder.line(line)]
     last, verdict = decoder.end(exit or Exit(code=0))
@@ -51,7 +53,7 @@ INIT = {"frame": "init", "session_id": "s1", "resumed": False, "turn": 1, "model
     ],
 )
 def test_it_launches_its_program_with_the_turn_in_its_arguments(made: Turn, arguments: tuple[str, ...]) -> None:
-    launch = scripted.launch(made, HOST)
+    launch = headless.launch(made, HOST)
     assert launch.argv == (*PROGRAM, *arguments)
     assert launch.stdin == b"hi"
 

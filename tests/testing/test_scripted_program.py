@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import select
@@ -14,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from beam.agents import scripted
 from beam.agents.base import Exit, Host, Turn, Verdict
+from beam.agents.scripted import exec as headless
+from beam.agents.scripted.frames import decoder as decoder_of
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Class, Denial, Status, Usage
@@ -35,7 +37,7 @@ class Program:
 
     def start(self, text: str = "hi", *, script: str = "s.yaml", **fields: Any) -> subprocess.Popen[bytes]:
         settings = AgentSettings(adapter="scripted", script=script)
-        launch = scripted.launch(Turn(text=text, message_id="m", agent="tester", settings=settings, **fields), HOST)
+        launch = headless.launch(Turn(text=text, message_id="m", agent="tester", settings=settings, **fields), HOST)
         pipe = subprocess.PIPE
         process = subprocess.Popen(launch.argv, stdin=pipe, stdout=pipe, stderr=pipe, cwd=self.folder, env=self.environ)
         assert process.stdin is not None
@@ -62,7 +64,7 @@ class Program:
 
 
 def decoded(lines: Sequence[bytes], exit: Exit) -> tuple[list[Event], Verdict]:
-    decoder = scripted.decoder(Turn(text="", message_id="m", agent="tester"))
+    decoder = decoder_of(Turn(text="", message_id="m", agent="tester"))
     bodies = [body for line in lines for body in decoder.line(line)]
     last, verdict = decoder.end(exit)
     return [*bodies, *last], verdict
@@ -350,3 +352,103 @@ def test_the_example_of_the_docs_does_what_the_docs_say(program: Program) -> Non
     assert program.turn("again", session_id="f-1")[1].reply == "Turn 2: all green. You said: again"
     refused = program.turn("please DEPLOY", session_id="f-1")[1]
     assert (refused.status, refused.reason) == (Status.REFUSED, "I do not deploy on Fridays.")
+
+
+# -- it stays ----------------------------------------------------------------------------------------------------------
+
+
+class Served:
+    """The program as it stays: orders in, frames out."""
+
+    def __init__(self, place: Path, reply: str, *options: str) -> None:
+        (place / "s.yaml").write_text(reply)
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "beam.testing.scripted", "./s.yaml", *options, "--serve"],
+            cwd=place, env={"PATH": os.environ["PATH"], "HOME": str(place)}, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        assert self.until("ready")
+
+    def order(self, do: str, **fields: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"do": do, **fields}) + "\n")
+        self.process.stdin.flush()
+
+    def until(self, frame: str) -> dict[str, Any]:
+        """Return the next frame of that kind."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            found: dict[str, Any] = json.loads(line)
+            if found["frame"] == frame:
+                return found
+        raise AssertionError(f"no {frame}")
+
+    def turn(self, text: str) -> str:
+        self.order("prompt", text=text)
+        return str(self.until("result")["reply"])
+
+    def end(self) -> tuple[int, str]:
+        _, err = self.process.communicate(timeout=30)
+        return self.process.returncode, err
+
+
+def test_one_that_stays_plays_turn_after_turn_of_one_session(tmp_path: Path) -> None:
+    served = Served(tmp_path, "replies: ['{turn} {prompt} {from}']", "--session-id", "s1")
+    assert [served.turn(word) for word in ("one", "two")] == ["1 one ", "2 two "]
+    assert served.end() == (0, "")
+    again = Served(tmp_path, "replies: ['{turn} {prompt}']", "--resume", "s1")
+    assert again.turn("three") == "3 three"
+    assert again.end() == (0, "")
+
+
+def test_one_that_stays_says_that_it_has_no_such_session_and_ends(tmp_path: Path) -> None:
+    served = Served(tmp_path, "replies: [hi]", "--resume", "s2")
+    served.order("prompt", text="x")
+    assert served.until("lost")["session_id"] == "s2"
+    assert served.end() == (1, "")
+
+
+def test_one_that_stays_takes_interrupts_and_goes_on(tmp_path: Path) -> None:
+    served = Served(tmp_path, "rules: [{match: wait, reply: [so far, {hang: true}]}]\ndefault: 'turn {turn}'")
+    for _ in range(2):
+        served.order("prompt", text="wait")
+        assert served.until("status")["state"] == "hanging"
+        served.order("interrupt")
+        result = served.until("result")
+        assert (result["status"], result["reply"]) == ("cancelled", "so far")
+    served.order("interrupt")
+    assert served.turn("hi") == "turn 3"
+    assert served.end() == (0, "")
+
+
+def test_one_that_stays_is_told_more_while_it_works(tmp_path: Path) -> None:
+    served = Served(tmp_path, "rules: [{match: hang, reply: [{hang: true}]}]\ndefault: [{listen: true}, '{steered}!']")
+    served.order("steer", id="a", text="too early")
+    assert served.until("answer") == {
+        "frame": "answer", "id": "a", "ok": False, "code": "failed", "message": "no turn runs that could be told",
+    }  # fmt: skip
+    served.order("prompt", text="x")
+    served.until("init")
+    served.order("steer", id="b", text="left")
+    assert served.until("answer") == {"frame": "answer", "id": "b", "ok": True}
+    assert served.until("result")["reply"] == "left!"
+    served.order("prompt", text="hang")
+    served.until("status")
+    served.order("steer", id="c", text="never")
+    served.order("interrupt")
+    assert (answer := served.until("answer"))["ok"] is False and answer["code"] == "unfinished"
+    assert served.end() == (0, "")
+
+
+def test_one_that_stays_takes_another_model_and_tells_it(tmp_path: Path) -> None:
+    served = Served(tmp_path, "replies: ['{model}']", "--model", "small")
+    assert served.turn("x") == "small"
+    served.order("set", id="a", name="model", value="big")
+    assert served.until("answer")["ok"] is True
+    assert served.turn("x") == "big"
+    served.order("query", id="b", name="models")
+    assert served.until("answer")["result"] == ["big"]
+    for do in ("set", "query"):
+        served.order(do, id="c", name="colour")
+        assert served.until("answer")["code"] == "unsupported"
+    assert served.end() == (0, "")

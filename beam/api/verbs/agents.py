@@ -130,6 +130,24 @@ class AgentVerbs(OpenedRoot):
         return manage.adopt_session(self.context, name, session, settings, by=self.me)
 
     @waiting_verb
+    def release_agent(self, agent: str) -> Steps[str]:
+        """Have the process that is kept for the agent's next message closed, so that a person can use its session
+        elsewhere. Return what was closed, in words, or that none is kept.
+
+        Raises UnfinishedError while a turn runs.
+        """
+        self.check_person("releases agents")
+        from beam.broker.control import NOTHING_KEPT
+        from beam.broker.requests import request
+        from beam.store.journal import read_state
+
+        place = self._existing(agent)
+        state = read_state(place.journal)
+        if state.kept is None and state.open_turn is None:
+            return NOTHING_KEPT.format(place.agent)
+        return (yield from request(self.context, place, "close", by=self.me))
+
+    @waiting_verb
     def reset(self, agent: str) -> Steps[str]:
         """Remove the agent's session from use, so that its next turn starts another.
 

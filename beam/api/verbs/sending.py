@@ -6,13 +6,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET, structs
+
 from beam.agents import registry
 from beam.api.both import coroutine_verb, waiting_verb
 from beam.api.verbs.opened import OpenedRoot, ignore
-from beam.base.errors import UsageError
+from beam.base.errors import UnsupportedError, UsageError
 from beam.base.steps import Steps
 from beam.broker.compose import HUMAN, Caller, compose
 from beam.model.message import NAME, Access, Message, Options, SessionContext, with_fields
+from beam.process.environment import fingerprint
 from beam.root import discovery
 from beam.root.paths import AgentPaths
 
@@ -54,6 +57,8 @@ class SendVerbs(OpenedRoot):
         from beam.turns.request import granted_access
 
         wanted = with_fields(options, more, known=("sender", "attach", "options", "key", "deadline"))
+        if self.is_agent and wanted.keep is not UNSET:
+            self.check_person("keeps an agent's process")
         if self.turn is not None:
             return self.turn.message(
                 agent,
@@ -80,7 +85,9 @@ class SendVerbs(OpenedRoot):
         if wanted.once and key is not None:
             raise UsageError("--once and --key don't go together", "a throw-away session has no first outcome to give")
         self._check_access(wanted.access)
-        return compose(
+        if wanted.keep is not UNSET:
+            self._check_keep(agent, wanted)
+        made = compose(
             agent,
             text,
             caller=Caller(),
@@ -95,6 +102,7 @@ class SendVerbs(OpenedRoot):
             replies=replies,
             session_context=self._session_of(sender or HUMAN),
         )
+        return structs.replace(made, environment=fingerprint(self.environ, made.id))
 
     @coroutine_verb
     async def send(
@@ -143,6 +151,7 @@ class SendVerbs(OpenedRoot):
         """
         from beam.broker import launch
         from beam.broker import registry as brokers
+        from beam.broker.kept import until_let_go
         from beam.broker.put import put
 
         if self.turn is not None:
@@ -152,6 +161,7 @@ class SendVerbs(OpenedRoot):
         if not self._is_mailbox(message.to):
             if place.lane is None:
                 yield from brokers.yield_to_broker(self.context, place)
+                yield from until_let_go(self.context, place, message)
             launch.ensure(self.context, place)
         return message.id
 
@@ -209,6 +219,23 @@ class SendVerbs(OpenedRoot):
             return watched.look()
 
         return look
+
+    def _check_keep(self, agent: str, wanted: Options) -> None:
+        """Raise UsageError or UnsupportedError where no process could be kept."""
+        from beam.turns.request import face_of
+
+        if wanted.once:
+            raise UsageError("--keep and --once don't go together", "a throw-away session has no next turn")
+        settings = self.context.resolve(agent).settings
+        adapter = registry.adapter(settings.adapter)
+        face = face_of(adapter, wanted.via)
+        if face not in ("dialogue", "terminal"):
+            others = [name for name in adapter.card.faces if name in ("dialogue", "terminal")]
+            raise UnsupportedError(
+                f"{agent}'s {face} mode has no process to keep",
+                f"it has one with --via {' or '.join(others)}" if others else "leave --keep out",
+                subject=agent,
+            )
 
     def _check_access(self, access: Access | None) -> None:
         """Raise UsageError for an access that a root within agents' reach would lower in silence."""

@@ -17,7 +17,7 @@ from beam.cli.render.text import one_line, write
 from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
-    from beam import AgentStatus, GitPlace, Running, UsageLine
+    from beam import AgentStatus, GitPlace, KeptProcess, Running, UsageLine
 
 _CIRCUIT = ("closed", "open", "half open")
 _TOKENS = ("input", "output", "cached", "cache_write", "reasoning")
@@ -65,7 +65,7 @@ def _what(line: AgentStatus) -> Iterator[str]:
         yield ", ".join(filter(None, (f"turn {turn.turn} for {ago(turn.since)}", _doing(turn), *used)))
     elif line.last is not None:
         if line.kept is not None:
-            yield "terminal kept" + (f" ({line.kept.rss_mb:.0f} MB)" if line.kept.rss_mb else "")
+            yield _kept(line.kept)
         yield f"{line.last.status} {ago(line.last.at)} ago" + (f": {line.last.reason}" if line.last.reason else "")
 
 
@@ -100,6 +100,12 @@ def _on(git: GitPlace | None) -> str:
     branch = f" on branch {git.branch}" if git.branch is not None else f" at commit {git.commit}"
     shared = not git.repository.startswith(f"{git.work_tree}{os.sep}")
     return branch + (f", a work tree of {git.repository}" if shared else "")
+
+
+def _kept(kept: KeptProcess) -> str:
+    memory = f" ({kept.rss_mb:.0f} MB)" if kept.rss_mb else ""
+    until = f" until {clock.local_time(kept.until)}" if kept.until is not None else ""
+    return f"{kept.via} kept{memory}{until} by pid {kept.holder}"
 
 
 def usage(found: Sequence[UsageLine]) -> None:

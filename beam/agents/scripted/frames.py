@@ -1,8 +1,4 @@
-"""`scripted`: an agent whose replies, delays, tool calls, failures and crashes come from a YAML file
-(docs/scripted.md).
-
-Owns the frames that the program `beam.testing.scripted` writes. Does not depend on the form of a script.
-"""
+"""The frames that the program `beam.testing.scripted` writes, and what a turn makes of them."""
 
 from __future__ import annotations
 
@@ -11,42 +7,10 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw, Struct, field
 
-from beam.agents.base import Capabilities, Card, Decoder, Exec, Exit, Host, Launch, Turn, Verdict, died, native
+from beam.agents.base import Decoder, Exit, Turn, Verdict, died, native
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Class, Denial, SessionNote, Status, Usage
-
-PROGRAM = "beam.testing.scripted"
-DEFAULT_SCRIPT = "demo"
-
-card = Card(
-    name="scripted",
-    summary="plays a YAML script: for demos, docs and tests",
-    version_argv=(),
-    faces={
-        "exec": Capabilities(resume=True, model=True, deltas=True, tools=True, interrupt=True, cost=True, denials=True),
-    },
-    runs_code=True,
-)
-
-
-def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to run the program with its script; the prompt goes in on stdin.
-
-    `-P` keeps the agent's cwd out of the import path, so that no file there is imported.
-    """
-    argv = [host.python, "-P", "-m", PROGRAM, turn.settings.script or DEFAULT_SCRIPT]
-    if turn.session_id:
-        argv += ["--resume", turn.session_id]
-    elif turn.fresh_session_id:
-        argv += ["--session-id", turn.fresh_session_id]
-    options = {"--model": turn.model, "--agent": turn.agent, "--from": turn.sender}
-    for name, given in options.items():
-        if given:
-            argv += [name, given]
-    if turn.once:
-        argv.append("--once")
-    return Launch(argv=tuple(argv), stdin=turn.text.encode("utf-8", "replace"))
 
 
 class Frame(Struct, frozen=True, kw_only=True, tag_field="frame"):
@@ -258,11 +222,3 @@ class Frames:
 
 def _no_session(lost: Lost) -> str:
     return f"the scripted agent has no session {lost.session_id}"
-
-
-class _Exec:
-    launch = staticmethod(launch)
-    decoder = staticmethod(decoder)
-
-
-exec: Exec | None = _Exec()

@@ -1,0 +1,23 @@
+"""`scripted`: an agent whose replies, delays, tool calls, failures and crashes come from a YAML file
+(docs/scripted.md).
+
+Does not depend on the form of a script.
+"""
+
+from __future__ import annotations
+
+from beam.agents.base import Capabilities, Card
+from beam.agents.scripted import dialogue, exec
+
+__all__ = ["card", "dialogue", "exec"]
+
+_CAN = Capabilities(resume=True, model=True, deltas=True, tools=True, interrupt=True, cost=True, denials=True)
+
+card = Card(
+    name="scripted",
+    summary="plays a YAML script: for demos, docs and tests",
+    version_argv=(),
+    faces={"exec": _CAN, "dialogue": _CAN},
+    runs_code=True,
+    by_name=("dialogue",),
+)

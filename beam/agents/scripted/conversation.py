@@ -1,0 +1,114 @@
+"""The conversation with one scripted process: orders out, frames in (docs/scripted.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from beam.agents.base import Exit, native, raw_json
+from beam.agents.fields import Object, string
+from beam.agents.link import (
+    Acknowledged,
+    Answered,
+    Broken,
+    Close,
+    Decide,
+    Eof,
+    Intent,
+    Interrupt,
+    Over,
+    Prompt,
+    Query,
+    Ready,
+    Say,
+    Send,
+    Set,
+    Steer,
+    Step,
+)
+from beam.agents.scripted.frames import Frames
+
+ANSWER_S = 30.0  # until it is ready, and until it begins a turn
+
+
+class ScriptedLink:
+    """The conversation with one process."""
+
+    def __init__(self) -> None:
+        self.due: float | None = None
+        self._frames: Frames | None = None  # of the turn that runs
+
+    @property
+    def busy(self) -> bool:
+        return self._frames is not None
+
+    def open(self, now: float) -> Sequence[Step]:
+        self.due = now + ANSWER_S
+        return ()
+
+    def do(self, intent: Intent, now: float) -> Sequence[Step]:
+        match intent:
+            case Prompt():
+                self._frames, self.due = Frames(intent.turn), now + ANSWER_S
+                return (_order("prompt", text=intent.turn.text, sender=intent.turn.sender),)
+            case Interrupt():
+                return (_order("interrupt"),)
+            case Steer():
+                return (_order("steer", id=intent.id, text=intent.text),)
+            case Set():
+                return (_order("set", id=intent.id, name=intent.name, value=intent.value),)
+            case Query():
+                return (_order("query", id=intent.id, name=intent.name),)
+            case Close():
+                return (Eof(),)
+            case Decide():  # it asks for nothing
+                return ()
+
+    def line(self, line: bytes, now: float) -> Sequence[Step]:
+        read = native(line)
+        frame = string(read.value, "frame") if read is not None else ""
+        if frame == "ready":
+            self.due = None
+            return (Ready(),)
+        if frame == "answer" and read is not None:
+            return (_answered(read.value),)
+        if self._frames is None:
+            return ()
+        found: list[Step] = [Say(event) for event in self._frames.line(line)]
+        if frame == "init":
+            self.due = None
+            return (Acknowledged(), *found)
+        return (*found, *self._over(Exit(code=0))) if frame == "result" else found
+
+    def woke(self, now: float) -> Sequence[Step]:
+        self.due = None
+        return (Broken(reason="the scripted agent did not answer in time"),)
+
+    def end(self, exit: Exit) -> Sequence[Step]:
+        return self._over(exit, fit=False)
+
+    def _over(self, exit: Exit, *, fit: bool = True) -> Sequence[Step]:
+        if self._frames is None:
+            return ()
+        emitted, verdict = self._frames.end(exit)
+        self._frames = None
+        return (*(Say(event) for event in emitted), Over(verdict=verdict, fit=fit))
+
+
+def _order(do: str, **fields: str) -> Send:
+    return Send(msgspec.json.encode({"do": do, **{name: _clean(text) for name, text in fields.items()}}) + b"\n")
+
+
+def _clean(text: str) -> str:
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _answered(said: Object) -> Answered:
+    return Answered(
+        id=string(said, "id"),
+        ok=said.get("ok") is True,
+        code=string(said, "code"),
+        message=string(said, "message"),
+        result=raw_json(said.get("result")),
+    )

@@ -1,0 +1,169 @@
+"""Holds one agent: runs what is sent to it, and keeps its process as long as a message asked for (`beam send --keep`).
+
+A message from another environment, or one that wants another process, is left to its sender: the kept process is closed
+and the lease let go. So is the agent for a broker. Owns when a holder goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+
+from beam.agents import registry as adapters
+from beam.base.errors import BeamError
+from beam.broker import duty, registry, stranded
+from beam.broker.kept import kept_for
+from beam.broker.lease import AgentLease
+from beam.broker.wake import Wake
+from beam.model import events
+from beam.model.message import Message
+from beam.process.environment import fingerprint
+from beam.turns.keeper import ReuseKey
+from beam.turns.request import face_of
+from beam.turns.stop import Stop
+
+_POLL_S = 0.2
+_LOOK_S = 1.0  # for what no notification tells: a root that is gone, a broker whose file was not seen
+
+
+class Holder:
+    """Serves one agent. `declined` are the messages that were left to their senders, by id."""
+
+    def __init__(self, lease: AgentLease, stop: Stop, declined: set[str]) -> None:
+        self._lease = lease
+        self._stop = stop
+        self._declined = declined
+        self._wake = Wake()
+
+    async def serve(self) -> bool:
+        """Run what waits until nothing may be claimed and no process is kept, or `stop` is asked for.
+
+        Return whether a message was left to its sender.
+        """
+        lease = self._lease
+        place = lease.log.place
+        for directory in (place.queue / "new", place.control / "new", lease.log.context.home.root):
+            self._wake.watch(directory)
+        lease.keeper.on_exit = self._wake.now
+        try:
+            return await self._serve()
+        finally:
+            self._wake.close()
+            lease.keeper.on_exit = _nobody
+            await lease.end_kept("its holder ends", hard=lambda: self._stop.hard)
+
+    async def _serve(self) -> bool:
+        lease, keeper = self._lease, self._lease.keeper
+        while self._stop.reason is None:
+            due = duty.step(lease)
+            if due.blocked is not None or lease.is_wanted:
+                return False
+            if keeper.process is not None:
+                why = self._why_let_go() or lease.why_kept_ends()
+                if why:
+                    await lease.end_kept(why, hard=lambda: self._stop.hard)
+                    if not lease.is_still():
+                        return False
+                    continue
+            if due.entries:
+                entry = due.entries[0]
+                message = lease.waiting.read(entry)
+                if message is None:
+                    continue
+                why = self._why_left(message)
+                if why:
+                    self._declined.add(message.id)
+                    await lease.end_kept(why, hard=lambda: self._stop.hard)
+                    return True
+                await duty.run_first(lease, duty.Due(entries=[entry]), self._stop, begun=self._begun)
+                if keeper.process is not None:
+                    stranded.rescue(lease.log.context, lease.log.place)  # nobody else leaves the agent for a while
+            elif keeper.process is not None:
+                await self._first(self._wake.wait(self._pause_s()), self._stop.wait(_LOOK_S))
+            elif due.pause_s:
+                await self._stop.wait(min(due.pause_s, _POLL_S))
+            else:
+                return False
+        return False
+
+    def _why_let_go(self) -> str:
+        """Return why the agent is let go though its process could stay; "" where it need not be."""
+        lease = self._lease
+        if not lease.is_still():
+            return "the root is gone"
+        if registry.serves_here(lease.log.context.home):
+            return "a broker serves the agent from now on"
+        return ""
+
+    def _pause_s(self) -> float:
+        due, now = self._lease.keeper.due(), self._lease.log.context.clock.monotonic()
+        return _LOOK_S if due is None else max(0.0, min(_LOOK_S, due - now))
+
+    async def _first(self, *waits: Coroutine[None, None, None]) -> None:
+        """Wait until one of these is over."""
+        tasks = [asyncio.ensure_future(wait) for wait in waits]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- which messages are run --------------------------------------------------------------------------------------
+
+    def _why_left(self, message: Message) -> str:
+        """Return why this message is left to its sender; "" where it may be run here."""
+        keeper = self._lease.keeper
+        if message.id in self._declined:  # nobody took it: it is run here rather than never
+            return ""
+        keeps = keeper.process is not None or kept_for(message) is not None
+        if keeps and not is_of(message, self._lease):
+            return "the next turn comes from another environment"
+        if keeper.process is not None and keeper.key is not None and _wants_another(self._lease, keeper.key, message):
+            return "the next turn wants another session or other settings"
+        return ""
+
+    def _begun(self, message: Message) -> None:
+        """Prepare for the turn of a message that was just claimed."""
+        keeper, seconds = self._lease.keeper, kept_for(message)
+        keeper.keeps = keeper.process is not None
+        if seconds is not None and self._why_let_go() == "":
+            keeper.grant(seconds)
+        if message.id in self._declined and not is_of(message, self._lease):
+            text = "it runs in the environment of an earlier sender, for its own is gone"
+            self._lease.log.record(events.Notice(code="environment", text=text), message_id=message.id)
+
+
+def is_of(message: Message, lease: AgentLease) -> bool:
+    """Return whether a turn of this message here has its sender's environment, or need not."""
+    wanted = message.environment
+    return wanted is None or wanted == fingerprint(lease.log.context.environ, message.id)
+
+
+def _wants_another(lease: AgentLease, key: ReuseKey, message: Message) -> bool:
+    """Return whether a turn of this message can't run in the process of that key, as far as that can be seen before
+    it begins.
+    """
+    context, options = lease.log.context, message.options
+    try:
+        resolved = context.resolve(message.to)
+        adapter = adapters.adapter(resolved.settings.adapter)
+        face = face_of(adapter, options.via)
+    except BeamError:
+        return False  # its turn says what is wrong
+    settings, can = resolved.settings, adapter.card.faces[face]
+    wanted = (
+        face,
+        settings,
+        options.model or settings.model,
+        options.schema or settings.schema,
+        options.max_turns or settings.max_turns,
+        options.budget_usd or settings.budget_usd,
+        context.access_for(resolved, message) if can.access else key.access,
+    )
+    has = (key.face, key.settings, key.model, key.schema, key.max_turns, key.budget_usd, key.access)
+    return options.new or wanted != has
+
+
+def _nobody() -> None:
+    """Do nothing."""

@@ -1,0 +1,49 @@
+"""What a sender does where another process keeps the agent's: it waits until that one takes its message or lets go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
+
+from beam.broker import registry
+from beam.process import tree
+from beam.store.journal import read_state
+from beam.store.lock import is_free
+from beam.store.queue import Queue
+
+if TYPE_CHECKING:
+    from beam.base.steps import Steps
+    from beam.broker.context import RootContext
+    from beam.model.message import Message
+    from beam.root.paths import AgentPaths
+
+_CLOSING_S = 6.0  # a process that is asked to quit has four seconds
+_LOOK_S = 0.02
+
+
+def kept_for(message: Message) -> float | None:
+    """Return the seconds for which the message wants the process kept; None where it does not. Only a person may."""
+    return message.options.keep if message.options.keep is not UNSET and message.hops == 0 else None
+
+
+def until_let_go(context: RootContext, place: AgentPaths, message: Message) -> Steps[bool]:
+    """Wait while a holder that keeps a process and runs no turn may still take this message, which is in its queue.
+
+    Return whether nobody holds the agent then. A broker takes every message, so nobody waits for it here.
+    """
+    state = read_state(place.journal)
+    kept = state.kept
+    if kept is None or state.open_turn is not None or not tree.is_alive(kept.owner):
+        return False
+    if registry.serves_here(context.home):
+        return False
+    queue, until = Queue(place.queue, place.put_lock), context.clock.monotonic() + _CLOSING_S
+    while context.clock.monotonic() < until:
+        entry = queue.find(message.id)
+        if entry is None or entry.box != "new":
+            return False
+        if is_free(place.lock):
+            return True
+        yield _LOOK_S
+    return False

@@ -1,0 +1,101 @@
+"""What a scripted agent that stays is told on stdin, a line of JSON each: its turns, what comes into one, settings,
+questions (docs/scripted.md).
+
+Does not depend on scripts or sessions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from beam.testing.player import write_frame
+
+
+class Orders:
+    """The orders to one process. `model` is the one that was set, "" while none was."""
+
+    def __init__(self) -> None:
+        self.model = ""
+        self._prompts: queue.SimpleQueue[dict[str, str] | None] = queue.SimpleQueue()
+        self._told: list[str] = []  # in this turn
+        self._unread: list[tuple[str, str]] = []  # id and text
+        self._is_playing = False
+        self._news = threading.Condition()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def prompt(self) -> dict[str, str] | None:
+        """Wait for the next turn and return its order; None once there will be no other."""
+        return self._prompts.get()
+
+    @contextlib.contextmanager
+    def playing(self) -> Iterator[None]:
+        """Let an order to interrupt raise KeyboardInterrupt in this thread: inside, a turn is played."""
+        with self._news:
+            self._is_playing, self._told = True, []
+        try:
+            yield
+        finally:
+            with self._news:
+                self._is_playing = False
+                for call_id, _ in self._unread:
+                    _answer(call_id, ok=False, code="unfinished", message="the turn was over before it was read")
+                self._unread = []
+
+    def told(self, waits: bool) -> str:
+        """Read what came into the turn and return all of it; with `waits`, wait until there is something."""
+        with self._news:
+            while waits and not (self._unread or self._told):
+                self._news.wait(0.1)  # an interrupt is seen between two waits
+            for call_id, text in self._unread:
+                self._told.append(text)
+                _answer(call_id)
+            self._unread = []
+            return "\n".join(self._told)
+
+    def _read(self) -> None:
+        for line in sys.stdin.buffer:
+            with contextlib.suppress(ValueError, AttributeError, BrokenPipeError):
+                order = json.loads(line)
+                self._take(order.get("do"), {key: str(value) for key, value in order.items()})
+        self._prompts.put(None)
+        self._interrupt()
+
+    def _take(self, do: object, order: dict[str, str]) -> None:
+        call_id = order.get("id", "")
+        if do == "prompt":
+            self._prompts.put(order)
+        elif do == "interrupt":
+            self._interrupt()
+        elif do == "steer":
+            with self._news:
+                if self._is_playing:
+                    self._unread.append((call_id, order.get("text", "")))
+                    self._news.notify()
+                    return
+            _answer(call_id, ok=False, code="failed", message="no turn runs that could be told")
+        elif do == "set" and order.get("name") == "model":
+            self.model = order.get("value", "")
+            _answer(call_id, message="from the next turn on")
+        elif do == "query" and order.get("name") == "models":
+            _answer(call_id, result=[self.model] if self.model else [])
+        else:
+            what = order.get("name", "")
+            _answer(call_id, ok=False, code="unsupported", message=f"the scripted agent has no {what!r}")
+
+    def _interrupt(self) -> None:
+        with self._news:
+            if self._is_playing:
+                self._is_playing = False  # one is enough
+                os.kill(os.getpid(), signal.SIGINT)
+
+
+def _answer(call_id: str, *, ok: bool = True, **more: Any) -> None:
+    write_frame("answer", id=call_id, ok=ok, **more)

@@ -1,0 +1,111 @@
+"""The scripted agent's link: orders out, frames in."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam.agents import scripted
+from beam.agents.base import Exit, Host, Turn
+from beam.agents.link import (
+    Acknowledged,
+    Answered,
+    Broken,
+    Close,
+    Eof,
+    Interrupt,
+    Link,
+    Over,
+    Prompt,
+    Query,
+    Ready,
+    Say,
+    Send,
+    Set,
+    Steer,
+    Step,
+)
+from beam.model import events
+from beam.model.outcome import Status
+
+TURN = Turn(text="hi", message_id="s-1", agent="s", sender="me")
+
+
+def opened() -> Link:
+    link = scripted.dialogue.link(TURN, Host())
+    assert not link.open(0.0) and link.due is not None
+    return link
+
+
+def hear(link: Link, frame: str, **fields: Any) -> list[Step]:
+    return list(link.line(json.dumps({"frame": frame, **fields}).encode(), 1.0))
+
+
+def sent(steps: Any) -> list[Any]:
+    return [json.loads(step.data) for step in steps if isinstance(step, Send)]
+
+
+def test_it_launches_the_program_so_that_it_stays() -> None:
+    launch = scripted.dialogue.launch(TURN, Host(python="python3"))
+    assert launch.argv[-1] == "--serve" and launch.stdin is None
+
+
+def test_a_turn_is_acknowledged_by_its_first_frame_and_over_with_its_result() -> None:
+    link = opened()
+    assert hear(link, "ready") == [Ready()] and link.due is None
+    assert sent(link.do(Prompt(turn=TURN), 1.0)) == [{"do": "prompt", "text": "hi", "sender": "me"}]
+    assert link.busy and link.due is not None
+    first, begun = hear(link, "init", session_id="s1", turn=1, model="m")
+    assert isinstance(first, Acknowledged) and isinstance(begun, Say) and link.due is None
+    (said,) = hear(link, "text", text="hello")
+    assert isinstance(said, Say) and isinstance(said.event, events.Text)
+    (over,) = hear(link, "result", status="completed", reply="hello")
+    assert isinstance(over, Over) and over.fit and not link.busy
+    assert (over.verdict.status, over.verdict.reply, over.verdict.session_id) == (Status.COMPLETED, "hello", "s1")
+    assert hear(link, "text", text="late") == []
+
+
+def test_each_call_is_one_order_and_its_answer_comes_back() -> None:
+    link = opened()
+    calls = (Steer(id="a", text="go\ud800"), Set(id="b", name="model", value="m"), Query(id="c", name="models"))
+    assert [sent(link.do(call, 1.0))[0]["do"] for call in calls] == ["steer", "set", "query"]
+    (told,) = hear(link, "answer", id="c", ok=True, result=["m"])
+    assert isinstance(told, Answered) and (told.id, told.ok, bytes(told.result)) == ("c", True, b'["m"]')
+    (refused,) = hear(link, "answer", id="b", ok=False, code="unsupported", message="no")
+    assert isinstance(refused, Answered) and (refused.ok, refused.code) == (False, "unsupported")
+
+
+def test_an_interrupt_is_an_order_and_the_end_of_all_turns_is_the_end_of_its_input() -> None:
+    link = opened()
+    assert sent(link.do(Interrupt(), 1.0)) == [{"do": "interrupt"}]
+    assert link.do(Close(), 1.0) == (Eof(),)
+
+
+def test_a_turn_without_an_answer_in_time_breaks_and_one_whose_process_ends_crashed() -> None:
+    link = opened()
+    assert [type(step) for step in link.woke(99.0)] == [Broken]
+    link.do(Prompt(turn=TURN), 100.0)
+    (over,) = link.end(Exit(code=3, stderr_tail="out of luck"))
+    assert isinstance(over, Over) and not over.fit and over.verdict.status is Status.FAILED
+    assert link.end(Exit(code=3)) == ()
+
+
+def test_a_session_that_is_gone_is_lost() -> None:
+    link = opened()
+    link.do(Prompt(turn=TURN), 1.0)
+    (lost,) = hear(link, "lost", session_id="s1")
+    assert isinstance(lost, Say) and isinstance(lost.event, events.SessionLost)
+    (over,) = link.end(Exit(code=1))
+    assert isinstance(over, Over) and over.verdict.session == "lost"
+
+
+@given(st.lists(st.binary() | st.sampled_from([b'{"frame":"answer"}', b'{"frame":"result"}', b"[]", b'{"frame":1}'])))
+def test_no_line_raises(lines: list[bytes]) -> None:
+    link = opened()
+    link.do(Prompt(turn=TURN), 1.0)
+    for line in lines:
+        link.line(line, 1.0)
+    link.end(Exit(code=0))
