@@ -30,8 +30,9 @@ _END_S = 20.0
 
 
 class BrokerStatus(Struct, frozen=True, kw_only=True):
-    """`beam broker status`. `skew`: its code is of another version than the one that asks. `rss_mb` is null where the
-    system does not say."""
+    """`beam broker status`. `skew`: its code is of another version than the one that asks. `idle`: it ends after so
+    many seconds without work, null: never. It keeps `kept` processes of agents at most, each for `keep` seconds without
+    a turn unless the agent's settings say otherwise. `rss_mb` is null where the system does not say."""
 
     pid: int
     host: str
@@ -40,11 +41,16 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
     started_at: str
     poll: float
     cap: int
+    idle: float | None
+    kept: int
+    keep: float
     rss_mb: float | None
     log: str
 
 
-def start(context: RootContext, *, cap: int | None, poll: float, poll_only: bool) -> BrokerFile:
+def start(
+    context: RootContext, *, cap: int | None, poll: float, poll_only: bool, idle: float | None = None
+) -> BrokerFile:
     """Start a detached broker and return once it serves.
 
     Raises UsageError if there is one already, UnfinishedError if it does not come up, DiskError if the project folder
@@ -58,6 +64,7 @@ def start(context: RootContext, *, cap: int | None, poll: float, poll_only: bool
     argv = [sys.executable, "-P", "-m", "beam", "--root", str(context.home.root), "broker", "--poll", f"{poll:g}"]
     argv += ["--cap", str(cap)] if cap is not None else []
     argv += ["--poll-only"] if poll_only else []
+    argv += ["--idle", f"{idle:g}s"] if idle is not None else []
     before = registry.running(context.home)
     if before is not None:
         registry.claim(context.home, before).release()
@@ -157,6 +164,9 @@ def status(context: RootContext) -> BrokerStatus | None:
         started_at=told.started_at,
         poll=told.poll,
         cap=told.cap,
+        idle=told.idle,
+        kept=context.limits.kept,
+        keep=context.limits.keep,
         rss_mb=_megabytes(rss_bytes(told.owner.pid)) if tree.is_alive(told.owner) else None,
         log=str(registry.log_path(context.home)),
     )
@@ -195,9 +205,18 @@ WantedBy=default.target
 
 
 def serve(
-    context: RootContext, *, cap: int | None, poll: float, poll_only: bool, grace: float, write: Callable[[str], object]
+    context: RootContext,
+    *,
+    cap: int | None,
+    poll: float,
+    poll_only: bool,
+    idle: float | None,
+    grace: float,
+    write: Callable[[str], object],
 ) -> None:
-    """Serve in the foreground until a signal says to stop. `write` gets its log: whole lines, each with the time."""
+    """Serve in the foreground until a signal says to stop, or for `idle` seconds there was nothing to do. `write` gets
+    its log: whole lines, each with the time.
+    """
     import asyncio
 
     from beam.broker import life
@@ -209,7 +228,8 @@ def serve(
     def say(text: str) -> None:
         write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} beam broker: {text}\n")
 
-    asyncio.run(life.run(context, cap=cap or default_cap(), poll=poll, poll_only=poll_only, grace=grace, say=say))
+    at_once = cap or default_cap()
+    asyncio.run(life.run(context, cap=at_once, poll=poll, poll_only=poll_only, idle=idle, grace=grace, say=say))
 
 
 def default_cap() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import os
 import sys
 
@@ -21,11 +22,13 @@ from beam.turns.signals import STOPPING
 _GC_THRESHOLDS = 2_000, 10, 10  # those of a short command would let what is garbage here lie for days
 
 
-async def run(context: RootContext, *, cap: int, poll: float, poll_only: bool, grace: float, say: Say) -> None:
+async def run(
+    context: RootContext, *, cap: int, poll: float, poll_only: bool, idle: float | None, grace: float, say: Say
+) -> None:
     """Run a broker from its first to its last line of log: claim the root, serve, let go.
 
-    `cap` bounds turns at once; `poll` and `grace` are seconds (see `Broker`). Raises UsageError where another broker
-    serves the root, DiskError where the root was removed or replaced meanwhile.
+    `cap` bounds turns at once; `poll`, `idle` (None: for ever) and `grace` are seconds (see `Broker`). Raises
+    UsageError where another broker serves the root, DiskError where the root was removed or replaced meanwhile.
     """
     discovery.check_folder(context.home, context.environ)
     discovery.create(context.home)
@@ -37,8 +40,10 @@ async def run(context: RootContext, *, cap: int, poll: float, poll_only: bool, g
         started_at=rfc3339(context.clock.now_ns()),
         poll=poll,
         cap=cap,
+        idle=idle,
     )
-    broker = Broker(context, cap=cap, poll=poll, poll_only=poll_only, say=say)
+    forever = math.inf if idle is None else idle
+    broker = Broker(context, cap=cap, poll=poll, poll_only=poll_only, idle=forever, say=say)
     loop = asyncio.get_running_loop()
     for number in STOPPING:
         loop.add_signal_handler(number, broker.ask_to_stop)

@@ -11,6 +11,7 @@ import asyncio
 import math
 from collections.abc import Callable
 
+from beam.base import durations
 from beam.base.errors import BeamError
 from beam.broker import duty, launch
 from beam.broker.context import RootContext
@@ -32,14 +33,24 @@ Say = Callable[[str], None]
 
 
 class Broker:
-    """Serves one root until it is asked to stop. `cap` bounds turns at once; `poll` is seconds between polls that
-    nothing asked for; `say` takes lines for its log."""
+    """Serves one root until it is asked to stop, or had nothing to do for `idle` seconds. `cap` bounds turns at once;
+    `poll` is seconds between polls that nothing asked for; `say` takes lines for its log."""
 
-    def __init__(self, context: RootContext, *, cap: int, poll: float, poll_only: bool = False, say: Say) -> None:
+    def __init__(
+        self,
+        context: RootContext,
+        *,
+        cap: int,
+        poll: float,
+        poll_only: bool = False,
+        idle: float = math.inf,
+        say: Say,
+    ) -> None:
         self.context = context
         self.cap = cap
         self.poll = poll
         self.poll_only = poll_only
+        self.idle = idle
         self.say = say
         self.roster = Roster()
         self.why_lost: Callable[[], str] = _not_lost
@@ -48,6 +59,7 @@ class Broker:
         self.forced = False
         self._wake: Wake | None = None
         self._polled_all = -math.inf
+        self._worked_at = context.clock.monotonic()
         self._lane_began: dict[str, float] = {}
         self._config = ConfigWatch(context, say)
 
@@ -94,15 +106,22 @@ class Broker:
             self._end_if_due(served)
             if served.next is not None and not served.is_busy:
                 ready.append((served.started, served.next, served))
+        self._end_those_over_the_limit()
         room = self.cap - sum(served.is_busy for served in self.roster.all())
         # Whose last turn is longest ago comes first, so that a long queue keeps no other agent waiting.
         for _, _, served in sorted(ready, key=lambda each: each[:2])[: max(0, room)]:
             self._start(served, fresh.get(served))
+        if ready or self._busy() or any(served.waits for served in self.roster.all()):
+            self._worked_at = now
+        elif now - self._worked_at >= self.idle:
+            self.say(f"nothing to do for {durations.show(self.idle)}")
+            self.ask_to_stop()
 
     def _pause_s(self) -> float:
         """Return the seconds until the next poll, if nothing happens."""
         idle = (served for served in self.roster.all() if not served.is_busy)
         due = min((max(served.due(), served.not_before) for served in idle), default=math.inf)
+        due = min(due, self._worked_at + self.idle)
         return max(0.0, min(self.poll, due - self.context.clock.monotonic()))
 
     def _mark_changed(self) -> None:
@@ -180,9 +199,11 @@ class Broker:
             self.roster.let_go(served)
             return None
         served.trouble = ""
+        served.waits = False
         if due.entries:
             return due
         wait_s = _TRUST_S if due.untrusted is not None else due.pause_s
+        served.waits = due.untrusted is None and due.pause_s is not None
         if wait_s is not None:
             served.look_at = self.context.clock.monotonic() + wait_s
         if served.place.lane is not None:
@@ -215,7 +236,22 @@ class Broker:
             return
         why = served.lease.why_kept_ends()
         if why:
-            served.task = asyncio.get_running_loop().create_task(self._end_kept(served, why))
+            self._begin_end(served, why)
+
+    def _end_those_over_the_limit(self) -> None:
+        """End the kept processes that were used least lately, until no more are left than may be."""
+        kept = [
+            (served.lease.keeper.since, served)
+            for served in self.roster.all()
+            if served.lease is not None and served.lease.keeper.process is not None and not served.is_busy
+        ]
+        most = self.context.limits.kept
+        for _, served in sorted(kept, key=lambda each: each[0])[: max(0, len(kept) - most)]:
+            if served.next is None:  # else it is used now
+                self._begin_end(served, f"the broker keeps no more than {most} processes")
+
+    def _begin_end(self, served: Served, why: str) -> None:
+        served.task = asyncio.get_running_loop().create_task(self._end_kept(served, why))
 
     async def _end_kept(self, served: Served, why: str) -> None:
         assert served.lease is not None

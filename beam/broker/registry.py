@@ -24,7 +24,9 @@ _MOST_BYTES = 1 << 20  # it has 300
 
 
 class BrokerFile(Struct, frozen=True, kw_only=True):
-    """What broker.json says: the process, the version of its code, since when, how often it polls (seconds)."""
+    """What broker.json says: the process, the version of its code, since when, how often it polls (seconds), after how
+    many seconds without work it ends (None: never).
+    """
 
     v: int = 1
     owner: Owner
@@ -32,6 +34,7 @@ class BrokerFile(Struct, frozen=True, kw_only=True):
     started_at: str
     poll: float
     cap: int
+    idle: float | None = None
 
 
 def path(home: RootPaths) -> Path:

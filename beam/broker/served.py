@@ -26,8 +26,9 @@ class Served:
     """One agent as the broker sees it.
 
     `is_dirty`: something may have changed since the last look. `next`: the position of the message that may be claimed
-    now (null: none may). `look_at`: when time alone makes another look worth it. `started`: when its last turn began.
-    `missed`: how often in a row somebody else had the lock. `is_put_off`: a lane, and as many lanes as may be are held.
+    now (null: none may). `look_at`: when time alone makes another look worth it. `waits`: a message waits for its time.
+    `started`: when its last turn began. `missed`: how often in a row somebody else had the lock. `is_put_off`: a lane,
+    and as many lanes as may be are held.
     """
 
     def __init__(self, place: AgentPaths) -> None:
@@ -42,6 +43,7 @@ class Served:
         self.is_dirty = True
         self.next: int | None = None
         self.look_at = math.inf
+        self.waits = False
         self.started = 0.0
         self.stamps: tuple[int, ...] | None = None
         self.lease: AgentLease | None = None

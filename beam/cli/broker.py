@@ -8,10 +8,12 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from beam import ExitCode
+from beam import ExitCode, UsageError
 from beam.cli.context import context
 from beam.cli.group import App, Group
 from beam.cli.render.text import safe, write, write_json
+
+_IDLE = "End when nothing was to do for this long."
 
 
 class Serving(Group):
@@ -37,6 +39,7 @@ def broker(
         None, "--cap", metavar="N", min=1, help="How many turns may run at a time; default: 2 per core, at least 4."
     ),
     grace: str = typer.Option("30s", "--grace", metavar="D", help="How long running turns may continue after a stop."),
+    idle: str | None = typer.Option(None, "--idle", metavar="D", help=_IDLE),
 ) -> None:
     """Serve all agents of this root until ^C.
 
@@ -46,8 +49,25 @@ def broker(
     from beam import durations
 
     if ctx.invoked_subcommand is None:
-        serve = context(ctx).beam.serve
-        serve(cap=cap, poll=durations.parse(poll), poll_only=poll_only, grace=durations.parse(grace), write=_log)
+        context(ctx).beam.serve(
+            cap=cap,
+            poll=durations.parse(poll),
+            poll_only=poll_only,
+            idle=_positive(idle),
+            grace=durations.parse(grace),
+            write=_log,
+        )
+
+
+def _positive(idle: str | None) -> float | None:
+    from beam import durations
+
+    if idle is None:
+        return None
+    seconds = durations.parse(idle)
+    if not seconds:
+        raise UsageError("--idle 0 ends the broker before it began", "for example: --idle 30m", subject="--idle")
+    return seconds
 
 
 def _log(text: str) -> None:
@@ -67,12 +87,14 @@ def start(
     cap: int | None = typer.Option(
         None, "--cap", metavar="N", min=1, help="How many turns may run at a time; default: 2 per core, at least 4."
     ),
+    idle: str | None = typer.Option(None, "--idle", metavar="D", help=_IDLE),
 ) -> None:
     """Start a detached broker and print its pid."""
     from beam import durations
 
-    call = context(ctx)
-    sys.stdout.write(f"{call.beam.start_broker(cap=cap, poll=durations.parse(poll), poll_only=poll_only)}\n")
+    start_broker = context(ctx).beam.start_broker
+    pid = start_broker(cap=cap, poll=durations.parse(poll), poll_only=poll_only, idle=_positive(idle))
+    sys.stdout.write(f"{pid}\n")
 
 
 @app.verb()
@@ -92,7 +114,7 @@ def stop(
 @app.verb()
 def status(ctx: typer.Context, as_json: bool = typer.Option(False, "--json", help="Print one JSON object.")) -> int:
     """Show whether a broker serves this root; exit 4 if none does."""
-    from beam import NotFoundError
+    from beam import NotFoundError, durations
     from beam.cli.render.tables import ago, pairs
 
     call = context(ctx)
@@ -109,6 +131,8 @@ def status(ctx: typer.Context, as_json: bool = typer.Option(False, "--json", hel
             ("version", found.version + (" - not this one; stop and start it" if found.skew else "")),
             ("turns", f"up to {found.cap} at a time"),
             ("poll", f"{found.poll:g} s"),
+            ("keeps", f"up to {found.kept} processes, each for {durations.show(found.keep)} without a turn"),
+            ("ends", f"after {durations.show(found.idle)} without work" if found.idle else "when it is stopped"),
             ("memory", f"{found.rss_mb} MB" if found.rss_mb is not None else "?"),
             ("log", found.log),
         ]

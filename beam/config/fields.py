@@ -27,7 +27,7 @@ ENV = "env."  # before a variable's name, in the place of a key
 
 
 _MAY_BE_ZERO = frozenset(
-    {"ask_timeout", "grace", "keep", "hops", "retries", "known_ids_days", "jitter", "retry_unknown"}
+    {"ask_timeout", "grace", "keep", "kept", "hops", "retries", "known_ids_days", "jitter", "retry_unknown"}
 )
 
 

@@ -23,7 +23,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ask_timeout: float = 10 * 60.0
     grace: float = 5.0
     lease: float = 10 * 60.0
-    keep: float = 15 * 60.0
+    keep: float = 15 * 60.0  # how long an agent's process stays without a turn, where it is kept at all
+    kept: int = 8  # processes that a broker keeps between turns; of more, the one that was used least lately ends
     line_bytes: int = 64 * MIB  # one line of an agent's output; the rest of a longer one is dropped, with a notice
     stderr_lines: int = 500
     segment_bytes: int = 4 * MIB

@@ -21,27 +21,37 @@ class BrokerVerbs(OpenedRoot):
         cap: int | None = None,
         poll: float = 1.0,
         poll_only: bool = False,
+        idle: float | None = None,
         grace: float = 30.0,
         write: Callable[[str], object] | None = None,
     ) -> None:
-        """Serve all agents of this root here, until a signal says to stop.
+        """Serve all agents of this root here, until a signal says to stop, or for `idle` seconds nothing was to do.
 
-        `cap` is how many turns may run at once (None: the root's setting). `poll` and `grace` are seconds. `write` gets
-        what the broker has to say, in whole lines (None: stderr). Raises UsageError where a broker serves already.
+        `cap` is how many turns may run at once (None: as many as suit the machine). `poll` and `grace` are seconds.
+        `write` gets what the broker has to say, in whole lines (None: stderr). Raises UsageError where a broker serves
+        already.
         """
         self.check_person("serves a root")
         from beam.api import broker
 
         broker.serve(
-            self.context, cap=cap, poll=poll, poll_only=poll_only, grace=grace, write=write or sys.stderr.write
+            self.context,
+            cap=cap,
+            poll=poll,
+            poll_only=poll_only,
+            idle=idle,
+            grace=grace,
+            write=write or sys.stderr.write,
         )
 
-    def start_broker(self, *, cap: int | None = None, poll: float = 1.0, poll_only: bool = False) -> int:
-        """Start a detached broker and return its pid."""
+    def start_broker(
+        self, *, cap: int | None = None, poll: float = 1.0, poll_only: bool = False, idle: float | None = None
+    ) -> int:
+        """Start a detached broker and return its pid. It ends when for `idle` seconds nothing was to do."""
         self.check_person("starts a broker")
         from beam.api import broker
 
-        return broker.start(self.context, cap=cap, poll=poll, poll_only=poll_only).owner.pid
+        return broker.start(self.context, cap=cap, poll=poll, poll_only=poll_only, idle=idle).owner.pid
 
     def stop_broker(self, *, grace: float = 30.0) -> int:
         """Stop the broker, politely at first and at once after `grace` seconds. Return the pid it had."""
