@@ -107,9 +107,11 @@ async def _run_here(
         if claimed is None:
             return replay_outcome(place, lease.log.state, message.id, seen)
         from beam.broker.turn import run
+        from beam.broker.wake import told_at_once
         from beam.process import tree
 
         tree.become_subreaper()
-        return await run(lease, *claimed, stop)
+        with told_at_once(lease):
+            return await run(lease, *claimed, stop)
     finally:
         lease.hand_over()

@@ -10,6 +10,7 @@ from beam.base.clock import parse_rfc3339
 from beam.base.errors import BeamError, CorruptError, DiskError, NotFoundError, UnfinishedError, UsageError
 from beam.base.faults import crash_point
 from beam.broker import closing
+from beam.broker.calls import VERBS
 from beam.model import events
 from beam.model.message import Payload, check_session_id
 from beam.model.outcome import Status
@@ -17,6 +18,7 @@ from beam.model.state import DEAD
 from beam.store import control
 from beam.store.control import Control
 from beam.store.queue import Entry
+from beam.turns.calls import CallAnswer
 
 if TYPE_CHECKING:
     from beam.broker.lease import AgentLease
@@ -64,16 +66,23 @@ class _Requests:
         """Carry out the request and record its answer; False if that comes later."""
         done = events.ControlDone(control_id=request.id, verb=request.verb)
         try:
-            if self.log.context.clock.now_ns() > parse_rfc3339(request.expires):
-                raise UsageError("the request came too late")
-            result = self._carry_out(request)
-            if result is None:
+            answer = self._outcome(request)
+            if answer is None:
                 return False
-            done = msgspec.structs.replace(done, message=result)
+            done = msgspec.structs.replace(done, **msgspec.structs.asdict(answer))
         except BeamError as error:
             done = msgspec.structs.replace(done, ok=False, code=error.kind, message=error.message)
         self.log.record(done, message_id=self._message_of(request), sync=True)
         return True
+
+    def _outcome(self, request: Control) -> CallAnswer | None:
+        """Carry out the request and return what came of it; None if that is known later."""
+        if request.verb in VERBS:
+            return self.lease.calls.carry_out(request)
+        if self.log.context.clock.now_ns() > parse_rfc3339(request.expires):
+            raise UsageError("the request came too late")
+        done = self._carry_out(request)
+        return None if done is None else CallAnswer(message=done)
 
     def _message_of(self, request: Control) -> str | None:
         if request.verb == "select":

@@ -44,6 +44,8 @@ class Holder:
         place = lease.log.place
         for directory in (place.queue / "new", place.control / "new", lease.log.context.home.root):
             self._wake.watch(directory)
+        self._wake.on_change = lease.knock
+        lease.calls.on_answer = self._answered
         lease.keeper.on_exit = self._wake.now
         try:
             return await self._serve()
@@ -86,6 +88,10 @@ class Holder:
                 return False
         return False
 
+    def _answered(self) -> None:
+        self._lease.knock()
+        self._wake.now()
+
     def _why_let_go(self) -> str:
         """Return why the agent is let go though its process could stay; "" where it need not be."""
         lease = self._lease
@@ -124,7 +130,7 @@ class Holder:
         return ""
 
     def _begun(self, message: Message) -> None:
-        """Prepare for the turn of a message that was just claimed."""
+        """Let the process stay if the message that was claimed wants it, and say where it gets another environment."""
         keeper, seconds = self._lease.keeper, kept_for(message)
         keeper.keeps = keeper.process is not None
         if seconds is not None and self._why_let_go() == "":

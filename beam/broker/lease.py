@@ -8,12 +8,13 @@ Does not depend on: how a turn is run, how requests are answered.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from beam.broker import recovery
+from beam.broker.calls import ForwardedCalls
 from beam.broker.context import RootContext
 from beam.broker.log import AgentLog, Watcher, ignore
 from beam.broker.outbox import Outboxes
+from beam.broker.running import RunningTurn
 from beam.broker.sessions import KeptSession
 from beam.broker.waiting import Waiting
 from beam.root import directories
@@ -23,25 +24,6 @@ from beam.store.journal import Journal
 from beam.store.lock import Lock, try_lock
 from beam.store.reserve import Reserve
 from beam.turns.keeper import ProcessKeeper
-
-if TYPE_CHECKING:
-    from beam.turns.asks import Asks
-    from beam.turns.handle import TurnHandle
-    from beam.turns.stop import Stop
-
-
-class RunningTurn:
-    """The turn that runs under a lease. `handle` is None until its agent is started."""
-
-    def __init__(self, message_id: str, stop: Stop) -> None:
-        self.message_id = message_id
-        self.stop = stop
-        self.handle: TurnHandle | None = None
-
-    @property
-    def asks(self) -> Asks | None:
-        """Return what the agent asks for; None until it may ask."""
-        return self.handle.asks if self.handle is not None else None
 
 
 class AgentLease:
@@ -58,6 +40,8 @@ class AgentLease:
         self.kept_session = KeptSession()
         self.blocked: str | None = None
         self.turn: RunningTurn | None = None
+        self.calls = ForwardedCalls(log, self.keeper, lambda: self.turn)
+        self.calls.on_answer = self.knock
         self.closing: dict[str, str] = {}  # by request: what is said once the kept process is gone
         self.is_wanted = False  # by a command that has to hold the agent itself for a moment
         self._lock = lock
@@ -119,6 +103,11 @@ class AgentLease:
             return False
         head = self.log.queue.first("new")
         return head is not None and self.waiting.waits_for_trust(head) is None
+
+    def knock(self) -> None:
+        """Have the running turn, if there is one, look at its requests at once."""
+        if self.turn is not None and self.turn.news is not None:
+            self.turn.news.set()
 
     def is_still(self) -> bool:
         """Return whether the lock is still the agent's: its root may be gone, or another one."""

@@ -142,9 +142,20 @@ class Broker:
         now_ns = self.context.clock.now_ns()
         for served in self.roster.agents.values():
             if changed is None or (is_time and not self._wake.notifies) or not changed.isdisjoint(served.directories):
-                served.is_dirty = True
+                self._stir(served)
             elif is_time:
                 served.compare_stamps(now_ns)
+
+    def _stir(self, served: Served) -> None:
+        """Mark the agent as one that needs a step, or have its running turn look at the requests to it."""
+        served.is_dirty = True
+        if served.lease is not None:
+            served.lease.knock()
+
+    def _answered(self, served: Served) -> None:
+        self._stir(served)
+        if self._wake is not None:
+            self._wake.now()
 
     def _read_config(self, *, retry: bool) -> None:
         context = self._config.read_again(self.context, retry=retry)
@@ -180,6 +191,7 @@ class Broker:
         served.missed = 0
         served.lease.keeper.keeps = not (self.stopping or is_lane)
         served.lease.keeper.on_exit = self._wake.now
+        served.lease.calls.on_answer = lambda: self._answered(served)
         return served.lease
 
     def _prepare(self, served: Served) -> duty.Due | None:

@@ -36,7 +36,24 @@ def request(
     stop: bool = False,
     timeout: float = 10.0,
 ) -> Steps[str]:
-    """Publish a request and return what was done, as text.
+    """Publish a request and return what was done, as text. Raises what `answer` raises."""
+    done = yield from answer(context, place, verb, target, by=by, text=text, always=always, stop=stop, timeout=timeout)
+    return done.message
+
+
+def answer(
+    context: RootContext,
+    place: AgentPaths,
+    verb: Verb,
+    target: str | None = None,
+    *,
+    by: str,
+    text: str | None = None,
+    always: bool = False,
+    stop: bool = False,
+    timeout: float = 10.0,
+) -> Steps[ControlDone]:
+    """Publish a request and return its answer.
 
     Raises the BeamError with which it was refused, or UnfinishedError after `timeout` seconds.
     """
@@ -71,7 +88,7 @@ def request(
         for event in reader.poll():
             if isinstance(event, ControlDone) and event.control_id == wish.id:
                 if event.ok:
-                    return event.message
+                    return event
                 raise BeamError(
                     event.message, subject=target or place.agent, kind=event.code, exit_code=exit_code_of(event.code)
                 )

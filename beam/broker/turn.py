@@ -13,7 +13,8 @@ from beam.base import durations
 from beam.base.errors import BeamError, DiskError, ShortageError
 from beam.base.faults import crash_point
 from beam.broker import closing, failure, recovery
-from beam.broker.lease import AgentLease, RunningTurn
+from beam.broker.lease import AgentLease
+from beam.broker.running import RunningTurn
 from beam.broker.sessions import session_lock
 from beam.model import events
 from beam.model.events import Event, TurnFinished
@@ -108,13 +109,20 @@ class _Turn:
                 outboxes.poll(sender)
 
             async def poll_last() -> None:
+                answer_requests(lease)  # of calls that the turn's end has answered
                 for pause in outboxes.end(sender):
                     await asyncio.sleep(pause)
 
             renewal = Renewal(log, order)
             asks = Asks(log.place.agent, record, context.clock, context.limits.ask_timeout)
+            self.turn.news = asyncio.Event()
             services = TurnServices(
-                record=record, clock=context.clock, poll=poll, poll_last=poll_last, keeper=lease.keeper
+                record=record,
+                clock=context.clock,
+                poll=poll,
+                news=self.turn.news,
+                poll_last=poll_last,
+                keeper=lease.keeper,
             )
             self.turn.handle = TurnHandle(stop=self.turn.stop, asks=asks, calls=AgentCalls(context.clock))
             try:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from beam.process import inotify
 from beam.process.inotify import Inotify
@@ -16,8 +18,25 @@ from beam.process.inotify import Inotify
 _APPEARED = inotify.MOVED_TO | inotify.CREATE | inotify.ONLYDIR | inotify.DONT_FOLLOW
 
 
+if TYPE_CHECKING:
+    from beam.broker.lease import AgentLease
+
+
+@contextlib.contextmanager
+def told_at_once(lease: AgentLease) -> Iterator[None]:
+    """Have the turn that runs inside look at each request as soon as it is there."""
+    wake = Wake()
+    wake.watch(lease.log.place.control / "new")
+    wake.on_change = lease.knock
+    try:
+        yield
+    finally:
+        wake.close()
+
+
 class Wake:
-    """Watches directories for files that appear by rename. Made and used in one event loop."""
+    """Watches directories for files that appear by rename. Made and used in one event loop. `on_change` is called at
+    each change."""
 
     def __init__(self, *, poll_only: bool = False) -> None:
         self._event = asyncio.Event()
@@ -26,6 +45,7 @@ class Wake:
         self._directories: dict[int, Path] = {}
         self._changed: set[Path] = set()
         self._overflowed = False
+        self.on_change: Callable[[], None] = _nobody
         if not poll_only:
             with contextlib.suppress(OSError):  # another system, or this user's instances are used up
                 self._inotify = Inotify()
@@ -82,6 +102,7 @@ class Wake:
         for change in self._inotify.read():
             self._note(change.watch, change.mask)
         self._event.set()
+        self.on_change()
 
     def _note(self, number: int, mask: int) -> None:
         directory = self._directories.get(number)
@@ -92,3 +113,7 @@ class Wake:
             self._overflowed = True
         elif directory is not None:
             self._changed.add(directory)
+
+
+def _nobody() -> None:
+    """Do nothing."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 import typer
 
-from beam import UsageError
+from beam import BeamError, UsageError
 from beam.cli.context import Context, context
 from beam.cli.group import App
 from beam.cli.render.text import write_json
@@ -91,12 +91,22 @@ def show(
     ctx: typer.Context,
     agent: str = typer.Argument(..., metavar="AGENT"),
     origin: bool = typer.Option(False, "--origin", help="Show where each setting comes from."),
+    live: bool = typer.Option(
+        False, "--live", help="Show what the running or kept process tells of itself instead; exit 10 if it can't."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
 ) -> None:
     """Show an agent's settings, capabilities and current state."""
     from beam.cli.render.tables import pairs
 
     call = context(ctx)
+    if live:
+        told = call.beam.ask_live(agent)
+        if as_json:
+            write_json(told)
+        else:
+            pairs([(name, _in_words(value)) for name, value in told.items()])
+        return
     shown = call.beam.agent(agent)
     if as_json:
         write_json(shown)
@@ -128,6 +138,12 @@ def show(
     elif shown.fork:
         rows.append(("session", f"none yet; its first turn continues in a copy of {shown.fork}"))
     pairs(rows)
+
+
+def _in_words(value: object) -> str:
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return ", ".join(value) or "-"
+    return "-" if value is None else msgspec.json.encode(value).decode()
 
 
 @app.verb()
@@ -166,10 +182,28 @@ def set_(
     ctx: typer.Context,
     agent: str = typer.Argument(..., metavar="AGENT"),
     setting: list[str] = typer.Argument(..., metavar="KEY=VALUE...", help="`KEY=` removes a setting."),
+    live: bool = typer.Option(
+        False, "--live", help="Change only the process that runs a turn or is kept; exit 10 if it can't."
+    ),
 ) -> None:
-    """Change an agent's settings for this root only (in agent.json)."""
+    """Change an agent's settings for this root only (in agent.json).
+
+    A new model is also given to the agent's process, if a turn runs in one or one is kept in dialogue mode.
+    """
     call = context(ctx)
-    call.note(f"wrote {call.beam.set_agent(agent, {key: value or None for key, value in _pairs(setting)})}")
+    changes = dict(_pairs(setting))
+    if live:
+        for key, value in changes.items():
+            said = call.beam.set_live(agent, key, value)
+            call.note(f"{key}={value} in the running process{f': {said}' if said else ''}")
+        return
+    call.note(f"wrote {call.beam.set_agent(agent, {key: value or None for key, value in changes.items()})}")
+    if changes.get("model") and call.beam.is_live(agent):
+        try:
+            said = call.beam.set_live(agent, "model", changes["model"])
+            call.note(f"the running process has it{f' {said}' if said else ''}")
+        except BeamError as error:
+            call.note(f"the next turn has it, in a new process: {error.message}")
 
 
 def _warn_of_shell(call: Context, command: object) -> None:

@@ -14,6 +14,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         'beam send claude@docs "Update the README" --access edit',
         'beam send gemini -f notes.md "Summarize it in 5 lines" --new',
         'id=$(beam send claude "Run the slow tests" --no-wait)',
+        'beam send claude --via dialogue --keep 10m "Read src/parse.py"',
+        'beam send claude --steer "Only the tests, please"',
     ),
     "beam wait": (
         "beam wait claude-7k2m codex-9q4x",
@@ -44,7 +46,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "beam team hook": ("beam team hook --install", "beam team hook --uninstall"),
     "beam agent": ("beam agent list", "beam agent show claude"),
     "beam agent list": ("beam agent list", "beam agent list --all", "beam agent list --matrix"),
-    "beam agent show": ("beam agent show claude", "beam agent show claude --origin"),
+    "beam agent show": (
+        "beam agent show claude",
+        "beam agent show claude --origin",
+        "beam agent show claude --live",
+    ),
     "beam agent add": (
         "beam agent add critic claude --model opus --access read",
         "beam agent add lint --command ./lint.sh",
@@ -55,7 +61,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "beam agent set claude model=opus timeout=20m",
         "beam agent set claude env.HTTPS_PROXY=http://proxy.example:3128",
         "beam agent set claude model=",
+        "beam agent set codex --live effort=high",
     ),
+    "beam agent release": ("beam agent release codex && codex resume",),
     "beam agent sessions": ("beam agent sessions", "beam agent sessions claude --json"),
     "beam agent resume": ("beam agent resume claude 0b9f4c1e",),
     "beam agent rename": ("beam agent rename claude@docs claude@manual",),

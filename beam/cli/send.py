@@ -57,6 +57,9 @@ def send(
         None, "--from", metavar="NAME", help="Send in the name of another agent; the journal records who did."
     ),
     no_wait: bool = typer.Option(False, "--no-wait", help="Print the message's id and return."),
+    steer: bool = typer.Option(
+        False, "--steer", help="Give the text to the turn that runs; exit 0 once the agent has read it."
+    ),
     replies: int | None = typer.Option(
         None, "--replies", metavar="N", min=0, help="How many answers to pass between the two agents; default 1."
     ),
@@ -105,6 +108,10 @@ def send(
         )
     prompt_text = prompt.read(text or [], file, call, schema)
     beam = call.beam
+    if steer:
+        _check_alone(ctx)
+        call.note(beam.steer(agent, prompt_text))
+        return 0
     asked = prompt.access(access)
     if asked is None and not no_wait and key is None and is_interactive(sys.stdin, sys.stderr):
         asked = beam.default_access(agent, via)
@@ -174,6 +181,17 @@ def send(
             printer.outcome(error.outcome)
         raise
     return printer.outcome(outcome)
+
+
+def _check_alone(ctx: typer.Context) -> None:
+    """Raise UsageError for an option beside --steer that belongs to a message of its own."""
+    beside = {"agent", "text", "file", "session", "steer"}
+    for name, value in ctx.params.items():
+        if name not in beside and value not in (None, False, []):
+            raise UsageError(
+                f"--steer and --{name.removeprefix('as_').replace('_', '-')} don't go together",
+                "a text for the running turn is no message of its own",
+            )
 
 
 def _say_sent(message_id: str, error: OSError) -> NoReturn:

@@ -13,18 +13,32 @@ from beam.base.errors import CorruptError, DiskError, LimitError
 from beam.base.faults import crash_point
 
 Verb = Literal[
-    "interrupt", "approve", "deny", "drop", "retry", "edit", "reset", "select", "close", "release", "pause", "resume"
+    "interrupt",
+    "approve",
+    "deny",
+    "steer",
+    "set",
+    "query",
+    "drop",
+    "retry",
+    "edit",
+    "reset",
+    "select",
+    "close",
+    "release",
+    "pause",
+    "resume",
 ]
 
 
 class Control(Struct, frozen=True, kw_only=True):
     """One request.
 
-    `target` is the id of its message (approve, deny: of the ask; select: of the session; reset, close
-    and release: none). A request for
-    something that is over or unknown is refused, never applied to another target. `expires` is RFC 3339 UTC; `text` is
-    an edit's new text, a denial's explanation for the agent, or the adapter of a selected session; `always` belongs to
-    approve, `stop` to deny.
+    `target` is the id of its message (approve, deny: of the ask; select: of the session; reset, close, release, set and
+    query: none). A request for something that is over or unknown is refused, never applied to another target. `expires`
+    is RFC 3339 UTC; `text` is an edit's new text, what a running turn is told, `name=value` of a setting, the name of a
+    question, a denial's explanation for the agent, or the adapter of a selected session; `always` belongs to approve,
+    `stop` to deny.
     """
 
     v: int = 1

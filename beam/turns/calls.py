@@ -40,10 +40,12 @@ class _Waiting(Struct, kw_only=True):
 
 
 class AgentCalls:
-    """The calls of one turn. `takes` is on while its process takes any."""
+    """The calls of one turn, or of a process between its turns. `takes` is on while the process takes any; once it
+    `is_closed` it takes none any more."""
 
     def __init__(self, clock: Clock) -> None:
         self.takes = False
+        self.is_closed = False
         self._clock = clock
         self._waiting: dict[str, _Waiting] = {}
 
@@ -88,6 +90,6 @@ class AgentCalls:
 
     def close(self, why: str) -> None:
         """Take no more calls, and answers those that wait."""
-        self.takes = False
+        self.takes, self.is_closed = False, True
         for call_id in list(self._waiting):
             self.settle(call_id, CallAnswer(ok=False, code="unfinished", message=why))

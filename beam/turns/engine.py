@@ -196,10 +196,14 @@ class Engine:
         """Keep the turn's clocks until its process is gone or (None) stays for the next turn."""
         talking = asyncio.create_task(driver.talk())
         stopping = asyncio.create_task(self._interrupt_when_asked(driver))
+        heard = asyncio.create_task(self._news())
         try:
             while not (process.gone or stopping.done() or self._is_said(talking)):
-                tasks = [task for task in (process.ended, talking, stopping) if not task.done()]
+                tasks = [task for task in (process.ended, talking, stopping, heard) if not task.done()]
                 await asyncio.wait(tasks, timeout=self._tick_s(driver), return_when=asyncio.FIRST_COMPLETED)
+                if heard.done():
+                    heard = asyncio.create_task(self._news())
+                    self._polled_at = float("-inf")
                 self._duty(driver)
                 self.guarded(driver.tick)
             if process.gone and not talking.done():
@@ -209,7 +213,7 @@ class Engine:
                 if task.done() and not task.cancelled():
                     task.result()
         finally:
-            await _cancelled(talking, stopping)
+            await _cancelled(talking, stopping, heard)
         return await self._during(driver, driver.leave())
 
     def _is_said(self, talking: asyncio.Task[None]) -> bool:
@@ -223,6 +227,12 @@ class Engine:
             await self.stop.wait(_FOR_EVER_S)
         if not self.is_broken:
             await driver.interrupt()
+
+    async def _news(self) -> None:
+        """Return when a request came; never where nobody tells of them."""
+        news = self._services.news or asyncio.Event()
+        await news.wait()
+        news.clear()
 
     async def _during(self, driver: Driver, leaving: Coroutine[None, None, Ended | None]) -> Ended | None:
         """Wait for the end of the process.

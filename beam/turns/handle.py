@@ -6,6 +6,7 @@ Does not depend on queues, locks or faces.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
@@ -24,12 +25,14 @@ async def _nothing_more() -> None:
 
 class TurnServices(Struct, frozen=True, kw_only=True):
     """What a turn needs of the lease that runs it. `record` writes the turn's events. `poll` is called ten times a
-    second while the turn runs (control requests, the outbox); `poll_last` when the agent is over, before its folders go
-    and the outcome is known. `keeper` has the agent's process between turns, where one may stay."""
+    second while the turn runs (control requests, the outbox), and at once when `news` is set; `poll_last` when the
+    agent is over, before its folders go and the outcome is known. `keeper` has the agent's process between turns, where
+    one may stay."""
 
     record: Record
     clock: Clock
     poll: Callable[[], None]
+    news: asyncio.Event | None = None
     poll_last: Callable[[], Awaitable[None]] = _nothing_more
     keeper: ProcessKeeper | None = None
 

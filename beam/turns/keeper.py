@@ -13,18 +13,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from beam.agents.base import Face
 from beam.base import durations
 from beam.base.clock import Clock
-from beam.base.errors import BeamError
+from beam.base.errors import BeamError, UnsupportedError
 from beam.model import events
 from beam.model.events import Event
 from beam.model.settings import AgentSettings
+from beam.turns.calls import AgentCalls, CallAnswer
 from beam.turns.input import TurnInput
 
 if TYPE_CHECKING:
+    from beam.agents.link import Call
     from beam.turns.process import AgentProcess
 
 
@@ -91,6 +93,8 @@ class ProcessKeeper:
         self._note = note
         self._seconds = 0.0
         self._since = 0.0
+        self._calls = AgentCalls(clock)
+        self._was_set: dict[str, str] = {}  # of the process that runs or is kept
         self._granted: float | None = None
         self._until: float | None = None
 
@@ -133,6 +137,8 @@ class ProcessKeeper:
     def keep(self, process: AgentProcess, key: ReuseKey, seconds: float) -> None:
         """Keep the process for turns with this key, for at most so long without a turn or somebody who watches it."""
         self.process, self.key = process, key
+        self._adjust_key()
+        self._calls.takes = process.takes_calls
         self.unwanted = ""
         self._seconds, self._since = seconds, self.clock.monotonic()
         if self._granted is not None:
@@ -140,6 +146,30 @@ class ProcessKeeper:
         process.owns_scratch = True
         process.notice = lambda text: self.noticed(f"{text}, between two turns")
         process.ended.add_done_callback(lambda _: self.on_exit())
+
+    def call(self, call: Call, answer: Callable[[CallAnswer], None], *, seconds: float) -> None:
+        """Have the kept process answer a call, within so many seconds.
+
+        Raises UnsupportedError where it answers none.
+        """
+        process = self.process
+        if process is None or not self._calls.takes:
+            raise UnsupportedError("a process with a terminal takes no such request", "beam attach", subject=call.id)
+        if self._calls.add(call, answer, seconds=seconds):
+            for each in self._calls.take():
+                process.call(each, self._calls.settle)
+
+    def was_set(self, name: str, value: str) -> None:
+        """Take note that a setting of the process is another one now, in its turn or between two: turns with that one
+        can go on in it."""
+        self._was_set[name] = value
+        self._adjust_key()
+
+    def _adjust_key(self) -> None:
+        model = self._was_set.get("model")
+        if self.key is not None and model is not None:
+            settings = structs.replace(self.key.settings, model=model)
+            self.key = structs.replace(self.key, model=model, settings=settings)
 
     def noticed(self, text: str) -> None:
         """Write a notice into the journal, outside any turn. What can't be written is not worth the process."""
@@ -153,6 +183,7 @@ class ProcessKeeper:
         process, is_same = self.process, self.key == key
         why = self.unwanted or (process.unfit if process is not None else "")
         if process is not None and is_same and not process.gone and not why:
+            self._no_calls("a turn began")
             self.process = None
             return process
         await self._end(why or ("" if is_same else "the next turn wants another session or other settings"))
@@ -169,6 +200,7 @@ class ProcessKeeper:
             return self.unwanted or process.unfit
         if self.key is not None and self.key.session_id != session_id:
             return "its session was put aside"
+        self._calls.expire()
         if self._is_late():
             return "its time is over"
         if process.is_watched:
@@ -176,6 +208,10 @@ class ProcessKeeper:
         if self.clock.monotonic() - self._since >= self._seconds:
             return f"no turn for {durations.show(self._seconds)}"
         return ""
+
+    def _no_calls(self, why: str) -> None:
+        self._calls.close(why)
+        self._calls = AgentCalls(self.clock)
 
     def _is_late(self) -> bool:
         return self._until is not None and self.clock.monotonic() >= self._until
@@ -194,6 +230,8 @@ class ProcessKeeper:
 
     async def _end(self, why: str, *, hard: Callable[[], bool] = lambda: False) -> None:
         process, self.process, self.key = self.process, None, None
+        self._no_calls("the process ends")
+        self._was_set.clear()
         if process is None:
             return
         exited_itself = process.gone

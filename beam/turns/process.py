@@ -9,13 +9,17 @@ import asyncio
 import contextlib
 import shutil
 from collections.abc import Callable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from beam.agents.base import Launch
 from beam.base.errors import BeamError
 from beam.model import events
 from beam.process import spawn
 from beam.turns.input import TurnInput
+
+if TYPE_CHECKING:
+    from beam.agents.link import Call
+    from beam.turns.calls import CallAnswer
 
 GRACE_S = 1.0
 
@@ -26,6 +30,7 @@ class AgentProcess:
     files go with it, because it outlived its turn."""
 
     can_be_kept: ClassVar[bool] = True
+    takes_calls: ClassVar[bool] = False
     child: spawn.Child
     ended: asyncio.Task[spawn.Ended]
 
@@ -37,6 +42,10 @@ class AgentProcess:
         self.scratch = input.scratch
         self.owns_scratch = False
         self.notice: Callable[[str], None] = _nobody
+
+    def call(self, call: Call, settle: Callable[[str, CallAnswer], object]) -> None:
+        """Have a call answered between two turns, by `settle` with its id. Only where it `takes_calls`."""
+        raise NotImplementedError
 
     def attach(self, child: spawn.Child) -> None:
         """Take the process, which is held until `go`."""

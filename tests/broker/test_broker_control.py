@@ -12,7 +12,8 @@ from beam.base.clock import rfc3339
 from beam.base.errors import NotFoundError
 from beam.broker import closing, mailbox
 from beam.broker.control import answer_requests
-from beam.broker.lease import AgentLease, RunningTurn
+from beam.broker.lease import AgentLease
+from beam.broker.running import RunningTurn
 from beam.model import events
 from beam.model.outcome import Status
 from beam.model.state import DEAD, QUEUED

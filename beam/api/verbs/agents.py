@@ -64,6 +64,37 @@ class AgentVerbs(OpenedRoot):
 
         return manage.change(self.context, name, changes)
 
+    @waiting_verb
+    def set_live(self, agent: str, name: str, value: str) -> Steps[str]:
+        """Change a setting of the agent's process that a turn runs in, or that is kept; its declaration stays.
+
+        Return what the process said of it. Raises NotFoundError where there is no process, UnsupportedError where it
+        can't.
+        """
+        self.check_person("changes agents")
+        from beam.api import live
+
+        return (yield from live.set_live(self.context, self._existing(agent), name, value, by=self.me))
+
+    @waiting_verb
+    def ask_live(self, agent: str) -> Steps[dict[str, object]]:
+        """Return what the agent's process tells of itself: its account, models, modes, commands, MCP servers, how full
+        its context is. Only what it can tell is in there.
+
+        Raises NotFoundError where no process is kept or in a turn, UnsupportedError where it tells nothing.
+        """
+        self.check_person("asks an agent's process")
+        from beam.api import live
+
+        return (yield from live.ask(self.context, self._existing(agent), by=self.me))
+
+    def is_live(self, agent: str) -> bool:
+        """Return whether a process of the agent is kept or in a turn."""
+        from beam.api import live
+        from beam.store.journal import read_state
+
+        return live.is_live(read_state(self._existing(agent).journal))
+
     def fork_agent(self, name: str, new: str) -> str:
         """Declare an agent with the settings of `name`, whose first turn continues in a copy of that one's session.
 

@@ -85,6 +85,21 @@ class ControlVerbs(OpenedRoot):
             return (yield from self.turn.interrupt(self._whole(message_id), self._clock))
         return (yield from self._request("interrupt", message_id))
 
+    @waiting_verb
+    def steer(self, agent: str, text: str) -> Steps[str]:
+        """Give the agent's running turn a text, and return when the agent has read it, in words.
+
+        Raises NotFoundError where no turn runs, UnsupportedError for one that takes none, UnfinishedError where the
+        turn was over before the agent read it.
+        """
+        self.check_person("tells a running turn something")
+        from beam.api import live
+        from beam.broker.compose import check_text, replace_surrogates
+
+        text = replace_surrogates(text)
+        check_text(text, self.context.limits)
+        return (yield from live.steer(self.context, self._existing(agent), text, by=self.me))
+
     def asks(self, agents: Sequence[str] = ()) -> list[AskLine]:
         """Return what these agents, or all, ask and nobody decided yet; oldest first."""
         from beam.api import asks

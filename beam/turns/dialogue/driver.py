@@ -30,8 +30,7 @@ from beam.base.faults import crash_point
 from beam.model.outcome import Status
 from beam.process import spawn
 from beam.turns.asks import Ask, Takes, judged
-from beam.turns.calls import CallAnswer
-from beam.turns.dialogue.process import LinkProcess
+from beam.turns.dialogue.process import LinkProcess, answer_of
 from beam.turns.engine import Engine
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
@@ -159,8 +158,7 @@ class LinkTurn:
                 if ask is not None:
                     self._engine.asks.cancel(ask, step.why)
             case Answered():
-                answer = CallAnswer(ok=step.ok, code=step.code, message=step.message, result=step.result)
-                self._engine.calls.settle(step.id, answer)
+                self._engine.calls.settle(step.id, answer_of(step))
             case Over():
                 if self._is_sent:
                     self.over = self.over or step

@@ -10,9 +10,25 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from beam.agents.base import Exit, Launch
-from beam.agents.link import Asked, Broken, Close, Decide, Eof, ErrorListener, Intent, Link, Ready, Send, Step, Stirred
+from beam.agents.link import (
+    Answered,
+    Asked,
+    Broken,
+    Call,
+    Close,
+    Decide,
+    Eof,
+    ErrorListener,
+    Intent,
+    Link,
+    Ready,
+    Send,
+    Step,
+    Stirred,
+)
 from beam.base.clock import Awake, Clock
 from beam.process import spawn
+from beam.turns.calls import CallAnswer
 from beam.turns.input import TurnInput
 from beam.turns.process import AgentProcess
 
@@ -23,6 +39,8 @@ _STRAYED = "it began to work between two turns"
 class LinkProcess(AgentProcess):
     """One process and the conversation with it. `ready`: it takes a prompt; `broken`: why nothing can be said to it any
     more, null while all is well."""
+
+    takes_calls = True
 
     def __init__(self, launch: Launch, link: Link, input: TurnInput, clock: Clock) -> None:
         super().__init__(launch, input)
@@ -37,6 +55,7 @@ class LinkProcess(AgentProcess):
         self._writing: asyncio.Task[None] | None = None
         self._heard: Callable[[Step], None] = self._idle
         self._on_output: Callable[[], None] = _nothing
+        self._settle: Callable[[str, CallAnswer], object] = _settles_nothing
 
     async def start(self, input: TurnInput) -> None:
         """Start the process, which is held until `go`. Raises what `spawn.start` raises."""
@@ -76,6 +95,10 @@ class LinkProcess(AgentProcess):
         """Let the link carry out an intent, unless the agent takes no more input."""
         if self.broken is None and not self.gone:
             self._take(self.link.do(intent, self._clock.monotonic()))
+
+    def call(self, call: Call, settle: Callable[[str, CallAnswer], object]) -> None:
+        self._settle = settle
+        self.do(call)
 
     def wake(self) -> None:
         """Tell the link the time, if it has asked to be woken."""
@@ -128,6 +151,8 @@ class LinkProcess(AgentProcess):
 
         An agent that works on its own can't be given the next turn. Late lines about the last turn are dropped.
         """
+        if isinstance(step, Answered):
+            self._settle(step.id, answer_of(step))
         if isinstance(step, Asked):
             self.do(Decide(key=step.key, decision="cancelled"))
         if isinstance(step, Asked | Stirred):
@@ -161,6 +186,15 @@ class LinkProcess(AgentProcess):
         if self._writing is not None:
             self._writing.cancel()
         await super().close(why)
+
+
+def answer_of(step: Answered) -> CallAnswer:
+    """Return what came of a call, for whoever asked."""
+    return CallAnswer(ok=step.ok, code=step.code, message=step.message, result=step.result)
+
+
+def _settles_nothing(call_id: str, answer: CallAnswer) -> None:
+    """Do nothing: no call waits."""
 
 
 def _nothing() -> None:

@@ -1,0 +1,94 @@
+"""Requests that the process of an agent answers while a turn runs in it, or while it is kept."""
+
+from __future__ import annotations
+
+import msgspec
+
+from beam.base.errors import BeamError, NotFoundError, UnsupportedError
+from beam.base.steps import Steps
+from beam.broker.calls import STEER_S
+from beam.broker.context import RootContext
+from beam.broker.requests import answer, request
+from beam.model.state import State
+from beam.root.paths import AgentPaths
+from beam.store.journal import read_state
+from beam.turns.calls import LIMIT_S
+
+QUESTIONS = ("account", "models", "modes", "commands", "mcp", "context")
+_MARGIN_S = 5.0  # for the holder to say that the process did not answer
+
+
+def steer(context: RootContext, place: AgentPaths, text: str, *, by: str) -> Steps[str]:
+    """Give the running turn a text; return once the agent has read it.
+
+    Raises NotFoundError where no turn runs, UnsupportedError for one that takes none, UnfinishedError where the turn
+    was over before the agent read it.
+    """
+    state = read_state(place.journal)
+    turn = state.open_turn
+    if turn is None or turn.message_id is None or turn.finished:
+        raise NotFoundError(
+            f"no turn of {place.agent} runs that could be told anything",
+            f"beam send {place.agent}",
+            subject=place.agent,
+        )
+    _check_via(place, turn.via, "turn")
+    yield from request(context, place, "steer", turn.message_id, by=by, text=text, timeout=STEER_S + _MARGIN_S)
+    return f"{turn.message_id} was told, and the agent has read it"
+
+
+def is_live(state: State) -> bool:
+    """Return whether a process could answer: one is kept, or a turn runs in one."""
+    return state.kept is not None or (state.open_turn is not None and not state.open_turn.finished)
+
+
+def set_live(context: RootContext, place: AgentPaths, name: str, value: str, *, by: str) -> Steps[str]:
+    """Change a setting of the agent's process; return what it said of that, or "".
+
+    Raises NotFoundError where there is no process, UnsupportedError where it can't.
+    """
+    _check_live(place)
+    return (yield from request(context, place, "set", by=by, text=f"{name}={value}", timeout=LIMIT_S + _MARGIN_S))
+
+
+def ask(context: RootContext, place: AgentPaths, *, by: str) -> Steps[dict[str, object]]:
+    """Ask the agent's process all that it may tell; return what it told, by question.
+
+    Raises NotFoundError where there is no process, UnsupportedError where it tells nothing.
+    """
+    _check_live(place)
+    told: dict[str, object] = {}
+    for question in QUESTIONS:
+        try:
+            done = yield from answer(context, place, "query", by=by, text=question, timeout=LIMIT_S + _MARGIN_S)
+        except BeamError as error:
+            if error.kind not in (UnsupportedError.kind, BeamError.kind):
+                raise
+            continue
+        told[question] = msgspec.json.decode(done.result)
+    if not told:
+        raise UnsupportedError(f"{place.agent} tells nothing of its process", "beam agent show", subject=place.agent)
+    return told
+
+
+def _check_live(place: AgentPaths) -> None:
+    state = read_state(place.journal)
+    if not is_live(state):
+        raise NotFoundError(
+            f"no process of {place.agent} is kept or in a turn",
+            f"beam send {place.agent} --via dialogue --keep 10m …",
+            subject=place.agent,
+        )
+    if state.kept is not None:
+        _check_via(place, state.kept.via or "terminal", "process")
+    elif state.open_turn is not None:
+        _check_via(place, state.open_turn.via, "turn")
+
+
+def _check_via(place: AgentPaths, via: str, what: str) -> None:
+    if via != "dialogue":
+        raise UnsupportedError(
+            f"a {what} of {place.agent} in {via} mode takes no such request",
+            "one in dialogue mode does: beam send --via dialogue",
+            subject=place.agent,
+        )

@@ -1,0 +1,109 @@
+"""Requests that the agent's own process answers: a text for its running turn, another setting, a question.
+
+Each is passed on once, to the turn that runs or to the kept process, and answered when the process has answered. Does
+not depend on protocols, or on how requests come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from beam.base.clock import parse_rfc3339
+from beam.base.errors import NotFoundError, UnsupportedError, UsageError
+from beam.turns.calls import LIMIT_S, CallAnswer
+
+if TYPE_CHECKING:
+    from beam.agents.link import Call
+    from beam.broker.log import AgentLog
+    from beam.broker.running import RunningTurn
+    from beam.store.control import Control
+    from beam.turns.keeper import ProcessKeeper
+
+VERBS = ("steer", "set", "query")
+STEER_S = 600.0  # an agent reads a text when its tool has returned
+
+
+class ForwardedCalls:
+    """The requests of one lease that were passed on to the agent's process. `turn` is the running one, if one runs;
+    `on_answer` is called when an answer came."""
+
+    def __init__(self, log: AgentLog, keeper: ProcessKeeper, turn: Callable[[], RunningTurn | None]) -> None:
+        self._log = log
+        self._keeper = keeper
+        self._turn = turn
+        self._waiting: dict[str, Call] = {}
+        self._answers: dict[str, CallAnswer] = {}
+        self.on_answer: Callable[[], None] = _nobody
+
+    def carry_out(self, request: Control) -> CallAnswer | None:
+        """Pass the request on, unless it was, and return its answer; None while there is none.
+
+        Raises NotFoundError where no process is there that could answer, UnsupportedError where it can't.
+        """
+        if request.id in self._answers:
+            return self._answers.pop(request.id)
+        if request.id in self._waiting:
+            return None
+        if self._log.context.clock.now_ns() > parse_rfc3339(request.expires):
+            raise UsageError("the request came too late")
+        self._pass_on(request, _call_of(request))
+        return self._answers.pop(request.id, None)
+
+    def _pass_on(self, request: Control, call: Call) -> None:
+        agent, turn, target = self._log.place.agent, self._turn(), request.target or ""
+        seconds = STEER_S if request.verb == "steer" else LIMIT_S
+        if turn is None:
+            if request.verb == "steer":
+                raise NotFoundError(f"{target} is not running", f"beam send {agent}", subject=target)
+            if self._keeper.process is None:
+                raise NotFoundError(
+                    f"no process of {agent} is kept or in a turn",
+                    f"beam send {agent} --via dialogue --keep 10m …",
+                    subject=agent,
+                )
+            self._keeper.call(call, lambda answer: self._answered(call, answer), seconds=seconds)
+            self._keep(call)
+            return
+        if request.verb == "steer" and turn.message_id != target:
+            raise NotFoundError(f"{target} is not running", f"beam status {agent}", subject=target)
+        open_turn = self._log.state.open_turn
+        via = open_turn.via if open_turn is not None else "dialogue"
+        if via != "dialogue":
+            raise UnsupportedError(
+                f"a turn of {agent} in {via} mode takes no such request", "beam send --via dialogue can", subject=agent
+            )
+        calls = turn.handle.calls if turn.handle is not None else None
+        if calls is None or not (calls.takes or calls.is_closed):
+            return  # it begins: the next look passes it on
+        if calls.add(call, lambda answer: self._answered(call, answer), seconds=seconds):
+            self._keep(call)
+
+    def _keep(self, call: Call) -> None:
+        if call.id not in self._answers:
+            self._waiting[call.id] = call
+
+    def _answered(self, call: Call, answer: CallAnswer) -> None:
+        from beam.agents.link import Set
+
+        self._waiting.pop(call.id, None)
+        self._answers[call.id] = answer
+        if isinstance(call, Set) and answer.ok:
+            self._keeper.was_set(call.name, call.value)
+        self.on_answer()
+
+
+def _call_of(request: Control) -> Call:
+    from beam.agents.link import Query, Set, Steer
+
+    text = request.text or ""
+    if request.verb == "steer":
+        return Steer(id=request.id, text=text)
+    if request.verb == "query":
+        return Query(id=request.id, name=text)
+    name, _, value = text.partition("=")
+    return Set(id=request.id, name=name, value=value)
+
+
+def _nobody() -> None:
+    """Do nothing."""
