@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from beam.base.clock import local_time
 from beam.base.errors import LimitError, SignalledError
@@ -26,9 +26,16 @@ from beam.turns.signals import stopping
 from beam.turns.stop import Stop
 
 
-async def send(context: RootContext, place: AgentPaths, message: Message, seen: Callable[[Event], None]) -> Outcome:
+async def send(
+    context: RootContext,
+    place: AgentPaths,
+    message: Message,
+    seen: Callable[[Event], None],
+    *,
+    hold: Callable[[AgentPaths], Awaitable[None]] | None = None,
+) -> Outcome:
     """Put the message, run it or wait for who does, and return its outcome. Its events go to `seen` as they are
-    recorded.
+    recorded. `hold` has somebody else in this process hold the agent, and so run the message.
 
     A signal withdraws or interrupts this message only (a second one: at once); then SignalledError is raised, after the
     cleaning. A message of a key that somebody else sent before is left alone.
@@ -47,7 +54,10 @@ async def send(context: RootContext, place: AgentPaths, message: Message, seen: 
         outcome = None
         if stop.reason is None and place.lane is None:
             await sleeping(registry.yield_to_broker(context, place))
-        if stop.reason is None and kept_for(message) is None:  # who keeps its process outlives this one
+        if stop.reason is None and hold is not None and place.lane is None:
+            if await sleeping(until_let_go(context, place, message)):
+                await hold(place)
+        elif stop.reason is None and kept_for(message) is None:  # who keeps its process outlives this one
             with gone_as_not_found(place, message.id):
                 outcome = await _run_here(context, place, message, stop, seen)
                 if outcome is None and stop.reason is None and await sleeping(until_let_go(context, place, message)):

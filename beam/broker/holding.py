@@ -7,6 +7,7 @@ and the lease let go. So is the agent for a broker. Owns when a holder goes.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Coroutine
 
 from beam.agents import registry as adapters
@@ -18,21 +19,26 @@ from beam.broker.wake import Wake
 from beam.model import events
 from beam.model.message import Message
 from beam.process.environment import fingerprint
+from beam.root.paths import AgentPaths
+from beam.store.lock import is_free
 from beam.turns.keeper import ReuseKey
 from beam.turns.request import face_of
 from beam.turns.stop import Stop
 
 _POLL_S = 0.2
+_SENDERS_S, _SENDERS_LOOK_S = 2.0, 0.1
 _LOOK_S = 1.0  # for what no notification tells: a root that is gone, a broker whose file was not seen
 
 
 class Holder:
-    """Serves one agent. `declined` are the messages that were left to their senders, by id."""
+    """Serves one agent. `declined` are the messages that were left to their senders, by id. With `keeps` the process
+    of each turn stays, until the end; else that of a message that asks for it."""
 
-    def __init__(self, lease: AgentLease, stop: Stop, declined: set[str]) -> None:
+    def __init__(self, lease: AgentLease, stop: Stop, declined: set[str], *, keeps: bool = False) -> None:
         self._lease = lease
         self._stop = stop
         self._declined = declined
+        self._keeps = keeps
         self._wake = Wake()
 
     async def serve(self) -> bool:
@@ -122,7 +128,7 @@ class Holder:
         keeper = self._lease.keeper
         if message.id in self._declined:  # nobody took it: it is run here rather than never
             return ""
-        keeps = keeper.process is not None or kept_for(message) is not None
+        keeps = self._keeps or keeper.process is not None or kept_for(message) is not None
         if keeps and not is_of(message, self._lease):
             return "the next turn comes from another environment"
         if keeper.process is not None and keeper.key is not None and _wants_another(self._lease, keeper.key, message):
@@ -131,13 +137,21 @@ class Holder:
 
     def _begun(self, message: Message) -> None:
         """Let the process stay if the message that was claimed wants it, and say where it gets another environment."""
-        keeper, seconds = self._lease.keeper, kept_for(message)
+        keeper, seconds = self._lease.keeper, math.inf if self._keeps else kept_for(message)
         keeper.keeps = keeper.process is not None
         if seconds is not None and self._why_let_go() == "":
             keeper.grant(seconds)
         if message.id in self._declined and not is_of(message, self._lease):
             text = "it runs in the environment of an earlier sender, for its own is gone"
             self._lease.log.record(events.Notice(code="environment", text=text), message_id=message.id)
+
+
+async def left_to_its_sender(place: AgentPaths) -> None:
+    """Wait until somebody holds the agent, for a while: the sender of a message that was declined, or a broker."""
+    for _ in range(round(_SENDERS_S / _SENDERS_LOOK_S)):
+        await asyncio.sleep(_SENDERS_LOOK_S)
+        if not is_free(place.lock):
+            return
 
 
 def is_of(message: Message, lease: AgentLease) -> bool:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from beam.turns.stop import Stop
 
 _MOST_BUGS = 4  # one more than a message may have before it is given up
-_SENDERS_S = 2.0
-_SENDERS_LOOK_S = 0.1
 _MORE_TRIES, _MOMENT_S = 3, 0.02
 
 
@@ -116,20 +114,10 @@ async def drain(context: RootContext, place: AgentPaths) -> bool:
         if stop.reason is not None or not (waits or bugs):
             return stop.reason is None
         if is_left:
-            await _left_to_its_sender(place)
+            from beam.broker.holding import left_to_its_sender
+
+            await left_to_its_sender(place)
     return True
-
-
-async def _left_to_its_sender(place: AgentPaths) -> None:
-    """Wait until somebody holds the agent, for a while: the sender of a message that was declined, or a broker."""
-    import asyncio
-
-    from beam.store.lock import is_free
-
-    for _ in range(round(_SENDERS_S / _SENDERS_LOOK_S)):
-        await asyncio.sleep(_SENDERS_LOOK_S)
-        if not is_free(place.lock):
-            return
 
 
 async def _acquired(context: RootContext, place: AgentPaths) -> AgentLease | None:

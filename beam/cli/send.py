@@ -187,7 +187,7 @@ def _check_alone(ctx: typer.Context) -> None:
     """Raise UsageError for an option beside --steer that belongs to a message of its own."""
     beside = {"agent", "text", "file", "session", "steer"}
     for name, value in ctx.params.items():
-        if name not in beside and value not in (None, False, []):
+        if name not in beside and value not in (None, False, [], ()):
             raise UsageError(
                 f"--steer and --{name.removeprefix('as_').replace('_', '-')} don't go together",
                 "a text for the running turn is no message of its own",

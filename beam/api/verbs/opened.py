@@ -20,6 +20,7 @@ from beam.root import discovery, ownership, paths
 from beam.root.paths import AgentPaths
 
 if TYPE_CHECKING:
+    from beam.api.keeping import Keeping
     from beam.model.events import Event
 
 
@@ -42,6 +43,7 @@ class OpenedRoot:
         self._root = None if root is None else str(root)
         self._cwd = cwd or Path.cwd()
         self._clock = clock or SystemClock()
+        self._keeping: Keeping | None = None  # inside `with`
         self.trusted_by_variable = False  # whether the last message may run only because of BEAM_TRUST=1
 
     @cached_property

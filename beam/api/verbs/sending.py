@@ -140,7 +140,8 @@ class SendVerbs(OpenedRoot):
 
         if self.turn is not None:
             return await self.turn.deliver(message, self._clock)
-        return await send(self.context, self._place(message), message, seen or ignore)
+        hold = self._keeping.hold if self._keeping is not None else None
+        return await send(self.context, self._place(message), message, seen or ignore, hold=hold)
 
     @waiting_verb
     def put(self, message: Message) -> Steps[str]:
@@ -162,6 +163,8 @@ class SendVerbs(OpenedRoot):
             if place.lane is None:
                 yield from brokers.yield_to_broker(self.context, place)
                 yield from until_let_go(self.context, place, message)
+                if self._keeping is not None:
+                    self._keeping.hold_now(place)
             launch.ensure(self.context, place)
         return message.id
 

@@ -1,0 +1,83 @@
+"""Keeps the processes of the agents that a program sends to, for as long as the program wants (`with Beam() as beam`).
+
+Their agents are held by a thread with an event loop of its own, because the program's loop, if it has one, may be over
+after each message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from beam.broker import launch
+from beam.broker.context import RootContext
+from beam.broker.holding import Holder, left_to_its_sender
+from beam.broker.lease import AgentLease
+from beam.process import tree
+from beam.root.paths import AgentPaths
+from beam.turns.stop import Stop
+
+
+class Keeping:
+    """The agents that this process holds beside the program. Usable from any thread and event loop."""
+
+    def __init__(self, context: RootContext) -> None:
+        self._context = context
+        self._loop = asyncio.new_event_loop()
+        self._held: set[str] = set()  # these three are touched in the loop alone
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stops: set[Stop] = set()
+        self._thread = threading.Thread(target=self._run, name="beam keeps", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def hold_now(self, place: AgentPaths) -> None:
+        """Hold the agent, unless somebody else does: whoever holds it runs its messages."""
+        asyncio.run_coroutine_threadsafe(self._hold(place), self._loop).result()
+
+    async def hold(self, place: AgentPaths) -> None:
+        """Do the same from an event loop."""
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._hold(place), self._loop))
+
+    def close(self) -> None:
+        """End what runs and what is kept, and let all agents go."""
+        try:
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    # -- in the thread -----------------------------------------------------------------------------------------------
+
+    async def _hold(self, place: AgentPaths) -> None:
+        if place.agent in self._held:
+            return
+        lease = AgentLease.acquire(self._context, place)
+        if lease is not None:
+            tree.become_subreaper()
+            self._held.add(place.agent)
+            task = asyncio.create_task(self._serve(lease, place.agent))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, lease: AgentLease, agent: str) -> None:
+        is_left, stop = False, Stop()
+        self._stops.add(stop)
+        try:
+            is_left = await Holder(lease, stop, set(), keeps=True).serve()
+        finally:
+            self._stops.discard(stop)
+            self._held.discard(agent)
+            waits = lease.hand_over(start_worker=not is_left)
+        if is_left and waits:
+            await left_to_its_sender(lease.log.place)
+            launch.ensure(self._context, lease.log.place)
+
+    async def _end(self) -> None:
+        for stop in self._stops:
+            stop.ask("interrupted", by="the end of its program's part")
+        await asyncio.gather(*self._tasks)
