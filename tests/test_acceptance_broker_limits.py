@@ -36,20 +36,21 @@ def test_of_more_processes_than_it_keeps_the_one_used_least_lately_ends(three: C
 
 
 def test_a_broker_without_work_ends_itself_with_all_that_it_keeps(three: Cli) -> None:
-    assert three("broker", "start", "--idle", "1s").code == 0
-    assert three("broker", "status", "--json").json["idle"] == 1.0
+    assert three("broker", "start", "--idle", "8s").code == 0
     assert send(three, "hi", agent="one").code == 0
-    eventually(lambda: three("broker", "status").code == 4)
+    assert three("broker", "status", "--json").json["idle"] == 8.0
+    eventually(lambda: three("broker", "status").code == 4, timeout=60)
     assert reasons(three, "one") == ["the broker stops"]
-    assert "nothing to do for 1s" in (three.root / "broker.log").read_text()
+    assert "nothing to do for 8s" in (three.root / "broker.log").read_text()
     assert send(three, "again", agent="one").out == "2 again small\n"
 
 
 def test_a_turn_is_work_however_long_it_takes(three: Cli) -> None:
     (three.project / "script.yaml").write_text("replies: [[{delay: 3}, done]]\n")
-    assert three("broker", "start", "--idle", "1s").code == 0
+    assert three("broker", "start", "--idle", "2s").code == 0
     assert send(three, "hi", agent="one").out == "done\n"
-    eventually(lambda: three("broker", "status").code == 4)
+    eventually(lambda: three("broker", "status").code == 4, timeout=60)
+    assert "turns have" not in (three.root / "broker.log").read_text(), "it stopped in the middle of it"
 
 
 def test_a_broker_that_would_end_before_it_began_is_refused(three: Cli) -> None:

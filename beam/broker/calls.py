@@ -37,7 +37,7 @@ class ForwardedCalls:
         self.on_answer: Callable[[], None] = _nobody
 
     def carry_out(self, request: Control) -> CallAnswer | None:
-        """Pass the request on, unless it was, and return its answer; None while there is none.
+        """Send the request on, unless it was, and return its answer; None while there is none.
 
         Raises NotFoundError where no process is there that could answer, UnsupportedError where it can't.
         """

@@ -23,7 +23,7 @@ _GC_THRESHOLDS = 2_000, 10, 10  # those of a short command would let what is gar
 
 
 async def run(
-    context: RootContext, *, cap: int, poll: float, poll_only: bool, idle: float | None, grace: float, say: Say
+    context: RootContext, *, cap: int, poll: float, poll_only: bool, idle: float | None = None, grace: float, say: Say
 ) -> None:
     """Run a broker from its first to its last line of log: claim the root, serve, let go.
 

@@ -118,6 +118,29 @@ def test_warm_the_second_turn_has_the_context_in_the_same_process(claude: Cli) -
     assert [event["since"] for event in events(claude, "agent.started")] == [None, 1, 1]
 
 
+def test_kept_without_a_broker_it_is_warm_controlled_from_any_shell_and_released(claude: Cli, model: FakeModel) -> None:
+    first = send(claude, "plums", "--keep", "5m").json
+    assert claude("agent", "set", "claude", "model=claude-haiku-4-5").code == 0
+    told = claude("agent", "show", "claude", "--live", "--json").json
+    assert told["models"] and told["context"]["used"] is not None
+    second = send(claude, "what?").json
+    assert (first["reply"][-7:], second["reply"][-7:]) == ("turns=1", "turns=2")
+    assert sent(model)[-1]["model"] == "claude-haiku-4-5"
+    assert [event["since"] for event in events(claude, "agent.started")] == [None, 1]
+    released = claude("agent", "release", "claude")
+    assert released.code == 0 and f"closed process {events(claude, 'agent.started')[0]['pid']}" in released.err
+    eventually(lambda: not processes_with(str(claude.base)), what="a process is left")
+
+
+def test_a_text_from_another_shell_is_told_as_read_when_claude_has_read_it(claude: Cli, model: FakeModel) -> None:
+    running = claude.start("send", "claude", "--via", "dialogue", "--access", "full", bash("sleep 5"))
+    eventually(lambda: events(claude, "tool.called") != [], timeout=60)
+    told = claude("send", "claude", "--steer", "go left", timeout=60)
+    assert told.code == 0 and "the agent has read it" in told.err
+    assert running.communicate(timeout=60) and running.returncode == 0
+    assert "go left" in json.dumps(sent(model)[-1])
+
+
 # -- what it may do ----------------------------------------------------------------------------------------------------
 
 

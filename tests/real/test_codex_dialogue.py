@@ -119,6 +119,20 @@ def test_warm_the_second_turn_has_the_context_in_the_same_process(codex: Cli) ->
     assert [event["since"] for event in events(codex, "agent.started")] == [None, 1, 1]
 
 
+def test_kept_without_a_broker_it_is_warm_controlled_from_any_shell_and_released(codex: Cli, model: FakeModel) -> None:
+    first = send(codex, "plums", "--keep", "5m").json
+    assert codex("agent", "set", "codex", "model=gpt-5.4").code == 0
+    told = codex("agent", "show", "codex", "--live", "--json").json
+    assert told["models"] and told["context"]["used"] is not None
+    second = send(codex, "what?").json
+    assert (first["reply"][-7:], second["reply"][-7:]) == ("turns=1", "turns=2")
+    assert [request.body["model"] for request in model.requests if request.asked is not None][-1] == "gpt-5.4"
+    assert [event["since"] for event in events(codex, "agent.started")] == [None, 1]
+    released = codex("agent", "release", "codex")
+    assert released.code == 0 and f"closed process {events(codex, 'agent.started')[0]['pid']}" in released.err
+    eventually(lambda: not processes_with(str(codex.base)), what="a process is left")
+
+
 # -- what it may do ----------------------------------------------------------------------------------------------------
 
 
