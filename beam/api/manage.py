@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from beam.agents import registry
+from beam.api import settings_events
 from beam.base import files
 from beam.base.errors import BeamError, DiskError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.base.steps import Steps
@@ -37,17 +38,19 @@ _MOMENT_S = 1.0
 _LOOK_S = 0.02
 
 
-def add(context: RootContext, name: str, settings: AgentSettings) -> Path:
+def add(context: RootContext, name: str, settings: AgentSettings, *, by: str = "human") -> Path:
     """Write the agent.json of a new agent and return its path."""
     place = context.place(check_name(name))
     if (place.dir / AGENT_JSON).exists():
         raise UsageError(
             f"agent {name} is declared already", f"beam agent set {name} …, or beam agent rm {name}", subject=name
         )
-    return _write(context, place, settings)
+    path = _write(context, place, settings)
+    settings_events.tell(context, place, settings_events.differences(AgentSettings(), settings), by=by)
+    return path
 
 
-def change(context: RootContext, name: str, changes: Mapping[str, str | None]) -> Path:
+def change(context: RootContext, name: str, changes: Mapping[str, str | None], *, by: str = "human") -> Path:
     """Change an agent's agent.json and return its path; an agent of beam.yaml or an adapter's name gets one."""
     place = context.place(check_name(name))
     context.resolve(name)
@@ -64,7 +67,10 @@ def change(context: RootContext, name: str, changes: Mapping[str, str | None]) -
             fields.settings_fields({"env": plain["env"]}, (), _COMMAND_LINE)
         else:
             plain[key] = getattr(default, key, None) if value is None else settings_of_flags({key: value})[key]
-    return _write(context, place, AgentSettings(**plain))
+    after = AgentSettings(**plain)
+    _write(context, place, after)
+    settings_events.tell(context, place, settings_events.differences(settings, after), by=by)
+    return path
 
 
 def adopt_session(context: RootContext, name: str, session: str, settings: AgentSettings, *, by: str) -> str:
@@ -162,7 +168,7 @@ def _remove_empty(folder: Path) -> None:
             each.rmdir()
 
 
-def remove(context: RootContext, name: str, *, purge: bool) -> str:
+def remove(context: RootContext, name: str, *, purge: bool, by: str = "human") -> str:
     """Remove the agent.json, and with `purge` all of the agent's files; who waits for an answer is told.
 
     Raises UnfinishedError while it is held.
@@ -174,8 +180,12 @@ def remove(context: RootContext, name: str, *, purge: bool) -> str:
         hint = "it is declared in beam.yaml; take it out there" if known else "beam agent list"
         raise NotFoundError(f"agent {name} was not added by command", hint, subject=name)
     if not purge:
+        data = file.read_bytes(path)
         with _locked(place):
             files.remove(path)
+        with contextlib.suppress(BeamError):  # a broken file is gone all the same
+            before = parse_agent_json(data or b"{}", path)
+            settings_events.tell(context, place, settings_events.differences(before, AgentSettings()), by=by)
         return f"{name} is not declared any more; its queue and journal stay in {place.dir}{_stay(context, name)}"
     with contextlib.ExitStack() as held:
         leases = [_lease_of(context, each, held) for each in (place, *place.lanes())]

@@ -69,7 +69,7 @@ class _Requests:
         self.log.record(done, message_id=self._message_of(request), sync=True)
 
     def _message_of(self, request: Control) -> str | None:
-        if request.verb == "select":
+        if request.verb in ("select", "settings"):
             return None
         if request.verb not in ("approve", "deny"):
             return request.target
@@ -84,6 +84,8 @@ class _Requests:
             return self._select(check_session_id(request.target or ""), request)
         if request.verb == "release":
             return self._release()
+        if request.verb == "settings":
+            return self._note_settings(request)
         target = request.target or ""
         if request.verb in ("approve", "deny"):
             return self._decide(target, request)
@@ -204,6 +206,14 @@ class _Requests:
             events.SessionSelected(session_id=session_id, adapter=request.text or "", by=request.sender), sync=True
         )
         return session_id
+
+    def _note_settings(self, request: Control) -> str:
+        try:
+            changes = msgspec.json.decode(request.text or "", type=dict[str, str | None])
+        except msgspec.MsgspecError as error:
+            raise UsageError("the request names no settings") from error
+        self.log.record(events.SettingsChanged(changes=changes, by=request.sender), sync=True)
+        return "recorded"
 
     def _release(self) -> str:
         if self.log.state.kept is not None:

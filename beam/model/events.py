@@ -470,6 +470,17 @@ class PermissionCancelled(_Native, frozen=True, kw_only=True, tag="permission.ca
     why: str = ""
 
 
+class SettingsChanged(Event, frozen=True, kw_only=True, tag="settings.changed"):
+    """A command changed settings of the agent (in agent.json).
+
+    `changes` has the new value of each as JSON text, null for one that was taken back; a variable is `env.NAME`, and
+    its value is left out.
+    """
+
+    changes: dict[str, str | None] = {}
+    by: str | None = None
+
+
 class ControlDone(_Native, frozen=True, kw_only=True, tag="control.done"):
     """A request to the holder, or the agent CLI's answer to one of beam's, was carried out or refused.
 
@@ -738,6 +749,7 @@ AnyEvent = (
     | PermissionAsked
     | PermissionDecided
     | PermissionCancelled
+    | SettingsChanged
     | ControlDone
     | TeamStarted
     | TeamEnded

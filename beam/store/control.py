@@ -12,17 +12,18 @@ from beam.base.clock import parse_rfc3339
 from beam.base.errors import CorruptError, DiskError, LimitError
 from beam.base.faults import crash_point
 
-Verb = Literal["interrupt", "approve", "deny", "drop", "retry", "edit", "reset", "select", "release", "pause", "resume"]
+Verb = Literal[
+    "interrupt", "approve", "deny", "drop", "retry", "edit", "reset", "select", "release", "pause", "resume", "settings"
+]
 
 
 class Control(Struct, frozen=True, kw_only=True):
     """One request.
 
     `target` is the id of its message (approve, deny: of the ask; select: of the session; reset and
-    release: none). A request for
-    something that is over or unknown is refused, never applied to another target. `expires` is RFC 3339 UTC; `text` is
-    an edit's new text, a denial's explanation for the agent, or the adapter of a selected session; `always` belongs to
-    approve, `stop` to deny.
+    release: none). A request for something that is over or unknown is refused, never applied to another target.
+    `expires` is RFC 3339 UTC; `text` is an edit's new text, a denial's explanation for the agent, the adapter of a
+    selected session, or the settings that were changed, as JSON; `always` belongs to approve, `stop` to deny.
     """
 
     v: int = 1
