@@ -43,7 +43,7 @@ def add(context: RootContext, name: str, settings: AgentSettings, *, by: str = "
     place = context.place(check_name(name))
     if (place.dir / AGENT_JSON).exists():
         raise UsageError(
-            f"agent {name} is declared already", f"beam agent set {name} …, or beam agent rm {name}", subject=name
+            f"agent {name} is already declared", f"beam agent set {name} …, or beam agent rm {name}", subject=name
         )
     path = _write(context, place, settings)
     settings_events.tell(context, place, settings_events.differences(AgentSettings(), settings), by=by)
@@ -86,7 +86,7 @@ def adopt_session(context: RootContext, name: str, session: str, settings: Agent
     check_name(name)
     if "@" not in name:
         if name in context.config.names() or name in context.home.agents():
-            raise UsageError(f"there is an agent {name} here already", "give the agent another name", subject=name)
+            raise UsageError(f"there is already an agent {name} here", "give the agent another name", subject=name)
         settings = msgspec.structs.replace(settings, adapter=adapter)
     begin_in(context, name, adapter, session_id, by=by)
     if settings != AgentSettings():
@@ -112,8 +112,8 @@ def fork(context: RootContext, name: str, new: str, *, by: str) -> str:
     card = registry.adapter(settings.adapter).card
     if not any(can.fork for can in card.faces.values()):
         raise UnsupportedError(
-            f"{name} can't go on in a copy of its session: {settings.adapter} has no headless way to make one",
-            f"beam agent add {new} {settings.adapter} begins with an empty one",
+            f"{name} can't continue in a copy of its session: {settings.adapter} has no headless way to make one",
+            f"beam agent add {new} {settings.adapter} starts with an empty one",
             subject=name,
         )
     state = read_state(context.place(name).journal)
@@ -123,11 +123,13 @@ def fork(context: RootContext, name: str, new: str, *, by: str) -> str:
     face_of(registry.adapter(settings.adapter), None)
     before = read_state(place.journal)
     if new in context.config.names() or before.turn or before.known:
-        raise UsageError(f"there is an agent {new} here already", "give the copy another name", subject=new)
+        raise UsageError(f"there is already an agent {new} here", "give the copy another name", subject=new)
     discovery.create(context.home, place)
     lock = _wait_for_lock(lambda: try_lock(place.lock))
     if lock is None:
-        raise UnfinishedError(f"somebody else makes {new} now", "give the copy another name", subject=new)
+        raise UnfinishedError(
+            f"another process is creating {new} at this moment", "give the copy another name", subject=new
+        )
     with lock:
         journal = Journal.open(place.journal, new, context.clock, context.limits)
         try:

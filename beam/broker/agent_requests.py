@@ -121,11 +121,11 @@ def _check_own(place: AgentPaths, message_id: str, sender: Sender) -> None:
     queue = Queue(place.queue, place.put_lock)
     entry = queue.find(message_id)
     if entry is None:
-        raise NotFoundError(f"{message_id} is over, or never was", "beam show ID", subject=message_id)
+        raise NotFoundError(f"{message_id} has ended, or never existed", "beam show ID", subject=message_id)
     try:
         message = queue.read(entry)
     except (FileNotFoundError, CorruptError) as error:
-        raise NotFoundError(f"{message_id} is over", "", subject=message_id) from error
+        raise NotFoundError(f"{message_id} has ended", "", subject=message_id) from error
     if message.sender != sender.agent or message.actor is not None:
         whose = message.actor or message.sender
         raise UsageError(
@@ -160,7 +160,9 @@ def _place_of(context: RootContext, whole_id: str) -> AgentPaths:
     """Return where the message or ask with that id belongs. Raises NotFoundError for an id of no agent of this root."""
     name = agent_of(whole_id)
     if name not in context.home.agents():
-        raise NotFoundError(f"{whole_id[:120]!r} is nothing of this root", "give the whole id", subject=whole_id[:120])
+        raise NotFoundError(
+            f"{whole_id[:120]!r} names no message of this root", "give the whole id", subject=whole_id[:120]
+        )
     place = context.place(name)
     lane = whole_id.rpartition("-")[2]
     return next((each for each in place.lanes() if each.lane == lane), place)
@@ -172,7 +174,7 @@ def _inside(folder: Path, named: str) -> Path:
     if not path.is_relative_to(os.path.realpath(folder)):
         raise UsageError(
             f"{named[:200]!r} lies outside {folder}: an agent attaches only files of its own folder",
-            "say what it holds, or copy it there",
+            "put its content into the message, or copy the file there",
             subject=named[:200],
         )
     return path

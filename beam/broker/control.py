@@ -101,7 +101,7 @@ class _Requests:
 
         asks = self.lease.turn.asks if self.lease.turn is not None else None
         if asks is None:
-            raise NotFoundError(f"nobody waits for a decision on {ask_id}", subject=ask_id)
+            raise NotFoundError(f"no ask {ask_id} is open", subject=ask_id)
         decision = Decision(
             decision="allow" if request.verb == "approve" else "deny",
             by=request.sender,
@@ -153,7 +153,7 @@ class _Requests:
             self.waiting.scan()
             return f"attempt {attempt}"
         if entry.box != "dead":
-            raise UsageError(f"{entry.id} was not given up on; it is in {entry.box}/", subject=entry.id)
+            raise UsageError(f"{entry.id} is not a dead letter; it is in {entry.box}/", subject=entry.id)
         message = self.waiting.read(entry)
         if message is None:
             raise CorruptError(f"{entry.id} can't be read", subject=entry.id)
@@ -173,7 +173,7 @@ class _Requests:
 
     def _edit(self, entry: Entry, request: Control) -> str:
         if entry.box != "new":
-            raise UsageError(f"{entry.id} does not wait any more; it is in {entry.box}/", subject=entry.id)
+            raise UsageError(f"{entry.id} is not waiting any more; it is in {entry.box}/", subject=entry.id)
         message = self.waiting.read(entry)
         if message is None or request.text is None:
             raise CorruptError(f"{entry.id} can't be read", subject=entry.id)
@@ -218,9 +218,9 @@ class _Requests:
     def _release(self) -> str:
         if self.log.state.kept is not None:
             self.lease.keeper.unwanted = "somebody else wants the agent"
-            raise UnfinishedError(f"{self.log.place.agent} has a kept process, which ends now", "try again")
+            raise UnfinishedError(f"{self.log.place.agent} had a kept process, which is ending", "try again")
         if self.lease.turn is not None or not self.log.state.is_over():
-            raise UnfinishedError(f"{self.log.place.agent} has a turn that is not over", "wait for it, or interrupt it")
+            raise UnfinishedError(f"{self.log.place.agent} has an unfinished turn", "wait for it, or interrupt it")
         self.lease.is_wanted = True
         return "released"
 

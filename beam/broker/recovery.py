@@ -187,7 +187,7 @@ def _recover_claimed(log: AgentLog, entry: Entry, message: Message) -> None:
 def _finished(log: AgentLog, known: MessageRecord) -> TurnFinished:
     event = read_event(log.place.journal, known.outcome_seq or 0)
     if not isinstance(event, TurnFinished):
-        raise CorruptError(f"event {known.outcome_seq} of {log.place.journal} is no outcome")
+        raise CorruptError(f"event {known.outcome_seq} of {log.place.journal} is not an outcome")
     return event
 
 

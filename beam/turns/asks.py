@@ -128,13 +128,15 @@ class Asks:
         """
         ask = self._open.get(ask_id)
         if ask is None:
-            raise NotFoundError(f"nobody waits for a decision on {ask_id}", "beam asks", subject=ask_id)
+            raise NotFoundError(f"no ask {ask_id} is open", "beam asks", subject=ask_id)
         if decision.decision == "allow" and not ask.takes.allow:
             raise UnsupportedError(f"{ask_id} can only be answered on the agent's own screen", subject=ask_id)
         if decision.always and not ask.takes.always:
             raise UnsupportedError(f"{self._agent} does not offer to allow this always", subject=ask_id)
         if decision.message and not ask.takes.message:
-            raise UnsupportedError(f"{self._agent} can't be told why: deny it without a message", subject=ask_id)
+            raise UnsupportedError(
+                f"{self._agent} takes no reason for a denial: deny it without a message", subject=ask_id
+            )
         self._decide(ask, decision, decision.message)
         if decision.always and decision.decision == "allow":
             self.always.append(ask_id)

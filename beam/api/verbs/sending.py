@@ -69,7 +69,7 @@ class SendVerbs(OpenedRoot):
             )
         if self.is_agent:
             raise UsageError(
-                f"BEAM_AGENT is {self.me}, and this process is in no turn of an agent",
+                f"BEAM_AGENT is {self.me}, but this process does not belong to an agent's turn",
                 "unset BEAM_AGENT if you are not inside an agent",
             )
         context = self.context
@@ -78,7 +78,10 @@ class SendVerbs(OpenedRoot):
         access = granted_access(configured, wanted.access, at_most="read" if context.is_exposed else None)
         self.trusted_by_variable = check_receiver(context, agent, access).by_variable
         if wanted.once and key is not None:
-            raise UsageError("--once and --key don't go together", "a throw-away session has no first outcome to give")
+            raise UsageError(
+                "--once and --key don't go together",
+                "a --once message has a session of its own each time, and no first outcome to return",
+            )
         self._check_access(wanted.access)
         return compose(
             agent,
@@ -217,7 +220,7 @@ class SendVerbs(OpenedRoot):
         where = discovery.exposed(self.home, self.environ)
         if where is not None:
             raise UsageError(
-                f"--access {access} is not given in the root {self.home.root}: it lies in {where}, where agents may "
+                f"--access {access} is refused in the root {self.home.root}: it is in {where}, where agents may "
                 "write messages in your name",
                 "keep the root elsewhere (no --root, or one outside; BEAM_STATE), or leave --access out",
                 subject=str(self.home.root),
