@@ -52,11 +52,7 @@ def add(context: RootContext, name: str, settings: AgentSettings, *, by: str = "
 
 def change(context: RootContext, name: str, changes: Mapping[str, str | None], *, by: str = "human") -> Path:
     """Change an agent's agent.json and return its path; an agent of beam.yaml or an adapter's name gets one."""
-    place = context.place(check_name(name))
-    context.resolve(name)
-    path = place.dir / AGENT_JSON
-    data = file.read_bytes(path)
-    settings = parse_agent_json(data, path) if data is not None else AgentSettings()
+    settings = own_settings(context, check_name(name))
     plain = {field: getattr(settings, field) for field in settings.__struct_fields__}
     default = AgentSettings()
     for key, value in changes.items():
@@ -67,9 +63,24 @@ def change(context: RootContext, name: str, changes: Mapping[str, str | None], *
             fields.settings_fields({"env": plain["env"]}, (), _COMMAND_LINE)
         else:
             plain[key] = getattr(default, key, None) if value is None else settings_of_flags({key: value})[key]
-    after = AgentSettings(**plain)
-    _write(context, place, after)
-    settings_events.tell(context, place, settings_events.differences(settings, after), by=by)
+    return write_settings(context, name, settings, AgentSettings(**plain), by=by)
+
+
+def own_settings(context: RootContext, name: str) -> AgentSettings:
+    """Return what an agent's own agent.json says. Raises NotFoundError if there is no such agent."""
+    context.resolve(name)
+    path = context.place(name).dir / AGENT_JSON
+    data = file.read_bytes(path)
+    return parse_agent_json(data, path) if data is not None else AgentSettings()
+
+
+def write_settings(
+    context: RootContext, name: str, before: AgentSettings, after: AgentSettings, *, by: str = "human"
+) -> Path:
+    """Write an agent's agent.json, as a person wants it, and record what changed; return its path."""
+    place = context.place(name)
+    path = _write(context, place, after)
+    settings_events.tell(context, place, settings_events.differences(before, after), by=by)
     return path
 
 

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import UNSET
 
 from beam.base.errors import CorruptError, NotFoundError, UsageError
 from beam.base.faults import crash_point
-from beam.model.message import Message, agent_of, sent_id
+from beam.model.message import Message, Options, agent_of, sent_id
 
 if TYPE_CHECKING:
     from beam.base.steps import Steps
@@ -68,6 +69,7 @@ def _message(context: RootContext, request: Request, name: str, sender: Sender) 
     from beam.broker.compose import Caller, compose
 
     before = sender.message
+    _check_rules(request.options, sender)
     message = compose(
         request.to,
         request.text,
@@ -90,7 +92,22 @@ def _message(context: RootContext, request: Request, name: str, sender: Sender) 
     )
     if request.key is None:
         message = msgspec.structs.replace(message, id=sent_id(request.to, sender.turn_key, name))
-    return msgspec.structs.replace(message, at_most=sender.at_most)
+    return msgspec.structs.replace(message, at_most=sender.at_most, rules_at_most=sender.rules)
+
+
+def _check_rules(options: Options, sender: Sender) -> None:
+    """Raise UsageError for what is no rule, and for one that allows: an agent widens nobody's rights."""
+    if options.rules is UNSET:
+        return
+    from beam.rules.ruleset import rules_of
+
+    rules_of(options.rules, sender.agent)
+    if options.rules.allow:
+        raise UsageError(
+            f"{sender.agent} is an agent, and allows nobody anything: {options.rules.allow[0][:80]!r}",
+            "leave --allow out; a person adds a rule with beam rules add",
+            subject=sender.agent,
+        )
 
 
 def _reply(context: RootContext, request: Request, sender: Sender) -> Steps[Answer]:

@@ -93,6 +93,7 @@ def _drain(log: AgentLog) -> None:
         message=message,
         turn_key=turn.turn_key,
         at_most=access_word(turn.at_most),
+        rules=turn.rules,
         context=SessionContext(session_id=session.session_id if session else None, turn_number=turn.turn),
         folder=log.context.base,
     )

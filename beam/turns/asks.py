@@ -19,10 +19,11 @@ from beam.base.errors import NotFoundError, UnsupportedError
 from beam.model import events
 from beam.model.message import new_id
 from beam.model.outcome import BY_DEFAULT, Denial, Status
+from beam.rules.ruleset import Ruling
 from beam.turns.request import Record
 
 NOTHING, NONE = Raw(b"null"), Raw(b"[]")
-DEFAULT = BY_DEFAULT
+DEFAULT, BY_RULE = BY_DEFAULT, "rule"
 _NS = 1_000_000_000
 
 
@@ -145,11 +146,23 @@ class Asks:
         """Deny the ask, since nobody will decide it."""
         self._decide(ask, Decision(decision="deny", by=DEFAULT), why)
 
-    def _decide(self, ask: Ask, decision: Decision, why: str) -> None:
+    def rule(self, ask: Ask, ruling: Ruling) -> None:
+        """Decide this one as a rule says."""
+        word: Literal["allow", "deny"] = "allow" if ruling.behavior == "allow" else "deny"
+        told = f"denied by the rule {ruling.text} of {ruling.whose}" if word == "deny" and ask.takes.message else ""
+        self._decide(ask, Decision(decision=word, by=BY_RULE, message=told), "", ruling)
+
+    def _decide(self, ask: Ask, decision: Decision, why: str, ruling: Ruling | None = None) -> None:
         del self._open[ask.id]
-        self._record(
-            events.PermissionDecided(ask_id=ask.id, decision=decision.decision, by=decision.by, why=why), sync=True
+        decided = events.PermissionDecided(
+            ask_id=ask.id,
+            decision=decision.decision,
+            by=decision.by,
+            why=why,
+            rule=ruling.text if ruling is not None else "",
+            whose=ruling.whose if ruling is not None else "",
         )
+        self._record(decided, sync=True)
         if decision.decision == "deny":
             asked = ask.asked
             denial = Denial(tool=asked.tool, call_id=asked.call_id or "", input=asked.input, by=decision.by)

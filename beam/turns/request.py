@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from beam.agents.base import Adapter, Capabilities, Face, Host, Launch, Turn
 from beam.agents.options import check
+from beam.agents.ruled import check_rules
 from beam.base import files
 from beam.base.errors import NotFoundError, UnsupportedError
 from beam.model import events
@@ -26,6 +27,7 @@ from beam.model.message import RANK, Access, Message
 from beam.model.outcome import Total
 from beam.model.settings import AgentSettings
 from beam.process.environment import absolute_folders
+from beam.rules.ruleset import Ruleset
 from beam.turns.confine import Own
 from beam.turns.envelope import enveloped
 
@@ -44,7 +46,8 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     first, `folder_trusted` whether it was; `left_out` are files in it that nobody trusted and that the CLI is kept
     from, and `folder_env` keeps git from others; `unstarted` is the file by which its guard says that the agent never
     was; `at_most` lowers what the settings and the message give, null does not; `fork`: the turn goes on in a copy of
-    the session; `carried` is the CLI's own running total of tokens before the turn, where it keeps one."""
+    the session; `carried` is the CLI's own running total of tokens before the turn, where it keeps one; `rules` say
+    what is denied, asked about and allowed beside that."""
 
     message: Message
     turn: int
@@ -71,6 +74,7 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     at_most: Access | None = None
     fork: bool = False
     carried: Total | None = None
+    rules: Ruleset = Ruleset()
 
     @property
     def timeout(self) -> float:
@@ -211,6 +215,7 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
     if order.from_agent:
         _check_attached(order.message.payload.attach)
     access, outbox = access_of(order, capabilities), f"{scratch}/outbox"
+    check_rules(order.adapter, face, access, order.rules.rules)
     return Turn(
         text=enveloped(
             order.message,
@@ -241,6 +246,7 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
         folder_trusted=order.folder_trusted,
         leave_out=bool(order.left_out),
         carried=order.carried,
+        rules=order.rules,
     )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET, UnsetType
+
 from beam.agents import registry
 from beam.api.both import coroutine_verb, waiting_verb
 from beam.api.verbs.opened import OpenedRoot, ignore
@@ -13,6 +15,7 @@ from beam.base.errors import UsageError
 from beam.base.steps import Steps
 from beam.broker.compose import HUMAN, Caller, compose
 from beam.model.message import NAME, Access, Message, Options, SessionContext, with_fields
+from beam.model.rule_lists import RuleLists
 from beam.root import discovery
 from beam.root.paths import AgentPaths
 
@@ -83,6 +86,7 @@ class SendVerbs(OpenedRoot):
                 "a --once message has a session of its own each time, and no first outcome to return",
             )
         self._check_access(wanted.access)
+        self._check_rules(wanted.rules)
         return compose(
             agent,
             text,
@@ -223,6 +227,22 @@ class SendVerbs(OpenedRoot):
                 f"--access {access} is refused in the root {self.home.root}: it is in {where}, where agents may "
                 "write messages in your name",
                 "keep the root elsewhere (no --root, or one outside; BEAM_STATE), or leave --access out",
+                subject=str(self.home.root),
+            )
+
+    def _check_rules(self, lists: RuleLists | UnsetType) -> None:
+        """Raise UsageError for what is no rule, and for one that allows in a root within agents' reach."""
+        if lists is UNSET:
+            return
+        from beam.rules.ruleset import rules_of
+
+        rules_of(lists, "")
+        where = discovery.exposed(self.home, self.environ) if lists.allow else None
+        if where is not None:
+            raise UsageError(
+                f"no rule allows anything in the root {self.home.root}: it lies in {where}, where agents may write "
+                "messages in your name",
+                "keep the root elsewhere (no --root, or one outside; BEAM_STATE), or leave --allow out",
                 subject=str(self.home.root),
             )
 
