@@ -147,7 +147,7 @@ class Asks:
         self._decide(ask, Decision(decision="deny", by=DEFAULT), why)
 
     def rule(self, ask: Ask, ruling: Ruling) -> None:
-        """Decide this one as a rule says."""
+        """Write a rule's decision on this one to disk, and go on with it."""
         word: Literal["allow", "deny"] = "allow" if ruling.behavior == "allow" else "deny"
         told = f"denied by the rule {ruling.text} of {ruling.whose}" if word == "deny" and ask.takes.message else ""
         self._decide(ask, Decision(decision=word, by=BY_RULE, message=told), "", ruling)
