@@ -19,6 +19,7 @@ __all__ = [
     "Denial",
     "Unfinished",
     "AgentSettings",
+    "RuleLists",
     "Limits",
     "Policy",
     "Event",
@@ -40,6 +41,7 @@ _LAZY = {
     "beam.api.status": "AgentStatus",
     "beam.api.manage": "settings_of_flags",
     "beam.api.progress": "Progress",
+    "beam.api.rules": "RuleLine RuleTried",
     "beam.api.sessions": "SessionLine",
     "beam.api.teams": "TeamsHere install_hooks",
     "beam.api.turns_now": "KeptProcess Running begun",
@@ -60,9 +62,11 @@ _LAZY = {
     "beam.model.outcome": "Class Denial ModelUsage Outcome Status Unfinished Usage",
     "beam.model.policy": "Policy",
     "beam.model.prices": "estimated_usd",
+    "beam.model.rule_lists": "RuleLists",
     "beam.model.settings": "DURATIONS AgentSettings",
     "beam.pty_adapter.cast": "NoCastError",
     "beam.root.git_place": "GitPlace",
+    "beam.rules.rule": "Behavior",
     "beam.secrets.redact": "redact",
     "beam.teams.board": "MailLine MemberLine TaskLine TeamLine TeamShown",
     "beam.teams.stuck": "Wait",
@@ -103,6 +107,8 @@ if TYPE_CHECKING:
     from beam.api.cursor import open_cursor as open_cursor
     from beam.api.manage import settings_of_flags as settings_of_flags
     from beam.api.progress import Progress as Progress
+    from beam.api.rules import RuleLine as RuleLine
+    from beam.api.rules import RuleTried as RuleTried
     from beam.api.sessions import SessionLine as SessionLine
     from beam.api.status import AgentStatus as AgentStatus
     from beam.api.teams import TeamsHere as TeamsHere
@@ -152,12 +158,14 @@ if TYPE_CHECKING:
     from beam.model.outcome import Usage as Usage
     from beam.model.policy import Policy as Policy
     from beam.model.prices import estimated_usd as estimated_usd
+    from beam.model.rule_lists import RuleLists as RuleLists
     from beam.model.settings import DURATIONS as DURATIONS
     from beam.model.settings import AgentSettings as AgentSettings
     from beam.pty_adapter import picture as pictures
     from beam.pty_adapter import replay as screens
     from beam.pty_adapter.cast import NoCastError as NoCastError
     from beam.root.git_place import GitPlace as GitPlace
+    from beam.rules.rule import Behavior as Behavior
     from beam.secrets.redact import redact as redact
     from beam.teams import hook as team_hook
     from beam.teams.board import MailLine as MailLine

@@ -92,7 +92,7 @@ def test_an_ask_that_is_over_or_unknown_is_refused_and_changes_nothing(beam: Cli
     assert beam("deny", ask["id"]).code == 0
     ended(process)
     late = beam("approve", ask["id"])
-    assert (late.code, late.out) == (4, "") and "it is over" in late.err
+    assert (late.code, late.out) == (4, "") and "it was decided" in late.err
     assert kinds(beam) == ["asked", "decided"]
 
 

@@ -49,7 +49,7 @@ def test_an_outcome_that_was_removed_is_not_found_and_its_key_runs_nothing_again
     aged(beam.root, 31)
     assert beam("doctor", "--gc").code == 0
     for command in (("wait", first), ("show", first), ("send", "scripted", "--key", "k", "one")):
-        refused(beam(*command), 4, first, "is over (completed)", "removed")
+        refused(beam(*command), 4, first, "ended (completed)", "removed")
     assert beam.types("scripted").count("turn.started") == 0, "the segment of the first is gone, and nothing ran again"
 
 

@@ -140,7 +140,7 @@ def test_what_runs_on_it_between_turns_may_not_send(broker: Cli) -> None:
     (broker.project / "go").touch()
     eventually(lambda: (broker.project / "code").exists() and (broker.project / "code").read_text() != "")
     assert (broker.project / "code").read_text() == "7\n"
-    assert "in no turn" in (broker.project / "out").read_text()
+    assert "not in a turn" in (broker.project / "out").read_text()
 
 
 def test_another_face_ends_it_first(broker: Cli) -> None:

@@ -65,7 +65,7 @@ def test_one_message_is_out_at_a_time(desk: Cli) -> None:
     desk("send", "desk", "--no-wait", "one")
     desk("send", "desk", "--no-wait", "two")
     assert desk("recv", "desk").out == "one\n"
-    refused(desk("recv", "desk"), 12, "not answered", "beam reply")
+    refused(desk("recv", "desk"), 12, "must be answered", "beam reply")
 
 
 def test_a_reply_that_failed_tells_the_sender_why(desk: Cli) -> None:

@@ -62,7 +62,7 @@ def test_a_message_that_failed_is_kept_and_runs_again_by_hand(desk: Cli) -> None
 
 
 def test_only_what_was_given_up_on_can_be_retried(desk: Cli) -> None:
-    refused(desk("queue", "retry", put(desk, "one")), 2, "not given up on")
+    refused(desk("queue", "retry", put(desk, "one")), 2, "not a dead letter")
 
 
 def test_a_waiting_message_gets_another_text_from_arguments(desk: Cli) -> None:
@@ -111,7 +111,7 @@ def test_an_ending_that_is_too_short_or_names_two_messages_is_refused(desk: Cli)
         waiting.with_name(waiting.name.replace(message, f"desk-{position}-same")).write_text(text)
         waiting.unlink()
     refused(desk("show", "ame"), 2, "too short")
-    refused(desk("show", "same"), 2, "names 2 messages", "desk-0-same", "desk-1-same")
+    refused(desk("show", "same"), 2, "matches 2 messages", "desk-0-same", "desk-1-same")
 
 
 @pytest.mark.parametrize("verb", ["retry", "drop", "edit"])
@@ -130,7 +130,7 @@ def test_interrupt_ends_a_running_turn_and_never_another(beam: Cli) -> None:
     said_once(done, message)
     assert beam("wait", message).code == 9
     refused(beam("interrupt", message), 4, "not running")
-    refused(beam("interrupt", "tester"), 2, "in no turn")
+    refused(beam("interrupt", "tester"), 2, "not in a turn")
 
 
 def test_who_waits_for_a_paused_agent_or_a_mailbox_is_told_why(beam: Cli) -> None:

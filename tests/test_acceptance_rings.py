@@ -67,7 +67,7 @@ def test_who_says_end_or_nothing_ends_the_exchange(beam: Cli, said: str) -> None
     ("args", "why"),
     [
         (("--replies", "2"), "nobody waits for"),
-        (("--replies", "2", "--no-wait"), "routed nowhere"),
+        (("--replies", "2", "--no-wait"), "routed to no agent"),
         (("--replies", "1001", "--no-wait", "--from", "pong"), "from 0 to 1000"),
     ],
 )

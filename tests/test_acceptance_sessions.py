@@ -124,7 +124,9 @@ def test_a_session_that_its_cli_has_is_adopted_by_its_id(counting: Cli) -> None:
     added = counting("agent", "add", "other", "--session", f"scripted:{first[1]}", "--set", "script=./counting.yaml")
     assert added.code == 0, added
     assert told(counting, "other") == ("3", first[1])
-    refused(counting("agent", "add", "other", "--session", f"scripted:{first[1]}"), 2, "here already")
+    refused(
+        counting("agent", "add", "other", "--session", f"scripted:{first[1]}"), 2, "there is already an agent other"
+    )
     refused(counting("agent", "add", "boss@b", "--session", "claude:abcdef"), 2, "is one of claude")
 
 
@@ -162,7 +164,7 @@ def test_a_renamed_session_keeps_its_context_its_events_and_its_settings(countin
     assert counting("log", "boss@new", "--verify").code == 0
     assert not (counting.root / "agents" / "boss@old").exists()
     assert told(counting, "boss@old")[0] == "1", "the old name is free"
-    refused(counting("agent", "rename", "boss@old", "boss@new"), 2, "there is an agent boss@new here already")
+    refused(counting("agent", "rename", "boss@old", "boss@new"), 2, "there is already an agent boss@new here")
     refused(counting("agent", "rename", "boss@old", "scripted@old"), 2, "a session keeps its agent")
     refused(counting("agent", "rename", "boss@old", "plain"), 2, "a session keeps its agent")
     refused(counting("agent", "rename", "boss@old", "boss@../x"), 2, "is not an agent's name")
@@ -181,7 +183,7 @@ def test_an_agent_that_was_added_by_command_is_renamed_and_one_of_beam_yaml_is_n
     assert counting("agent", "rename", "mine", "yours").code == 0
     assert told(counting, "yours") == ("2", before[1])
     told(counting, "scripted")
-    refused(counting("agent", "rename", "scripted", "other"), 2, "is what it is by its name")
+    refused(counting("agent", "rename", "scripted", "other"), 2, "is built in, and keeps its name")
 
 
 @pytest.fixture

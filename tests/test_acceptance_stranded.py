@@ -213,4 +213,4 @@ def test_interrupt_of_an_agent_ends_its_once_turns_too(beam: Cli) -> None:
     for message in ids:
         assert beam("wait", message, "--json").json["status"] == "cancelled"
     again = beam("interrupt", "slow")
-    assert again.code == 2 and "in no turn" in again.err
+    assert again.code == 2 and "not in a turn" in again.err

@@ -19,13 +19,13 @@ from beam.base import faults
 from beam.config import file
 from beam.model import events
 from beam.model.outcome import Class, Status
-from tests.support import console, made, made_agents, other_package
+from tests.support import console, made, made_agents, other_package, ruled
 from tests.support.cli import Cli
 from tests.support.markdown import blocks, broken_links, parts, rows, shell_lines, with_parts
 from tests.support.typed import refused
 
 TOP = Path(__file__).parents[1]
-PARTS = {**made.PARTS, **made_agents.PARTS}
+PARTS = {**made.PARTS, **made_agents.PARTS, "rules": ruled.rules}
 PAGES = sorted([TOP / "README.md", TOP / "CHANGELOG.md", *(TOP / "docs").glob("*.md")])
 SHOWN = [*PAGES, *(TOP / "docs").glob("*.svg"), *(path for path in (TOP / "examples").rglob("*") if path.is_file())]
 

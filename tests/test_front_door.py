@@ -67,3 +67,11 @@ def test_the_contract_keeps_the_command_line_out_of_every_other_package() -> Non
     (contract,) = [one for one in contracts if one.get("source_modules") == ["beam.cli"]]
     packages = {path.parent.name for path in Path(beam.__file__).parent.glob("*/__init__.py")}
     assert set(contract["forbidden_modules"]) == {f"beam.{name}" for name in packages - {"cli"}}
+
+
+def test_a_name_is_looked_up_once() -> None:
+    import beam
+
+    vars(beam).pop("Usage", None)
+    found = beam.Usage
+    assert vars(beam)["Usage"] is found

@@ -18,6 +18,9 @@ from beam.model.outcome import Class, Status, Total
 from beam.model.outcome import Verdict as Verdict
 from beam.model.screen_profile import Profile
 from beam.model.settings import AgentSettings
+from beam.rules.call import ToolCall
+from beam.rules.rule import Rule
+from beam.rules.ruleset import Ruleset
 
 Face = Literal["dialogue", "exec", "terminal", "mailbox"]
 
@@ -29,6 +32,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     a CLI may use for a new session, if it takes one (the same for each launch of one attempt); `fork`: continue in a
     copy of the session. `scratch` is an empty private directory that is removed after the turn; `outbox` is the
     directory for the agent's requests to beam, "" if it may send none. `schema` is a JSON Schema as text.
+
+    `rules` are those that count besides `access`; the adapter was asked about each before (`HasRules`).
 
     `once`: nobody will resume this session. `folder_trusted`: a person allowed this folder's own files, as they are
     now, to run code. `leave_out`: some files of `Card.obeys` are not trusted; the CLI must not read them. `carried` is
@@ -58,6 +63,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     folder_trusted: bool = False
     leave_out: bool = False
     carried: Total | None = None
+    rules: Ruleset = Ruleset()
 
 
 class Host(Struct, frozen=True, kw_only=True):
@@ -194,6 +200,31 @@ class HasHistory(Protocol):
     """An adapter that can read the CLI's transcripts."""
 
     transcripts: History
+
+
+class Enforced(Struct, frozen=True):
+    """Who enforces a rule: the agent's own CLI (by flags or settings of the turn), or beam, which is asked first. ""
+    where nobody can; `why` says it."""
+
+    by: Literal["agent", "beam", ""]
+    why: str = ""
+
+
+class Rules(Protocol):
+    """What an adapter knows of rules. A module may be one."""
+
+    def enforced(self, rule: Rule, face: Face, access: Access) -> Enforced:
+        """Return who enforces this rule in a turn with that face and access."""
+
+    def call(self, tool: str, given: object) -> ToolCall | None:
+        """Return a call of a tool, by the CLI's own name and input, as rules see it; None for one that they can't."""
+
+
+@runtime_checkable
+class HasRules(Protocol):
+    """An adapter that can enforce rules. Its launch applies those that the CLI itself enforces."""
+
+    tool_rules: Rules
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):

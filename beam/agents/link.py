@@ -12,6 +12,7 @@ from msgspec import Raw, Struct
 from beam.agents.base import Exit, Host, Launch, Turn, Verdict
 from beam.model.events import Event
 from beam.model.outcome import Class
+from beam.rules.call import ToolCall
 
 # -- intents: what beam wants of the agent -----------------------------------------------------------------------------
 
@@ -35,12 +36,14 @@ class Steer(Struct, frozen=True, kw_only=True):
 
 class Decide(Struct, frozen=True, kw_only=True):
     """The answer to the request `key`. `cancelled`: nobody will decide it, because the turn ends. `message` is for the
-    agent, "" for nothing; `always`: it need not ask for the like again in this session."""
+    agent, "" for nothing; `always`: it need not ask for the like again in this session; `input`: what is allowed in the
+    place of what was asked for, null for the very same."""
 
     key: str
     decision: Literal["allow", "deny", "cancelled"]
     message: str = ""
     always: bool = False
+    input: Raw | None = None
 
 
 class Set(Struct, frozen=True, kw_only=True):
@@ -94,7 +97,8 @@ class Acknowledged(Struct, frozen=True):
 
 class Asked(Struct, frozen=True, kw_only=True):
     """The agent waits for a decision. `key` names the request to `Decide`; the rest is for who decides, as in
-    `events.PermissionAsked`. `allow`, `always` and `message`: which answers it takes besides a plain no."""
+    `events.PermissionAsked`. `allow`, `always`, `message` and `changes` (of the input): which answers it takes besides
+    a plain no. `call` is what is asked for as rules see it; null where nobody can tell, and then no rule decides."""
 
     key: str
     tool: str
@@ -105,6 +109,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     allow: bool = True
     always: bool = False
     message: bool = False
+    changes: bool = False
+    call: ToolCall | None = None
 
 
 class Withdrawn(Struct, frozen=True, kw_only=True):

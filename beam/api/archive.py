@@ -105,7 +105,9 @@ def _check_new_name(context: RootContext, place: AgentPaths, target: AgentPaths)
     own = parse_agent_json(data, path) if data is not None else None
     if own is None or not (own.adapter or own.command or own.script or own.mailbox):
         raise UsageError(
-            f"{name} is what it is by its name", f"beam agent add {new} {name} makes another", subject=name
+            f"{name} is built in, and keeps its name",
+            f"beam agent add {new} {name} declares another agent of its kind",
+            subject=name,
         )
     beside = names_beside(context, name)
     if beside:
@@ -113,7 +115,7 @@ def _check_new_name(context: RootContext, place: AgentPaths, target: AgentPaths)
 
 
 def _is_taken(name: str) -> UsageError:
-    return UsageError(f"there is an agent {name} here already", "choose another name", subject=name)
+    return UsageError(f"there is already an agent {name} here", "choose another name", subject=name)
 
 
 def _existing(context: RootContext, name: str) -> AgentPaths:
@@ -140,7 +142,7 @@ def _locked_while_idle(context: RootContext, place: AgentPaths) -> Iterator[None
 def _why_busy(context: RootContext, place: AgentPaths) -> str | None:
     state = read_state(place.journal)
     if state.blocked is not None or state.kept is not None or not state.is_over():
-        return "has a turn that is not over"
+        return "has an unfinished turn"
     queue = queue_of(place)
     if any(queue.entries(box) for box in ("new", "cur")) or control.waiting(place.control):
         return "has messages that wait"

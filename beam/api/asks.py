@@ -95,11 +95,13 @@ def find(context: RootContext, ask_id: str) -> tuple[AgentPaths, str]:
     exact = [pair for pair in found if pair[1] == ask_id]
     if not found:
         raise NotFoundError(
-            f"nobody waits for a decision on {ask_id}: it is over, or never was", "beam asks", subject=ask_id
+            f"no ask {ask_id} is open: it was decided or cancelled, or never existed", "beam asks", subject=ask_id
         )
     if len(found) > 1 and not exact:
         names = ", ".join(sorted(known for _, known in found)[:4])
-        raise UsageError(f"{ask_id} names {len(found)} asks: {names}", "give more of its end", subject=ask_id)
+        raise UsageError(
+            f"{ask_id} matches {len(found)} asks: {names}", "give more characters of its end", subject=ask_id
+        )
     return (exact or found)[0]
 
 

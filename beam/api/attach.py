@@ -61,7 +61,9 @@ class Attached:
                 return
             *lines, self._rest = (self._rest + data).split(b"\n")
             if len(self._rest) > _FRAME_BYTES:
-                raise BeamError(f"the holder of {self.agent} sends no pictures", "beam broker status")
+                raise BeamError(
+                    f"the process that runs {self.agent} sends no pictures of its terminal", "beam broker status"
+                )
             for line in lines:
                 self._told(line)
 
@@ -70,7 +72,9 @@ class Attached:
             told = _decoder.decode(line)
         except (ValueError, RecursionError) as error:
             hint = "its broker may be of another version: beam broker status"
-            raise BeamError(f"the holder of {self.agent} sends what this beam does not know", hint) from error
+            raise BeamError(
+                f"the process that runs {self.agent} sends data that this version of beam does not know", hint
+            ) from error
         if isinstance(told, Bye):
             self.why = self.why or told.why
         elif 0 <= told.height <= 10_000:
@@ -128,8 +132,8 @@ def attach(context: RootContext, place: AgentPaths) -> Attached:
         time.sleep(0.05)
     if turns and turns[0].via != "terminal":
         raise UnsupportedError(
-            f"the turn of {place.agent} runs on its {turns[0].via} face, which has no screen",
-            f"beam watch {place.agent} shows what it does; the next one: beam send {place.agent} --via terminal …",
+            f"the turn of {place.agent} runs with --via {turns[0].via}, which has no screen",
+            f"beam watch {place.agent} shows its events; to have a screen: beam send {place.agent} --via terminal …",
             subject=place.agent,
         )
     raise NotFoundError(
@@ -167,6 +171,6 @@ def picture_of(attached: Attached, *, seconds: float = 5.0) -> Picture:
     if attached.picture is None:
         why = attached.why or f"its holder did not answer within {seconds:g} s"
         raise NotFoundError(
-            f"the terminal of {attached.agent} can't be seen: {why}", "beam status", subject=attached.agent
+            f"can't show the terminal of {attached.agent}: {why}", "beam status", subject=attached.agent
         )
     return attached.picture

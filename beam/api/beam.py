@@ -5,12 +5,13 @@ from beam.api.verbs.control import ControlVerbs
 from beam.api.verbs.following import FollowVerbs
 from beam.api.verbs.keeping import KeepVerbs
 from beam.api.verbs.looking import LookVerbs
+from beam.api.verbs.ruling import RuleVerbs
 from beam.api.verbs.sending import SendVerbs
 from beam.api.verbs.serving import BrokerVerbs
 from beam.api.verbs.setup import SetupVerbs
 
 
-class Beam(KeepVerbs, SendVerbs, FollowVerbs, LookVerbs, AgentVerbs, ControlVerbs, BrokerVerbs, SetupVerbs):
+class Beam(KeepVerbs, SendVerbs, FollowVerbs, LookVerbs, AgentVerbs, ControlVerbs, RuleVerbs, BrokerVerbs, SetupVerbs):
     """One root of beam, as one process sees it: `Beam().send("claude", "hi").reply`.
 
     `root` is a directory of beam's own; left out, it is found as the command line finds it: `$BEAM_ROOT`, else the one

@@ -92,7 +92,7 @@ def start(
             break
         time.sleep(0.02)
     raise UnfinishedError(
-        f"the broker did not come up: {_last_line(log)}", f"its log: {log}", subject=str(log), kind="broker"
+        f"the broker did not start: {_last_line(log)}", f"read its log: {log}", subject=str(log), kind="broker"
     )
 
 
@@ -139,7 +139,7 @@ def stop(context: RootContext, *, grace: float) -> BrokerFile:
             os.kill(told.owner.pid, signal.SIGTERM)
         if _gone(told, 0.5):
             return told
-    raise UnfinishedError(f"the broker (pid {told.owner.pid}) does not end", f"kill -9 {told.owner.pid}", kind="broker")
+    raise UnfinishedError(f"the broker (pid {told.owner.pid}) did not end", f"kill -9 {told.owner.pid}", kind="broker")
 
 
 def _gone(told: BrokerFile, seconds: float) -> bool:

@@ -79,7 +79,9 @@ class Cursor:
         except FileNotFoundError:
             return
         except (ValueError, RecursionError) as error:
-            raise CorruptError(f"{path} is no cursor: {error}", "remove it to begin anew", subject=str(path)) from error
+            raise CorruptError(
+                f"{path} is not a cursor: {error}", "remove it to start over", subject=str(path)
+            ) from error
         for what, at in self._all:
             self._seen.setdefault(what, []).append(at)
 
@@ -150,7 +152,9 @@ class Cursor:
 def open_cursor(name: str, environ: Mapping[str, str]) -> Cursor:
     """Open the cursor of that name, made if there is none. Raises UsageError for a bad name, CorruptError."""
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name of a cursor", "small letters, digits, - and _", subject=name)
+        raise UsageError(
+            f"{name!r} is not a name for a cursor", "use lower-case letters, digits, - and _", subject=name
+        )
     return Cursor(state_dir(environ) / "cursors" / f"{name}.json", now_ns=time.time_ns())
 
 

@@ -62,7 +62,9 @@ def find_place(context: RootContext, message_id: str) -> tuple[AgentPaths, str]:
     if len(found) > 1:
         names = ", ".join(known for known, _ in found[:4])
         raise UsageError(
-            f"{message_id} names {len(found)} messages: {names}", "give more of its end", subject=message_id
+            f"{message_id} matches {len(found)} messages: {names}",
+            "give more characters of its end",
+            subject=message_id,
         )
     return found[0][1], found[0][0]
 

@@ -155,7 +155,7 @@ class TurnAround(Struct, frozen=True):
         name = name or _name()
         if not outbox.is_open(self.folder):
             raise LimitError(
-                f"{self.agent} is in no turn: what it starts on its kept terminal sends only while a turn runs",
+                f"{self.agent} is not in a turn; a process of its kept terminal can send only while one runs",
                 "send from a shell of your own",
                 subject=self.agent,
             )
@@ -163,7 +163,7 @@ class TurnAround(Struct, frozen=True):
             outbox.publish(self.folder, name, request)
         except DiskError as error:
             raise UnsupportedError(
-                f"{self.agent} can't send from here: its sandbox lets it write nothing into its outbox "
+                f"{self.agent} can't send from here: its sandbox forbids writing into its outbox "
                 f"({self.folder}: {error.message})",
                 "give it --access edit, or let a person send",
                 subject=self.agent,
@@ -176,7 +176,7 @@ class TurnAround(Struct, frozen=True):
                 return answer
             if not self.folder.is_dir() or (clock.monotonic() > until and outbox.take_back(self.folder, name)):
                 raise UnfinishedError(
-                    f"the holder of {self.agent}'s turn took nothing from its outbox",
+                    f"the process that runs {self.agent}'s turn did not read its outbox",
                     "nothing was sent; try again",
                     subject=self.agent,
                 )

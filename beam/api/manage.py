@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from beam.agents import registry
+from beam.api import settings_events
 from beam.base import files
 from beam.base.errors import BeamError, DiskError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.base.steps import Steps
@@ -37,23 +38,21 @@ _MOMENT_S = 1.0
 _LOOK_S = 0.02
 
 
-def add(context: RootContext, name: str, settings: AgentSettings) -> Path:
+def add(context: RootContext, name: str, settings: AgentSettings, *, by: str = "human") -> Path:
     """Write the agent.json of a new agent and return its path."""
     place = context.place(check_name(name))
     if (place.dir / AGENT_JSON).exists():
         raise UsageError(
-            f"agent {name} is declared already", f"beam agent set {name} …, or beam agent rm {name}", subject=name
+            f"agent {name} is already declared", f"beam agent set {name} …, or beam agent rm {name}", subject=name
         )
-    return _write(context, place, settings)
+    path = _write(context, place, settings)
+    settings_events.tell(context, place, settings_events.differences(AgentSettings(), settings), by=by)
+    return path
 
 
-def change(context: RootContext, name: str, changes: Mapping[str, str | None]) -> Path:
+def change(context: RootContext, name: str, changes: Mapping[str, str | None], *, by: str = "human") -> Path:
     """Change an agent's agent.json and return its path; an agent of beam.yaml or an adapter's name gets one."""
-    place = context.place(check_name(name))
-    context.resolve(name)
-    path = place.dir / AGENT_JSON
-    data = file.read_bytes(path)
-    settings = parse_agent_json(data, path) if data is not None else AgentSettings()
+    settings = own_settings(context, check_name(name))
     plain = {field: getattr(settings, field) for field in settings.__struct_fields__}
     default = AgentSettings()
     for key, value in changes.items():
@@ -64,7 +63,25 @@ def change(context: RootContext, name: str, changes: Mapping[str, str | None]) -
             fields.settings_fields({"env": plain["env"]}, (), _COMMAND_LINE)
         else:
             plain[key] = getattr(default, key, None) if value is None else settings_of_flags({key: value})[key]
-    return _write(context, place, AgentSettings(**plain))
+    return write_settings(context, name, settings, AgentSettings(**plain), by=by)
+
+
+def own_settings(context: RootContext, name: str) -> AgentSettings:
+    """Return what an agent's own agent.json says. Raises NotFoundError if there is no such agent."""
+    context.resolve(name)
+    path = context.place(name).dir / AGENT_JSON
+    data = file.read_bytes(path)
+    return parse_agent_json(data, path) if data is not None else AgentSettings()
+
+
+def write_settings(
+    context: RootContext, name: str, before: AgentSettings, after: AgentSettings, *, by: str = "human"
+) -> Path:
+    """Write an agent's agent.json, as a person wants it, and record what changed; return its path."""
+    place = context.place(name)
+    path = _write(context, place, after)
+    settings_events.tell(context, place, settings_events.differences(before, after), by=by)
+    return path
 
 
 def adopt_session(context: RootContext, name: str, session: str, settings: AgentSettings, *, by: str) -> str:
@@ -80,7 +97,7 @@ def adopt_session(context: RootContext, name: str, session: str, settings: Agent
     check_name(name)
     if "@" not in name:
         if name in context.config.names() or name in context.home.agents():
-            raise UsageError(f"there is an agent {name} here already", "give the agent another name", subject=name)
+            raise UsageError(f"there is already an agent {name} here", "give the agent another name", subject=name)
         settings = msgspec.structs.replace(settings, adapter=adapter)
     begin_in(context, name, adapter, session_id, by=by)
     if settings != AgentSettings():
@@ -106,8 +123,8 @@ def fork(context: RootContext, name: str, new: str, *, by: str) -> str:
     card = registry.adapter(settings.adapter).card
     if not any(can.fork for can in card.faces.values()):
         raise UnsupportedError(
-            f"{name} can't go on in a copy of its session: {settings.adapter} has no headless way to make one",
-            f"beam agent add {new} {settings.adapter} begins with an empty one",
+            f"{name} can't continue in a copy of its session: {settings.adapter} has no headless way to make one",
+            f"beam agent add {new} {settings.adapter} starts with an empty one",
             subject=name,
         )
     state = read_state(context.place(name).journal)
@@ -117,11 +134,13 @@ def fork(context: RootContext, name: str, new: str, *, by: str) -> str:
     face_of(registry.adapter(settings.adapter), None)
     before = read_state(place.journal)
     if new in context.config.names() or before.turn or before.known:
-        raise UsageError(f"there is an agent {new} here already", "give the copy another name", subject=new)
+        raise UsageError(f"there is already an agent {new} here", "give the copy another name", subject=new)
     discovery.create(context.home, place)
     lock = _wait_for_lock(lambda: try_lock(place.lock))
     if lock is None:
-        raise UnfinishedError(f"somebody else makes {new} now", "give the copy another name", subject=new)
+        raise UnfinishedError(
+            f"another process is creating {new} at this moment", "give the copy another name", subject=new
+        )
     with lock:
         journal = Journal.open(place.journal, new, context.clock, context.limits)
         try:
@@ -162,7 +181,7 @@ def _remove_empty(folder: Path) -> None:
             each.rmdir()
 
 
-def remove(context: RootContext, name: str, *, purge: bool) -> str:
+def remove(context: RootContext, name: str, *, purge: bool, by: str = "human") -> str:
     """Remove the agent.json, and with `purge` all of the agent's files; who waits for an answer is told.
 
     Raises UnfinishedError while it is held.
@@ -174,8 +193,12 @@ def remove(context: RootContext, name: str, *, purge: bool) -> str:
         hint = "it is declared in beam.yaml; take it out there" if known else "beam agent list"
         raise NotFoundError(f"agent {name} was not added by command", hint, subject=name)
     if not purge:
+        data = file.read_bytes(path)
         with _locked(place):
             files.remove(path)
+        with contextlib.suppress(BeamError):  # a broken file is gone all the same
+            before = parse_agent_json(data or b"{}", path)
+            settings_events.tell(context, place, settings_events.differences(before, AgentSettings()), by=by)
         return f"{name} is not declared any more; its queue and journal stay in {place.dir}{_stay(context, name)}"
     with contextlib.ExitStack() as held:
         leases = [_lease_of(context, each, held) for each in (place, *place.lanes())]

@@ -101,7 +101,7 @@ def remove(path: Path, environ: Mapping[str, str], *, sure: bool) -> str:
     if home is None and discovery.is_own(path, environ) and path.is_dir():
         home = RootPaths(path, path)  # it does not say whose it is
     if home is None:
-        raise NotFoundError(f"{text(path)} is no root of yours", "beam root list", subject=text(path))
+        raise NotFoundError(f"{text(path)} is not one of your roots", "beam root list", subject=text(path))
     waiting = _line(home).waiting
     if waiting and not sure:
         raise UsageError(f"{waiting} messages wait in {text(path)}", "to remove them too: --yes", subject=text(path))

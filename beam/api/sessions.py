@@ -160,8 +160,8 @@ def _never(agent: str, session_id: str) -> str:
 def _check_resumes(agent: str, adapter: str) -> None:
     if not any(can.resume for can in registry.adapter(adapter).card.faces.values()):
         raise UnsupportedError(
-            f"{agent} can't continue in an earlier session: {adapter} resumes none",
-            "beam agent list --matrix shows who does",
+            f"{agent} can't continue in an earlier session: {adapter} can't resume one",
+            "beam agent list --matrix shows which agents can",
             subject=agent,
         )
 
@@ -192,11 +192,13 @@ def begin_in(context: RootContext, name: str, adapter: str, session_id: str, *, 
     discovery.create(context.home, place)
     lock = try_lock(place.lock)
     if lock is None:
-        raise UnfinishedError(f"somebody else uses {name} now", "give the agent another name", subject=name)
+        raise UnfinishedError(
+            f"another process uses {name} at this moment", "give the agent another name", subject=name
+        )
     with lock:
         state = read_state(place.journal)
         if state.turn or state.known or state.session or state.fork:
-            raise UsageError(f"there is an agent {name} here already", "give the agent another name", subject=name)
+            raise UsageError(f"there is already an agent {name} here", "give the agent another name", subject=name)
         journal = Journal.open(place.journal, name, context.clock, context.limits)
         try:
             journal.append(events.SessionSelected(session_id=session_id, adapter=adapter, by=by), sync=True)

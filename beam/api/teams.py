@@ -78,7 +78,7 @@ class TeamsHere:
             raise NotFoundError(f"there is no team {name!r}", "beam team list", subject=name)
         if len(found) > 1:
             names = ", ".join(f"{team.name} ({team.home})" for team in found[:4])
-            raise UsageError(f"{name!r} names {len(found)} teams: {names}", "give all of its name", subject=name)
+            raise UsageError(f"{name!r} matches {len(found)} teams: {names}", "give its whole name", subject=name)
         return found[0]
 
 

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import UNSET
 
 from beam.base.errors import CorruptError, NotFoundError, UsageError
 from beam.base.faults import crash_point
-from beam.model.message import Message, agent_of, sent_id
+from beam.model.message import Message, Options, agent_of, sent_id
 
 if TYPE_CHECKING:
     from beam.base.steps import Steps
@@ -68,6 +69,7 @@ def _message(context: RootContext, request: Request, name: str, sender: Sender) 
     from beam.broker.compose import Caller, compose
 
     before = sender.message
+    _check_rules(request.options, sender)
     message = compose(
         request.to,
         request.text,
@@ -90,7 +92,22 @@ def _message(context: RootContext, request: Request, name: str, sender: Sender) 
     )
     if request.key is None:
         message = msgspec.structs.replace(message, id=sent_id(request.to, sender.turn_key, name))
-    return msgspec.structs.replace(message, at_most=sender.at_most)
+    return msgspec.structs.replace(message, at_most=sender.at_most, rules_at_most=sender.rules)
+
+
+def _check_rules(options: Options, sender: Sender) -> None:
+    """Raise UsageError for what is no rule, and for one that allows: an agent widens nobody's rights."""
+    if options.rules is UNSET:
+        return
+    from beam.rules.ruleset import rules_of
+
+    rules_of(options.rules, sender.agent)
+    if options.rules.allow:
+        raise UsageError(
+            f"{sender.agent} is an agent, and allows nobody anything: {options.rules.allow[0][:80]!r}",
+            "leave --allow out; a person adds a rule with beam rules add",
+            subject=sender.agent,
+        )
 
 
 def _reply(context: RootContext, request: Request, sender: Sender) -> Steps[Answer]:
@@ -121,11 +138,11 @@ def _check_own(place: AgentPaths, message_id: str, sender: Sender) -> None:
     queue = Queue(place.queue, place.put_lock)
     entry = queue.find(message_id)
     if entry is None:
-        raise NotFoundError(f"{message_id} is over, or never was", "beam show ID", subject=message_id)
+        raise NotFoundError(f"{message_id} has ended, or never existed", "beam show ID", subject=message_id)
     try:
         message = queue.read(entry)
     except (FileNotFoundError, CorruptError) as error:
-        raise NotFoundError(f"{message_id} is over", "", subject=message_id) from error
+        raise NotFoundError(f"{message_id} has ended", "", subject=message_id) from error
     if message.sender != sender.agent or message.actor is not None:
         whose = message.actor or message.sender
         raise UsageError(
@@ -160,7 +177,9 @@ def _place_of(context: RootContext, whole_id: str) -> AgentPaths:
     """Return where the message or ask with that id belongs. Raises NotFoundError for an id of no agent of this root."""
     name = agent_of(whole_id)
     if name not in context.home.agents():
-        raise NotFoundError(f"{whole_id[:120]!r} is nothing of this root", "give the whole id", subject=whole_id[:120])
+        raise NotFoundError(
+            f"{whole_id[:120]!r} names no message of this root", "give the whole id", subject=whole_id[:120]
+        )
     place = context.place(name)
     lane = whole_id.rpartition("-")[2]
     return next((each for each in place.lanes() if each.lane == lane), place)
@@ -172,7 +191,7 @@ def _inside(folder: Path, named: str) -> Path:
     if not path.is_relative_to(os.path.realpath(folder)):
         raise UsageError(
             f"{named[:200]!r} lies outside {folder}: an agent attaches only files of its own folder",
-            "say what it holds, or copy it there",
+            "put its content into the message, or copy the file there",
             subject=named[:200],
         )
     return path

@@ -7,6 +7,8 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from beam.agents import registry
 from beam.base.digest import sha256
 from beam.base.errors import BeamError
@@ -14,17 +16,23 @@ from beam.base.surrogates import escape_surrogates
 from beam.broker import standing
 from beam.broker.context import RootContext
 from beam.broker.sender import Sender
+from beam.config.resolve import Resolved
 from beam.model import events
 from beam.model.message import Message, SessionContext
 from beam.model.outcome import Total
+from beam.model.rule_lists import RuleLists
 from beam.model.state import Fork
 from beam.process import tree
+from beam.rules.ruleset import Ruleset, combined, rules_of
 from beam.store.journal import read_state
 from beam.turns.confine import Own
 from beam.turns.request import TurnRequest, lowest, most_of
 
 if TYPE_CHECKING:
     from beam.broker.log import AgentLog
+
+
+BY_FLAG = "this message"  # whose the rules are that a person sent along
 
 
 def order_of(log: AgentLog, message: Message) -> TurnRequest:
@@ -76,7 +84,26 @@ def order_of(log: AgentLog, message: Message) -> TurnRequest:
         folder_env=stands.env,
         from_agent=message.hops > 0,
         at_most=lowest("read" if context.is_exposed else None, message.at_most),
+        rules=rules_for(resolved, message, is_exposed=context.is_exposed),
     )
+
+
+def rules_for(resolved: Resolved, message: Message, *, is_exposed: bool) -> Ruleset:
+    """Return the rules that count for this message. One of an agent is allowed nothing that the agent itself was not,
+    and is denied what it was; where agents may write beam's files, no rule allows anything."""
+    written = [each for each in resolved.rules if each.lists != RuleLists()]
+    asked = message.options.rules
+    if not written and asked is UNSET and message.rules_at_most is None:
+        return Ruleset()
+    found = [rule for each in written for rule in rules_of(each.lists, each.whose, is_general=each.is_general)]
+    from_agent = message.hops > 0
+    if asked is not UNSET:
+        found += rules_of(asked, message.sender if from_agent else BY_FLAG, without=("allow",) if from_agent else ())
+    rules = combined(found)
+    if message.at_most is not None or message.rules_at_most is not None:
+        most = message.rules_at_most or RuleLists()
+        rules = rules.bounded(most, message.sender, keep_allow=message.at_most == "full")
+    return rules.without_allow() if is_exposed else rules
 
 
 def _session_id(of: str) -> str:
@@ -100,6 +127,7 @@ def sender_of(log: AgentLog, order: TurnRequest) -> Sender:
         message=order.message,
         turn_key=order.turn_key,
         at_most=most_of(order),
+        rules=order.rules.lists if order.rules.rules else None,
         context=SessionContext(session_id=session.session_id if session else None, turn_number=order.turn),
         folder=(order.base / order.settings.cwd).resolve() if order.settings.cwd else order.base,
     )

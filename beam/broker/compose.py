@@ -127,7 +127,9 @@ def check_replies(replies: int, mode: ReplyMode) -> None:
     if mode == "wait":
         raise UsageError("--replies is for messages that nobody waits for", "add --no-wait, or leave it out")
     if mode == "none":
-        raise UsageError("a reply to you is routed nowhere: --replies has no use", "add --from AGENT, or leave it out")
+        raise UsageError(
+            "--replies has no effect: a reply to you is routed to no agent", "add --from AGENT, or leave it out"
+        )
     if not 0 <= replies <= MOST_REPLIES:
         raise UsageError(f"--replies {replies} is not a number from 0 to {MOST_REPLIES}")
 

@@ -85,7 +85,7 @@ class _Requests:
         return None if done is None else CallAnswer(message=done)
 
     def _message_of(self, request: Control) -> str | None:
-        if request.verb == "select":
+        if request.verb in ("select", "settings"):
             return None
         if request.verb not in ("approve", "deny"):
             return request.target
@@ -103,6 +103,8 @@ class _Requests:
             return self._release()
         if request.verb == "close":
             return self._close(request)
+        if request.verb == "settings":
+            return self._note_settings(request)
         target = request.target or ""
         if request.verb in ("approve", "deny"):
             return self._decide(target, request)
@@ -118,7 +120,7 @@ class _Requests:
 
         asks = self.lease.turn.asks if self.lease.turn is not None else None
         if asks is None:
-            raise NotFoundError(f"nobody waits for a decision on {ask_id}", subject=ask_id)
+            raise NotFoundError(f"no ask {ask_id} is open", subject=ask_id)
         decision = Decision(
             decision="allow" if request.verb == "approve" else "deny",
             by=request.sender,
@@ -170,7 +172,7 @@ class _Requests:
             self.waiting.scan()
             return f"attempt {attempt}"
         if entry.box != "dead":
-            raise UsageError(f"{entry.id} was not given up on; it is in {entry.box}/", subject=entry.id)
+            raise UsageError(f"{entry.id} is not a dead letter; it is in {entry.box}/", subject=entry.id)
         message = self.waiting.read(entry)
         if message is None:
             raise CorruptError(f"{entry.id} can't be read", subject=entry.id)
@@ -190,7 +192,7 @@ class _Requests:
 
     def _edit(self, entry: Entry, request: Control) -> str:
         if entry.box != "new":
-            raise UsageError(f"{entry.id} does not wait any more; it is in {entry.box}/", subject=entry.id)
+            raise UsageError(f"{entry.id} is not waiting any more; it is in {entry.box}/", subject=entry.id)
         message = self.waiting.read(entry)
         if message is None or request.text is None:
             raise CorruptError(f"{entry.id} can't be read", subject=entry.id)
@@ -238,12 +240,20 @@ class _Requests:
             return None
         return lease.closing.pop(request.id, NOTHING_KEPT.format(agent))
 
+    def _note_settings(self, request: Control) -> str:
+        try:
+            changes = msgspec.json.decode(request.text or "", type=dict[str, str | None])
+        except msgspec.MsgspecError as error:
+            raise UsageError("the request names no settings") from error
+        self.log.record(events.SettingsChanged(changes=changes, by=request.sender), sync=True)
+        return "recorded"
+
     def _release(self) -> str:
         if self.log.state.kept is not None:
             self.lease.keeper.unwanted = "somebody else wants the agent"
-            raise UnfinishedError(f"{self.log.place.agent} has a kept process, which ends now", "try again")
+            raise UnfinishedError(f"{self.log.place.agent} had a kept process, which is ending", "try again")
         if self.lease.turn is not None or not self.log.state.is_over():
-            raise UnfinishedError(f"{self.log.place.agent} has a turn that is not over", "wait for it, or interrupt it")
+            raise UnfinishedError(f"{self.log.place.agent} has an unfinished turn", "wait for it, or interrupt it")
         self.lease.is_wanted = True
         return "released"
 

@@ -95,7 +95,7 @@ def ensure_running(context: RootContext, place: AgentPaths, message_id: str | No
         if due.blocked is not None:
             raise UnfinishedError(
                 f"{place.agent} is blocked: {due.blocked}",
-                f"end those processes; if they are gone: beam agent unblock {place.agent} (nothing was lost)",
+                f"end those processes; if they are gone: beam agent unblock {place.agent} (no message is lost)",
                 subject=place.agent,
                 kind="blocked",
             )

@@ -43,12 +43,12 @@ def _outcome_event(
         if error.kind != GONE:
             raise
         raise NotFoundError(
-            f"{message_id} is over ({known.status}), and what it said was removed with its journal's old part",
+            f"{message_id} ended ({known.status}), but its outcome was removed with old parts of the journal",
             "beam doctor --gc keeps what is younger than --older-than",
             subject=message_id,
         ) from error
     if not isinstance(event, events.TurnFinished | events.MessageDead):
-        raise CorruptError(f"event {known.outcome_seq} of {place.journal} is no outcome")
+        raise CorruptError(f"event {known.outcome_seq} of {place.journal} is not an outcome")
     return event
 
 
@@ -133,7 +133,7 @@ def _follow(
                 pause, starts = min(2 * pause, _LONGEST_PAUSE_S), starts + 1
             if starts > _MOST_STARTS:
                 raise UnfinishedError(
-                    f"{starts} workers of {place.agent} ended without a word",
+                    f"{starts} workers of {place.agent} ended without running a message",
                     f"see {place.log}",
                     subject=message_id,
                     kind="stalled",

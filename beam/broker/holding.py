@@ -13,6 +13,7 @@ from collections.abc import Coroutine
 from beam.agents import registry as adapters
 from beam.base.errors import BeamError
 from beam.broker import duty, registry, stranded
+from beam.broker.build_request import rules_for
 from beam.broker.kept import kept_for
 from beam.broker.lease import AgentLease
 from beam.broker.wake import Wake
@@ -169,6 +170,7 @@ def _wants_another(lease: AgentLease, key: ReuseKey, message: Message) -> bool:
         resolved = context.resolve(message.to)
         adapter = adapters.adapter(resolved.settings.adapter)
         face = face_of(adapter, options.via)
+        rules = rules_for(resolved, message, is_exposed=context.is_exposed)
     except BeamError:
         return False  # its turn says what is wrong
     settings, can = resolved.settings, adapter.card.faces[face]
@@ -180,8 +182,9 @@ def _wants_another(lease: AgentLease, key: ReuseKey, message: Message) -> bool:
         options.max_turns or settings.max_turns,
         options.budget_usd or settings.budget_usd,
         context.access_for(resolved, message) if can.access else key.access,
+        rules,
     )
-    has = (key.face, key.settings, key.model, key.schema, key.max_turns, key.budget_usd, key.access)
+    has = (key.face, key.settings, key.model, key.schema, key.max_turns, key.budget_usd, key.access, key.rules)
     return options.new or wanted != has
 
 

@@ -30,7 +30,7 @@ def _acquire(context: RootContext, place: AgentPaths) -> Steps[AgentLease]:
     settings = context.resolve(place.agent).settings
     if "mailbox" not in registry.adapter(settings.adapter).card.faces:
         raise UnsupportedError(
-            f"{place.agent} is no mailbox; its messages go to {settings.adapter}",
+            f"{place.agent} is not a mailbox: {settings.adapter} answers its messages",
             "beam agent list",
             subject=place.agent,
         )
@@ -61,7 +61,7 @@ def recv(context: RootContext, place: AgentPaths, seconds: float | None) -> Mess
         turn = lease.log.state.open_turn
         if turn is not None and turn.lease_until is not None and not turn.finished:
             raise UnfinishedError(
-                f"{turn.message_id} is out until {turn.lease_until} and not answered",
+                f"{turn.message_id} was taken, and must be answered before {turn.lease_until}",
                 f"beam reply {turn.message_id} TEXT",
                 subject=turn.message_id or "",
             )

@@ -110,7 +110,7 @@ class Outboxes:
         try:
             if self._count >= limits.sends:
                 raise LimitError(
-                    f"{sender.agent} asked for {self._count} things in this turn: the limit is {limits.sends}",
+                    f"{sender.agent} made {self._count} requests in this turn; the limit is {limits.sends}",
                     "send fewer messages; `limits: sends:` in beam.yaml has the bound",
                     subject=sender.agent,
                 )

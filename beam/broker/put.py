@@ -42,7 +42,7 @@ def put(context: RootContext, place: AgentPaths, message: Message, *, once: bool
     files meanwhile, DiskError.
     """
     if place.lane is not None and context.is_mailbox(place.agent):
-        raise UsageError(f"{place.agent} is a mailbox: it has no sessions to throw away", "send without --once")
+        raise UsageError(f"{place.agent} is a mailbox, and has no sessions", "send without --once")
     if message.hops > 0:
         from beam.broker.failure import check_budget
 

@@ -93,6 +93,7 @@ def _drain(log: AgentLog) -> None:
         message=message,
         turn_key=turn.turn_key,
         at_most=access_word(turn.at_most),
+        rules=turn.rules,
         context=SessionContext(session_id=session.session_id if session else None, turn_number=turn.turn),
         folder=log.context.base,
     )
@@ -187,7 +188,7 @@ def _recover_claimed(log: AgentLog, entry: Entry, message: Message) -> None:
 def _finished(log: AgentLog, known: MessageRecord) -> TurnFinished:
     event = read_event(log.place.journal, known.outcome_seq or 0)
     if not isinstance(event, TurnFinished):
-        raise CorruptError(f"event {known.outcome_seq} of {log.place.journal} is no outcome")
+        raise CorruptError(f"event {known.outcome_seq} of {log.place.journal} is not an outcome")
     return event
 
 

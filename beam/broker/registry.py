@@ -81,7 +81,7 @@ def claim(home: RootPaths, told: BrokerFile) -> Claim:
         other = read(home)
         pid = other.owner.pid if other is not None else "?"
         raise UsageError(
-            f"a broker serves {home.root} already (pid {pid})",
+            f"a broker already serves {home.root} (pid {pid})",
             "beam broker status; beam broker stop",
             subject=str(home.root),
         )

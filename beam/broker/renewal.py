@@ -51,7 +51,7 @@ class Renewal:
             ids = ", ".join(decisions)
             ledger.renew(context.base, changes[0].found, ids, context.environ)
             self._log.record(
-                events.Notice(code="trust_renewed", text=f"{name} is trusted as it was changed by decision {ids}"),
+                events.Notice(code="trust_renewed", text=f"{name} was changed by decision {ids}, and is still trusted"),
                 message_id=self._order.message.id,
                 sync=True,
             )

@@ -94,7 +94,7 @@ def answer(
                 )
         if now_s - began > timeout:
             raise UnfinishedError(
-                f"the holder of {place.agent} did not answer within {timeout:g} s",
+                f"the process that runs {place.agent} did not answer within {timeout:g} s",
                 "try again; beam status",
                 subject=place.agent,
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from beam.base.clock import rfc3339
 from beam.base.errors import BeamError, CorruptError, DiskError
 from beam.base.faults import crash_point
@@ -92,6 +94,7 @@ def answer_to(context: RootContext, message: Message, finished: TurnFinished, st
         hops=message.hops + 1,
         for_session=message.session_context.session_id,
         at_most=access_word(finished.at_most),
+        rules_at_most=None if finished.rules is UNSET else finished.rules,
         spent=message.spent.plus(finished.cost_usd) if finished.turn is not None else message.spent,
     )
 

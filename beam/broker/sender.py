@@ -7,11 +7,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from beam.model.message import Access, Message, SessionContext
+from beam.model.rule_lists import RuleLists
 
 
 class Sender(Struct, frozen=True, kw_only=True):
     """The agent in its turn. `at_most`: the most access that a message of it may be run with; None: what the receiver's
-    settings say. `folder`: files below it may be attached."""
+    settings say. `rules` are those of its turn, which bind the receiver, too. `folder`: files below it may be
+    attached."""
 
     agent: str
     message: Message
@@ -19,6 +21,7 @@ class Sender(Struct, frozen=True, kw_only=True):
     at_most: Access | None
     context: SessionContext
     folder: Path
+    rules: RuleLists | None = None
 
     @property
     def chain(self) -> tuple[str, ...]:

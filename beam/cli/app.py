@@ -21,6 +21,7 @@ COMMANDS = {
     "asks": ("Decide", "beam.cli.decide", "Show what agents ask and nobody decided yet."),
     "approve": ("Decide", "beam.cli.decide", "Allow what an agent asks for."),
     "deny": ("Decide", "beam.cli.decide", "Deny what an agent asks for; its turn goes on without."),
+    "rules": ("Decide", "beam.cli.rules", "List, test, add and remove the rules of agents."),
     "interrupt": ("Decide", "beam.cli.decide", "End the turn of a message, or withdraw it."),
     "attach": ("Decide", "beam.cli.attach", "Put your terminal on an agent's."),
     "watch": ("See", "beam.cli.see", "Print what all agents of this root do, as it happens."),
@@ -36,7 +37,7 @@ COMMANDS = {
     "completion": ("Set up", "beam.cli.completion", "Print the script that completes commands in your shell."),
     "dev": ("Set up", "beam.cli.dev", "Tools for adapter authors and tests."),
 }
-GROUPS = frozenset({"agent", "broker", "queue", "completion", "dev", "team"})
+GROUPS = frozenset({"agent", "broker", "queue", "completion", "dev", "rules", "team"})
 SECTIONS = ("Talk", "See", "Decide", "Set up")
 
 

@@ -28,6 +28,17 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "beam asks": ("beam asks", "beam asks claude --json"),
     "beam approve": ("beam approve 7k2m", "beam approve 7k2m --always"),
     "beam deny": ("beam deny 7k2m", 'beam deny 7k2m --message "Use the test database" --stop'),
+    "beam rules": ("beam rules list claude", "beam rules test claude 'Bash(git push)'"),
+    "beam rules list": ("beam rules list claude", "beam rules list claude --json"),
+    "beam rules test": (
+        "beam rules test claude 'Bash(git push)'",
+        "beam rules test claude 'Edit(src/a.py)' --via exec --deny 'Edit(src/**)'",
+    ),
+    "beam rules add": (
+        "beam rules add claude --deny 'Bash(git push *)' --ask 'Edit(Makefile)'",
+        "beam rules add claude --allow 'Bash(git log *)'",
+    ),
+    "beam rules remove": ("beam rules remove claude --allow 'Bash(git log *)'",),
     "beam interrupt": ("beam interrupt claude", "beam interrupt 7k2m"),
     "beam attach": ("beam attach claude", "beam attach claude --print"),
     "beam watch": (

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from typing import BinaryIO, Literal, cast, get_args
+from typing import TYPE_CHECKING, BinaryIO, Literal, cast, get_args
 
 from msgspec import UNSET, UnsetType
 
 from beam import Access, LimitError, NotFoundError, UsageError
 from beam.cli.context import Context
 from beam.cli.streams import is_terminal
+
+if TYPE_CHECKING:
+    from beam import RuleLists
 
 _MOST_BYTES = 64 * 1024 * 1024  # far over any limit on prompts; a stream that goes on has no end
 
@@ -51,6 +54,15 @@ def read(words: list[str], paths: list[str], call: Context, schema: str | None =
             "put `-` among the arguments where it belongs, or leave it out with </dev/null",
         )
     return "\n\n".join(parts)
+
+
+def rules(*, allow: list[str], ask: list[str], deny: list[str]) -> RuleLists | UnsetType:
+    """Return the rules of these flags, as they are written; unset if there are none."""
+    if not (allow or ask or deny):
+        return UNSET
+    from beam import RuleLists
+
+    return RuleLists(allow=tuple(allow), ask=tuple(ask), deny=tuple(deny))
 
 
 def _stdin() -> bytes:

@@ -30,6 +30,9 @@ def send(
     attach: list[str] = typer.Option([], "--attach", metavar="PATH", help="Attach this file."),
     model: str | None = typer.Option(None, "-m", "--model", metavar="NAME", help="The model for this turn."),
     access: str | None = typer.Option(None, "--access", metavar="WORD", help="read, edit, full or ask."),
+    allow: list[str] = typer.Option([], "--allow", metavar="RULE", help="Let this through, as in 'Bash(git log *)'."),
+    ask: list[str] = typer.Option([], "--ask", metavar="RULE", help="Have a person asked about this."),
+    deny: list[str] = typer.Option([], "--deny", metavar="RULE", help="Deny this, whatever else allows it."),
     schema: str | None = typer.Option(
         None, "--schema", metavar="FILE", help="A JSON Schema that the answer must follow."
     ),
@@ -129,6 +132,7 @@ def send(
         tolerate=prompt.tolerate(tolerate),
         no_circuit=True if no_circuit else UNSET,
         keep=durations.parse(keep) if keep is not None else UNSET,
+        rules=prompt.rules(allow=allow, ask=ask, deny=deny),
     )
 
     def compose() -> Message:

@@ -19,6 +19,7 @@ from beam.base.errors import UsageError
 from beam.config.screen import check_patterns
 from beam.config.source import Source, mapping, nearest
 from beam.model.message import base_of
+from beam.model.rule_lists import RuleLists
 from beam.model.screen_profile import Dialog, Profile
 from beam.model.settings import DURATIONS, ENVELOPES, AgentSettings
 
@@ -151,6 +152,10 @@ def _checked(
             value = durations.parse(value)
         except UsageError as error:
             raise source.error(at, error.message, error.hint) from error
+    if type_ is RuleLists:
+        for word in mapping(value, at, source):
+            if word not in RuleLists.__struct_fields__:
+                raise source.error((*at, word), "unknown key", nearest(word, RuleLists.__struct_fields__))
     choices = _choices(type_)
     if choices and value not in choices:
         raise source.error(at, f"{value!r} is not one of {', '.join(choices)}", nearest(str(value), choices))
@@ -174,12 +179,25 @@ def _checked(
     _refuse_nul(checked, at, source)
     if key == "screen":
         return screen_fields(value, at, source)
+    if isinstance(checked, RuleLists):
+        _check_rules(checked, at, source)
     if key == "envelope" and checked not in ENVELOPES and "{from}" not in str(checked):
         some = ", ".join(ENVELOPES)
         raise source.error(at, f"{str(checked)[:60]!r} is not one of {some}", "or write a text with {from} in it")
     if key == "env" and isinstance(checked, dict) and any(not name or "=" in name for name in checked):
         raise source.error(at, "a variable's name is not empty and has no =")
     return checked
+
+
+def _check_rules(lists: RuleLists, at: tuple[str, ...], source: Source) -> None:
+    from beam.rules.rule import ORDER, parse
+
+    for word in ORDER:
+        for number, text in enumerate(getattr(lists, word)):
+            try:
+                parse(text, word)
+            except UsageError as error:
+                raise source.error((*at, word, str(number)), error.message, error.hint) from error
 
 
 def _choices(type_: object) -> tuple[str, ...]:

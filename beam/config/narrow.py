@@ -5,13 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from beam.model.message import RANK
+from beam.model.rule_lists import RuleLists
 from beam.model.settings import AgentSettings
 
 _BOUNDS = ("budget_usd", "max_turns", "retries")
 
 
 def at_most(own: AgentSettings, agent: AgentSettings) -> AgentSettings:
-    """Return a session's settings, with no more access than its agent's and no higher bound of cost and calls.
+    """Return a session's settings, with no more access and rules than its agent's, and no higher bound of cost.
 
     An agent without an access of its own has `read`; one without a bound leaves it to the session.
     """
@@ -22,4 +23,11 @@ def at_most(own: AgentSettings, agent: AgentSettings) -> AgentSettings:
         bound, said = getattr(agent, name), getattr(own, name)
         if bound is not None and (said is None or said > bound):
             kept[name] = bound
+    if set(own.rules.allow) > set(agent.rules.allow):
+        kept["rules"] = msgspec.structs.replace(own.rules, allow=agent.rules.allow)
     return msgspec.structs.replace(own, **kept) if kept else own
+
+
+def narrowing(lists: RuleLists) -> RuleLists:
+    """Return the rules that only take away."""
+    return msgspec.structs.replace(lists, allow=())

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from beam.base.digest import sha256
 from beam.base.errors import ConfigError, NotFoundError, UsageError
@@ -17,11 +17,12 @@ from beam.base.near import nearest
 from beam.config import file
 from beam.config.fields import Fields, adapter_of, check_adapter, check_session, setting_from_text, settings_fields
 from beam.config.file import ConfigFile
-from beam.config.narrow import at_most
+from beam.config.narrow import at_most, narrowing
 from beam.config.source import Source
 from beam.model.limits import Limits
 from beam.model.message import NAME, base_of, check_name
 from beam.model.policy import Policy
+from beam.model.rule_lists import RuleLists
 from beam.model.settings import AgentSettings
 from beam.root.paths import RootPaths
 from beam.root.user_dirs import config_dir, user_home
@@ -52,13 +53,22 @@ class AgentFile(Struct, frozen=True):
     digest: str
 
 
+class WrittenRules(Struct, frozen=True):
+    """Rules as one place has them; `is_general`: under `defaults`."""
+
+    lists: RuleLists
+    whose: str
+    is_general: bool = False
+
+
 class Resolved(Struct, frozen=True, kw_only=True):
     """An agent with all its settings.
 
     `origin` maps each field (and `env.NAME`) to its source: a BEAM_* variable, agent.json, beam.yaml, user config,
     default. `declared_in` is the file that declares the agent, `built in` for an adapter's own name. `base` is the
     folder that paths in the settings are relative to. A session has its agent's settings and its own over them: `own`
-    are the fields (and `env.NAME`) of the latter, and `agent_files` are the agent.json of both.
+    are the fields (and `env.NAME`) of the latter, and `agent_files` are the agent.json of both. `rules` are those of
+    `settings` with who wrote each.
     """
 
     name: str
@@ -68,6 +78,7 @@ class Resolved(Struct, frozen=True, kw_only=True):
     base: Path
     agent_files: tuple[AgentFile, ...] = ()
     own: frozenset[str] = frozenset()
+    rules: tuple[WrittenRules, ...] = ()
 
 
 class _Said(Struct, frozen=True):
@@ -116,7 +127,8 @@ class Config(Struct, frozen=True, kw_only=True):
         said = self._said(base)
         if not said.declared_in and base not in self.adapters:
             raise self._not_found(name)
-        layers = [*((origin, file.defaults) for origin, file in self.files if file.defaults), *said.layers]
+        general = [(origin, file.defaults) for origin, file in self.files if file.defaults]
+        layers = [*general, *said.layers]
         layers.sort(key=self._strength)
         own = self._said(name) if name != base else _Said()
         variables = [(variable, {VARIABLES[variable]: value}) for variable, value in self.variables.items()]
@@ -134,6 +146,7 @@ class Config(Struct, frozen=True, kw_only=True):
             base=self.home.project,
             agent_files=(*said.files, *own.files),
             own=frozenset(_merged(own.layers)[1]),
+            rules=(*_rules_in(general, is_general=True), *_rules_in(said.layers), *_rules_of_session(own.layers)),
         )
 
     def _said(self, name: str) -> _Said:
@@ -223,17 +236,31 @@ def load(home: RootPaths, *, environ: Mapping[str, str], adapters: Collection[st
 
 
 def _merged(layers: list[tuple[str, Fields]]) -> tuple[dict[str, object], dict[str, str]]:
-    """Merge the layers: later ones win, field by field; for `env`, variable by variable."""
+    """Merge the layers: later ones win, field by field; for `env`, variable by variable. Rules add up."""
     fields: dict[str, object] = {}
     origin: dict[str, str] = {}
     for who, layer in layers:
         for key, value in layer.items():
             before = fields.get(key)
+            if isinstance(value, RuleLists):
+                fields[key] = before.plus(value) if isinstance(before, RuleLists) else value
+                origin[key] = who
+                continue
             fields[key] = {**before, **value} if isinstance(before, dict) and isinstance(value, dict) else value
             origin[key] = who
             if isinstance(value, dict):
                 origin.update((f"{key}.{name}", who) for name in value)
     return fields, origin
+
+
+def _rules_in(layers: list[tuple[str, Fields]], *, is_general: bool = False) -> list[WrittenRules]:
+    found = ((lists, who) for who, layer in layers if isinstance(lists := layer.get("rules"), RuleLists))
+    return [WrittenRules(lists, who, is_general) for lists, who in found]
+
+
+def _rules_of_session(layers: list[tuple[str, Fields]]) -> list[WrittenRules]:
+    """Return what the session's own settings take away; it is allowed what its agent is."""
+    return [structs.replace(each, lists=narrowing(each.lists)) for each in _rules_in(layers)]
 
 
 # -- agent.json --------------------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ def _bad_yaml(error: yaml.MarkedYAMLError, data: bytes, path: Path) -> ConfigErr
 
 
 class _Walk:
-    """Turns nodes into plain values, with the line of every key; refuses what a plain YAML reader silently accepts."""
+    """Turns nodes into plain values, with the line of each key and item; refuses what a plain reader accepts."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -73,6 +73,8 @@ class _Walk:
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, at)
         if isinstance(node, yaml.SequenceNode):
+            for number, item in enumerate(node.value):
+                self.lines[(*at, str(number))] = item.start_mark.line + 1
             return [self.value(item, (*at, str(n))) for n, item in enumerate(node.value)]
         if at[-2:-1] == ("env",) and node.tag in _SCALARS:
             return str(node.value)  # a variable is text, so `1` is "1" and `010` is "010"

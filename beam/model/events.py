@@ -27,6 +27,7 @@ from beam.model.outcome import (
     Usage,
     Verdict,
 )
+from beam.model.rule_lists import RuleLists
 
 VERSION = 1
 
@@ -222,7 +223,7 @@ class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
 
     `turn_key` is random and marks every process of the turn. `lease_until` is set if no process runs the turn (a
     mailbox): until then it belongs to its taker. `at_most` limits the access of its agent's messages (null: as the
-    receiver's settings say).
+    receiver's settings say), and so do `rules`.
     """
 
     attempt: int = 1
@@ -233,6 +234,7 @@ class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
     why: str | None = None
     lease_until: str | None = None
     at_most: str | None = None
+    rules: RuleLists | UnsetType = UNSET
 
 
 class PromptSent(Event, frozen=True, kw_only=True, tag="prompt.sent"):
@@ -246,7 +248,7 @@ class PromptSent(Event, frozen=True, kw_only=True, tag="prompt.sent"):
 
 
 class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
-    """The outcome (docs/exit-codes.md), on disk before anyone is told. `at_most` is as in `turn.started`."""
+    """The outcome (docs/exit-codes.md), on disk before anyone is told. `at_most`, `rules`: as in `turn.started`."""
 
     attempt: int = 1
     status: Status
@@ -269,6 +271,7 @@ class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
     evidence: Evidence | None = None
     redacted: int = 0
     at_most: str | None = None
+    rules: RuleLists | UnsetType = UNSET
 
 
 class TurnClosed(Event, frozen=True, kw_only=True, tag="turn.closed"):
@@ -457,12 +460,16 @@ class PermissionAsked(_Native, frozen=True, kw_only=True, tag="permission.asked"
 
 
 class PermissionDecided(_Native, frozen=True, kw_only=True, tag="permission.decided"):
-    """An ask was answered. `by`: default, rule, or a person's name."""
+    """An ask was answered. `by`: default, rule, or a person's name. `rule` is the rule that decided as it is written,
+    and `whose` who wrote it: a file, a flag, or the agent that sent the message.
+    """
 
     ask_id: str
     decision: Literal["allow", "deny"]
     by: str = "default"
     why: str = ""
+    rule: str = ""
+    whose: str = ""
 
 
 class PermissionCancelled(_Native, frozen=True, kw_only=True, tag="permission.cancelled"):
@@ -470,6 +477,17 @@ class PermissionCancelled(_Native, frozen=True, kw_only=True, tag="permission.ca
 
     ask_id: str
     why: str = ""
+
+
+class SettingsChanged(Event, frozen=True, kw_only=True, tag="settings.changed"):
+    """A command changed settings of the agent (in agent.json).
+
+    `changes` has the new value of each as JSON text, null for one that was taken back; a variable is `env.NAME`, and
+    its value is left out.
+    """
+
+    changes: dict[str, str | None] = {}
+    by: str | None = None
 
 
 class ControlDone(_Native, frozen=True, kw_only=True, tag="control.done"):
@@ -740,6 +758,7 @@ AnyEvent = (
     | PermissionAsked
     | PermissionDecided
     | PermissionCancelled
+    | SettingsChanged
     | ControlDone
     | TeamStarted
     | TeamEnded

@@ -11,6 +11,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from beam.base.digest import sha256
 from beam.base.errors import CorruptError, UsageError
+from beam.model.rule_lists import RuleLists
 
 VERSION = 1
 PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
@@ -62,7 +63,8 @@ class Options(Struct, frozen=True, kw_only=True):
     `timeout` is seconds; `schema` is the JSON Schema itself, as text; `via` a mode (exec, dialogue, terminal).
     `require`: what may end a turn in terminal mode (structured: the agent's own report); unset: anything. `tolerate`:
     the status whose exit code is 0 for this sender; unset: as the agent's settings say. `no_circuit`: run it also while
-    the agent's circuit is open. `keep`: seconds that the agent's process stays after the turn, for the next one.
+    the agent's circuit is open. `rules` are added to those of the agent's settings. `keep`: seconds that the agent's
+    process stays after the turn, for the next one.
     """
 
     access: Access | None = None
@@ -78,6 +80,7 @@ class Options(Struct, frozen=True, kw_only=True):
     tolerate: Literal["denied"] | UnsetType = UNSET
     no_circuit: bool | UnsetType = UNSET
     keep: float | UnsetType = UNSET
+    rules: RuleLists | UnsetType = UNSET
 
 
 class OptionFields(TypedDict, total=False):
@@ -96,6 +99,7 @@ class OptionFields(TypedDict, total=False):
     tolerate: Literal["denied"]
     no_circuit: bool
     keep: float
+    rules: RuleLists
 
 
 class Message(Struct, frozen=True, kw_only=True):
@@ -105,8 +109,10 @@ class Message(Struct, frozen=True, kw_only=True):
     first; `revision` counts edits; `for_session` is the receiver's session that a reply belongs to; `replies` is how
     many answers are still routed, including the one to this message (None: as the limits say); `at_most` is the access
     of the agent that sent it: the receiver's turn gets no more (None: a person sent it, or a program without an
-    access). `environment` tells a holder that keeps a process whether its own environment is the sender's (None: any
-    will do); nothing else can be learnt from it.
+    access). `rules_at_most` are the rules of that agent: the receiver's turn is allowed nothing that it was not, and is
+    denied what it was (None: as with `at_most`). `environment` tells a
+    holder that keeps a process whether its own environment is the sender's (None: any will do); nothing else can be
+    learnt from it.
     """
 
     v: int = VERSION
@@ -132,6 +138,7 @@ class Message(Struct, frozen=True, kw_only=True):
     spent: Spent = Spent()
     at_most: Access | None = None
     environment: str | None = None
+    rules_at_most: RuleLists | None = None
     options: Options = Options()
     original: bytes | UnsetType = UNSET  # the file as read, for the fields that only its writer knows
 

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from beam.model.message import Access
+from beam.model.rule_lists import RuleLists
 
 DURATIONS = frozenset(  # the fields of settings, limits and policy that may be written like 1h30m
     {"timeout", "idle_timeout", "ask_timeout", "grace", "lease", "keep"}
@@ -22,7 +23,8 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     relative to the project folder. `retries` limits the CLI's own API retries. `keep` is how long a broker keeps the
     agent's terminal between turns (0: not at all), `record` whether each turn on it is recorded, `screen` what differs
     on it from what its adapter knows. `envelope` is the text above a message of another agent: none, short, full, or a
-    text with `{from}` in it. `tolerate` is the status (denied) whose exit code is 0.
+    text with `{from}` in it. `tolerate` is the status (denied) whose exit code is 0. `rules` say which calls of tools
+    are denied, asked about and allowed, beside what `access` says.
     """
 
     adapter: str = ""
@@ -52,3 +54,4 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     record: bool = False
     screen: dict[str, Any] = {}
     description: str | None = None
+    rules: RuleLists = RuleLists()

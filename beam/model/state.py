@@ -6,12 +6,13 @@ No clock, no I/O: applying the same events twice, from the start, gives the same
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Raw, Struct, field
+from msgspec import UNSET, Raw, Struct, field
 
 from beam.model import events
 from beam.model.events import AnyEvent, Owner
 from beam.model.outcome import COST_DIGITS, Class, Status, Total, Usage
 from beam.model.policy import is_answer, is_trouble
+from beam.model.rule_lists import RuleLists
 
 QUEUED, CLAIMED, STARTED, SENT, FINISHED, CLOSED, DEAD = (
     "queued",
@@ -94,6 +95,7 @@ class OpenTurn(Struct, kw_only=True):
     cleared: bool = False
     lease_until: str | None = None
     at_most: str | None = None
+    rules: RuleLists | None = None
     processes: list[Owner] = []
     asks: dict[str, events.PermissionAsked] = {}
     tools: dict[str, str] = {}
@@ -333,6 +335,7 @@ def _turn_started(state: State, event: events.TurnStarted) -> None:
         started_at=event.ts,
         lease_until=event.lease_until,
         at_most=event.at_most,
+        rules=None if event.rules is UNSET else event.rules,
         processes=[],
         asks={},
         tools={},

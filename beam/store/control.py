@@ -28,6 +28,7 @@ Verb = Literal[
     "release",
     "pause",
     "resume",
+    "settings",
 ]
 
 
@@ -37,7 +38,8 @@ class Control(Struct, frozen=True, kw_only=True):
     `target` is the id of its message (approve, deny: of the ask; select: of the session; reset, close, release, set and
     query: none). A request for something that is over or unknown is refused, never applied to another target. `expires`
     is RFC 3339 UTC; `text` is an edit's new text, what a running turn is told, `name=value` of a setting, the name of a
-    question, a denial's explanation for the agent, or the adapter of a selected session; `always` belongs to approve,
+    question, a denial's explanation for the agent, the adapter of a selected session, or
+    the settings that were changed, as JSON; `always` belongs to approve,
     `stop` to deny.
     """
 

@@ -113,6 +113,9 @@ def _of_settings(resolved: Resolved, told: VariablesGiven, foreign: frozenset[st
         yield _sentence(f"{who} says which keys beam types into {who_has('screen')}", repr(settings.screen))
     if settings.envelope not in (None, "short", "full") and (who := says("envelope")):
         yield _sentence(f"{who} changes how {who_has('envelope')} is told who speaks", settings.envelope)
+    for each in resolved.rules:
+        for rule in each.lists.allow if each.whose in foreign else ():
+            yield _sentence(f"{each.whose} allows {agent} {rule[:_SHOWN]}", rule)
     if settings.access not in (None, "read") and (who := says("access")):
         yield _sentence(f"{who} gives {who_has('access')} {settings.access} access")
     yield from _outside(settings.cwd, resolved.base, says("cwd"), who_has("cwd"))

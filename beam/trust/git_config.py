@@ -16,10 +16,13 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
+from beam.base import files
+from beam.base.errors import BeamError
 from beam.base.surrogates import escape_surrogates
 from beam.model.autoloaded import Finding
 from beam.model.message import Access
 from beam.trust import scan
+from beam.trust.git_index import submodules
 
 _KEYS = frozenset(("core.fsmonitor", "diff.external", "gpg.program"))
 _ENDS = frozenset(  # of keys with a name in the middle
@@ -35,6 +38,8 @@ _LARGEST = 256 << 10
 _DEEPEST = 5  # files that include each other
 _MOST_FILES = 50  # with all that they include, which together are no larger than one may be
 _MOST_HOOKS = 10
+_MOST_REPOSITORIES = 200  # in each other
+_LARGEST_INDEX = 64 << 20
 _MOST = 100  # settings that are switched off
 
 
@@ -54,8 +59,14 @@ def look(base: Path, cwd: Path, *, access: Access, home: Path) -> Git:
     found: list[Finding] = []
     off: dict[str, str] = {}
     for level in scan.parents(cwd, home=home):
-        for place, common in _repositories(level):
-            reading = _Repository(level, place, common, base=base, home=home, is_full=access == "full")
+        ahead, looked = [(level, *each) for each in _repositories(level)], 0
+        while ahead:
+            folder, place, common = ahead.pop()
+            reading = _Repository(folder, place, common, base=base, home=home, is_full=access == "full")
+            looked += 1
+            if place != folder:
+                inner = reading.inner() if looked < _MOST_REPOSITORIES else reading.too_many()
+                ahead += [(each, *one) for each in inner for one in _repositories(each)]
             found += reading.found
             off |= reading.off
     return Git(found=tuple(found), off=off)
@@ -89,6 +100,16 @@ def _repositories(level: Path) -> Iterator[tuple[Path, Path]]:
         yield _with_common(level)
 
 
+def _shared(place: Path) -> list[Path]:
+    """Return the files in which git keeps entries of a split index."""
+    try:
+        with os.scandir(place) as entries:
+            names = [entry.name for entry in entries if entry.name.startswith("sharedindex.")]
+    except OSError:
+        return []
+    return [place / name for name in sorted(names)[:_MOST_FILES]]
+
+
 def _with_common(place: Path) -> tuple[Path, Path]:
     common = _line(place / "commondir", "")
     return place, place if common is None else place / common
@@ -110,6 +131,7 @@ class _Repository:
         self.found: list[Finding] = []
         self.off: dict[str, str] = {}
         self._base, self._home, self._is_full = base, home, is_full
+        self._level, self._place = level, place
         hooks = [common / "hooks"]
         for file in (common / "config", place / "config.worktree"):
             self._files, self._bytes = _MOST_FILES, _LARGEST
@@ -125,6 +147,28 @@ class _Repository:
             self._look_at_hooks(directory)
         if place == level and self.found:
             self.off["safe.bareRepository"] = "explicit"
+
+    def inner(self) -> list[Path]:
+        """Return the folders of its work tree that are repositories of their own: git looks into each."""
+        named: list[str] = []
+        for file in (self._place / "index", *_shared(self._place)):
+            try:
+                named += submodules(files.read(file, _LARGEST_INDEX, follow=True))
+            except FileNotFoundError:
+                continue
+            except (OSError, BeamError, ValueError):
+                self._unlooked(file, "it is no index, or too large")
+        return [self._level / name for name in dict.fromkeys(named)]
+
+    def too_many(self) -> list[Path]:
+        """Take note that there are more repositories in each other than beam looks at; return none."""
+        self._unlooked(self._place / "index", "too many repositories are in each other")
+        return []
+
+    def _unlooked(self, file: Path, why: str) -> None:
+        """Take note of an index that beam does not know. It changes with each commit, so its content does not count."""
+        name = f"{scan.named(file, self._base)} is not read as git would read it: {why}"
+        self._add(Finding(name=name, digest=scan.digest_of(name), says=True))
 
     @staticmethod
     def _add_hooks(hooks: list[Path], directory: Path) -> None:

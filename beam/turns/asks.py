@@ -19,10 +19,11 @@ from beam.base.errors import NotFoundError, UnsupportedError
 from beam.model import events
 from beam.model.message import new_id
 from beam.model.outcome import BY_DEFAULT, Denial, Status
+from beam.rules.ruleset import Ruling
 from beam.turns.request import Record
 
 NOTHING, NONE = Raw(b"null"), Raw(b"[]")
-DEFAULT = BY_DEFAULT
+DEFAULT, BY_RULE = BY_DEFAULT, "rule"
 _NS = 1_000_000_000
 
 
@@ -128,13 +129,15 @@ class Asks:
         """
         ask = self._open.get(ask_id)
         if ask is None:
-            raise NotFoundError(f"nobody waits for a decision on {ask_id}", "beam asks", subject=ask_id)
+            raise NotFoundError(f"no ask {ask_id} is open", "beam asks", subject=ask_id)
         if decision.decision == "allow" and not ask.takes.allow:
             raise UnsupportedError(f"{ask_id} can only be answered on the agent's own screen", subject=ask_id)
         if decision.always and not ask.takes.always:
             raise UnsupportedError(f"{self._agent} does not offer to allow this always", subject=ask_id)
         if decision.message and not ask.takes.message:
-            raise UnsupportedError(f"{self._agent} can't be told why: deny it without a message", subject=ask_id)
+            raise UnsupportedError(
+                f"{self._agent} takes no reason for a denial: deny it without a message", subject=ask_id
+            )
         self._decide(ask, decision, decision.message)
         if decision.always and decision.decision == "allow":
             self.always.append(ask_id)
@@ -143,11 +146,23 @@ class Asks:
         """Deny the ask, since nobody will decide it."""
         self._decide(ask, Decision(decision="deny", by=DEFAULT), why)
 
-    def _decide(self, ask: Ask, decision: Decision, why: str) -> None:
+    def rule(self, ask: Ask, ruling: Ruling) -> None:
+        """Write a rule's decision on this one to disk, and go on with it."""
+        word: Literal["allow", "deny"] = "allow" if ruling.behavior == "allow" else "deny"
+        told = f"denied by the rule {ruling.text} of {ruling.whose}" if word == "deny" and ask.takes.message else ""
+        self._decide(ask, Decision(decision=word, by=BY_RULE, message=told), "", ruling)
+
+    def _decide(self, ask: Ask, decision: Decision, why: str, ruling: Ruling | None = None) -> None:
         del self._open[ask.id]
-        self._record(
-            events.PermissionDecided(ask_id=ask.id, decision=decision.decision, by=decision.by, why=why), sync=True
+        decided = events.PermissionDecided(
+            ask_id=ask.id,
+            decision=decision.decision,
+            by=decision.by,
+            why=why,
+            rule=ruling.text if ruling is not None else "",
+            whose=ruling.whose if ruling is not None else "",
         )
+        self._record(decided, sync=True)
         if decision.decision == "deny":
             asked = ask.asked
             denial = Denial(tool=asked.tool, call_id=asked.call_id or "", input=asked.input, by=decision.by)

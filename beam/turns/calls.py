@@ -62,7 +62,9 @@ class AgentCalls:
         if call.id in self._waiting:
             return False
         if not self.takes:
-            raise UnsupportedError("the agent takes no such request now", "beam agent list", subject=call.id)
+            raise UnsupportedError(
+                "the agent accepts no such request at the moment", "beam agent list", subject=call.id
+            )
         self._waiting[call.id] = _Waiting(call=call, until=self._clock.monotonic() + seconds, answer=answer)
         return True
 

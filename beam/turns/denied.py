@@ -1,4 +1,4 @@
-"""What is said of a turn in which something was denied because nobody was there to allow it. Pure."""
+"""The reason of a turn in which a request was denied that no person and no rule decided. Pure."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ from beam.base.errors import BeamError, UnsupportedError
 from beam.model import events
 from beam.model.events import Event
 from beam.model.settings import AgentSettings
+from beam.rules.ruleset import Ruleset
 from beam.turns.calls import AgentCalls, CallAnswer
 from beam.turns.input import TurnInput
 
@@ -55,6 +56,7 @@ class ReuseKey(Struct, frozen=True, kw_only=True):
     schema: str | None = None
     max_turns: int | None = None
     budget_usd: float | None = None
+    rules: Ruleset = Ruleset()
 
     @classmethod
     def of(cls, input: TurnInput, face: Face, session_id: str | None) -> ReuseKey:
@@ -75,6 +77,7 @@ class ReuseKey(Struct, frozen=True, kw_only=True):
             schema=turn.schema,
             max_turns=turn.max_turns,
             budget_usd=turn.budget_usd,
+            rules=turn.rules,
         )
 
 

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from beam.agents.base import Adapter, Capabilities, Face, Host, Launch, Turn
 from beam.agents.options import check
+from beam.agents.ruled import check_rules
 from beam.base import files
 from beam.base.errors import NotFoundError, UnsupportedError
 from beam.model import events
@@ -26,6 +27,7 @@ from beam.model.message import RANK, Access, Message
 from beam.model.outcome import Total
 from beam.model.settings import AgentSettings
 from beam.process.environment import absolute_folders
+from beam.rules.ruleset import Ruleset
 from beam.turns.confine import Own
 from beam.turns.envelope import enveloped
 
@@ -44,7 +46,8 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     first, `folder_trusted` whether it was; `left_out` are files in it that nobody trusted and that the CLI is kept
     from, and `folder_env` keeps git from others; `unstarted` is the file by which its guard says that the agent never
     was; `at_most` lowers what the settings and the message give, null does not; `fork`: the turn goes on in a copy of
-    the session; `carried` is the CLI's own running total of tokens before the turn, where it keeps one."""
+    the session; `carried` is the CLI's own running total of tokens before the turn, where it keeps one; `rules` say
+    what is denied, asked about and allowed beside that."""
 
     message: Message
     turn: int
@@ -71,6 +74,7 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     at_most: Access | None = None
     fork: bool = False
     carried: Total | None = None
+    rules: Ruleset = Ruleset()
 
     @property
     def timeout(self) -> float:
@@ -97,7 +101,7 @@ def face_of(adapter: Adapter, via: str | None) -> Face:
     faces = adapter.card.faces
     if adapter.card.unverified:
         raise UnsupportedError(
-            f"{adapter.card.name} is only listed, nobody has seen beam run it",
+            f"{adapter.card.name} is only listed: nobody has tested it with beam",
             adapter.card.unverified,
             subject=adapter.card.name,
         )
@@ -108,7 +112,9 @@ def face_of(adapter: Adapter, via: str | None) -> Face:
     for face in faces:
         if face == via:
             return face
-    raise UnsupportedError(f"{adapter.card.name} has no {via} face", f"it has: {', '.join(faces)}", subject=str(via))
+    raise UnsupportedError(
+        f"{adapter.card.name} can't be run with --via {via}", f"it has: {', '.join(faces)}", subject=str(via)
+    )
 
 
 def why_not_better(adapter: Adapter, face: Face, via: str | None) -> str | None:
@@ -142,7 +148,7 @@ def access_of(order: TurnRequest, capabilities: Capabilities) -> Access:
     if not capabilities.access:
         if asked is not None:
             raise UnsupportedError(
-                f"{order.adapter_name} agents have no access of their own to set to {asked!r}",
+                f"{order.adapter_name} agents have no access that could be set to {asked!r}",
                 "what they may do is what their program does; leave --access out",
                 subject=asked,
             )
@@ -198,17 +204,18 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
     check(name, capabilities, [option for option, is_asked in asked.items() if is_asked])
     if order.fork and not capabilities.fork:
         raise UnsupportedError(
-            f"{name} can't go on in a copy of a session by its {face} face",
-            f"let it begin an empty one: beam agent reset {order.message.to}",
+            f"{name} can't continue in a copy of a session with --via {face}",
+            f"start with an empty session: beam agent reset {order.message.to}",
             subject=name,
         )
     cwd = Path(os.path.realpath(order.base / settings.cwd)) if settings.cwd else order.base
     if not os.path.isdir(cwd):  # noqa: PTH112 - pathlib's raises for a name that can't be
         why = f"`cwd` of agent {order.message.to} names it" if settings.cwd else "it is the project folder"
-        raise NotFoundError(f"{cwd} is no directory", why, subject=str(cwd))
+        raise NotFoundError(f"{cwd} is not a directory", why, subject=str(cwd))
     if order.from_agent:
         _check_attached(order.message.payload.attach)
     access, outbox = access_of(order, capabilities), f"{scratch}/outbox"
+    check_rules(order.adapter, face, access, order.rules.rules)
     return Turn(
         text=enveloped(
             order.message,
@@ -239,6 +246,7 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
         folder_trusted=order.folder_trusted,
         leave_out=bool(order.left_out),
         carried=order.carried,
+        rules=order.rules,
     )
 
 

@@ -28,6 +28,7 @@ from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.outcome import Class, SessionNote, Status, exit_code
 from beam.model.policy import is_answer
+from beam.model.rule_lists import RuleLists
 from beam.secrets.redact import redact_event
 from beam.turns import confine, denied
 from beam.turns import exec as exec_face
@@ -77,6 +78,7 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
             via=face,
             why=why_not_better(order.adapter, face, order.message.options.via),
             at_most=most_of(order),
+            rules=_rules_told(order),
         )
     except UnsupportedError as error:
         started = events.TurnStarted(
@@ -259,4 +261,10 @@ def finished_of(order: TurnRequest, verdict: Verdict, stop: Stop, face: Face | N
         exit_code=0 if tolerates(order, status) else exit_code(status, class_),
         denials=denied.told(verdict.denials, can, access),
         at_most=access,
+        rules=_rules_told(order),
     )
+
+
+def _rules_told(order: TurnRequest) -> RuleLists | msgspec.UnsetType:
+    """Return the rules that bind what this turn sends; left out where there are none."""
+    return order.rules.lists if order.rules.rules else msgspec.UNSET

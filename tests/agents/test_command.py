@@ -340,3 +340,12 @@ def test_the_example_of_the_docs_is_settings_that_launch_as_the_docs_say() -> No
     assert command.launch(second, Host()).argv == ("./helper.sh", "--json", "--model", "big", "--resume", "s1")
     for name in (type_ for type_ in events.types() if type_ in command._OWN_TYPES):
         assert f"`{name}`" in docs
+
+
+def test_what_is_no_json_is_kept_as_it_came_and_nothing_is_not_an_event() -> None:
+    bodies, verdict = played(b"not json\n", settings={"format": "json"})
+    assert [body.raw for body in bodies if isinstance(body, events.Unknown)] == ["not json"]
+    assert "its output is not a JSON document" in (verdict.reason or "")
+    bodies, verdict = played(b"", settings={"format": "json"})
+    assert not [body for body in bodies if isinstance(body, events.Unknown)]
+    assert "it wrote nothing" in (verdict.reason or "")

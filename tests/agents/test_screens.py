@@ -224,3 +224,33 @@ def test_opencode_says_that_a_turn_is_over_however_long_it_took() -> None:
     for took in ("31.2s", "940ms", "1m 17s", "1h 2m 3s"):
         assert re.search(done, f"     ▣  Build · Scripted · {took}")
     assert not re.search(done, "     ▣  Build · Scripted")
+
+
+EVERY_FACE = [
+    (name, face)
+    for name in registry.ADAPTERS
+    for face in registry.adapter(name).card.faces
+    if face in ("exec", "terminal") and registry.adapter(name).card.executable
+]
+
+
+def launched(name: str, face: str, host: Host, **fields: Any) -> tuple[str, ...]:
+    module: Any = registry.adapter(name)
+    can = module.card.faces[face]
+    access = next((word for word in ("read", "full") if word in can.access), "read")
+    given: tuple[str, ...] = getattr(module, face).launch(turn(access=access, **fields), host).argv
+    return given
+
+
+@pytest.mark.parametrize(("name", "face"), EVERY_FACE)
+def test_the_executable_that_was_found_is_started_and_else_the_name(name: str, face: str) -> None:
+    card = registry.adapter(name).card
+    assert "/x/found" in launched(name, face, Host(executable="/x/found", home="/h"))
+    assert card.executable in launched(name, face, Host(home="/h"))
+
+
+@pytest.mark.parametrize(("name", "face"), EVERY_FACE)
+def test_a_model_is_named_to_the_cli_where_the_face_takes_one(name: str, face: str) -> None:
+    if not registry.adapter(name).card.faces[face].model:  # type: ignore[index]
+        return
+    assert any("m-special" in word for word in launched(name, face, Host(home="/h"), model="p/m-special"))

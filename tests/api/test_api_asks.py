@@ -51,11 +51,11 @@ def test_an_ask_is_named_by_any_unique_end_of_four_characters(root: Root) -> Non
     asking(root, "worker", "worker-0abcdef", "worker-1abcdef", "worker-cdef")
     assert find(root.context, "1abcdef")[1] == "worker-1abcdef"
     assert find(root.context, "worker-cdef")[1] == "worker-cdef"
-    with pytest.raises(UsageError, match="names 3 asks"):
+    with pytest.raises(UsageError, match="matches 3 asks"):
         find(root.context, "cdef")
     with pytest.raises(UsageError, match="too short"):
         find(root.context, "def")
-    with pytest.raises(NotFoundError, match="nobody waits for a decision on none"):
+    with pytest.raises(NotFoundError, match="no ask none is open"):
         find(root.context, "none")
 
 

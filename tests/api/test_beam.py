@@ -141,7 +141,7 @@ def test_the_same_key_is_one_message_and_another_text_is_refused(beam: Beam) -> 
 
 
 def test_recv_of_an_agent_with_a_program_is_unsupported(beam: Beam) -> None:
-    with pytest.raises(UnsupportedError, match="no mailbox"):
+    with pytest.raises(UnsupportedError, match="is not a mailbox"):
         beam.recv("echo")
 
 

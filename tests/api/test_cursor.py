@@ -124,7 +124,7 @@ def test_half_a_line_of_a_cursor_is_no_damage(tmp_path: Path) -> None:
 
 def test_a_damaged_cursor_and_a_bad_name_are_said(tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text("{")
-    with pytest.raises(CorruptError, match="is no cursor"):
+    with pytest.raises(CorruptError, match="is not a cursor"):
         again(tmp_path / "c.json")
     with pytest.raises(UsageError):
         open_cursor("../x", {"HOME": str(tmp_path)})
@@ -155,4 +155,4 @@ def test_whatever_a_cursor_says_it_is_one_or_it_is_said_to_be_none(tmp_path: Pat
     try:
         again(tmp_path / "c.json").passes(started(NOW))
     except CorruptError as error:
-        assert "remove it to begin anew" in error.hint
+        assert "remove it to start over" in error.hint

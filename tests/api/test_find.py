@@ -30,5 +30,5 @@ def test_a_short_an_unknown_and_an_ambiguous_ending_are_refused(root: Root) -> N
         find_place(root.context, "bbb")
     with pytest.raises(NotFoundError, match="no message"):
         find_place(root.context, "zzzz")
-    with pytest.raises(UsageError, match="names 2 messages"):
+    with pytest.raises(UsageError, match="matches 2 messages"):
         find_place(root.context, "bbbb")

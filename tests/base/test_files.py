@@ -291,3 +291,31 @@ def test_a_passing_shortage_is_not_the_files_fault(
     with pytest.raises(DiskError) as caught:
         files.read_at(folder, "a", 4, owner=os.getuid())
     assert not isinstance(caught.value, RefusedFileError)
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="left out: descriptors are counted in /proc")
+def test_what_is_refused_leaves_no_descriptor_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    (tmp_path / "target").write_bytes(b"x")
+    before = descriptors()
+    for _ in range(3):
+        with pytest.raises(DiskError):
+            files.read(tmp_path, 100)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda: 12345)
+        patch.setattr(os, "fstat", lambda handle: os.stat_result((stat.S_IFREG, 0, 0, 1, 777, 0, 0, 0, 0, 0)))
+        for _ in range(3):
+            with pytest.raises(RefusedFileError, match="symbolic link to a file of another user"):
+                files._open_link(tmp_path / "link", os.O_RDONLY)
+    assert descriptors() == before
+
+
+def test_a_reserve_has_its_size_and_takes_its_room(tmp_path: Path) -> None:
+    files.allocate(tmp_path / "reserve", 64 * 1024)
+    found = (tmp_path / "reserve").stat()
+    assert found.st_size == 64 * 1024
+    assert found.st_blocks * 512 >= 64 * 1024

@@ -40,7 +40,7 @@ def reply(root: Root, message_id: str, text: str = "yes", *, failed: bool = Fals
 def test_messages_are_taken_in_order_one_at_a_time_and_answered(root: Root) -> None:
     first, second = root.put("box", "1", sender="asker", reply="queue"), root.put("box", "2")
     assert recv(root) == first.id
-    with pytest.raises(UnfinishedError, match=f"{first.id} is out until"):
+    with pytest.raises(UnfinishedError, match=f"{first.id} was taken"):
         recv(root)
     root.clock.sleep(2)
     outcome = mailbox.reply(root.context, root.place("box"), first.id, "yes", failed=False)
@@ -219,7 +219,7 @@ def test_a_message_whose_taker_died_before_it_was_sent_out_is_offered_at_once(ro
 
 
 def test_only_mailboxes_are_received_from(root: Root) -> None:
-    with pytest.raises(UnsupportedError, match="worker is no mailbox"):
+    with pytest.raises(UnsupportedError, match="worker is not a mailbox"):
         mailbox.recv(root.context, root.place("worker"), None)
 
 

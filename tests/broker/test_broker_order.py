@@ -84,7 +84,7 @@ def test_a_face_that_makes_no_copies_refuses_the_turn(root: Root) -> None:
     twin = root.hold("twin")
     twin.log.record(FORKED)
     order = order_of(twin.log, root.message("twin", options=Options(via="terminal")))
-    with pytest.raises(UnsupportedError, match="by its terminal face"):
+    with pytest.raises(UnsupportedError, match="with --via terminal"):
         turn_of(order, "terminal", "/scratch")
 
 

@@ -111,3 +111,17 @@ def test_a_reply_into_a_thread_without_budget_is_said_to_be_dead_at_once(root: R
     mailbox.reply(root.context, root.place("box"), message.id, "yes", failed=False)
     (closed,) = [event for event in root.events("box") if isinstance(event, events.TurnClosed)]
     assert (closed.reply, closed.detail) == ("dead", "the budget is used up: thread_turns is 2, and 2 were used")
+
+
+def test_what_the_root_used_is_the_sum_over_its_agents_but_those_that_can_not_be_read(root: Root) -> None:
+    for name, turns in (("worker", 2), ("box", 1)):
+        lease = root.hold(name)
+        for number in range(turns):
+            finished = events.TurnFinished(status=Status.COMPLETED, cost_usd=0.5)
+            lease.log.record(finished, turn=number + 1, message_id=f"{name}-{number}")
+        lease.close()
+    spent = failure.root_spent(root.context)
+    assert (spent.turns, spent.cost_usd) == (3, 1.5)
+    (segment, *_) = root.place("box").journal.iterdir()
+    segment.write_bytes(b"damaged\n")
+    assert failure.root_spent(root.context).turns == 2

@@ -93,7 +93,7 @@ def test_workers_that_end_without_a_word_are_started_less_and_less_often_and_giv
     started: list[float] = []
     monkeypatch.setattr("beam.broker.launch.start", lambda context, place: started.append(root.clock.elapsed))
     steps = follow(root.context, root.place("worker"), message.id, seen=lambda event: None)
-    with pytest.raises(UnfinishedError, match="ended without a word") as given_up:
+    with pytest.raises(UnfinishedError, match="ended without running a message") as given_up:
         for pause in steps:
             root.clock.sleep(max(pause, 0.25))
     assert "worker.log" in given_up.value.hint

@@ -85,7 +85,7 @@ def test_what_a_decision_wrote_is_trusted_with_its_id(root: Root, lease: AgentLe
     before.settle(["ask-1"])
     assert is_trusted(root)
     assert [event.text for event in root.events("claude") if getattr(event, "code", "") == "trust_renewed"] == [
-        ".claude/settings.local.json is trusted as it was changed by decision ask-1"
+        ".claude/settings.local.json was changed by decision ask-1, and is still trusted"
     ]
 
 

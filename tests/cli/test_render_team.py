@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from beam.cli.render.stream import Stream
-from beam.cli.render.team import ASCII, mail, render
+from beam.cli.render.team import ASCII, mail, render, waits
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Usage
 from beam.teams.board import MailLine
+from beam.teams.stuck import Wait
 
 OF_TEAM = [cls for tag, cls in events.types().items() if tag.partition(".")[0] in ("team", "member", "task", "mail")]
 FIELDS: dict[str, Any] = {
@@ -122,3 +123,16 @@ def test_a_members_calls_of_the_teams_tools_are_told_by_what_came_of_them() -> N
     stream.event(events.ToolCalled(call_id="2", name="SendMessage", agent="bob"))
     stream.end()
     assert "SendMessage" in out.getvalue()
+
+
+def test_a_wait_is_a_row_with_who_waits_for_whom(capsys: pytest.CaptureFixture[str]) -> None:
+    since = "2026-11-21T22:30:14.000000Z"
+    waits(
+        [
+            Wait(team="t", who="bob", on="eve", what="an answer", since=since, seconds=700),
+            Wait(team="t", who="", on="", what="task #3", since=since, seconds=700),
+        ]
+    )
+    out = capsys.readouterr().out
+    assert "bob" in out and "waits for eve" in out and "an answer" in out
+    assert "anyone" in out and "task #3" in out

@@ -24,7 +24,7 @@ def fields(kind: type[msgspec.Struct]) -> dict[str, tuple[str, object]]:
 def test_the_event_and_the_outcome_have_each_field_of_the_verdict_and_of_the_same_type() -> None:
     verdict, event, outcome = fields(Verdict), fields(TurnFinished), fields(Outcome)
     own = {name: event[name] for name in event if name not in fields(Event)}
-    assert verdict.keys() | OF_BEAM | {"attempt", "at_most"} == own.keys()
+    assert verdict.keys() | OF_BEAM | {"attempt", "at_most", "rules"} == own.keys()
     assert verdict.keys() | OF_BEAM | OF_THE_MESSAGE == outcome.keys()
     differing = {name for name in verdict if not verdict[name][1] == event[name][1] == outcome[name][1]}
     assert differing == {"denials"}  # None, only there, says that the CLI would not tell

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam.pty_adapter.screen import Screen, View
+from beam.pty_adapter.screen import _ACTIONS, Screen, View
 
 RECORDINGS = sorted((Path(__file__).parents[1] / "recordings" / "pty").glob("*.raw"))
 PARTS = [
@@ -214,3 +214,18 @@ def test_the_screen_equals_tmux_row_for_row(path: Path, tmp_path: Path) -> None:
     for number, part in enumerate((data, data[: len(data) // 2], data[: len(data) // 3])):
         view: View = shown(part, 100, 40).view()
         assert list(view.rows) == tmux_rows(part, tmp_path / str(number))
+
+
+def test_origin_mode_takes_the_cursor_home() -> None:
+    screen = Screen(columns=10, rows=5)
+    screen.feed(b"\x1b[2;4r\x1b[3;3Hx\x1b[?6h")
+    assert (screen.cursor().row, screen.cursor().column) == (1, 0)
+    screen.feed(b"\x1b[3;3H\x1b[?6l")
+    assert (screen.cursor().row, screen.cursor().column) == (0, 0)
+
+
+def test_the_meanings_that_are_kept_are_bounded() -> None:
+    screen = Screen(columns=10, rows=5)
+    for number in range(3 * _ACTIONS):
+        screen.feed(b"\x1b[%d;%dH" % (number % 100 + 1, number // 100 + 1))
+    assert len(screen._actions) <= _ACTIONS + 1

@@ -200,6 +200,63 @@ def test_its_model_has_the_same_tools_as_headless(claude: Cli, model: FakeModel,
     assert first == second
 
 
+# -- rules -------------------------------------------------------------------------------------------------------------
+
+
+def decisions(cli: Cli) -> list[tuple[str, str, str]]:
+    return [(event["decision"], event["by"], event["rule"]) for event in events(cli, "permission.decided")]
+
+
+def test_a_rule_lets_one_command_through_at_read_and_nothing_that_only_begins_like_it(claude: Cli) -> None:
+    settings = claude.base / "home" / ".claude" / "settings.json"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(json.dumps({"permissions": {"allow": ["Bash", "Write", "Edit"]}}))
+    calls = (bash("git init -q made"), bash("git --version > made2"), bash("git --version; touch made3"))
+    prompt = " !then ".join((*calls, write(claude.project / "made4"), bash("git init -q made/denied")))
+    done = send(claude, prompt, "--allow", "Bash(git *)", "--deny", "Bash(git init -q made/denied)")
+    assert (done.code, done.json["status"]) == (5, "denied"), done
+    assert sorted(path.name for path in claude.project.iterdir() if path.name.startswith("made")) == ["made"]
+    assert not (claude.project / "made" / "denied").exists()
+    assert decisions(claude) == [("allow", "rule", "Bash(git *)"), *[("deny", "default", "")] * 3]
+
+
+@pytest.mark.soak
+def test_a_rule_that_asks_waits_for_a_person_also_at_edit(claude: Cli) -> None:
+    running = claude.start(
+        *("send", "claude", "--via", "dialogue", "--json", "--access", "edit", "--ask", "Edit(made)"),
+        f"{write(claude.project / 'other')} !then {write(claude.project / 'made')}",
+    )
+    ask = first_ask(claude)
+    assert (ask["description"], files(claude.project)) == (str(claude.project / "made"), ["other"])
+    assert claude("approve", ask["id"]).code == 0
+    assert json.loads(running.communicate(timeout=120)[0])["status"] == "completed"
+    assert files(claude.project) == ["made", "other"]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("via", ["exec", "dialogue"])
+def test_what_a_rule_denies_is_denied_with_full_access_too(claude: Cli, via: str) -> None:
+    prompt = f"{bash('ls; touch made')} !then {write(claude.project / 'made2')} !then {bash('touch made3')}"
+    words = ("--access", "full", "--deny", "Bash(touch *)", "--deny", "Edit(made2)", "--ask", "Bash(ls *)", "--json")
+    done = claude("send", "claude", "--via", via, *words, prompt, timeout=120)
+    assert files(claude.project) == [] and done.code == 5, done
+
+
+@pytest.mark.soak
+def test_headless_an_allowed_command_runs_and_none_that_only_begins_like_it(claude: Cli) -> None:
+    home = claude.base / "home"
+    calls = (
+        bash("git init -q made"),
+        bash(f"git --version > {home}/made2"),
+        bash(f"git --version; touch {home}/made3"),
+    )
+    calls = (*calls, bash(f"git --version $(touch {home}/made4)"), bash(f"X=1 git --version && touch {home}/made5"))
+    words = ("--access", "edit", "--allow", "Bash(git *)", "--json")
+    done = claude("send", "claude", "--via", "exec", *words, " !then ".join(calls), timeout=120)
+    assert (claude.project / "made").is_dir() and done.code == 5, done
+    assert [path.name for path in home.iterdir() if path.name.startswith("made")] == []
+
+
 # -- asks --------------------------------------------------------------------------------------------------------------
 
 

@@ -309,6 +309,8 @@ def test_codex_that_is_logged_out_says_so_on_its_screen(beam: Cli, agents_path: 
 
     assert ended.code == 1, ended
     first, *rows = ended.err.splitlines()
-    assert first.startswith("beam: codex: failed (auth): the agent asks a person (login); log in with"), ended
+    assert first.startswith(
+        "beam: codex: failed (auth): the agent shows a dialog that a person must answer (login); log in with"
+    ), ended
     assert any("1. Sign in with ChatGPT" in row for row in rows), ended
     assert len(rows) <= 12, ended

@@ -210,3 +210,12 @@ def test_xdg_directories_are_absolute_or_the_default() -> None:
     assert user_dirs.state_dir({"HOME": "/h", "XDG_STATE_HOME": "/s"}) == Path("/s/beam")
     assert user_dirs.config_dir({"HOME": "/h", "XDG_CONFIG_HOME": "relative"}) == Path("/h/.config/beam")
     assert user_dirs.config_dir({}).is_absolute()
+
+
+def test_each_part_of_an_agent_has_its_own_place(root: RootPaths) -> None:
+    agent = root.agent("planner")
+    names = ("asks", "journal", "control")
+    found = {name: getattr(agent, name) for name in names}
+    assert len(set(found.values())) == len(names)
+    assert all(path.is_relative_to(agent.dir) for path in found.values())
+    assert found["journal"] == agent.dir / "journal"

@@ -37,6 +37,7 @@ from beam.agents.link import (
 )
 from beam.model import events
 from beam.model.outcome import Status
+from beam.rules.call import call_of
 
 CALL_S = 0.5  # until a prompt must be acknowledged
 KINDS = {"completed": Status.COMPLETED, "cancelled": Status.CANCELLED, "failed": Status.FAILED}
@@ -106,7 +107,8 @@ class LinesLink:
             case "tool":
                 return (Say(events.ToolCalled(call_id=key, name=text)),)
             case "ask":
-                return (Asked(key=key, tool=text, always=True, message=True),)
+                call = call_of(text) if "(" in text else None
+                return (Asked(key=key, tool=text.partition("(")[0], always=True, message=True, call=call),)
             case "withdraw":
                 return (Withdrawn(key=key, why=text),)
             case "answer":
@@ -164,6 +166,9 @@ def play(text: str) -> None:
     match word:
         case "ask":
             say("delta I want", "ask 1 Bash")
+            say(f"over completed {hear('decide')}")
+        case "run":  # and says what became of it
+            say(f"ask 1 {rest}")
             say(f"over completed {hear('decide')}")
         case "asks":  # ends no turn while one of its requests is open
             say("ask 1 Bash", "ask 2 Write")

@@ -170,6 +170,61 @@ def test_a_work_tree_of_another_repository_is_looked_at_in_that(work: Path) -> N
     assert "core.fsmonitor" in at(work.parent / "tree").found[0].name
 
 
+@pytest.fixture
+def submodule(work: Path) -> Path:
+    """A repository in the work tree that git knows of, and looks into."""
+    inner = work / "deep" / "sub"
+    inner.mkdir(parents=True)
+    git(inner, "init", "-q")
+    (inner / "x.txt").write_text("one\n")
+    git(inner, "add", "-A")
+    git(inner, "commit", "-qm", "x")
+    git(work, "add", "deep/sub")
+    git(work, "commit", "-qm", "y")
+    (inner / "x.txt").write_text("two\n")
+    return inner
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", ["core.fsmonitor", "filter.evil.clean", "hook", "split"])
+def test_git_runs_nothing_of_a_submodule_with_the_variables_and_runs_it_without(
+    work: Path, submodule: Path, key: str, tmp_path: Path
+) -> None:
+    mark = tmp_path / "mark"
+    if key == "hook":
+        hook = submodule / ".git/hooks/post-index-change"
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(f"#!/bin/sh\ntouch {mark}\n")
+        hook.chmod(0o755)
+        (submodule / "x.txt").write_text("one\n")
+    else:
+        if key == "split":
+            git(work, "update-index", "--split-index")
+        git(submodule, "config", "core.fsmonitor" if key == "split" else key, f"touch {mark};cat")
+        (submodule / ".git/info/attributes").write_text("* filter=evil\n")
+    seen = at(work)
+    assert [each.name for each in seen.found if each.name.startswith("deep/sub/.git/")]
+    use(work, variables(seen.off, ENV))
+    assert not mark.exists()
+    os.utime(submodule / "x.txt", (1, 1))
+    use(work)
+    assert mark.exists(), "git does nothing of it, so this proves nothing"
+
+
+def test_an_index_that_is_none_needs_trust_and_is_the_same_thing_after_each_commit(work: Path) -> None:
+    index = work / ".git/index"
+    found = []
+    for content in (b"DIRC\0\0\0\x09\0\0\0\x01" + b"\0\0\xe0\0" * 9, b"junk"):
+        index.write_bytes(content)
+        found.append(at(work).found)
+    assert found[0] == found[1] and found[0][0].digest
+    assert found[0][0].name == ".git/index is not read as git would read it: it is no index, or too large"
+    assert not found[0][0].ignored
+    index.unlink()
+    os.mkfifo(index)
+    assert at(work).found == found[0]
+
+
 @pytest.mark.slow
 def test_a_repository_above_the_folder_counts_but_not_the_persons_own(work: Path) -> None:
     git(work, "config", "core.fsmonitor", "evil")

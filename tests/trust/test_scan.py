@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from beam.model.autoloaded import AutoloadedFile, Finding
 from beam.model.message import Access
 from beam.trust import scan
-from beam.trust.scan import look, look_at
+from beam.trust.scan import birth_ns, look, look_at
 
 
 @pytest.fixture
@@ -185,3 +187,14 @@ def test_the_birth_of_a_folder_tells_it_from_one_that_got_its_inode(base: Path) 
     base.rmdir()
     base.mkdir()
     assert scan.birth_ns(base, base.stat()) != born
+
+
+@pytest.mark.slow
+def test_when_a_folder_was_created_is_what_the_system_says(base: Path) -> None:
+    told = int(subprocess.run(["stat", "--printf", "%W", str(base)], capture_output=True, check=True).stdout)
+    born = birth_ns(base, base.stat())
+    assert (born or 0) // 1_000_000_000 == told, "0: unknown"
+
+
+def test_when_a_folder_was_created_is_in_its_status_on_some_systems(base: Path) -> None:
+    assert birth_ns(base, SimpleNamespace(st_birthtime=1.5)) == 1_500_000_000  # type: ignore[arg-type]

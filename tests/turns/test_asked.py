@@ -49,7 +49,12 @@ def request(
         ("command", "exec", {"options": {"max_turns": 1}}, "command has no way to do --max-turns"),
         ("claude", "terminal", {"options": {"budget_usd": 1.0}}, "claude has no way to do --budget"),
         ("bash", "terminal", {"options": {"model": "m"}}, "bash has no way to do --model"),
-        ("qwen", "exec", {"session_id": "s", "fork": True}, "qwen can't go on in a copy of a session by its exec face"),
+        (
+            "qwen",
+            "exec",
+            {"session_id": "s", "fork": True},
+            "qwen can't continue in a copy of a session with --via exec",
+        ),
     ],
 )
 def test_what_the_card_does_not_claim_is_refused(

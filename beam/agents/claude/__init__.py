@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from beam.agents.base import Capabilities, Card, Remembers
-from beam.agents.claude import dialogue, exec, screen
+from beam.agents.claude import dialogue, exec, screen, tool_rules
 
-__all__ = ["card", "dialogue", "exec", "terminal", "transcripts"]
+__all__ = ["card", "dialogue", "exec", "tool_rules", "terminal", "transcripts"]
 
 terminal = transcripts = screen
 

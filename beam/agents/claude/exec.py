@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 
 from beam.agents.base import Decoder, Host, Launch, Turn
+from beam.agents.claude import tool_rules
 from beam.agents.claude.decode import Frames
 from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import AutoloadedFile
@@ -58,12 +59,12 @@ OBEYS = tuple(
 _CLAUDE_MD = {"CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1"}  # with --add-dir: its CLAUDE.md without its settings
 
 
-def launch(turn: Turn, host: Host, access: Mapping[Access, tuple[str, ...]] = ACCESS) -> Launch:
-    """Return how to run this turn; `access` has the flags of each. Raises UnsupportedError for what `claude -p` can't
-    do.
+def launch(turn: Turn, host: Host, access: Mapping[Access, tuple[str, ...]] | None = None) -> Launch:
+    """Return how to run this turn; `access` has the flags of each, with the turn's rules (None: those of this mode).
+    Raises UnsupportedError for what `claude -p` can't do.
     """
     argv = [host.executable or "claude", *_STREAM, *_session(turn), *_access(turn, access)]
-    looking = turn.access == "read"
+    looking = turn.access == "read" and not tool_rules.asks_beam(turn)
     system = "\n\n".join(text for text in (turn.settings.system, _LOOK_ONLY if looking else None) if text)
     for flag, value in (
         ("--model", turn.model),
@@ -104,18 +105,20 @@ def _uuid(session_id: str) -> str:
     return session_id
 
 
-def _access(turn: Turn, access: Mapping[Access, tuple[str, ...]]) -> tuple[str, ...]:
+def _access(turn: Turn, given: Mapping[Access, tuple[str, ...]] | None) -> tuple[str, ...]:
+    access = ACCESS if given is None else given
     if turn.access not in access:
         raise UnsupportedError(
             f"claude can't ask in exec mode (access {turn.access!r})",
             f"use one of: {', '.join(access)}",
             subject=turn.access,
         )
+    words = tool_rules.flags(access[turn.access], turn) if given is None else access[turn.access]
     outbox = ("--add-dir", _argument("--add-dir", turn.outbox)) if turn.outbox and turn.access == "edit" else ()
     if not _leaves_folder_out(turn):
-        return (*access[turn.access], *outbox)
+        return (*words, *outbox)
     folder = ("--add-dir", _argument("--add-dir", turn.cwd)) if turn.cwd else ()
-    return (*access[turn.access], *_WITHOUT_THE_FOLDER, *folder, *outbox)
+    return (*words, *_WITHOUT_THE_FOLDER, *folder, *outbox)
 
 
 def _leaves_folder_out(turn: Turn) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from beam.agents.base import Host, Launch, Transcript, Turn, Verdict
-from beam.agents.claude import history
+from beam.agents.claude import history, tool_rules
 from beam.agents.claude.exec import ACCESS, RETRIES, SNAPSHOT
 from beam.agents.claude.tasks import Tasks
 from beam.agents.failures import class_of
@@ -155,7 +155,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     access = ("--permission-mode", "default") if turn.access == "ask" else ACCESS.get(turn.access)
     if access is None:
         raise UnsupportedError(f"claude has no access {turn.access!r} in terminal mode", subject=turn.access)
-    argv = [host.executable or "claude", *session, *access]
+    argv = [host.executable or "claude", *session, *tool_rules.flags(access, turn)]
     if turn.leave_out or turn.access == "read" or (turn.access in ("edit", "ask") and not turn.folder_trusted):
         argv += ("--setting-sources", "user")
     system = turn.settings.system

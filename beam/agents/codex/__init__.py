@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from beam.agents.base import Capabilities, Card
-from beam.agents.codex import dialogue, exec, history, screen
+from beam.agents.codex import dialogue, exec, history, screen, tool_rules
 
-__all__ = ["card", "dialogue", "exec", "terminal", "transcripts"]
+__all__ = ["card", "dialogue", "exec", "tool_rules", "terminal", "transcripts"]
 
 terminal, transcripts = screen, history
 

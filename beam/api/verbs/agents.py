@@ -55,14 +55,14 @@ class AgentVerbs(OpenedRoot):
         self.check_person("declares agents")
         from beam.api import manage
 
-        return manage.add(self.context, name, settings)
+        return manage.add(self.context, name, settings, by=self.me)
 
     def set_agent(self, name: str, changes: Mapping[str, str | None]) -> Path:
         """Change settings of an agent; None takes one back. Return the path of its agent.json."""
         self.check_person("changes agents")
         from beam.api import manage
 
-        return manage.change(self.context, name, changes)
+        return manage.change(self.context, name, changes, by=self.me)
 
     @waiting_verb
     def set_live(self, agent: str, name: str, value: str) -> Steps[str]:
@@ -110,7 +110,7 @@ class AgentVerbs(OpenedRoot):
         self.check_person("removes agents")
         from beam.api import manage
 
-        return manage.remove(self.context, name, purge=purge)
+        return manage.remove(self.context, name, purge=purge, by=self.me)
 
     @waiting_verb
     def rename_agent(self, agent: str, new: str) -> Steps[str]:

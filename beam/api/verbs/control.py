@@ -117,7 +117,9 @@ class ControlVerbs(OpenedRoot):
 
         if self.is_agent:
             raise UsageError(
-                f"{self.me} is an agent, and can't approve what another asks", "a person can: beam asks", subject=ask_id
+                f"{self.me} is an agent, and can't approve another agent's request",
+                "a person can: beam asks",
+                subject=ask_id,
             )
         return (yield from asks.decide(self.context, ask_id, "approve", by=self.me, always=always))
 

@@ -93,7 +93,7 @@ class LookVerbs(OpenedRoot):
 
         found = status.running_ids(self._existing(agent))
         if not found:
-            raise UsageError(f"{agent} is in no turn", "beam status", subject=agent)
+            raise UsageError(f"{agent} is not in a turn", "beam status", subject=agent)
         return found
 
     def agent_of(self, name: str) -> str:

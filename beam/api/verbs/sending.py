@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, UnsetType, structs
 
 from beam.agents import registry
 from beam.api.both import coroutine_verb, waiting_verb
@@ -15,6 +15,7 @@ from beam.base.errors import UnsupportedError, UsageError
 from beam.base.steps import Steps
 from beam.broker.compose import HUMAN, Caller, compose
 from beam.model.message import NAME, Access, Message, Options, SessionContext, with_fields
+from beam.model.rule_lists import RuleLists
 from beam.process.environment import fingerprint
 from beam.root import discovery
 from beam.root.paths import AgentPaths
@@ -74,7 +75,7 @@ class SendVerbs(OpenedRoot):
             )
         if self.is_agent:
             raise UsageError(
-                f"BEAM_AGENT is {self.me}, and this process is in no turn of an agent",
+                f"BEAM_AGENT is {self.me}, but this process does not belong to an agent's turn",
                 "unset BEAM_AGENT if you are not inside an agent",
             )
         context = self.context
@@ -83,8 +84,12 @@ class SendVerbs(OpenedRoot):
         access = granted_access(configured, wanted.access, at_most="read" if context.is_exposed else None)
         self.trusted_by_variable = check_receiver(context, agent, access).by_variable
         if wanted.once and key is not None:
-            raise UsageError("--once and --key don't go together", "a throw-away session has no first outcome to give")
+            raise UsageError(
+                "--once and --key don't go together",
+                "a --once message has a session of its own each time, and no first outcome to return",
+            )
         self._check_access(wanted.access)
+        self._check_rules(wanted.rules)
         if wanted.keep is not UNSET:
             self._check_keep(agent, wanted)
         made = compose(
@@ -247,9 +252,25 @@ class SendVerbs(OpenedRoot):
         where = discovery.exposed(self.home, self.environ)
         if where is not None:
             raise UsageError(
-                f"--access {access} is not given in the root {self.home.root}: it lies in {where}, where agents may "
+                f"--access {access} is refused in the root {self.home.root}: it is in {where}, where agents may "
                 "write messages in your name",
                 "keep the root elsewhere (no --root, or one outside; BEAM_STATE), or leave --access out",
+                subject=str(self.home.root),
+            )
+
+    def _check_rules(self, lists: RuleLists | UnsetType) -> None:
+        """Raise UsageError for what is no rule, and for one that allows in a root within agents' reach."""
+        if lists is UNSET:
+            return
+        from beam.rules.ruleset import rules_of
+
+        rules_of(lists, "")
+        where = discovery.exposed(self.home, self.environ) if lists.allow else None
+        if where is not None:
+            raise UsageError(
+                f"no rule allows anything in the root {self.home.root}: it lies in {where}, where agents may write "
+                "messages in your name",
+                "keep the root elsewhere (no --root, or one outside; BEAM_STATE), or leave --allow out",
                 subject=str(self.home.root),
             )
 

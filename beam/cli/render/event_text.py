@@ -8,7 +8,9 @@ from beam.cli.render.calls import undone
 
 _INTERNAL_STATES = frozenset({"requesting", "idle", "running", "access", "hook"})  # of `status`
 _INTERNAL_NOTICES = frozenset({"synthetic"})  # what a CLI says to its model in a person's place
-_TOLD_BY_THEMSELVES = frozenset({"release", "select", "reset", "pause", "resume", "interrupt", "approve", "deny"})
+_TOLD_BY_THEMSELVES = frozenset(
+    {"settings", "release", "select", "reset", "pause", "resume", "interrupt", "approve", "deny"}
+)
 
 
 def is_internal(event: AnyEvent) -> bool:
@@ -57,6 +59,9 @@ def sign_and_text(event: AnyEvent) -> tuple[str, str] | None:
             return "!", f"{event.verb} refused: {event.message}"
         case events.ControlDone():
             return "·", f"{event.verb}: {event.message}"
+        case events.SettingsChanged():
+            new = (f"{key}={value if value is not None else ''}" for key, value in event.changes.items())
+            return "·", f"settings changed by {event.by}: {', '.join(new)}"
         case events.Unknown():
             return "?", f"unknown {event.what}".rstrip()
     return _of_agent(event) or _of_session(event) or _of_ask(event) or team.render(event)

@@ -36,6 +36,7 @@ from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
 from beam.turns.keeper import ReuseKey
 from beam.turns.request import write_scratch
+from beam.turns.ruled import ruling_on
 
 TICK_S = 0.05
 _NOT_READY = "it took no message any more"
@@ -178,9 +179,13 @@ class LinkTurn:
             takes=Takes(allow=step.allow, always=step.always, message=step.message),
         )
         self._open[step.key] = ask
+        ruling = ruling_on(step.call, self.input)
         if self._engine.is_stopped:
             self._cancel_asks(self._why_stopped())
-        elif access != "ask":
+        elif ruling is not None and (ruling.behavior == "deny" or (ruling.behavior == "allow" and step.allow)):
+            self._engine.asks.rule(ask, ruling)
+            self._deliver()
+        elif access != "ask" and ruling is None:
             self._engine.asks.deny_by_default(ask, f"nobody is asked with access {access}")
             self._deliver()
 

@@ -167,7 +167,8 @@ class Dialogs:
             self.failed = Verdict(
                 status=Status.FAILED,
                 class_=Class.AUTH if dialog.kind == "login" else Class.BAD_REQUEST,
-                reason=f"the agent asks a person ({dialog.name}){hint}{SCREEN}{shown(self._port.view().rows)}",
+                reason=f"the agent shows a dialog that a person must answer ({dialog.name}){hint}{SCREEN}"
+                f"{shown(self._port.view().rows)}",
             )
             return None
         if dialog.kind == "full" and self._turn.access != "full":

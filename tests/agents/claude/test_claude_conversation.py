@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 import pytest
-from msgspec import structs
+from msgspec import Raw, structs
 
 from beam.agents.base import Exit, Host
 from beam.agents.claude import dialogue
@@ -30,6 +30,9 @@ from beam.agents.link import (
 from beam.base.errors import UnsupportedError
 from beam.model import events
 from beam.model.outcome import Class, Denial, Status
+from beam.model.rule_lists import RuleLists
+from beam.rules.call import ToolCall
+from beam.rules.ruleset import Ruleset, combined, rules_of
 from tests.support.claude_dialogue import SESSION, Talk, kinds, turn
 
 FRESH = "6b2b7a86-6a2c-5c3f-9d5e-0f6a3a1f2b99"
@@ -96,6 +99,84 @@ def test_each_access_has_the_flags_of_a_headless_turn_and_asks_beam(access: str,
     assert "AskUserQuestion" in argv[argv.index("--disallowedTools") + 1]
     if access != "ask":
         assert set(headless.launch(turn(access=access, outbox="/o"), Host()).argv) < set(argv)
+
+
+def ruled(**lists: tuple[str, ...]) -> Ruleset:
+    return combined(rules_of(RuleLists(**lists), "me"))
+
+
+def test_with_rules_that_may_let_something_through_read_asks_beam_about_all_that_it_would_deny() -> None:
+    rules = ruled(allow=("Bash(git log *)",), deny=("Bash(rm *)",), ask=("Edit",))
+    argv = dialogue.launch(turn(access="read", rules=rules), Host()).argv
+    permissions = json.loads(argv[argv.index("--settings") + 1])["permissions"]
+    assert argv[argv.index("--permission-mode") + 1] == "default" and argv.count("--settings") == 1
+    assert permissions["deny"] == ["Bash(rm *)", "Bash(rm)"] and "allow" not in permissions
+    edits = ["Edit", "Write", "MultiEdit", "NotebookEdit"]
+    assert permissions["ask"] == ["Bash", "Edit", "Write", "NotebookEdit", "mcp__*", *edits]
+    assert "--append-system-prompt" not in argv
+    denying = dialogue.launch(turn(access="read", rules=ruled(deny=("Bash(rm *)",))), Host()).argv
+    assert denying[denying.index("--permission-mode") + 1] == "dontAsk"
+    talk = Talk(turn(access="read", rules=rules))
+    assert kinds(talk.begin(current_permission_mode="default")) == ["Ready"]
+    assert kinds(Talk(turn(access="read", rules=rules)).begin(current_permission_mode="acceptEdits")) == ["Broken"]
+
+
+FREE = {"dangerouslyDisableSandbox": True}
+OURS = {"source": "flagSettings", "tool_name": "Bash"}
+
+
+@pytest.mark.parametrize(
+    ("said", "by_person"),
+    [
+        ({}, False),
+        ({"decision_reason_type": "rule", "decision_reason_rule_source": "flagSettings"}, False),
+        ({"matched_ask_rule": OURS}, False),
+        ({"decision_reason_type": "mode"}, False),
+        ({"decision_reason_type": "rule", "decision_reason_rule_source": "userSettings"}, True),
+        ({"decision_reason_type": "rule"}, True),
+        ({"matched_ask_rule": {"source": "projectSettings", "tool_name": "Bash"}}, True),
+        ({"matched_ask_rule": "?"}, True),
+        ({"decision_reason_type": "safetyCheck"}, True),
+        ({"decision_reason_type": "hook"}, True),
+        ({"requires_user_interaction": True}, True),
+        ({"default_to_no": True}, True),
+    ],
+)
+def test_no_rule_allows_what_claude_or_a_rule_of_the_person_leaves_to_a_person(said: Any, by_person: bool) -> None:
+    talk = talking()
+    talk.ask("r1", "Bash", BASH, **said)
+    assert asked(talk).call == ToolCall(tool="Bash", command="touch made", by_person=by_person)
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "call"),
+    [
+        (
+            "Bash",
+            {"command": "ls", "dangerouslyDisableSandbox": True},
+            ToolCall(tool="Bash", command="ls", by_person=True),
+        ),
+        ("Write", {"file_path": "/p/a", "content": ""}, ToolCall(tool="Edit", paths=("/p/a",))),
+        ("NotebookEdit", {"notebook_path": "/p/a"}, ToolCall(tool="Edit", paths=("/p/a",))),
+        ("Grep", {"pattern": "x"}, ToolCall(tool="Read", paths=(".",))),
+        ("Edit", {}, ToolCall(tool="Edit")),
+        ("WebFetch", {"url": "https://a.com/x"}, ToolCall(tool="WebFetch", host="a.com")),
+        ("mcp__a__b", {}, ToolCall(tool="mcp__a__b")),
+        ("Skill", {"skill": "x"}, None),
+    ],
+)
+def test_a_request_is_told_as_rules_see_it(tool: str, given: Any, call: ToolCall | None) -> None:
+    talk = talking()
+    talk.ask("r1", tool, given)
+    assert asked(talk).call == call
+
+
+def test_what_is_allowed_with_another_input_runs_with_that_one() -> None:
+    talk = talking()
+    talk.ask("r1", "Bash", BASH)
+    assert asked(talk).changes
+    talk.do(Decide(key="r1", decision="allow", input=Raw(b'{"command":"ls"}')))
+    assert talk.sent[-1]["response"]["response"]["updatedInput"] == {"command": "ls"}
 
 
 def test_what_asks_loads_the_settings_of_a_trusted_folder_only() -> None:

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from beam.api.status import AgentStatus, LastOutcome
-from beam.api.turns_now import OpenCall, Running
+from beam.api.turns_now import OnceTurn, OpenCall, Running
 from beam.api.usage import UsageLine
 from beam.cli.render import status
 from beam.model.outcome import Status, Usage
@@ -141,3 +141,10 @@ def test_every_metric_is_declared_once_and_before_its_samples(capsys: pytest.Cap
 
 def used_total() -> UsageLine:
     return UsageLine(agent=None, model=None, turns=2, usage=Usage(input_tokens=5), cost_usd=0.25)
+
+
+def test_a_row_counts_the_messages_beside_the_queue_by_what_they_do(capsys: pytest.CaptureFixture[str]) -> None:
+    states = ("running", "waiting", "waiting")
+    once = tuple(OnceTurn(message_id=f"a-{n}", state=state) for n, state in enumerate(states))  # type: ignore[arg-type]
+    status.table([agent("a", once=once)], project="/p")
+    assert "--once: 1 running, 2 waiting" in capsys.readouterr().out

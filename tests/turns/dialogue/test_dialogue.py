@@ -19,7 +19,9 @@ from beam.broker.build_request import order_of
 from beam.model import events
 from beam.model.limits import Limits
 from beam.model.outcome import Class, Status
+from beam.model.rule_lists import RuleLists
 from beam.process import tree
+from beam.rules.ruleset import Ruleset, combined, rules_of
 from beam.turns import dialogue
 from beam.turns.asks import Decision
 from beam.turns.calls import CallAnswer
@@ -31,6 +33,7 @@ from tests.support.lines import Lines
 from tests.support.turns import Recorded, handle, services, turn_input
 
 pytestmark = pytest.mark.acceptance
+NO_RULES = Ruleset()
 
 
 class Played:
@@ -51,9 +54,11 @@ class Played:
         *,
         access: Any = "ask",
         session_id: str | None = None,
+        rules: Ruleset = NO_RULES,
         **fields: Any,
     ) -> Verdict:
         self.number += 1
+        self.path.mkdir(exist_ok=True)
         scratch = self.path / f"scratch-{self.number}"
         turn = Turn(
             text=text,
@@ -63,6 +68,7 @@ class Played:
             scratch=str(scratch),
             access=access,
             session_id=session_id,
+            rules=rules,
         )
         settled = {"limits": Limits(grace=2, line_bytes=100_000), "number": self.number, "keep": 60.0, **fields}
         self.handle = handle(self.journal)
@@ -131,6 +137,58 @@ def test_a_request_with_access_that_asks_nobody_is_denied_at_once(tmp_path: Path
     assert (verdict.status, verdict.reply) == (Status.DENIED, "1 deny ")
     (decided,) = played.journal.of(events.PermissionDecided)
     assert decided.by == "default"
+
+
+def ruled(**lists: tuple[str, ...]) -> Ruleset:
+    return combined(rules_of(RuleLists(**lists), "beam.yaml"))
+
+
+@pytest.mark.parametrize("access", ["read", "ask", "edit"])
+def test_a_rule_decides_and_the_decision_says_which_and_whose(tmp_path: Path, access: str) -> None:
+    rules = ruled(allow=("Bash(git *)",), deny=("Bash(rm *)",))
+    played, verdict = play(tmp_path, "run Bash(git status && git log)", access=access, rules=rules)
+    assert (verdict.status, verdict.reply, verdict.denials) == (Status.COMPLETED, "1 allow ", ())
+    (decided,) = played.journal.of(events.PermissionDecided)
+    assert (decided.decision, decided.by, decided.rule, decided.whose) == ("allow", "rule", "Bash(git *)", "beam.yaml")
+    played, verdict = play(tmp_path / "2", "run Bash(git status; rm x)", access=access, rules=rules)
+    assert verdict.reply == "1 deny denied by the rule Bash(rm *) of beam.yaml"
+    assert (verdict.status, [denial.by for denial in verdict.denials]) == (Status.COMPLETED, ["rule"])
+
+
+@pytest.mark.parametrize("command", ["git status > x", "git $(rm x)", "rm x"])
+def test_what_no_rule_allows_is_denied_as_the_access_says(tmp_path: Path, command: str) -> None:
+    played, verdict = play(tmp_path, f"run Bash({command})", access="read", rules=ruled(allow=("Bash(git *)",)))
+    assert (verdict.status, verdict.reply) == (Status.DENIED, "1 deny ")
+    assert [decided.by for decided in played.journal.of(events.PermissionDecided)] == ["default"]
+
+
+def test_no_rule_decides_about_a_request_that_nobody_can_read(tmp_path: Path) -> None:
+    _, verdict = play(tmp_path, "ask", access="read", rules=ruled(allow=("Bash",)))
+    assert (verdict.status, verdict.reply) == (Status.DENIED, "1 deny ")
+
+
+@pytest.mark.parametrize("access", ["read", "ask", "edit", "full"])
+def test_a_rule_that_asks_waits_for_a_person_whatever_the_access(tmp_path: Path, access: str) -> None:
+    async def decide(played: Played) -> None:
+        (asked,) = await played.until_asked()
+        played.handle.asks.decide(asked.ask_id, Decision(decision="allow", by="ann"))
+
+    rules = ruled(ask=("Bash(git push *)",), allow=("Bash",))
+    played, verdict = play(tmp_path, "run Bash(git push)", decide, access=access, rules=rules)
+    assert verdict.reply == "1 allow "
+    assert [decided.by for decided in played.journal.of(events.PermissionDecided)] == ["ann"]
+
+
+def test_a_kept_process_has_the_rules_that_it_began_with(tmp_path: Path) -> None:
+    async def turns() -> None:
+        played = Played(tmp_path, keeps=True)
+        for rules in (ruled(allow=("Bash",)), ruled(allow=("Bash",)), ruled()):
+            await played.turn("say hi", rules=rules, session_id="s")
+        started = played.journal.of(events.AgentStarted)
+        assert [event.since for event in started] == [None, 1, None]
+        await played.keeper.end("the test is over")
+
+    asyncio.run(turns())
 
 
 def test_a_request_that_is_denied_with_stop_ends_the_turn(tmp_path: Path) -> None:

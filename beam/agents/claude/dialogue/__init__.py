@@ -21,7 +21,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     """Return how to start a process for this turn and others like it. Raises UnsupportedError for what it can't do."""
     from beam.agents.claude.dialogue import rights
 
-    one = headless.launch(turn, host, rights.ACCESS)
+    one = headless.launch(turn, host, {turn.access: rights.flags(turn)})
     env = {**one.env, "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1"}  # else nobody knows when a turn is over
     argv = (*one.argv, *_BOTH_WAYS, *rights.without_tools(turn.access))
     return structs.replace(one, argv=argv, stdin=None, env=env, drops_output=False)

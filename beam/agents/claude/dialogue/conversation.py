@@ -125,7 +125,7 @@ class ClaudeLink:
     def _initialized(self, reply: Reply) -> list[Step]:
         if reply.error:
             return self._break(f"claude did not begin the conversation: {reply.error}")
-        refused = rights.denied(self._first.access, reply.result)
+        refused = rights.denied(self._first, reply.result)
         if refused:
             return self._break(f"it did not take over {refused}", Class.UNSUPPORTED)
         self._controls.told = reply.result

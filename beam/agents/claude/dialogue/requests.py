@@ -6,17 +6,21 @@ always is allowed in the session alone. Does not depend on who decides.
 
 from __future__ import annotations
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from beam.agents.base import raw_json
+from beam.agents.claude import tool_rules
 from beam.agents.claude.dialogue import rights, wire
 from beam.agents.fields import Object, obj, objects, string
 from beam.agents.link import Asked, Decide, Say, Step, Withdrawn
 from beam.model import events
+from beam.rules.call import ToolCall
 
 _MOST = 100  # that wait at once; claude asks for one call after the other
 _DENIED = "This was denied."
 _ENDS = "The turn ends."
+_OURS = "flagSettings"  # the settings that beam starts it with
+_BY_PERSON = ("safetyCheck", "sandboxOverride", "hook")
 _FILES = {"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
 
 
@@ -57,6 +61,8 @@ class Requests:
                 suggestions=self._open[key].always,
                 always=bool(always),
                 message=True,
+                changes=True,
+                call=_call(tool, given, request),
             )
         ]
 
@@ -66,7 +72,7 @@ class Requests:
         if waiting is None:
             return []
         if decide.decision == "allow":
-            allowed: Object = {"behavior": "allow", "updatedInput": waiting.input}
+            allowed: Object = {"behavior": "allow", "updatedInput": decide.input or waiting.input}
             if decide.always and bytes(waiting.always) != b"[]":
                 allowed["updatedPermissions"] = waiting.always
             return [wire.answer(decide.key, allowed)]
@@ -79,6 +85,18 @@ class Requests:
         if self._open.pop(key, None) is None:
             return []
         return [Withdrawn(key=key, why="claude does not wait for it any more")]
+
+
+def _call(tool: str, given: Object, request: Object) -> ToolCall | None:
+    """Return what is asked for as rules see it. No rule allows what claude, or a rule of the person's own settings,
+    wants a person to decide."""
+    call = tool_rules.call(tool, given)
+    reason, matched = string(request, "decision_reason_type"), request.get("matched_ask_rule")
+    is_theirs = matched is not None and string(obj(request, "matched_ask_rule"), "source") != _OURS
+    is_theirs |= reason == "rule" and string(request, "decision_reason_rule_source") != _OURS
+    is_theirs |= reason in _BY_PERSON or request.get("default_to_no") is True
+    is_theirs |= request.get("requires_user_interaction") is True
+    return structs.replace(call, by_person=call.by_person or is_theirs) if call is not None else None
 
 
 def _denial(message: str) -> Object:

@@ -5,8 +5,11 @@ They are those of a headless turn, in which nobody is asked, and `ask`. Whatever
 
 from __future__ import annotations
 
+from beam.agents.base import Turn
 from beam.agents.claude import exec as headless
+from beam.agents.claude import tool_rules
 from beam.agents.fields import Object, string
+from beam.base.errors import UnsupportedError
 from beam.model.message import Access
 
 ACCESS: dict[Access, tuple[str, ...]] = {**headless.ACCESS, "ask": ("--permission-mode", "default")}
@@ -15,15 +18,30 @@ _QUESTIONS = ("AskUserQuestion",)  # nobody can give its answers here
 _PLANS = ("EnterPlanMode", "ExitPlanMode")  # as headless, where nobody can agree to a plan
 
 
+def mode(turn: Turn) -> str:
+    """Return the permission mode of a turn's process. With rules that may let more through than `read` does, it asks
+    beam about all that `read` would have it deny."""
+    return _MODES["ask" if tool_rules.asks_beam(turn) else turn.access]
+
+
+def flags(turn: Turn) -> tuple[str, ...]:
+    """Return the flags of a turn's access and rules; what is allowed beam decides. Raises UnsupportedError."""
+    if turn.access not in ACCESS:
+        raise UnsupportedError(f"claude has no access {turn.access!r}", subject=turn.access)
+    words = list(ACCESS[turn.access])
+    words[words.index("--permission-mode") + 1] = mode(turn)
+    return tool_rules.flags(words, turn, ("deny", "ask"))
+
+
 def without_tools(access: Access) -> tuple[str, ...]:
     """Return the flag that takes away the tools which claude has only where somebody answers, and nobody does."""
     return ("--disallowedTools", ",".join(_QUESTIONS if access == "ask" else (*_QUESTIONS, *_PLANS)))
 
 
-def denied(access: Access, said: Object) -> str:
+def denied(turn: Turn, said: Object) -> str:
     """Return what claude did not take over, as it answers to `initialize`; "" if it took all, or is too old to tell."""
-    mode = said.get("current_permission_mode", _MODES[access])
-    return "" if mode == _MODES[access] else f"the permission mode {_MODES[access]}"
+    wanted = mode(turn)
+    return "" if said.get("current_permission_mode", wanted) == wanted else f"the permission mode {wanted}"
 
 
 def for_the_session(suggestions: list[Object]) -> list[Object]:

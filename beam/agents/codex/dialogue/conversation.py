@@ -132,7 +132,7 @@ class CodexLink:
         if reply.error:
             return self._break(f"codex did not begin the conversation: {reply.error}")
         turn, until = self._first, reply.now + START_S
-        params: Object = {**rights.of_thread(turn.access), "cwd": turn.cwd or None, "model": turn.model}
+        params: Object = {**rights.of_thread(turn), "cwd": turn.cwd or None, "model": turn.model}
         if turn.settings.system is not None:
             params["developerInstructions"] = scrubbed(turn.settings.system)
         if turn.session_id is None:
@@ -181,7 +181,7 @@ class CodexLink:
         thread_id = string(obj(object_of(reply.result), "thread"), "id")
         if not thread_id or (turn.session_id is not None and turn.fork == (thread_id == turn.session_id)):
             return self._break("it answered with a thread that was not asked for")
-        refused = rights.denied(turn.access, reply.result)
+        refused = rights.denied(turn, reply.result)
         if refused:
             return self._break(f"it did not take over {refused}", Class.UNSUPPORTED)
         self._thread_id = self._controls.thread_id = thread_id

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from beam.agents.base import raw_json
+from beam.agents.codex import tool_rules
 from beam.agents.codex.dialogue.turn import TurnReader
 from beam.agents.codex.dialogue.wire import Id, answer, refusal
 from beam.agents.fields import Object, obj, object_of, objects, string, strings
@@ -108,7 +109,7 @@ Ask = tuple[Asked, Callable[[Decide], Object]]
 
 def _asked(tool: str, given: Object, lines: list[str], **more: object) -> Asked:
     shown = "\n".join(line for line in lines if line)
-    asked = Asked(key="", tool=tool, input=raw_json(given), description=shown)
+    asked = Asked(key="", tool=tool, input=raw_json(given), description=shown, call=tool_rules.call(tool, given))
     return msgspec.structs.replace(asked, **more)
 
 

@@ -11,6 +11,7 @@ read, and that does not exist, keeps the person's own rules from letting a comma
 from __future__ import annotations
 
 from beam.agents.base import Turn
+from beam.agents.codex import tool_rules
 from beam.agents.fields import Object, obj, object_of, string, strings
 from beam.base.errors import UnsupportedError
 from beam.model.message import Access
@@ -29,21 +30,26 @@ def check(access: Access) -> None:
         raise UnsupportedError(f"codex has no access {access!r}", f"use one of: {', '.join(APPROVAL)}", subject=access)
 
 
+def approval(turn: Turn) -> str:
+    """Return what Codex is to ask about in a turn with this access and these rules."""
+    return "on-request" if tool_rules.asks(turn) else APPROVAL[turn.access]
+
+
 def argv(access: Access) -> tuple[str, ...]:
     """Return the settings of the process. Only a process that reads alone knows the profile."""
     profile = ("-c", f'default_permissions="{PROFILE}"', "-c", f"permissions.{PROFILE}.filesystem={_FILES}")
     return profile if access in _READS else ()
 
 
-def of_thread(access: Access) -> Object:
+def of_thread(turn: Turn) -> Object:
     """Return what a thread is begun or resumed with. Nobody but beam answers what Codex asks."""
-    sandbox: Object = {"permissions": PROFILE} if access in _READS else {"sandbox": "read-only"}
-    return {**sandbox, "approvalPolicy": APPROVAL[access], "approvalsReviewer": "user"}
+    sandbox: Object = {"permissions": PROFILE} if turn.access in _READS else {"sandbox": "read-only"}
+    return {**sandbox, "approvalPolicy": approval(turn), "approvalsReviewer": "user"}
 
 
 def of_turn(turn: Turn, own: Object) -> Object:
     """Return what one turn may. `own` is the person's configuration of the sandbox that writes in the workspace."""
-    rights: Object = {"approvalPolicy": APPROVAL[turn.access], "approvalsReviewer": "user"}
+    rights: Object = {"approvalPolicy": approval(turn), "approvalsReviewer": "user"}
     if turn.access == "edit":
         roots = [*strings(own, "writable_roots"), *([turn.scratch] if turn.scratch else [])]
         rights["sandboxPolicy"] = {
@@ -63,15 +69,15 @@ def own_sandbox(result: object) -> Object:
     return obj(obj(object_of(result), "config"), "sandbox_workspace_write")
 
 
-def denied(access: Access, result: object) -> str:
+def denied(turn: Turn, result: object) -> str:
     """Return what Codex did not take over from `of_thread`, as it answers; "" if it took all."""
     said = object_of(result)
-    wanted = {"approvalPolicy": APPROVAL[access], "approvalsReviewer": "user"}
+    wanted = {"approvalPolicy": approval(turn), "approvalsReviewer": "user"}
     for name, value in wanted.items():
         if said.get(name) != value:
             return f"{name} {value}"
     if string(obj(said, "sandbox"), "type") != "readOnly":
         return "a sandbox that only reads"
-    if access in _READS and string(obj(said, "activePermissionProfile"), "id") != PROFILE:
+    if turn.access in _READS and string(obj(said, "activePermissionProfile"), "id") != PROFILE:
         return f"the profile {PROFILE}"
     return ""

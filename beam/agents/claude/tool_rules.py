@@ -1,0 +1,90 @@
+"""Rules in Claude Code's terms: what a call of its tools is to a rule, and which rules it can enforce itself.
+
+A rule that denies or asks always goes into the settings of the process, where it counts in every mode and over the
+person's own. One that allows goes there in a headless turn alone; a process that speaks the protocol asks beam.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from beam.agents.base import Enforced, Face, Turn
+from beam.agents.fields import Object, object_of, string
+from beam.model.message import Access
+from beam.rules.call import ToolCall, host_of
+from beam.rules.rule import ORDER, Behavior, Rule
+
+_AGENT, _BEAM = Enforced("agent"), Enforced("beam")
+_ALIKE = {  # a bare rule is about all of these
+    "Read": ("Read", "Grep", "Glob"),
+    "Edit": ("Edit", "Write", "MultiEdit", "NotebookEdit"),
+    "Agent": ("Agent", "Task"),
+}
+_KINDS = {name: kind for kind, names in _ALIKE.items() for name in names}
+_PATHS = ("file_path", "notebook_path", "path")
+_CHANGES = ("Bash", "Edit")
+_GUARDED = Enforced(
+    "", "its own rules can't allow one such call with access read and keep what your settings allow from the others"
+)
+_ON_SCREEN = Enforced("", "what a screen shows of a call may be less than the call")
+
+
+def enforced(rule: Rule, face: Face, access: Access) -> Enforced:
+    """Return who enforces this rule."""
+    if rule.behavior != "allow":
+        return _AGENT
+    if face == "dialogue":
+        return _BEAM
+    if face == "terminal":
+        return _ON_SCREEN
+    changes = rule.tool in _CHANGES or rule.tool.startswith("mcp__")
+    return _GUARDED if access == "read" and changes else _AGENT
+
+
+def call(tool: str, given: object) -> ToolCall | None:
+    """Return the call as rules see it; None for one that they can't."""
+    values, kind = object_of(given), _KINDS.get(tool, tool)
+    match kind:
+        case "Bash":
+            is_free = values.get("dangerouslyDisableSandbox") is True
+            return ToolCall(tool=kind, command=string(values, "command"), by_person=is_free)
+        case "Read" | "Edit":
+            paths = tuple(path for name in _PATHS if (path := string(values, name)))
+            return ToolCall(tool=kind, paths=paths or ((".",) if tool in ("Grep", "Glob") else ()))
+        case "WebFetch":
+            return ToolCall(tool=kind, host=host_of(string(values, "url")))
+        case "WebSearch" | "Agent":
+            return ToolCall(tool=kind)
+    return ToolCall(tool=tool) if tool.startswith("mcp__") else None
+
+
+def asks_beam(turn: Turn) -> bool:
+    """Return whether a rule may let through, or have a person asked about, what the access `read` denies."""
+    return turn.access == "read" and any(rule.behavior != "deny" for rule in turn.rules.rules)
+
+
+def flags(words: Sequence[str], turn: Turn, behaviors: Sequence[Behavior] = ORDER) -> tuple[str, ...]:
+    """Return the flags of an access with the turn's rules of these words in their `--settings`."""
+    rules = [rule for rule in turn.rules.rules if rule.behavior in behaviors]
+    if not rules:
+        return tuple(words)
+    found = list(words)
+    settings: Object = {}
+    if "--settings" in found:
+        at = found.index("--settings")
+        settings = json.loads(found[at + 1])
+        del found[at : at + 2]
+    permissions = object_of(settings.get("permissions"))
+    for rule in rules:
+        before = permissions.get(rule.behavior)
+        permissions[rule.behavior] = [*(before if isinstance(before, list) else []), *_texts(rule)]
+    text = json.dumps({**settings, "permissions": permissions}, separators=(",", ":"))
+    return (*found, "--settings", text)
+
+
+def _texts(rule: Rule) -> tuple[str, ...]:
+    if not rule.argument:
+        return _ALIKE.get(rule.tool, (rule.tool,))
+    bare = rule.argument.removesuffix(" *") if rule.tool == "Bash" else rule.argument
+    return (rule.text, f"{rule.tool}({bare})") if bare != rule.argument else (rule.text,)

@@ -1,0 +1,65 @@
+"""Rules in Codex's terms: what it asks for is to a rule, and which rules it can be held to.
+
+Codex runs what its sandbox allows without asking, so a rule can only decide about what would leave the sandbox.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from beam.agents.base import Enforced, Face, Turn
+from beam.agents.fields import object_of, objects, string
+from beam.model.message import Access
+from beam.rules.call import ToolCall
+from beam.rules.rule import Rule
+
+_BEAM = Enforced("beam")
+_SHELL = re.compile(r"(?:/(?:usr/)?bin/)?(?:ba|z|da)?sh\Z")
+_READS = ("read", "ask")  # with these its sandbox only reads
+_NOT_ASKED = Enforced("", "it runs commands in its sandbox without asking, so beam sees only those that would leave it")
+_TOO_FREE = Enforced("", "with this access it changes files of the folder without asking")
+_HEADLESS = Enforced("", "`codex exec` asks nobody, and takes no rules for one run")
+_SCREEN = Enforced("", "what a screen shows of a call may be less than the call")
+_OTHER = Enforced("", "it does not ask about such calls")
+
+
+def enforced(rule: Rule, face: Face, access: Access) -> Enforced:
+    """Return who enforces this rule."""
+    if face != "dialogue":
+        return _HEADLESS if face == "exec" else _SCREEN
+    is_mcp = rule.tool.startswith("mcp__")
+    if rule.behavior == "allow":
+        return _BEAM if rule.tool in ("Bash", "Edit") or is_mcp else _OTHER
+    if rule.tool == "Edit":
+        return _BEAM if access in _READS else _TOO_FREE
+    return _NOT_ASKED if rule.tool == "Bash" else _OTHER
+
+
+def call(tool: str, given: object) -> ToolCall | None:
+    """Return what Codex asks for as rules see it; None for what they can't decide."""
+    values = object_of(given)
+    if tool == "shell":
+        more = {"kind", "network", "permissions"}.intersection(values)
+        return None if more else ToolCall(tool="Bash", command=_script(string(values, "command")))
+    if tool == "apply_patch":
+        names = ("path", "move_path")
+        paths = tuple(path for each in objects(values, "changes") for name in names if (path := string(each, name)))
+        return None if "grantRoot" in values else ToolCall(tool="Edit", paths=paths)
+    return ToolCall(tool=tool) if tool.startswith("mcp__") else None
+
+
+def asks(turn: Turn) -> bool:
+    """Return whether Codex is to ask beam though its access would have it ask nobody."""
+    return turn.access in ("read", "edit") and bool(turn.rules.rules)
+
+
+def _script(command: str) -> str:
+    """Return what the shell is given that Codex starts for each command, `bash -lc SCRIPT`; else the command itself."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return command
+    if len(words) == 3 and _SHELL.match(words[0]) and words[1] in ("-c", "-lc"):
+        return words[2]
+    return command

@@ -1,0 +1,40 @@
+"""Whether an agent can be held to the rules of a turn: each is enforced by its CLI or by beam, or no turn begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from beam.agents.base import Adapter, Enforced, Face, HasRules
+from beam.base.errors import UnsupportedError
+from beam.model.message import Access
+from beam.rules.rule import Rule
+
+ALREADY = Enforced("agent", "with access full it is allowed already")
+NOBODY = Enforced("", "no way to hold it to a rule is known")
+
+
+def enforced(adapter: Adapter, rule: Rule, face: Face, access: Access) -> Enforced:
+    """Return who enforces the rule in a turn of this agent with that face and access."""
+    if rule.behavior == "allow" and access == "full":
+        return ALREADY
+    return adapter.tool_rules.enforced(rule, face, access) if isinstance(adapter, HasRules) else NOBODY
+
+
+def check_rules(adapter: Adapter, face: Face, access: Access, rules: Sequence[Rule]) -> None:
+    """Check that each rule is enforced. Raises UnsupportedError with the first that is not, whose it is, and why."""
+    for rule in rules:
+        found = enforced(adapter, rule, face, access)
+        if not found.by:
+            other = _elsewhere(adapter, rule, face, access)
+            where = f"(face {face}, access {access})"
+            raise UnsupportedError(
+                f"{adapter.card.name} can't be held to the rule `{rule}` of {rule.whose} {where}: {found.why}",
+                f"--via {other}" if other else "take the rule out, or send to another agent",
+                subject=rule.text,
+            )
+
+
+def _elsewhere(adapter: Adapter, rule: Rule, face: Face, access: Access) -> Face | None:
+    """Return another face of the agent in which the rule is enforced."""
+    others = (other for other, can in adapter.card.faces.items() if other != face and access in can.access)
+    return next((other for other in others if enforced(adapter, rule, other, access).by), None)

@@ -1,0 +1,172 @@
+"""The rules of an agent: listed, tried on a call, added and removed. Nothing is run for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from beam.agents import registry
+from beam.agents.base import Enforced, Face
+from beam.agents.ruled import enforced
+from beam.api import manage
+from beam.base.errors import NotFoundError
+from beam.broker.build_request import BY_FLAG
+from beam.broker.context import RootContext
+from beam.config.resolve import AGENT_JSON, Resolved
+from beam.model.message import Access, check_name
+from beam.model.rule_lists import RuleLists
+from beam.rules.call import call_of
+from beam.rules.rule import Behavior, Rule, parse
+from beam.rules.ruleset import Ruleset, combined, rules_of
+from beam.turns.request import face_of, granted_access
+from beam.turns.ruled import place_of
+
+_BY_ACCESS: dict[Access, str] = {
+    "read": "access read decides: what only looks is allowed, the rest is denied",
+    "edit": "access edit decides: what changes files of the folder is allowed, the rest is denied",
+    "full": "access full allows it",
+    "ask": "access ask decides: what only looks is allowed, about the rest a person is asked",
+}
+
+
+_BECAUSE: dict[Behavior, str] = {
+    "deny": "wins over all rules that ask or allow",
+    "ask": "wins over all rules that allow; a person is asked, or where nobody can be asked it is denied",
+    "allow": "allows all of it",
+}
+
+
+class RuleLine(Struct, frozen=True, kw_only=True):
+    """A rule of an agent, who wrote it, and in which modes of the agent it is enforced by whom (agent or beam)."""
+
+    v: int = 1
+    agent: str
+    decision: Behavior
+    rule: str
+    whose: str
+    faces: dict[str, str] = {}
+
+
+class FaceLine(Struct, frozen=True, kw_only=True):
+    """Who enforces a rule in one mode of an agent: `agent` (its CLI), `beam`, or nobody (""): then no turn begins."""
+
+    face: str
+    by: str
+    why: str = ""
+
+
+class RuleTried(Struct, frozen=True, kw_only=True):
+    """What the rules of an agent say about one call: `decision` is "" where none of them decides, `why` says it in
+    words. `face` is the mode that a message would use."""
+
+    v: int = 1
+    agent: str
+    call: str
+    access: str
+    face: str
+    decision: Behavior | None
+    rule: str = ""
+    whose: str = ""
+    why: str = ""
+    faces: tuple[FaceLine, ...] = ()
+
+
+def listed(context: RootContext, name: str) -> list[RuleLine]:
+    """Return the rules of the agent in the order in which they decide."""
+    resolved = context.resolve(name)
+    access, lines = _access_of(context, resolved, None), []
+    for rule in _rules(resolved).rules:
+        faces = {line.face: line.by for line in _faces(resolved, [rule], access)}
+        lines.append(RuleLine(agent=name, decision=rule.behavior, rule=rule.text, whose=rule.whose, faces=faces))
+    return lines
+
+
+def tried(
+    context: RootContext,
+    name: str,
+    call: str,
+    *,
+    access: Access | None = None,
+    via: str | None = None,
+    more: RuleLists | None = None,
+) -> RuleTried:
+    """Return what the rules of the agent, with `more` of one message, say about a call that is written like a rule.
+
+    Raises UsageError for what is no call, NotFoundError for what is no agent.
+    """
+    resolved = context.resolve(name)
+    adapter = registry.adapter(resolved.settings.adapter)
+    face = face_of(adapter, via)
+    has = _access_of(context, resolved, access)
+    rules = _rules(resolved).plus(rules_of(more or RuleLists(), BY_FLAG))
+    folder = str((context.base / (resolved.settings.cwd or "")).resolve())
+    asked = call_of(call)
+    ruling = rules.decide(asked, place_of(folder, context.environ.get("HOME", "")))
+    if ruling is None:
+        in_doubt = asked.command and rules.of("allow") and not _is_plain(asked.command)
+        doubt = "no rule allows a command with something in doubt in it (a redirection, a substitution, a variable …); "
+        why = (doubt if in_doubt else "no rule is about it; ") + _BY_ACCESS[has]
+        return RuleTried(agent=name, call=call, access=has, face=face, decision=None, why=why)
+    whose = f"{ruling.behavior} {ruling.text} of {ruling.whose}"
+    return RuleTried(
+        agent=name,
+        call=call,
+        access=has,
+        face=face,
+        decision=ruling.behavior,
+        rule=ruling.text,
+        whose=ruling.whose,
+        why=f"{whose} {_BECAUSE[ruling.behavior]}",
+        faces=tuple(_faces(resolved, ruling.rules, has)),
+    )
+
+
+def add(context: RootContext, name: str, behavior: Behavior, text: str, *, by: str) -> Path:
+    """Add a rule to the agent's own settings (agent.json); return their path. Raises UsageError for what is none."""
+    rule = parse(text, behavior)
+    own = manage.own_settings(context, check_name(name))
+    lists = own.rules.plus(RuleLists(**{behavior: (rule.text,)}))
+    return manage.write_settings(context, name, own, structs.replace(own, rules=lists), by=by)
+
+
+def remove(context: RootContext, name: str, behavior: Behavior, text: str, *, by: str) -> Path:
+    """Take a rule out of the agent's own settings; return their path. Raises NotFoundError if it is not there."""
+    rule = parse(text, behavior)
+    own = manage.own_settings(context, check_name(name))
+    before = getattr(own.rules, behavior)
+    if rule.text not in before:
+        what = f"`{rule}` is no rule in the {AGENT_JSON} of {name}"
+        raise NotFoundError(what, f"beam rules list {name} says where it is written", subject=text)
+    after = tuple(each for each in before if each != rule.text)
+    lists = structs.replace(own.rules, **{behavior: after})
+    return manage.write_settings(context, name, own, structs.replace(own, rules=lists), by=by)
+
+
+def _rules(resolved: Resolved) -> Ruleset:
+    written = resolved.rules
+    return combined([rule for one in written for rule in rules_of(one.lists, one.whose, is_general=one.is_general)])
+
+
+def _access_of(context: RootContext, resolved: Resolved, asked: Access | None) -> Access:
+    return granted_access(resolved.settings.access, asked, at_most="read" if context.is_exposed else None)
+
+
+def _faces(resolved: Resolved, rules: list[Rule] | tuple[Rule, ...], access: Access) -> list[FaceLine]:
+    """Return who enforces these rules in each mode of the agent that has this access."""
+    adapter, lines = registry.adapter(resolved.settings.adapter), []
+    for face, can in adapter.card.faces.items():
+        if access in can.access or not can.access:
+            lines.append(_face(face, [enforced(adapter, rule, face, access) for rule in rules]))
+    return lines
+
+
+def _face(face: Face, found: list[Enforced]) -> FaceLine:
+    worst = min(found, key=lambda one: ("", "beam", "agent").index(one.by))
+    return FaceLine(face=face, by=worst.by, why=worst.why)
+
+
+def _is_plain(command: str) -> bool:
+    from beam.rules.shell import split
+
+    return split(command) is not None

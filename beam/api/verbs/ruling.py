@@ -1,0 +1,55 @@
+"""The rules of agents: what their tools may do besides their access."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from beam.api.verbs.opened import OpenedRoot
+from beam.model.message import Access
+from beam.model.rule_lists import RuleLists
+
+if TYPE_CHECKING:
+    from beam.api.rules import RuleLine, RuleTried
+    from beam.rules.rule import Behavior
+
+
+class RuleVerbs(OpenedRoot):
+    """List, try, add and remove the rules of agents."""
+
+    def rules(self, agent: str) -> list[RuleLine]:
+        """Return the agent's rules in the order in which they decide, each with who wrote it."""
+        from beam.api import rules
+
+        return rules.listed(self.context, agent)
+
+    def try_rules(
+        self,
+        agent: str,
+        call: str,
+        *,
+        access: Access | None = None,
+        via: str | None = None,
+        more: RuleLists | None = None,
+    ) -> RuleTried:
+        """Return which rule of the agent decides about a call (`Bash(git push)`), whose it is, and who enforces it.
+
+        `more` are rules that a message would bring along. Raises UsageError for what is no call.
+        """
+        from beam.api import rules
+
+        return rules.tried(self.context, agent, call, access=access, via=via, more=more)
+
+    def add_rule(self, agent: str, behavior: Behavior, rule: str) -> Path:
+        """Add a rule to the agent's own settings, and return the path of its agent.json. Raises UsageError."""
+        self.check_person("changes rules")
+        from beam.api import rules
+
+        return rules.add(self.context, agent, behavior, rule, by=self.me)
+
+    def remove_rule(self, agent: str, behavior: Behavior, rule: str) -> Path:
+        """Take a rule out of the agent's own settings, and return the path of its agent.json. Raises NotFoundError."""
+        self.check_person("changes rules")
+        from beam.api import rules
+
+        return rules.remove(self.context, agent, behavior, rule, by=self.me)

@@ -1,0 +1,114 @@
+"""`beam rules`: which calls of an agent's tools are denied, asked about and allowed."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+from beam import UsageError
+from beam.cli.context import context
+from beam.cli.group import App
+from beam.cli.render.text import write_json, write_line
+from beam.cli.streams import is_terminal
+
+if TYPE_CHECKING:
+    from beam import Behavior
+
+app = App("List, test, add and remove the rules of agents.")
+_AGENT = typer.Argument(..., metavar="AGENT")
+_ALLOW = typer.Option([], "--allow", metavar="RULE", help="A rule that allows.")
+_ASK = typer.Option([], "--ask", metavar="RULE", help="A rule that has a person asked.")
+_DENY = typer.Option([], "--deny", metavar="RULE", help="A rule that denies.")
+_NOBODY = "nobody: no turn begins"
+
+
+@app.verb("list")
+def list_(
+    ctx: typer.Context,
+    agent: str = _AGENT,
+    as_json: bool = typer.Option(False, "--json", help="Print JSON Lines, one object per rule."),
+) -> None:
+    """List the rules of an agent, in the order in which they decide: deny, ask, allow."""
+    from beam.cli.render.tables import columns
+
+    call = context(ctx)
+    found = call.beam.rules(agent)
+    if as_json:
+        for line in found:
+            write_json(line)
+        return
+    if not found:
+        call.note(f"{agent} has no rules; its access decides")
+        return
+    rows = [(line.decision, line.rule, line.whose, _faces(line.faces)) for line in found]
+    columns(("DECISION", "RULE", "WRITTEN IN", "ENFORCED BY"), rows, wide=is_terminal(sys.stdout))
+
+
+@app.verb()
+def test(
+    ctx: typer.Context,
+    agent: str = _AGENT,
+    tool: str = typer.Argument(..., metavar="CALL", help="A call: 'Bash(git push)', 'Edit(src/a)'."),
+    access: str | None = typer.Option(None, "--access", metavar="WORD", help="read, edit, full or ask."),
+    via: str | None = typer.Option(None, "--via", metavar="MODE", help="The mode: exec, dialogue or terminal."),
+    allow: list[str] = _ALLOW,
+    ask: list[str] = _ASK,
+    deny: list[str] = _DENY,
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
+) -> None:
+    """Say which rule decides about a call, whose it is, and who enforces it. Nothing is run.
+
+    The rules given here are tried as if a message brought them along.
+    """
+    from msgspec import UNSET
+
+    from beam.cli import prompt
+
+    call = context(ctx)
+    rules = prompt.rules(allow=allow, ask=ask, deny=deny)
+    more = None if rules is UNSET else rules
+    found = call.beam.try_rules(agent, tool, access=prompt.access(access), via=via, more=more)
+    if as_json:
+        write_json(found)
+        return
+    write_line(f"{found.decision or 'no rule'}: {found.why}")
+    for line in found.faces:
+        mark = " (the mode of its next message)" if line.face == found.face else ""
+        write_line(f"  {line.face}: enforced by {line.by or _NOBODY}{f'; {line.why}' if line.why else ''}{mark}")
+
+
+@app.verb()
+def add(
+    ctx: typer.Context, agent: str = _AGENT, allow: list[str] = _ALLOW, ask: list[str] = _ASK, deny: list[str] = _DENY
+) -> None:
+    """Add rules to an agent's own settings (agent.json)."""
+    call = context(ctx)
+    for behavior, rule in _given(allow, ask, deny):
+        path = call.beam.add_rule(agent, behavior, rule)
+        call.note(f"{agent}: {behavior} {rule} ({path})")
+
+
+@app.verb()
+def remove(
+    ctx: typer.Context, agent: str = _AGENT, allow: list[str] = _ALLOW, ask: list[str] = _ASK, deny: list[str] = _DENY
+) -> None:
+    """Remove rules from an agent's own settings (agent.json)."""
+    call = context(ctx)
+    for behavior, rule in _given(allow, ask, deny):
+        path = call.beam.remove_rule(agent, behavior, rule)
+        call.note(f"{agent}: no longer {behavior} {rule} ({path})")
+
+
+def _faces(faces: dict[str, str]) -> str:
+    return ", ".join(f"{face}: {by or 'nobody'}" for face, by in faces.items())
+
+
+def _given(allow: list[str], ask: list[str], deny: list[str]) -> list[tuple[Behavior, str]]:
+    found: list[tuple[Behavior, str]] = [("deny", rule) for rule in deny]
+    found += [("ask", rule) for rule in ask]
+    found += [("allow", rule) for rule in allow]
+    if not found:
+        raise UsageError("no rule is given", "give --allow, --ask or --deny with one: --deny 'Bash(git push *)'")
+    return found

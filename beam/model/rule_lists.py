@@ -1,0 +1,20 @@
+"""Rules about calls of tools, as settings, flags and messages carry them: lists of texts. What a text means is the
+rules' (`beam.rules`)."""
+
+from msgspec import Struct
+
+
+class RuleLists(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is denied, asked about and allowed: `Bash(git log *)`, `Edit(src/**)`, `Read` (docs/access.md)."""
+
+    deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+
+    def plus(self, other: "RuleLists") -> "RuleLists":
+        """Return the rules of both, each once."""
+        return RuleLists(
+            deny=tuple(dict.fromkeys((*self.deny, *other.deny))),
+            ask=tuple(dict.fromkeys((*self.ask, *other.ask))),
+            allow=tuple(dict.fromkeys((*self.allow, *other.allow))),
+        )

@@ -1,0 +1,64 @@
+"""A call of a tool as rules see it, in one vocabulary for all agents. Does not depend on rules."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from beam.base.errors import UsageError
+
+_HOST = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)*\Z")
+_DOUBTFUL = re.compile(r"[\x00-\x20\x7f\\@#]")  # programs disagree on the host of an address with one of these
+
+
+class ToolCall(Struct, frozen=True, kw_only=True):
+    """What an agent is about to do. `tool` is a word of the rules (`Bash`, `Edit`, …) or an MCP tool's name.
+
+    `command` is the text that a shell gets, `paths` are all files that are read or changed (relative to the agent's
+    folder, or absolute), `host` is the web server; each is empty where the tool has none, or where nobody knows it:
+    then no rule allows the call. `by_person`: the agent's CLI wants a person to decide this one, whatever a rule says.
+    """
+
+    tool: str
+    command: str = ""
+    paths: tuple[str, ...] = ()
+    host: str = ""
+    by_person: bool = False
+
+
+def call_of(text: str) -> ToolCall:
+    """Return the call that is written like a rule: `Bash(git push)`, `Edit(src/a)`, `WebFetch(https://example.com)`.
+
+    Raises UsageError for what is none.
+    """
+    from beam.rules.rule import parse
+
+    tool, is_open, argument = text.strip().partition("(")
+    parse(tool, "deny")
+    argument = argument.removesuffix(")")
+    if is_open and not text.strip().endswith(")"):
+        raise UsageError(f"{text[:120]!r} is not a call", "write it like 'Bash(git push)'", subject=text[:120])
+    if tool == "Bash":
+        return ToolCall(tool=tool, command=argument)
+    if tool in ("Read", "Edit"):
+        path = argument[1:] if argument.startswith("//") else argument
+        return ToolCall(tool=tool, paths=(path,) if path else ())
+    if tool == "WebFetch":
+        url = argument.removeprefix("domain:")
+        return ToolCall(tool=tool, host=host_of(url if "://" in url else f"https://{url}"))
+    return ToolCall(tool=tool)
+
+
+def host_of(url: str) -> str:
+    """Return the server's name in a web address, in small letters; "" for an address that can be read in two ways."""
+    from urllib.parse import urlsplit
+
+    if _DOUBTFUL.search(url):
+        return ""
+    try:
+        parts = urlsplit(url)
+        host = (parts.hostname or "").lower().rstrip(".")
+    except ValueError:
+        return ""
+    return host if parts.scheme.lower() in ("http", "https") and _HOST.match(host) else ""

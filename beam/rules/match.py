@@ -1,0 +1,163 @@
+"""Which rules apply to a call. Rules that allow match only what they are sure of; those that deny or ask match more.
+
+Pure: how a path is spelled in the file system is an argument.
+"""
+
+from __future__ import annotations
+
+import functools
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from msgspec import Struct
+
+from beam.rules import shell
+from beam.rules.call import ToolCall
+from beam.rules.rule import Rule
+
+Part = TypeVar("Part")
+Real = Callable[[str], str]
+
+
+class Place(Struct, frozen=True):
+    """Where the agent works: `folder` is what paths are relative to, `home` what `~` is. `real` follows links."""
+
+    folder: str
+    home: str = ""
+    real: Real = posixpath.normpath
+
+
+def allows(rules: Sequence[Rule], call: ToolCall, place: Place) -> tuple[Rule, ...]:
+    """Return the rules that together allow all of this call; none if they don't allow all of it."""
+    mine = [rule for rule in rules if _is_of(rule, call.tool)]
+    if not mine or call.by_person:
+        return ()
+    if call.tool == "Bash":
+        whole = next((rule for rule in mine if not rule.argument), None)
+        if whole is not None:
+            return (whole,) if call.command else ()
+        parts = shell.split(call.command)
+        return _each(parts or (), mine, _allows_command)
+    if call.tool in ("Read", "Edit"):
+        spelled = [spelling for path in call.paths for spelling in _spellings(path, place)]
+        return _each(spelled, mine, lambda rule, path: _allows_path(rule, path, place))
+    if call.tool == "WebFetch":
+        return _each((call.host,) if call.host else (), mine, lambda rule, host: _is_host(rule.argument, host))
+    return (mine[0],)
+
+
+def catches(rule: Rule, call: ToolCall, place: Place) -> bool:
+    """Return whether a rule that denies or asks is about some part of this call, or may be."""
+    if not _is_of(rule, call.tool):
+        return False
+    if not rule.argument:
+        return True
+    if call.tool == "Bash":
+        pattern = _command(rule.argument)
+        return any(pattern.match(_joined(words)) for words in shell.suspects(call.command))
+    if call.tool in ("Read", "Edit"):
+        pattern = _path(rule.argument, place.folder, place.home)
+        spelled = [spelling for path in call.paths for spelling in _spellings(path, place)]
+        return not spelled or any(pattern.match(path) or pattern.match(path.casefold()) for path in spelled)
+    domain = rule.argument.removeprefix("domain:").removeprefix("*.")
+    return not call.host or call.host == domain or call.host.endswith(f".{domain}")
+
+
+def _each(parts: Iterable[Part], rules: Sequence[Rule], matches: Callable[[Rule, Part], bool]) -> tuple[Rule, ...]:
+    """Return a rule for each part, once; none if there is no part, or one that no rule matches."""
+    found: dict[Rule, None] = {}
+    for part in parts:
+        rule = next((rule for rule in rules if matches(rule, part)), None)
+        if rule is None:
+            return ()
+        found[rule] = None
+    return tuple(found)
+
+
+def _is_of(rule: Rule, tool: str) -> bool:
+    if not rule.tool.startswith("mcp__"):
+        return rule.tool == tool
+    if rule.tool.endswith("*"):
+        return tool.startswith(rule.tool[:-1])
+    return tool == rule.tool or (rule.tool.count("__") == 1 and tool.startswith(f"{rule.tool}__"))
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+
+def _allows_command(rule: Rule, words: shell.Words) -> bool:
+    return _command(rule.argument).match(_joined(words)) is not None
+
+
+def _joined(words: Sequence[str]) -> str:
+    return "\0".join(words)
+
+
+@functools.lru_cache(512)
+def _command(pattern: str) -> re.Pattern[str]:
+    """Return the pattern of joined words. A `*` alone is one word or more, or at the end none as well; in a word it is
+    any characters of that word, and at the end of the last one also further words."""
+    words = pattern.split()
+    found = ""
+    for number, word in enumerate(words):
+        is_last = number == len(words) - 1
+        if word == "*" and is_last:
+            found += r"(?:\0.*)?"
+            continue
+        found += r"\0" if number else ""
+        if word == "*":
+            found += r"[^\0]+(?:\0[^\0]+)*?"
+        else:
+            found += "[^\0]*".join(re.escape(part) for part in word.split("*"))
+            found += r"(?:\0.*)?" if is_last and word.endswith("*") else ""
+    return re.compile(rf"{found}\Z", re.DOTALL)
+
+
+# -- paths -------------------------------------------------------------------------------------------------------------
+
+
+def _spellings(path: str, place: Place) -> list[str]:
+    """Return the path as it is written, and as it is once its links are followed; both are absolute."""
+    if path.startswith("~/") and place.home:
+        path = place.home + path[1:]
+    whole = posixpath.normpath(posixpath.join(place.folder, path))
+    return list(dict.fromkeys((whole, place.real(posixpath.join(place.folder, path)))))
+
+
+def _allows_path(rule: Rule, path: str, place: Place) -> bool:
+    if rule.argument:
+        return _path(rule.argument, place.folder, place.home).match(path) is not None
+    return any(path == folder or path.startswith(f"{folder.rstrip('/')}/") for folder in _folders(place))
+
+
+def _folders(place: Place) -> tuple[str, str]:
+    return posixpath.normpath(place.folder), place.real(place.folder)
+
+
+@functools.lru_cache(512)
+def _path(pattern: str, folder: str, home: str) -> re.Pattern[str]:
+    """Return the pattern of absolute paths, as git reads one in `.gitignore`: one without a slash is a name at any
+    depth, and all below a folder that matches does, too."""
+    if pattern.startswith("//"):
+        base, rest = "/", pattern.lstrip("/")
+    elif pattern.startswith("~/"):
+        base, rest = home or "/nowhere", pattern[2:]
+    else:
+        base, rest = folder, pattern
+        if "/" not in rest.rstrip("/"):
+            rest = f"**/{rest}"
+    segments = [segment for segment in rest.split("/") if segment]
+    found = re.escape(posixpath.normpath(base).rstrip("/"))
+    for number, segment in enumerate(segments):
+        if segment == "**":
+            found += "/.+" if number == len(segments) - 1 else "(?:/[^/]+)*"
+        else:
+            found += "/" + "[^/]*".join(re.escape(part) for part in segment.split("*"))
+    return re.compile(rf"{found}(?:/.*)?\Z", re.DOTALL)
+
+
+def _is_host(argument: str, host: str) -> bool:
+    domain = argument.removeprefix("domain:")
+    return not domain or host == domain or (domain.startswith("*.") and host.endswith(domain[1:]))

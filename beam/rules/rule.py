@@ -1,0 +1,124 @@
+"""One rule: its text, `Tool` or `Tool(argument)`, read and checked. Does not depend on calls, or on who wrote it."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from msgspec import Struct
+
+from beam.base.errors import UsageError
+from beam.base.near import nearest
+
+Behavior = Literal["deny", "ask", "allow"]
+ORDER: tuple[Behavior, ...] = ("deny", "ask", "allow")
+TOOLS = {
+    "Bash": "a shell command: Bash(git log *)",
+    "Read": "a file that is read: Read(secrets/**)",
+    "Edit": "a file that is made or changed: Edit(src/**)",
+    "WebFetch": "a web page: WebFetch(domain:example.com)",
+    "WebSearch": "a search in the web",
+    "Agent": "an agent of the agent's own",
+}
+_INSTEAD = {
+    **dict.fromkeys(("Write", "MultiEdit", "NotebookEdit", "Patch"), "Edit"),
+    **dict.fromkeys(("Grep", "Glob", "LS", "List"), "Read"),
+    **dict.fromkeys(("Shell", "Terminal", "Run"), "Bash"),
+    **dict.fromkeys(("Fetch", "WebRead"), "WebFetch"),
+    "Task": "Agent",
+}
+_FORM = re.compile(r"([A-Za-z_][\w.*-]*)(?:\((.*)\))?\Z", re.DOTALL)
+_MCP = re.compile(r"mcp__([\w.-]+?)(?:__([\w.-]+|\*|[\w.-]+\*))?\Z|mcp__\*\Z")
+_DOMAIN = re.compile(r"domain:((?:\*\.)?[a-z0-9-]+(?:\.[a-z0-9-]+)*)\Z", re.IGNORECASE)
+_LONGEST = 1000
+
+
+class Rule(Struct, frozen=True, kw_only=True):
+    """A checked rule. `argument` is "" for all calls of the tool; `whose` says who wrote it (`beam.yaml`, …).
+
+    `is_general`: it is one of `defaults`, over which the same rule of an agent wins.
+    """
+
+    behavior: Behavior
+    tool: str
+    argument: str = ""
+    whose: str = ""
+    is_general: bool = False
+
+    @property
+    def text(self) -> str:
+        """Return the rule as it is written."""
+        return f"{self.tool}({self.argument})" if self.argument else self.tool
+
+    def __str__(self) -> str:
+        return f"{self.behavior} {self.text}"
+
+
+def parse(text: str, behavior: Behavior, *, whose: str = "", is_general: bool = False) -> Rule:
+    """Return the rule. Raises UsageError that says what is wrong with it, with the nearest tool."""
+    tool, argument = _parts(text)
+    if tool.startswith("mcp__"):
+        if not _MCP.match(tool) or argument:
+            raise _wrong(text, "an MCP tool is mcp__SERVER__TOOL or mcp__SERVER, without an argument")
+    elif tool in _INSTEAD and tool not in TOOLS:
+        raise _wrong(text, f"write {_INSTEAD[tool]}: it stands for each tool of an agent that does this")
+    elif tool not in TOOLS:
+        near = nearest(tool, tuple(TOOLS))
+        raise _wrong(
+            text, f"did you mean {near}?" if near else f"the tools are {', '.join(TOOLS)} and mcp__SERVER__TOOL"
+        )
+    elif argument:
+        argument = _argument(text, tool, argument)
+    return Rule(behavior=behavior, tool=tool, argument=argument, whose=whose, is_general=is_general)
+
+
+def _parts(text: str) -> tuple[str, str]:
+    found = _FORM.match(text.strip())
+    if found is None or len(text) > _LONGEST:
+        raise _wrong(text, "a rule is Tool or Tool(argument): Read, Bash(git log *), Edit(src/**)")
+    if re.search(r"[\x00-\x1f\x7f]", text):
+        raise _wrong(text, "a rule is one line of plain text")
+    tool, argument = found[1], found[2]
+    if argument is not None and not argument.strip():
+        raise _wrong(text, f"for all calls write {tool}, without ()")
+    argument = (argument or "").strip()
+    return tool, "" if argument in ("*", "**") else argument
+
+
+def _argument(text: str, tool: str, argument: str) -> str:
+    if tool == "Bash":
+        return _command(text, argument)
+    if tool in ("Read", "Edit"):
+        return _path(text, argument)
+    if tool == "WebFetch":
+        if not _DOMAIN.match(argument):
+            raise _wrong(text, "write WebFetch(domain:example.com) or WebFetch(domain:*.example.com)")
+        return argument.lower()
+    raise _wrong(text, f"{tool} takes no argument; write {tool}")
+
+
+def _command(text: str, argument: str) -> str:
+    if argument.endswith(":*"):  # the older way to write it
+        argument = argument[:-2] + " *"
+    if re.search(r"[;&|<>`$(){}\\\"']", argument):
+        raise _wrong(text, "a pattern is the words of one command, with * for the rest: Bash(npm run *)")
+    words = argument.split()
+    if words[0].startswith("*"):
+        raise _wrong(text, "the first word is a command's name; for all commands write Bash")
+    return " ".join(words)
+
+
+def _path(text: str, argument: str) -> str:
+    if argument.startswith("/") and not argument.startswith("//"):
+        raise _wrong(text, f"write /{argument} for an absolute path, {argument.lstrip('/')} for one in the folder")
+    if ".." in argument.split("/"):
+        raise _wrong(text, "a path has no .. in it; write //PATH for one elsewhere")
+    if argument.startswith("~") and not argument.startswith("~/"):
+        raise _wrong(text, "write ~/PATH for a path in your home")
+    if re.search(r"[\[\]{}!\\]", argument):
+        raise _wrong(text, "only * and ** stand for something else")
+    return argument.removeprefix("./")
+
+
+def _wrong(text: str, hint: str) -> UsageError:
+    return UsageError(f"{text[:120]!r} is not a rule", hint, subject=text[:120])

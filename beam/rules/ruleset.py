@@ -1,0 +1,102 @@
+"""All rules that count for a turn, and what they say about a call: deny first, then ask, then allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from beam.rules.rule import ORDER, Behavior, Rule, parse
+
+if TYPE_CHECKING:
+    from beam.model.rule_lists import RuleLists
+    from beam.rules.call import ToolCall
+    from beam.rules.match import Place
+
+
+class Ruling(Struct, frozen=True, kw_only=True):
+    """What the rules say about one call, and which of them: more than one where each allows a part of it."""
+
+    behavior: Behavior
+    rules: tuple[Rule, ...]
+
+    @property
+    def text(self) -> str:
+        """Return the deciding rules as they are written."""
+        return ", ".join(rule.text for rule in self.rules)
+
+    @property
+    def whose(self) -> str:
+        """Return who wrote them."""
+        return ", ".join(dict.fromkeys(rule.whose for rule in self.rules))
+
+
+class Ruleset(Struct, frozen=True):
+    """The rules of a turn. A `deny` or `ask` counts wherever it was written. An agent's own `ask` or `allow` wins over
+    the same rule of `defaults`."""
+
+    rules: tuple[Rule, ...] = ()
+
+    def of(self, behavior: Behavior) -> tuple[Rule, ...]:
+        """Return the rules of that word."""
+        return tuple(rule for rule in self.rules if rule.behavior == behavior)
+
+    def decide(self, call: ToolCall, place: Place) -> Ruling | None:
+        """Return what the rules say about the call; None where none of them does."""
+        from beam.rules.match import allows, catches
+
+        for behavior in ("deny", "ask"):
+            for rule in self.of(behavior):
+                if catches(rule, call, place):
+                    return Ruling(behavior=behavior, rules=(rule,))
+        found = allows(self.of("allow"), call, place)
+        return Ruling(behavior="allow", rules=found) if found else None
+
+    def plus(self, more: Iterable[Rule]) -> Ruleset:
+        """Return these rules and more, each once."""
+        return combined((*self.rules, *more))
+
+    @property
+    def lists(self) -> RuleLists:
+        """Return the rules as they are written."""
+        from beam.model.rule_lists import RuleLists
+
+        return RuleLists(**{word: tuple(rule.text for rule in self.of(word)) for word in ORDER})
+
+    def bounded(self, most: RuleLists, whose: str, *, keep_allow: bool = False) -> Ruleset:
+        """Return the rules for a message of an agent that had `most` itself: what it could not do is not allowed by its
+        message (with `keep_allow` it could do everything), and what it was denied is denied here, too."""
+        kept = [rule for rule in self.rules if keep_allow or rule.behavior != "allow" or rule.text in most.allow]
+        return combined((*kept, *rules_of(most, whose, without=("allow",))))
+
+    def without_allow(self) -> Ruleset:
+        """Return the rules that only take away."""
+        return Ruleset(tuple(rule for rule in self.rules if rule.behavior != "allow"))
+
+
+def combined(rules: Sequence[Rule]) -> Ruleset:
+    """Return the rules, each once. The same rule of an agent wins over one of `defaults` that allows or asks."""
+    own = {(rule.text, rule.behavior) for rule in rules if not rule.is_general and rule.behavior != "deny"}
+    texts = {text for text, _ in own}
+    found: dict[tuple[str, str], Rule] = {}
+    for rule in rules:
+        key = (rule.text, rule.behavior)
+        if rule.is_general and rule.behavior != "deny" and rule.text in texts and key not in own:
+            continue
+        if key not in found or found[key].is_general:
+            found[key] = rule
+    order = {word: place for place, word in enumerate(ORDER)}
+    return Ruleset(tuple(sorted(found.values(), key=lambda rule: order[rule.behavior])))
+
+
+def rules_of(
+    lists: RuleLists, whose: str, *, is_general: bool = False, without: Sequence[Behavior] = ()
+) -> tuple[Rule, ...]:
+    """Return the rules in these lists. Raises UsageError for a text that is none."""
+    return tuple(
+        parse(text, behavior, whose=whose, is_general=is_general)
+        for behavior in ORDER
+        if behavior not in without
+        for text in getattr(lists, behavior)
+    )

@@ -1,0 +1,160 @@
+"""Shell commands, split into the simple commands that a shell would run.
+
+`split` is for rules that allow: it gives up at the first thing in doubt, so that what it returns is all that is run.
+`suspects` is for rules that deny or ask: it guesses what else may be run, and never gives up. Both are pure.
+"""
+
+from __future__ import annotations
+
+import re
+
+Words = tuple[str, ...]
+
+_BLANK = " \t"
+_DOUBTFUL = frozenset("`$(){}<>&#")  # outside of quotes: substitution, grouping, redirection, background, a comment
+_NO_HARM = re.compile(  # output that is thrown away or joined, nothing that is written
+    r"(?:(?:[012]?>{1,2}|&>{1,2}|0?<)[ \t]*/dev/null|[12]?>&[12])(?=$|[ \t;|&])"
+)
+_OPERATOR = re.compile(r"&&|\|\|?|;(?!;)")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[.*\])?\+?=", re.DOTALL)
+_RESERVED = frozenset(
+    ("!", "[[", "]]", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in")
+) | {"select", "then", "time", "until", "while"}
+_LONGEST = 20_000
+
+
+def split(command: str) -> list[Words] | None:
+    """Return the words of each simple command, without their quotes; None if anything in it is in doubt.
+
+    What is in doubt: a substitution, a redirection other than to /dev/null, a variable that is set, a group, a loop, a
+    second line, something left open, a control character.
+    """
+    if len(command) > _LONGEST or any(_is_doubtful(char) for char in command):
+        return None
+    found: list[Words] = []
+    words: list[str] = []
+    at, size = 0, len(command)
+    while at < size:
+        if command[at] in _BLANK:
+            at += 1
+            continue
+        if harmless := _NO_HARM.match(command, at):
+            at = harmless.end()
+            continue
+        if operator := _OPERATOR.match(command, at):
+            if not words or (operator[0] == "|" and command[at : at + 2] == "|&"):
+                return None
+            found.append(tuple(words))
+            words = []
+            at = operator.end()
+            continue
+        word = _word(command, at)
+        if word is None:
+            return None
+        text, end = word
+        if end == at:
+            return None
+        at = end
+        if not words and (_ASSIGNMENT.match(text) or text in _RESERVED or not text):
+            return None
+        words.append(text)
+    if words:
+        found.append(tuple(words))
+    elif not found or not command.rstrip(_BLANK).endswith(";"):
+        return None
+    return found
+
+
+def _is_doubtful(char: str) -> bool:
+    """Return whether this may be a blank for one program and none for another, or is none that is typed."""
+    return char not in _BLANK and (char.isspace() or not char.isprintable())
+
+
+def _word(command: str, at: int) -> tuple[str, int] | None:
+    """Return the word that begins there, and where it ends; None if it is in doubt."""
+    text = ""
+    size = len(command)
+    while at < size:
+        char = command[at]
+        if char in _BLANK or char in ";|":
+            break
+        if char == "&" and command[at : at + 2] == "&&":
+            break
+        if char in _DOUBTFUL:
+            return None
+        if char == "'":
+            end = command.find("'", at + 1)
+            if end < 0:
+                return None
+            text += command[at + 1 : end]
+            at = end + 1
+        elif char == '"':
+            quoted = _double_quoted(command, at + 1)
+            if quoted is None:
+                return None
+            part, at = quoted
+            text += part
+        elif char == "\\":
+            if at + 1 >= size:
+                return None
+            text += command[at + 1]
+            at += 2
+        else:
+            text += char
+            at += 1
+    return text, at
+
+
+def _double_quoted(command: str, at: int) -> tuple[str, int] | None:
+    text = ""
+    while at < len(command):
+        char = command[at]
+        if char == '"':
+            return text, at + 1
+        if char in "$`":
+            return None
+        if char == "\\" and command[at + 1 : at + 2] in ("$", "`", '"', "\\"):
+            char = command[at + 1]
+            at += 1
+        text += char
+        at += 1
+    return None
+
+
+# -- what may be run ---------------------------------------------------------------------------------------------------
+
+_BREAKS = re.compile(r"[;&|(){}<>`\n\r]|\$\(")
+_QUOTES = re.compile(r"[\"'\\]")
+_SHELLS = re.compile(
+    r"(?:^|[\s/])(?:ba|da|z|k|fi)?sh(?:\s|$)|\beval\b|\bxargs\b|\bsource\b|\bssh\b|\bsu\b|\bfind\b|\bparallel\b"
+)
+_BEFORE = frozenset(  # words before a command, and not one themselves
+    ("sudo", "doas", "env", "command", "builtin", "exec", "nohup", "time", "timeout", "nice", "ionice", "stdbuf")
+) | {"setsid", "xargs", "watch", "strace", "then", "do", "else", "!", "if", "while", "until"}
+
+
+def suspects(command: str) -> list[Words]:
+    """Return the words of each simple command that may be run by this one, also of those that only look like one."""
+    text = command[:_LONGEST].replace("\\\n", "")
+    parts = list(_BREAKS.split(text))
+    if _SHELLS.search(text):  # what is quoted may be a command, too
+        parts += [part for quoted in re.split(r"[\"']", text) for part in _BREAKS.split(quoted)]
+    found: list[Words] = [words for words in split(command) or () if words]
+    for part in parts:
+        words = _QUOTES.sub("", part).split()
+        is_first = True
+        while words:
+            found.append(tuple(words))
+            if not (_is_before(words[0]) or (not is_first and words[0].isdigit())):  # timeout 5 rm x
+                break
+            words, is_first = words[1:], False
+    named = [(_name(words[0]), *words[1:]) for words in found if _name(words[0]) not in ("", words[0])]
+    return list(dict.fromkeys([*found, *named]))
+
+
+def _is_before(word: str) -> bool:
+    return bool(_ASSIGNMENT.match(word)) or _name(word) in _BEFORE or word.startswith("-")
+
+
+def _name(word: str) -> str:
+    return word.rpartition("/")[2]

@@ -1,0 +1,71 @@
+"""The submodules of a work tree are those that real git has in its index, however that is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam.trust.git_index import submodules
+from tests.trust.test_git_config import git
+
+NAMES = ("a/b/deep", "a/b/deeper", "with space", "ünï", "x" * 200)
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A work tree with files before, between and after its submodules."""
+    made = tmp_path / "work"
+    made.mkdir()
+    git(made, "init", "-q")
+    for name in ("0", "a.txt", "b.txt", "zz"):
+        (made / name).write_text("x\n")
+    git(made, "add", "-A")
+    for name in NAMES:
+        git(made, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},{name}")
+    return made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["2", "3", "4"])
+def test_submodules_are_found_in_every_version_of_an_index(work: Path, how: str) -> None:
+    if how == "3":
+        git(work, "update-index", "--skip-worktree", "0", "zz")
+    else:
+        git(work, "update-index", "--index-version", how)
+    data = (work / ".git/index").read_bytes()
+    assert int.from_bytes(data[4:8], "big") == int(how)
+    assert sorted(submodules(data)) == sorted(NAMES)
+
+
+@pytest.mark.slow
+def test_submodules_are_found_where_names_of_objects_are_longer(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "--object-format=sha256")
+    git(tmp_path, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 64},sub")
+    git(tmp_path, "update-index", "--add", "--cacheinfo", f"160000,{'2' * 64},sub2/a")
+    assert submodules((tmp_path / ".git/index").read_bytes()) == ["sub", "sub2/a"]
+
+
+@pytest.mark.slow
+def test_a_work_tree_without_any_has_none(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "a").write_text("x")
+    git(tmp_path, "add", "-A")
+    assert submodules((tmp_path / ".git/index").read_bytes()) == []
+
+
+@pytest.mark.parametrize("data", [b"", b"DIRC", b"nothing of the kind", b"DIRC\0\0\0\x09\0\0\0\x01\0\0\xe0\0"])
+def test_what_is_no_index_is_said(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"it is no index|can't be read"):
+        submodules(data)
+
+
+@given(st.binary(max_size=300), st.integers(0, 5), st.integers(0, 9))
+def test_any_bytes_are_read_or_refused(data: bytes, version: int, count: int) -> None:
+    head = b"DIRC" + version.to_bytes(4, "big") + count.to_bytes(4, "big") + b"\0" * 24 + b"\0\0\xe0\0"
+    try:
+        assert all(isinstance(name, str) for name in submodules(head + data))
+    except ValueError as error:
+        assert str(error) == "its entries can't be read"
