@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam.process.environment import DENY, LOADER, absolute_folders, environment
+from beam.process.environment import DENY, LOADER, absolute_folders, environment, fingerprint
 
 
 def test_a_child_gets_the_environment_of_the_process_and_what_was_configured() -> None:
@@ -52,3 +52,17 @@ def test_relative_folders_of_the_path_would_be_folders_of_the_project_and_are_no
     assert absolute_folders(path) == kept
     assert environment({"PATH": path}, {}) == {"PATH": kept}
     assert environment({"PATH": path}, {"PATH": "bin:/bin"}) == {"PATH": "bin:/bin"}, "trusted settings say so"
+
+
+def test_a_fingerprint_is_of_what_an_agent_gets_and_of_one_message() -> None:
+    here = {"PATH": "/bin", "TOKEN": "x", "PWD": "/a", "SHLVL": "1"}
+    same = fingerprint({**here, "PWD": "/b", "SHLVL": "2", "NODE_OPTIONS": "--inspect"}, "m-1")
+    assert fingerprint(here, "m-1") == same
+    assert fingerprint({**here, "TOKEN": "y"}, "m-1") != same
+    assert fingerprint({**here, "MORE": ""}, "m-1") != same
+    assert fingerprint(here, "m-2") != same
+
+
+def test_a_fingerprint_takes_any_bytes_and_keeps_names_and_values_apart() -> None:
+    assert fingerprint({"A": "\udcff"}, "m") != fingerprint({"A": "\udcfe"}, "m")
+    assert fingerprint({"A": "b", "C": "d"}, "m") != fingerprint({"A": "bC=d"}, "m")

@@ -199,6 +199,10 @@ def play(text: str) -> None:
         case "call":
             number, _, what = hear("call").partition(" ")
             say(f"answer {number} {what}", "over completed called")
+        case "calls":  # also between two turns, one of them
+            say("over completed done")
+            number, _, what = hear("call").partition(" ")
+            say(f"answer {number} {what}")
         case "stray":
             say("over completed done")
             time.sleep(0.3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import sys
 from collections.abc import Awaitable, Callable
@@ -107,6 +108,27 @@ def test_a_turn_that_is_unlike_begins_another_one(tmp_path: Path, unlike: dict[s
     agent = scene(tmp_path, play)
     assert agent.started() == [None, None]
     assert agent.exited()[0] == "the next turn wants another session or other settings"
+
+
+def test_what_was_granted_counts_in_the_place_of_the_settings_and_for_later_turns_too(tmp_path: Path) -> None:
+    async def play(agent: Agent) -> None:
+        keeper = agent.keeper
+        keeper.keeps = False
+        assert keeper.idle_s(60.0) == 0.0
+        keeper.grant(1000.0)
+        assert keeper.idle_s(0.0) == math.inf and keeper.left_s(math.inf) == 1000.0
+        await agent.turn("one", keep=math.inf)
+        assert keeper.over(None) == "" and keeper.idle_s(0.0) == math.inf
+        assert 0 < keeper.left_s(math.inf) <= 1000.0
+        assert keeper._until is not None
+        keeper._until -= 1000.0
+        assert keeper.over(None) == "its time is over" and keeper.idle_s(60.0) == 0.0
+        await keeper.end("its time is over")
+        assert keeper.idle_s(60.0) == 60.0
+
+    agent = scene(tmp_path, play)
+    (kept,) = [event for event in agent.events if isinstance(event, events.AgentKept)]
+    assert kept.until is not None
 
 
 def test_one_that_takes_no_message_any_more_is_replaced_and_nothing_was_typed(tmp_path: Path) -> None:

@@ -418,6 +418,38 @@ def test_a_turn_whose_session_is_lost_begins_once_afresh_in_another_process(tmp_
     assert [lost.session_id for lost in played.journal.of(events.SessionLost)] == ["s"]
 
 
+def test_a_kept_process_answers_calls_between_two_turns(tmp_path: Path) -> None:
+    answers: list[CallAnswer] = []
+
+    async def turns(played: Played) -> None:
+        with pytest.raises(UnsupportedError):
+            played.keeper.call(Query(id="q", name="x"), answers.append, seconds=30.0)
+        await played.turn("calls")
+        played.keeper.call(Set(id="c-1", name="model", value="m"), answers.append, seconds=30.0)
+        await played.until(lambda: len(answers) == 1)
+        played.keeper.call(Set(id="c-2", name="model", value="n"), answers.append, seconds=30.0)
+        assert (await played.turn("say two")).reply == "two"
+
+    played = scene(tmp_path, turns)
+    assert [(answer.ok, answer.message) for answer in answers] == [(True, "set model=m"), (False, "a turn began")]
+    assert started(played) == [None, 1]
+
+
+def test_turns_with_a_setting_that_the_process_took_go_on_in_it(tmp_path: Path) -> None:
+    async def turns(played: Played) -> None:
+        await played.turn("say one")
+        played.keeper.was_set("model", "m")
+        key = played.keeper.key
+        assert key is not None and (key.model, key.settings.model) == ("m", "m")
+        played.keeper.was_set("effort", "high")
+        assert played.keeper.key == key
+        await played.turn("say two")
+        key = played.keeper.key
+        assert key is not None and key.model is None, "another process, for a turn without it"
+
+    assert started(scene(tmp_path, turns)) == [None, None]
+
+
 # -- the whole turn ----------------------------------------------------------------------------------------------------
 
 
