@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 
 import msgspec
-import typer
 
 from beam import BeamError, UsageError
-from beam.cli.context import Context, context
-from beam.cli.group import App
+from beam.cli.commands import App
+from beam.cli.context import Context
+from beam.cli.parameters import argument, option
 from beam.cli.render.text import write_json
 from beam.cli.streams import is_terminal
 
@@ -21,10 +21,10 @@ app = App("List, show, add, fork, rename, archive, change, release and remove ag
 
 @app.verb("list")
 def list_(
-    ctx: typer.Context,
-    every: bool = typer.Option(False, "--all", help="Also list all adapters, used or not."),
-    matrix: bool = typer.Option(False, "--matrix", help="Show instead what each agent CLI could do in tests."),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON Lines, one object per agent or cell."),
+    call: Context,
+    every: bool = option(False, "--all", help="Also list all adapters, used or not."),
+    matrix: bool = option(False, "--matrix", help="Show instead what each agent CLI could do in tests."),
+    as_json: bool = option(False, "--json", help="Print JSON Lines, one object per agent or cell."),
 ) -> None:
     """List the agents of this root.
 
@@ -35,7 +35,6 @@ def list_(
     if matrix:
         _matrix(as_json)
         return
-    call = context(ctx)
     declared = call.beam.agents(all=every)
     found = declared or call.beam.agents(all=True)
     if as_json:
@@ -88,18 +87,17 @@ def _matrix(as_json: bool) -> None:
 
 @app.verb()
 def show(
-    ctx: typer.Context,
-    agent: str = typer.Argument(..., metavar="AGENT"),
-    origin: bool = typer.Option(False, "--origin", help="Show where each setting comes from."),
-    live: bool = typer.Option(
+    call: Context,
+    agent: str = argument(..., metavar="AGENT"),
+    origin: bool = option(False, "--origin", help="Show where each setting comes from."),
+    live: bool = option(
         False, "--live", help="Show what the running or kept process tells of itself instead; exit 10 if it can't."
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
+    as_json: bool = option(False, "--json", help="Print one JSON object."),
 ) -> None:
     """Show an agent's settings, capabilities and current state."""
     from beam.cli.render.tables import pairs
 
-    call = context(ctx)
     if live:
         told = call.beam.ask_live(agent)
         if as_json:
@@ -148,25 +146,24 @@ def _in_words(value: object) -> str:
 
 @app.verb()
 def add(
-    ctx: typer.Context,
-    agent: str = typer.Argument(..., metavar="NAME", help="A new name."),
-    adapter: str | None = typer.Argument(None, metavar="[ADAPTER]", help="claude, scripted, mailbox, …"),
-    setting: list[str] = typer.Option(
+    call: Context,
+    agent: str = argument(..., metavar="NAME", help="A new name."),
+    adapter: str | None = argument(None, metavar="[ADAPTER]", help="claude, scripted, mailbox, …"),
+    setting: list[str] = option(
         [], "--set", metavar="KEY=VALUE", help="Any setting of beam.yaml (docs/beam-yaml.md); env.NAME is a variable."
     ),
-    model: str | None = typer.Option(None, "-m", "--model", metavar="NAME", help="Its model."),
-    access: str | None = typer.Option(None, "--access", metavar="WORD", help="read, edit, full or ask."),
-    command: str | None = typer.Option(
+    model: str | None = option(None, "-m", "--model", metavar="NAME", help="Its model."),
+    access: str | None = option(None, "--access", metavar="WORD", help="read, edit, full or ask."),
+    command: str | None = option(
         None, "--command", metavar="PROGRAM", help="Use this program as the agent: prompt on stdin, reply on stdout."
     ),
-    session: str | None = typer.Option(
+    session: str | None = option(
         None, "--session", metavar="ADAPTER:ID", help="Continue in this session of the agent's CLI."
     ),
 ) -> None:
     """Declare an agent for this root only (in agent.json)."""
     from beam import AgentSettings, settings_of_flags
 
-    call = context(ctx)
     given = {"adapter": adapter, "model": model, "access": access, "command": command, **dict(_pairs(setting))}
     values = settings_of_flags({key: text for key, text in given.items() if text is not None})
     _warn_of_shell(call, values.get("command"))
@@ -179,10 +176,10 @@ def add(
 
 @app.verb("set")
 def set_(
-    ctx: typer.Context,
-    agent: str = typer.Argument(..., metavar="AGENT"),
-    setting: list[str] = typer.Argument(..., metavar="KEY=VALUE...", help="`KEY=` removes a setting."),
-    live: bool = typer.Option(
+    call: Context,
+    agent: str = argument(..., metavar="AGENT"),
+    setting: list[str] = argument(..., metavar="KEY=VALUE...", help="`KEY=` removes a setting."),
+    live: bool = option(
         False, "--live", help="Change only the process that runs a turn or is kept; exit 10 if it can't."
     ),
 ) -> None:
@@ -190,7 +187,6 @@ def set_(
 
     A new model is also given to the agent's process, if a turn runs in one or one is kept in dialogue mode.
     """
-    call = context(ctx)
     changes = dict(_pairs(setting))
     if live:
         for key, value in changes.items():
@@ -226,9 +222,9 @@ def _pairs(given: list[str]) -> list[tuple[str, str]]:
 
 @app.verb()
 def sessions(
-    ctx: typer.Context,
-    agent: list[str] | None = typer.Argument(None, metavar="[AGENT]...", help="Only these and their sessions."),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON Lines, one object per session."),
+    call: Context,
+    agent: list[str] | None = argument(None, metavar="[AGENT]...", help="Only these and their sessions."),
+    as_json: bool = option(False, "--json", help="Print JSON Lines, one object per session."),
 ) -> None:
     """List the sessions of agents: named ones, earlier ones and archived ones.
 
@@ -236,7 +232,7 @@ def sessions(
     """
     from beam.cli.render.tables import columns
 
-    found = context(ctx).beam.sessions(agent or [])
+    found = call.beam.sessions(agent or [])
     if as_json:
         for line in found:
             write_json(line)
@@ -257,45 +253,42 @@ def sessions(
 
 @app.verb()
 def resume(
-    ctx: typer.Context,
-    agent: str = typer.Argument(..., metavar="AGENT", help="The agent."),
-    session: str = typer.Argument(..., metavar="SESSION", help="An id of `beam agent sessions`, or how it begins."),
+    call: Context,
+    agent: str = argument(..., metavar="AGENT", help="The agent."),
+    session: str = argument(..., metavar="SESSION", help="An id of `beam agent sessions`, or how it begins."),
 ) -> None:
     """Return to an earlier session of an agent: its next turn continues there.
 
     The session that it is in now stays among its earlier ones.
     """
-    call = context(ctx)
     call.note(f"the next turn of {agent} continues in session {call.beam.resume_session(agent, session)}")
 
 
 @app.verb()
 def rename(
-    ctx: typer.Context,
-    agent: str = typer.Argument(..., metavar="AGENT", help="The agent, or a session like claude@review."),
-    new: str = typer.Argument(..., metavar="NEW", help="Its new name."),
+    call: Context,
+    agent: str = argument(..., metavar="AGENT", help="The agent, or a session like claude@review."),
+    new: str = argument(..., metavar="NEW", help="Its new name."),
 ) -> None:
     """Give an agent another name; its sessions, events and dead letters stay with it."""
-    call = context(ctx)
     call.note(call.beam.rename_agent(agent, new))
 
 
 @app.verb()
 def archive(
-    ctx: typer.Context,
-    agent: str = typer.Argument(..., metavar="AGENT", help="The agent, or a session like claude@review."),
-    restore: bool = typer.Option(False, "--restore", help="Bring it back instead."),
+    call: Context,
+    agent: str = argument(..., metavar="AGENT", help="The agent, or a session like claude@review."),
+    restore: bool = option(False, "--restore", help="Bring it back instead."),
 ) -> None:
     """Keep an agent out of the way: it takes no messages and is not listed any more. All that it has stays."""
-    call = context(ctx)
     call.note(call.beam.archive_agent(agent, restore=restore))
 
 
 @app.verb()
 def fork(
-    ctx: typer.Context,
-    agent: str = typer.Argument(..., metavar="AGENT", help="The agent whose session is copied."),
-    new: str = typer.Argument(..., metavar="NEW", help="A new name."),
+    call: Context,
+    agent: str = argument(..., metavar="AGENT", help="The agent whose session is copied."),
+    new: str = argument(..., metavar="NEW", help="A new name."),
 ) -> None:
     """Declare an agent that continues in a copy of another agent's session.
 
@@ -303,44 +296,39 @@ def fork(
     session as it is at that moment; the original session stays unchanged. Exits 10 if the agent's CLI can't copy a
     session.
     """
-    call = context(ctx)
     session_id = call.beam.fork_agent(agent, new)
     call.note(f"the first turn of {new} copies session {session_id} of {agent} and continues there: beam send {new} …")
 
 
 @app.verb()
 def rm(
-    ctx: typer.Context,
-    agent: str = typer.Argument(..., metavar="AGENT"),
-    purge: bool = typer.Option(False, "--purge", help="Also delete its queue and journal, permanently."),
+    call: Context,
+    agent: str = argument(..., metavar="AGENT"),
+    purge: bool = option(False, "--purge", help="Also delete its queue and journal, permanently."),
 ) -> None:
     """Remove an agent's declaration."""
-    call = context(ctx)
     call.note(call.beam.remove_agent(agent, purge=purge))
 
 
 @app.verb()
-def reset(ctx: typer.Context, agent: str = typer.Argument(..., metavar="AGENT")) -> None:
+def reset(call: Context, agent: str = argument(..., metavar="AGENT")) -> None:
     """Forget the agent's current session; the next message starts a new one."""
-    call = context(ctx)
     call.note(f"{agent}: {call.beam.reset(agent)}")
 
 
 @app.verb()
-def release(ctx: typer.Context, agent: str = typer.Argument(..., metavar="AGENT")) -> None:
+def release(call: Context, agent: str = argument(..., metavar="AGENT")) -> None:
     """Close the process that is kept for the agent's next message.
 
     Its session can be used elsewhere then, such as by `codex resume`. Exits 12 while a turn runs.
     """
-    call = context(ctx)
     call.note(call.beam.release_agent(agent))
 
 
 @app.verb()
-def unblock(ctx: typer.Context, agent: str = typer.Argument(..., metavar="AGENT")) -> None:
+def unblock(call: Context, agent: str = argument(..., metavar="AGENT")) -> None:
     """Confirm that no process of a blocked agent's last turn is still running.
 
     An agent is blocked when its last turn ran where beam can't look: on another host, or in a container that is gone.
     """
-    call = context(ctx)
     call.note(call.beam.unblock(agent))

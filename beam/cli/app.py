@@ -1,4 +1,4 @@
-"""The command table and the global options. A command's module is imported only when that command is called."""
+"""The command line as Typer reads it: the commands, each imported when it is called, and the global options."""
 
 from __future__ import annotations
 
@@ -8,37 +8,9 @@ from typing import Any
 import typer
 from typer.main import get_command, get_group
 
+from beam.cli.commands import COMMANDS, GROUPS, SECTIONS
 from beam.cli.context import Context
-from beam.cli.group import App, Group, NoCommandError
-
-# name -> (section of the help, module, one line). A module's `app` holds the command, or is the group.
-COMMANDS = {
-    "send": ("Talk", "beam.cli.send", "Send a message to an agent and print its answer."),
-    "wait": ("Talk", "beam.cli.wait", "Wait for messages and print the answers."),
-    "show": ("Talk", "beam.cli.talk", "Show what is known of a message now."),
-    "recv": ("Talk", "beam.cli.talk", "Take the next message of a mailbox agent."),
-    "reply": ("Talk", "beam.cli.talk", "Answer a message that `recv` took."),
-    "asks": ("Decide", "beam.cli.decide", "Show what agents ask and nobody decided yet."),
-    "approve": ("Decide", "beam.cli.decide", "Allow what an agent asks for."),
-    "deny": ("Decide", "beam.cli.decide", "Deny what an agent asks for; its turn goes on without."),
-    "rules": ("Decide", "beam.cli.rules", "List, test, add and remove the rules of agents."),
-    "interrupt": ("Decide", "beam.cli.decide", "End the turn of a message, or withdraw it."),
-    "attach": ("Decide", "beam.cli.attach", "Put your terminal on an agent's."),
-    "watch": ("See", "beam.cli.see", "Print what all agents of this root do, as it happens."),
-    "log": ("See", "beam.cli.log", "Print the journal of an agent, or of one message."),
-    "status": ("See", "beam.cli.see", "Show where each agent stands."),
-    "team": ("See", "beam.cli.team", "Look at the agent teams of Claude Code."),
-    "agent": ("Set up", "beam.cli.agent", "List, show, add, fork, rename, archive, change, release and remove agents."),
-    "queue": ("Set up", "beam.cli.queue", "List, retry, drop and edit messages; pause and resume agents."),
-    "broker": ("Set up", "beam.cli.broker", "Serve all agents of this root, in the foreground or detached."),
-    "trust": ("Set up", "beam.cli.setup", "Let this folder's files run code, as they are now."),
-    "root": ("Set up", "beam.cli.setup", "Print where this folder's state lies, or list all roots."),
-    "doctor": ("Set up", "beam.cli.setup", "Check the root, its journals and the agents' CLIs."),
-    "completion": ("Set up", "beam.cli.completion", "Print the script that completes commands in your shell."),
-    "dev": ("Set up", "beam.cli.dev", "Tools for adapter authors and tests."),
-}
-GROUPS = frozenset({"agent", "broker", "queue", "completion", "dev", "rules", "team"})
-SECTIONS = ("Talk", "See", "Decide", "Set up")
+from beam.cli.group import Group, NoCommandError, bare_typer, typer_of
 
 
 class Commands(Group):
@@ -49,10 +21,10 @@ class Commands(Group):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name == "agents":
-            return get_group(importlib.import_module("beam.cli.agent").app).commands["list"]
+            return get_group(typer_of(importlib.import_module("beam.cli.agent").app)).commands["list"]
         if cmd_name not in COMMANDS:
             return None
-        app = importlib.import_module(COMMANDS[cmd_name][1]).app
+        app = typer_of(importlib.import_module(COMMANDS[cmd_name][1]).app)
         if cmd_name in GROUPS:
             return get_command(app)
         return get_group(app).commands[cmd_name]
@@ -85,7 +57,7 @@ def _is_agent(ctx: Any, name: str) -> bool:
         return False
 
 
-app = App(cls=Commands)
+app = bare_typer(Commands)
 
 
 def _version(wanted: bool) -> None:

@@ -6,10 +6,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-import typer
-
-from beam.cli.context import context
-from beam.cli.group import App
+from beam.cli.commands import App
+from beam.cli.context import Context
+from beam.cli.parameters import argument, option
 from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
@@ -20,10 +19,10 @@ app = App()
 
 @app.verb()
 def attach(
-    ctx: typer.Context,
-    agent: str = typer.Argument(..., metavar="AGENT", help="The agent whose terminal is shown."),
-    as_text: bool = typer.Option(False, "--print", help="Print the current screen as text, and exit."),
-    svg: str | None = typer.Option(
+    call: Context,
+    agent: str = argument(..., metavar="AGENT", help="The agent whose terminal is shown."),
+    as_text: bool = option(False, "--print", help="Print the current screen as text, and exit."),
+    svg: str | None = option(
         None, "--svg", metavar="FILE", help="Write the current screen as SVG (- is stdout), and exit."
     ),
 ) -> int:
@@ -35,7 +34,6 @@ def attach(
     """
     from beam import UsageError
 
-    call = context(ctx)
     if as_text and svg is not None:
         raise UsageError("--print and --svg don't go together", "give one of them")
     if as_text or svg is not None:

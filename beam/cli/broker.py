@@ -3,43 +3,32 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
-
-import typer
-from typer.core import TyperGroup
 
 from beam import ExitCode, UsageError
-from beam.cli.context import context
-from beam.cli.group import App, Group
+from beam.cli.commands import App
+from beam.cli.context import Context
+from beam.cli.parameters import option
 from beam.cli.render.text import safe, write, write_json
 
 _IDLE = "End when nothing was to do for this long."
 
-
-class Serving(Group):
-    """A command group that serves when it is called without a command."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return TyperGroup.parse_args(self, ctx, args)
+app = App(help="Serve all agents of this root: in the foreground, or detached with `start`.")
 
 
-app = App(help="Serve all agents of this root: in the foreground, or detached with `start`.", cls=Serving)
-
-
-@app.callback(invoke_without_command=True)
+@app.without_command
 def broker(
-    ctx: typer.Context,
-    poll: str = typer.Option(
+    call: Context,
+    poll: str = option(
         "1s", "--poll", metavar="D", help="How often to check all agents even without a file notification."
     ),
-    poll_only: bool = typer.Option(
+    poll_only: bool = option(
         False, "--poll-only", help="Only poll; use no file notifications (for network file systems)."
     ),
-    cap: int | None = typer.Option(
+    cap: int | None = option(
         None, "--cap", metavar="N", min=1, help="How many turns may run at a time; default: 2 per core, at least 4."
     ),
-    grace: str = typer.Option("30s", "--grace", metavar="D", help="How long running turns may continue after a stop."),
-    idle: str | None = typer.Option(None, "--idle", metavar="D", help=_IDLE),
+    grace: str = option("30s", "--grace", metavar="D", help="How long running turns may continue after a stop."),
+    idle: str | None = option(None, "--idle", metavar="D", help=_IDLE),
 ) -> None:
     """Serve all agents of this root until ^C.
 
@@ -48,15 +37,14 @@ def broker(
     """
     from beam import durations
 
-    if ctx.invoked_subcommand is None:
-        context(ctx).beam.serve(
-            cap=cap,
-            poll=durations.parse(poll),
-            poll_only=poll_only,
-            idle=_positive(idle),
-            grace=durations.parse(grace),
-            write=_log,
-        )
+    call.beam.serve(
+        cap=cap,
+        poll=durations.parse(poll),
+        poll_only=poll_only,
+        idle=_positive(idle),
+        grace=durations.parse(grace),
+        write=_log,
+    )
 
 
 def _positive(idle: str | None) -> float | None:
@@ -77,47 +65,44 @@ def _log(text: str) -> None:
 
 @app.verb()
 def start(
-    ctx: typer.Context,
-    poll: str = typer.Option(
+    call: Context,
+    poll: str = option(
         "1s", "--poll", metavar="D", help="How often to check all agents even without a file notification."
     ),
-    poll_only: bool = typer.Option(
+    poll_only: bool = option(
         False, "--poll-only", help="Only poll; use no file notifications (for network file systems)."
     ),
-    cap: int | None = typer.Option(
+    cap: int | None = option(
         None, "--cap", metavar="N", min=1, help="How many turns may run at a time; default: 2 per core, at least 4."
     ),
-    idle: str | None = typer.Option(None, "--idle", metavar="D", help=_IDLE),
+    idle: str | None = option(None, "--idle", metavar="D", help=_IDLE),
 ) -> None:
     """Start a detached broker and print its pid."""
     from beam import durations
 
-    start_broker = context(ctx).beam.start_broker
-    pid = start_broker(cap=cap, poll=durations.parse(poll), poll_only=poll_only, idle=_positive(idle))
+    pid = call.beam.start_broker(cap=cap, poll=durations.parse(poll), poll_only=poll_only, idle=_positive(idle))
     sys.stdout.write(f"{pid}\n")
 
 
 @app.verb()
 def stop(
-    ctx: typer.Context,
-    grace: str = typer.Option(
+    call: Context,
+    grace: str = option(
         "30s", "--grace", metavar="D", help="How long running turns may continue; then they are interrupted."
     ),
 ) -> None:
     """Stop the broker and wait until it is gone."""
     from beam import durations
 
-    call = context(ctx)
     call.note(f"stopped the broker (pid {call.beam.stop_broker(grace=durations.parse(grace))})")
 
 
 @app.verb()
-def status(ctx: typer.Context, as_json: bool = typer.Option(False, "--json", help="Print one JSON object.")) -> int:
+def status(call: Context, as_json: bool = option(False, "--json", help="Print one JSON object.")) -> int:
     """Show whether a broker serves this root; exit 4 if none does."""
     from beam import NotFoundError, durations
     from beam.cli.render.tables import ago, pairs
 
-    call = context(ctx)
     found = call.beam.broker()
     if found is None:
         raise NotFoundError(f"no broker serves {call.beam.home.root}", "start one: beam broker start", subject="broker")
@@ -141,6 +126,6 @@ def status(ctx: typer.Context, as_json: bool = typer.Option(False, "--json", hel
 
 
 @app.verb()
-def service(ctx: typer.Context) -> None:
+def service(call: Context) -> None:
     """Print a systemd user unit for this root's broker."""
-    sys.stdout.write(context(ctx).beam.broker_unit())
+    sys.stdout.write(call.beam.broker_unit())

@@ -15,8 +15,8 @@ from typing import Any
 import typer
 
 from beam import BeamError
+from beam.cli.commands import App
 from beam.cli.context import Context
-from beam.cli.group import App
 
 app = App("Print the script that completes beam's commands in your shell.")
 

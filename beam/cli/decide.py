@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import typer
-
 from beam import BeamError
-from beam.cli.context import context
-from beam.cli.group import App
+from beam.cli.commands import App
+from beam.cli.context import Context
+from beam.cli.parameters import argument, option
 
 app = App()
-_ID = typer.Argument(..., metavar="ID", help="The request's id, or the last four or more characters of it.")
+_ID = argument(..., metavar="ID", help="The request's id, or the last four or more characters of it.")
 
 
 @app.verb()
 def asks(
-    ctx: typer.Context,
-    agent: list[str] | None = typer.Argument(None, metavar="[AGENT]...", help="Limit the output to these agents."),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON Lines, one object per line."),
+    call: Context,
+    agent: list[str] | None = argument(None, metavar="[AGENT]...", help="Limit the output to these agents."),
+    as_json: bool = option(False, "--json", help="Print JSON Lines, one object per line."),
 ) -> int:
     """List the permission requests that wait for a decision.
 
@@ -25,7 +24,6 @@ def asks(
     from beam.cli.render import asks as render
     from beam.cli.render.text import write_json
 
-    call = context(ctx)
     found = call.beam.asks(agent or [])
     if as_json:
         for line in found:
@@ -39,50 +37,43 @@ def asks(
 
 @app.verb()
 def approve(
-    ctx: typer.Context,
+    call: Context,
     ask: str = _ID,
-    always: bool = typer.Option(
-        False, "--always", help="Also allow similar requests from now on, if the agent offers that."
-    ),
+    always: bool = option(False, "--always", help="Also allow similar requests from now on, if the agent offers that."),
 ) -> int:
     """Allow what an agent asks for.
 
     Fails if the request is no longer open; the decision is never applied to another one.
     """
-    call = context(ctx)
     call.note(f"{ask}: {call.beam.approve(ask, always=always)}")
     return 0
 
 
 @app.verb()
 def deny(
-    ctx: typer.Context,
+    call: Context,
     ask: str = _ID,
-    message: str | None = typer.Option(
-        None, "--message", metavar="TEXT", help="A reason, which is passed on to the agent."
-    ),
-    stop: bool = typer.Option(False, "--stop", help="Stop the turn as well."),
+    message: str | None = option(None, "--message", metavar="TEXT", help="A reason, which is passed on to the agent."),
+    stop: bool = option(False, "--stop", help="Stop the turn as well."),
 ) -> int:
     """Deny what an agent asks for; its turn continues without it.
 
     Fails if the request is no longer open; the decision is never applied to another one.
     """
-    call = context(ctx)
     call.note(f"{ask}: {call.beam.deny(ask, message=message, stop=stop)}")
     return 0
 
 
 @app.verb()
 def interrupt(
-    ctx: typer.Context,
-    target: str = typer.Argument(..., metavar="AGENT|ID", help="An agent (all its turns) or a message's id."),
+    call: Context,
+    target: str = argument(..., metavar="AGENT|ID", help="An agent (all its turns) or a message's id."),
 ) -> int:
     """Stop the turn of a message, or withdraw a message that waits.
 
     For an agent, stop everything it runs, including `--once` turns. Fails if the turn is already over; the interrupt is
     never applied to another one.
     """
-    call = context(ctx)
     messages = call.beam.running(target) if target in call.beam.home.agents() else [target]
     refused: list[BeamError] = []
     for message in messages:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from beam.cli.group import App
+from beam.cli.commands import App
 
 if TYPE_CHECKING:
     import subprocess

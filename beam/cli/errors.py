@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-import typer
 from msgspec import Struct
 
 from beam import BeamError, ExitCode, SignalledError, nearest
@@ -41,8 +40,6 @@ def handle(error: BaseException, argv: list[str]) -> int:
     match error:
         case SystemExit():
             return error.code if isinstance(error.code, int) else 1
-        case typer.Exit():
-            return int(error.exit_code)
         case BrokenPipeError():
             streams.drop_stdout()
             return die_of(_SIGPIPE)
@@ -50,8 +47,13 @@ def handle(error: BaseException, argv: list[str]) -> int:
             if error.outcome is None:
                 report(_of_beam(error, 128 + error.number), argv)
             return die_of(error.number)
-        case KeyboardInterrupt() | typer.Abort():
+        case KeyboardInterrupt():
             return die_of(2)
+    typer = sys.modules.get("typer")  # where it was not imported, it raised nothing
+    if typer is not None and isinstance(error, typer.Exit):
+        return int(error.exit_code)
+    if typer is not None and isinstance(error, typer.Abort):
+        return die_of(2)
     body = body_of(error)
     return report(body if body is not None else _bug(error), argv)
 
@@ -61,15 +63,14 @@ def body_of(error: BaseException) -> ErrorBody | None:
     match error:
         case BeamError():
             return _of_beam(error, int(error.exit_code))
-        case typer.TyperException():
-            return _usage(error)
         case OSError() if error.errno is not None:
             name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
             where = f"{name}: " if name else "a stream of this command: "
             return ErrorBody(
                 exit_code=int(ExitCode.DISK), kind="disk", message=f"{where}{error.strerror}", subject=name
             )
-    return None
+    typer = sys.modules.get("typer")
+    return _usage(error) if typer is not None and isinstance(error, typer.TyperException) else None
 
 
 def _of_beam(error: BeamError, code: int) -> ErrorBody:

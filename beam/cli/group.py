@@ -1,19 +1,20 @@
-"""The look of beam's commands: plain help, `-h` everywhere, and help for a group called without a command."""
+"""Beam's commands as Typer has them: plain help, `-h` everywhere, and help for a group called without a command."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, ParamSpec, TypeVar
+from inspect import Parameter, Signature
+from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from beam import UsageError, nearest
-from beam.cli.context import Context
+from beam.cli.commands import App
+from beam.cli.context import Context, context
+from beam.cli.parameters import TYPES, parameters_of
 
-P = ParamSpec("P")
-R = TypeVar("R")
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -118,29 +119,57 @@ class Group(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-class App(typer.Typer):
-    """The commands of one module."""
+class Serving(Group):
+    """A group that does something when it is called without a command."""
 
-    def __init__(self, help: str | None = None, *, cls: type[TyperGroup] = Group) -> None:
-        super().__init__(
-            cls=cls,
-            help=typer.models.Default(None) if help is None else help,
-            rich_markup_mode=None,
-            pretty_exceptions_enable=False,
-            add_completion=False,
-            context_settings=SETTINGS,
-        )
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return TyperGroup.parse_args(self, ctx, args)
 
-    def verb(self, name: str | None = None, *, interspersed: bool = True) -> Callable[[Callable[P, R]], Callable[P, R]]:
-        """Return a decorator that makes a command of a function.
 
-        Without `interspersed`, everything after the first argument is an argument, not an option.
-        """
-        settings = {**SETTINGS, "allow_interspersed_args": interspersed}
-        plain: Any = self.command(name, cls=Command, context_settings=settings)
+def bare_typer(cls: type[TyperGroup], help: str | None = None) -> typer.Typer:
+    """Return a Typer without commands."""
+    return typer.Typer(
+        cls=cls,
+        help=typer.models.Default(None) if help is None else help,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        context_settings=SETTINGS,
+    )
 
-        def decorate(function: Callable[P, R]) -> Callable[P, R]:
-            plain(function)
-            return function
 
-        return decorate
+def typer_of(app: App) -> typer.Typer:
+    """Return the commands of a module as Typer has them."""
+    made = bare_typer(Group if app.bare is None else Serving, app.help)
+    if app.bare is not None:
+        made.callback(invoke_without_command=True)(_for_typer(app.bare))
+    for verb in app.verbs.values():
+        settings = {**SETTINGS, "allow_interspersed_args": verb.interspersed}
+        plain: Any = made.command(verb.name, cls=Command, context_settings=settings)
+        plain(_for_typer(verb.function))
+    return made
+
+
+def _for_typer(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls this one, with its parameters declared by Typer's own values."""
+    parameters = parameters_of(function)
+    if parameters is None:
+        return function
+
+    def run(ctx: typer.Context, **given: Any) -> Any:
+        if ctx.invoked_subcommand is not None:
+            return None
+        return function(context(ctx), **given) if takes_call else function(**given)
+
+    takes_call = len(parameters) < function.__code__.co_argcount
+    keyword = Parameter.KEYWORD_ONLY
+    shown = [Parameter("ctx", keyword, annotation=typer.Context)]
+    for each in parameters:
+        declared, annotation = each.declared, TYPES[each.annotation]
+        kind: Any = typer.Option if declared.is_option else typer.Argument
+        default = kind(declared.default, *each.names, **declared.settings)
+        shown.append(Parameter(each.name, keyword, default=default, annotation=annotation))
+    run.__name__, run.__doc__ = function.__name__, function.__doc__
+    run.__annotations__ = {each.name: each.annotation for each in shown}
+    run.__signature__ = Signature(shown)  # type: ignore[attr-defined]
+    return run

@@ -7,11 +7,10 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import typer
-
 from beam import ExitCode, NotFoundError, UsageError
-from beam.cli.context import Context, context
-from beam.cli.group import App
+from beam.cli.commands import App
+from beam.cli.context import Context
+from beam.cli.parameters import argument, option
 
 if TYPE_CHECKING:
     from beam import Beam
@@ -22,24 +21,23 @@ app = App()
 
 @app.verb()
 def log(
-    ctx: typer.Context,
-    agent: str = typer.Argument(
+    call: Context,
+    agent: str = argument(
         ..., metavar="AGENT|ID", help="The agent whose journal is printed, or one message (its id, or the end of it)."
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print every event as JSON Lines."),
-    raw: bool = typer.Option(False, "--raw", help="Print the CLI's own output lines behind the events."),
-    turn: int | None = typer.Option(None, "--turn", metavar="N", help="Only this turn."),
-    after: int = typer.Option(0, "--after", metavar="SEQ", min=0, help="Only events after this seq."),
-    last: int | None = typer.Option(None, "-n", metavar="N", min=0, help="Only the last N of these events."),
-    since: str | None = typer.Option(None, "--since", metavar="T", help="Only events since then: 10m (ago), 14:30."),
-    until: str | None = typer.Option(None, "--until", metavar="T", help="Only events until then."),
-    verify: bool = typer.Option(False, "--verify", help="Check every line of every segment; exit 13 on damage."),
-    once: bool = typer.Option(False, "--once", help="Include the journals of its temporary sessions (send --once)."),
+    as_json: bool = option(False, "--json", help="Print every event as JSON Lines."),
+    raw: bool = option(False, "--raw", help="Print the CLI's own output lines behind the events."),
+    turn: int | None = option(None, "--turn", metavar="N", help="Only this turn."),
+    after: int = option(0, "--after", metavar="SEQ", min=0, help="Only events after this seq."),
+    last: int | None = option(None, "-n", metavar="N", min=0, help="Only the last N of these events."),
+    since: str | None = option(None, "--since", metavar="T", help="Only events since then: 10m (ago), 14:30."),
+    until: str | None = option(None, "--until", metavar="T", help="Only events until then."),
+    verify: bool = option(False, "--verify", help="Check every line of every segment; exit 13 on damage."),
+    once: bool = option(False, "--once", help="Include the journals of its temporary sessions (send --once)."),
 ) -> int:
     """Print an agent's journal, or what happened to one message."""
     from beam.cli.render.stream import Stream
 
-    call = context(ctx)
     if verify:
         return _verify(call, agent)
     if as_json and raw:

@@ -27,26 +27,33 @@ def run(argv: list[str]) -> int:
     if argv[:1] == ["help"]:
         argv = [*argv[1:], "--help"]
     try:
-        return _command_line()(argv)
+        result = _command(argv)()
+        return result if isinstance(result, int) else 0
     except BaseException as error:  # noqa: BLE001 - the one handler; a bug's traceback goes into a file
         from beam.cli import errors
 
         return errors.handle(error, argv)
 
 
-def _command_line() -> Callable[[list[str]], int]:
-    """Import and return the function that runs a command line. ^C meanwhile ends the process: nothing has begun yet."""
+def _command(argv: list[str]) -> Callable[[], object]:
+    """Import and return what runs a command line. ^C meanwhile ends the process: nothing has begun yet."""
     import signal
 
     quietly = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if quietly:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        from beam.cli import app, errors  # noqa: F401 - what an error needs is there before one can come
+        from beam.cli import errors, plain  # noqa: F401 - what an error needs is there before one can come
+
+        found = plain.command(argv)
+        if found is None:
+            from beam.cli import app
+
+            return lambda: app.run(argv)
+        return found
     finally:
         if quietly:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-    return app.run
 
 
 def main() -> NoReturn:

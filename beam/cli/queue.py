@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 
-import typer
-
 from beam import UsageError
-from beam.cli.context import context
-from beam.cli.group import App
+from beam.cli.commands import App
+from beam.cli.context import Context
+from beam.cli.parameters import argument, option
 from beam.cli.render.text import write_json
 from beam.cli.streams import is_terminal
 
@@ -17,15 +16,14 @@ app = App("List, retry, drop and edit messages; pause and resume agents.")
 
 @app.verb("list")
 def list_(
-    ctx: typer.Context,
-    agent: list[str] | None = typer.Argument(None, metavar="[AGENT]...", help="Limit the output to these agents."),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON Lines, one object per message with its full text."),
+    call: Context,
+    agent: list[str] | None = argument(None, metavar="[AGENT]...", help="Limit the output to these agents."),
+    as_json: bool = option(False, "--json", help="Print JSON Lines, one object per message with its full text."),
 ) -> None:
     """List messages that run, wait, or are dead letters."""
     from beam.cli.render.tables import ago, columns
     from beam.cli.render.text import one_line
 
-    call = context(ctx)
     found = call.beam.queue(agent or [])
     if as_json:
         for item in found:
@@ -48,20 +46,18 @@ def list_(
 
 
 @app.verb()
-def retry(ctx: typer.Context, message: str = typer.Argument(..., metavar="ID")) -> None:
+def retry(call: Context, message: str = argument(..., metavar="ID")) -> None:
     """Run a dead letter again."""
-    call = context(ctx)
     call.note(f"{call.beam.retry(message)}; beam wait {message}")
 
 
 @app.verb()
 def drop(
-    ctx: typer.Context,
-    message: str | None = typer.Argument(None, metavar="[ID]", help="The message; with --dead an agent."),
-    dead: bool = typer.Option(False, "--dead", help="Remove all dead letters, of one agent or of all."),
+    call: Context,
+    message: str | None = argument(None, metavar="[ID]", help="The message; with --dead an agent."),
+    dead: bool = option(False, "--dead", help="Remove all dead letters, of one agent or of all."),
 ) -> None:
     """Remove a message from its queue, or all dead letters."""
-    call = context(ctx)
     if dead:
         gone = call.beam.drop_dead([message] if message is not None else [])
         call.note(f"{len(gone)} dead letters were removed" if len(gone) != 1 else "1 dead letter was removed")
@@ -72,32 +68,29 @@ def drop(
 
 
 @app.verb()
-def pause(ctx: typer.Context, agent: str = typer.Argument(..., metavar="AGENT")) -> None:
+def pause(call: Context, agent: str = argument(..., metavar="AGENT")) -> None:
     """Stop claiming messages from an agent's queue.
 
     The queue still accepts messages; they wait.
     """
-    call = context(ctx)
     call.note(f"{agent}: {call.beam.pause(agent)}")
 
 
 @app.verb()
-def resume(ctx: typer.Context, agent: str = typer.Argument(..., metavar="AGENT")) -> None:
+def resume(call: Context, agent: str = argument(..., metavar="AGENT")) -> None:
     """Serve an agent's queue again."""
-    call = context(ctx)
     call.note(f"{agent}: {call.beam.resume(agent)}")
 
 
 @app.verb()
 def edit(
-    ctx: typer.Context,
-    message: str = typer.Argument(..., metavar="ID"),
-    text: list[str] | None = typer.Argument(None, metavar="[TEXT]...", help="The new text; default: open your editor."),
+    call: Context,
+    message: str = argument(..., metavar="ID"),
+    text: list[str] | None = argument(None, metavar="[TEXT]...", help="The new text; default: open your editor."),
 ) -> None:
     """Replace the text of a waiting message."""
     from beam.cli import prompt
 
-    call = context(ctx)
     if text:
         new = prompt.read(text, [], call)
     else:

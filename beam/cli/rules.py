@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-import typer
-
 from beam import UsageError
-from beam.cli.context import context
-from beam.cli.group import App
+from beam.cli.commands import App
+from beam.cli.context import Context
+from beam.cli.parameters import argument, option
 from beam.cli.render.text import write_json, write_line
 from beam.cli.streams import is_terminal
 
@@ -17,23 +16,22 @@ if TYPE_CHECKING:
     from beam import Behavior
 
 app = App("List, test, add and remove the rules of agents.")
-_AGENT = typer.Argument(..., metavar="AGENT")
-_ALLOW = typer.Option([], "--allow", metavar="RULE", help="A rule that allows.")
-_ASK = typer.Option([], "--ask", metavar="RULE", help="A rule that has a person asked.")
-_DENY = typer.Option([], "--deny", metavar="RULE", help="A rule that denies.")
+_AGENT = argument(..., metavar="AGENT")
+_ALLOW = option([], "--allow", metavar="RULE", help="A rule that allows.")
+_ASK = option([], "--ask", metavar="RULE", help="A rule that has a person asked.")
+_DENY = option([], "--deny", metavar="RULE", help="A rule that denies.")
 _NOBODY = "nobody: no turn begins"
 
 
 @app.verb("list")
 def list_(
-    ctx: typer.Context,
+    call: Context,
     agent: str = _AGENT,
-    as_json: bool = typer.Option(False, "--json", help="Print JSON Lines, one object per rule."),
+    as_json: bool = option(False, "--json", help="Print JSON Lines, one object per rule."),
 ) -> None:
     """List the rules of an agent, in the order in which they decide: deny, ask, allow."""
     from beam.cli.render.tables import columns
 
-    call = context(ctx)
     found = call.beam.rules(agent)
     if as_json:
         for line in found:
@@ -48,15 +46,15 @@ def list_(
 
 @app.verb()
 def test(
-    ctx: typer.Context,
+    call: Context,
     agent: str = _AGENT,
-    tool: str = typer.Argument(..., metavar="CALL", help="A call: 'Bash(git push)', 'Edit(src/a)'."),
-    access: str | None = typer.Option(None, "--access", metavar="WORD", help="read, edit, full or ask."),
-    via: str | None = typer.Option(None, "--via", metavar="MODE", help="The mode: exec, dialogue or terminal."),
+    tool: str = argument(..., metavar="CALL", help="A call: 'Bash(git push)', 'Edit(src/a)'."),
+    access: str | None = option(None, "--access", metavar="WORD", help="read, edit, full or ask."),
+    via: str | None = option(None, "--via", metavar="MODE", help="The mode: exec, dialogue or terminal."),
     allow: list[str] = _ALLOW,
     ask: list[str] = _ASK,
     deny: list[str] = _DENY,
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
+    as_json: bool = option(False, "--json", help="Print one JSON object."),
 ) -> None:
     """Say which rule decides about a call, whose it is, and who enforces it. Nothing is run.
 
@@ -66,7 +64,6 @@ def test(
 
     from beam.cli import prompt
 
-    call = context(ctx)
     rules = prompt.rules(allow=allow, ask=ask, deny=deny)
     more = None if rules is UNSET else rules
     found = call.beam.try_rules(agent, tool, access=prompt.access(access), via=via, more=more)
@@ -81,10 +78,9 @@ def test(
 
 @app.verb()
 def add(
-    ctx: typer.Context, agent: str = _AGENT, allow: list[str] = _ALLOW, ask: list[str] = _ASK, deny: list[str] = _DENY
+    call: Context, agent: str = _AGENT, allow: list[str] = _ALLOW, ask: list[str] = _ASK, deny: list[str] = _DENY
 ) -> None:
     """Add rules to an agent's own settings (agent.json)."""
-    call = context(ctx)
     for behavior, rule in _given(allow, ask, deny):
         path = call.beam.add_rule(agent, behavior, rule)
         call.note(f"{agent}: {behavior} {rule} ({path})")
@@ -92,10 +88,9 @@ def add(
 
 @app.verb()
 def remove(
-    ctx: typer.Context, agent: str = _AGENT, allow: list[str] = _ALLOW, ask: list[str] = _ASK, deny: list[str] = _DENY
+    call: Context, agent: str = _AGENT, allow: list[str] = _ALLOW, ask: list[str] = _ASK, deny: list[str] = _DENY
 ) -> None:
     """Remove rules from an agent's own settings (agent.json)."""
-    call = context(ctx)
     for behavior, rule in _given(allow, ask, deny):
         path = call.beam.remove_rule(agent, behavior, rule)
         call.note(f"{agent}: no longer {behavior} {rule} ({path})")

@@ -7,11 +7,10 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import typer
-
 from beam import UsageError, events
-from beam.cli.context import Context, context
-from beam.cli.group import App
+from beam.cli.commands import App
+from beam.cli.context import Context
+from beam.cli.parameters import argument, option
 from beam.cli.render.text import write_json
 
 if TYPE_CHECKING:
@@ -27,25 +26,23 @@ _EVER = "1970-01-01T00:00:00Z"
 
 @app.verb()
 def watch(
-    ctx: typer.Context,
-    agent: list[str] | None = typer.Argument(None, metavar="[AGENT]...", help="Limit the output to these agents."),
-    now: bool = typer.Option(False, "--now", help="Print what has happened so far, and exit."),
-    since: str | None = typer.Option(None, "--since", metavar="D", help="Start with the events of the last D."),
-    team: list[str] | None = typer.Option(None, "--team", metavar="T", help="Only teams whose name contains T."),
-    member: list[str] | None = typer.Option(None, "--agent", metavar="A", help="Only this agent or team member."),
-    types: list[str] | None = typer.Option(
+    call: Context,
+    agent: list[str] | None = argument(None, metavar="[AGENT]...", help="Limit the output to these agents."),
+    now: bool = option(False, "--now", help="Print what has happened so far, and exit."),
+    since: str | None = option(None, "--since", metavar="D", help="Start with the events of the last D."),
+    team: list[str] | None = option(None, "--team", metavar="T", help="Only teams whose name contains T."),
+    member: list[str] | None = option(None, "--agent", metavar="A", help="Only this agent or team member."),
+    types: list[str] | None = option(
         None, "--type", metavar="P", help="Only events whose type matches, like 'task.*'."
     ),
-    stuck: str | None = typer.Option(
-        None, "--stuck", metavar="D", help="Print who has waited longer than D, and exit."
-    ),
-    claude_home: list[str] | None = typer.Option(None, "--claude-home", metavar="DIR", help="Claude Code's directory."),
-    every: bool = typer.Option(False, "--all", help="All agents of all your roots."),
-    until_idle: bool = typer.Option(False, "--until-idle", help="Exit once no turn runs and nothing waits."),
-    event: str | None = typer.Option(None, "--event", metavar="ID", help="Print this event in full, and exit."),
-    after: str | None = typer.Option(None, "--after", metavar="CURSOR", help="Continue where this cursor stopped."),
-    plain: bool = typer.Option(False, "--plain", help="No colour, ASCII only."),
-    as_json: bool = typer.Option(False, "--json", help="Print events as JSON Lines."),
+    stuck: str | None = option(None, "--stuck", metavar="D", help="Print who has waited longer than D, and exit."),
+    claude_home: list[str] | None = option(None, "--claude-home", metavar="DIR", help="Claude Code's directory."),
+    every: bool = option(False, "--all", help="All agents of all your roots."),
+    until_idle: bool = option(False, "--until-idle", help="Exit once no turn runs and nothing waits."),
+    event: str | None = option(None, "--event", metavar="ID", help="Print this event in full, and exit."),
+    after: str | None = option(None, "--after", metavar="CURSOR", help="Continue where this cursor stopped."),
+    plain: bool = option(False, "--plain", help="No colour, ASCII only."),
+    as_json: bool = option(False, "--json", help="Print events as JSON Lines."),
 ) -> int:
     """Print what all agents of this root and your Claude teams do, as it happens.
 
@@ -57,7 +54,6 @@ def watch(
     from beam import since as since_time
     from beam.cli.render.stream import Stream
 
-    call = context(ctx)
     for wrong in _unfit(types or ()):
         call.note(wrong)
     if stuck is not None:
@@ -211,20 +207,19 @@ def _stuck(call: Context, seconds: float, names: Sequence[str], claude_homes: Se
 
 @app.verb()
 def status(
-    ctx: typer.Context,
-    agent: list[str] | None = typer.Argument(None, metavar="[AGENT]...", help="Limit the output to these agents."),
-    usage: bool = typer.Option(
+    call: Context,
+    agent: list[str] | None = argument(None, metavar="[AGENT]...", help="Limit the output to these agents."),
+    usage: bool = option(
         False, "--usage", help="Print turns, tokens and cost by agent and model, with a total; ~ is an estimate."
     ),
-    metrics: bool = typer.Option(False, "--metrics", help="Print all figures in Prometheus' text format."),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON Lines, one object per line."),
+    metrics: bool = option(False, "--metrics", help="Print all figures in Prometheus' text format."),
+    as_json: bool = option(False, "--json", help="Print JSON Lines, one object per line."),
 ) -> None:
     """Show the current state of each agent."""
     from beam.cli.render import status as render
 
     if metrics and (as_json or usage):
         raise UsageError("--metrics goes with neither --json nor --usage", "use it alone: it has all figures")
-    call = context(ctx)
     if metrics:
         import time
 

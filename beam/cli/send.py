@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NoReturn, TypeVar
 
-import typer
 from msgspec import UNSET
 
 from beam import DiskError, Message, Options, Outcome, SignalledError, UntrustedError, UsageError
-from beam.cli.context import Context, context
-from beam.cli.group import App
+from beam.cli.commands import App
+from beam.cli.context import Context
+from beam.cli.parameters import argument, option
 from beam.cli.streams import is_interactive
 
 T = TypeVar("T")
@@ -21,80 +21,72 @@ app = App()
 
 @app.verb()
 def send(
-    ctx: typer.Context,
-    agent: str = typer.Argument(
-        ..., metavar="AGENT", help="The receiver: a declared agent, or the name of an adapter."
-    ),
-    text: list[str] | None = typer.Argument(None, metavar="[TEXT]...", help="The prompt; `-` stands for stdin."),
-    file: list[str] = typer.Option([], "-f", "--file", metavar="FILE", help="Append this file's text to the prompt."),
-    attach: list[str] = typer.Option([], "--attach", metavar="PATH", help="Attach this file."),
-    model: str | None = typer.Option(None, "-m", "--model", metavar="NAME", help="The model for this turn."),
-    access: str | None = typer.Option(None, "--access", metavar="WORD", help="read, edit, full or ask."),
-    allow: list[str] = typer.Option([], "--allow", metavar="RULE", help="Let this through, as in 'Bash(git log *)'."),
-    ask: list[str] = typer.Option([], "--ask", metavar="RULE", help="Have a person asked about this."),
-    deny: list[str] = typer.Option([], "--deny", metavar="RULE", help="Deny this, whatever else allows it."),
-    schema: str | None = typer.Option(
-        None, "--schema", metavar="FILE", help="A JSON Schema that the answer must follow."
-    ),
-    via: str | None = typer.Option(
+    call: Context,
+    agent: str = argument(..., metavar="AGENT", help="The receiver: a declared agent, or the name of an adapter."),
+    text: list[str] | None = argument(None, metavar="[TEXT]...", help="The prompt; `-` stands for stdin."),
+    file: list[str] = option([], "-f", "--file", metavar="FILE", help="Append this file's text to the prompt."),
+    attach: list[str] = option([], "--attach", metavar="PATH", help="Attach this file."),
+    model: str | None = option(None, "-m", "--model", metavar="NAME", help="The model for this turn."),
+    access: str | None = option(None, "--access", metavar="WORD", help="read, edit, full or ask."),
+    allow: list[str] = option([], "--allow", metavar="RULE", help="Let this through, as in 'Bash(git log *)'."),
+    ask: list[str] = option([], "--ask", metavar="RULE", help="Have a person asked about this."),
+    deny: list[str] = option([], "--deny", metavar="RULE", help="Deny this, whatever else allows it."),
+    schema: str | None = option(None, "--schema", metavar="FILE", help="A JSON Schema that the answer must follow."),
+    via: str | None = option(
         None,
         "--via",
         metavar="MODE",
         help="How to run the agent: exec (headless) or terminal (its TUI); default: auto.",
     ),
-    require: str | None = typer.Option(
+    require: str | None = option(
         None, "--require", metavar="WORD", help="`structured`: fail if the turn's end is only visible on a screen."
     ),
-    tolerate: str | None = typer.Option(
+    tolerate: str | None = option(
         None, "--tolerate", metavar="WORD", help="`denied`: exit with 0 even if a request was denied."
     ),
-    new: bool = typer.Option(False, "--new", help="Start a new session; the agent's current one is archived."),
-    once: bool = typer.Option(False, "--once", help="Run in a temporary session, in parallel to the agent's queue."),
-    session: str | None = typer.Option(
+    new: bool = option(False, "--new", help="Start a new session; the agent's current one is archived."),
+    once: bool = option(False, "--once", help="Run in a temporary session, in parallel to the agent's queue."),
+    session: str | None = option(
         None, "--session", metavar="NAME", help="The same as AGENT@NAME: a session beside the agent's own."
     ),
-    key: str | None = typer.Option(
+    key: str | None = option(
         None, "--key", metavar="K", help="Idempotency key: sending again with the same key returns the first outcome."
     ),
-    sender: str | None = typer.Option(
+    sender: str | None = option(
         None, "--from", metavar="NAME", help="Send in the name of another agent; the journal records who did."
     ),
-    no_wait: bool = typer.Option(False, "--no-wait", help="Print the message's id and return."),
-    steer: bool = typer.Option(
+    no_wait: bool = option(False, "--no-wait", help="Print the message's id and return."),
+    steer: bool = option(
         False, "--steer", help="Give the text to the turn that runs; exit 0 once the agent has read it."
     ),
-    replies: int | None = typer.Option(
+    replies: int | None = option(
         None, "--replies", metavar="N", min=0, help="How many answers to pass between the two agents; default 1."
     ),
-    timeout: str | None = typer.Option(
-        None, "--timeout", metavar="D", help="Stop the turn after this long (90s, 30m)."
-    ),
-    deadline: str | None = typer.Option(
+    timeout: str | None = option(None, "--timeout", metavar="D", help="Stop the turn after this long (90s, 30m)."),
+    deadline: str | None = option(
         None, "--deadline", metavar="D", help="Give up if the turn has not begun within this time."
     ),
-    no_circuit: bool = typer.Option(
+    no_circuit: bool = option(
         False, "--no-circuit", help="Send also to an agent that failed so often that beam pauses it."
     ),
-    keep: str | None = typer.Option(
+    keep: str | None = option(
         None, "--keep", metavar="D", help="Keep the agent's process for the next message, for at most this long."
     ),
-    max_turns: int | None = typer.Option(
-        None, "--max-turns", metavar="N", min=1, help="Limit the agent's model calls."
-    ),
-    budget: float | None = typer.Option(None, "--budget", metavar="USD", min=0, help="Limit the turn's cost."),
-    as_json: bool = typer.Option(False, "--json", help="Print the outcome as one JSON object."),
-    as_events: bool = typer.Option(False, "--events", help="Print events as JSON Lines, ending with turn.finished."),
+    max_turns: int | None = option(None, "--max-turns", metavar="N", min=1, help="Limit the agent's model calls."),
+    budget: float | None = option(None, "--budget", metavar="USD", min=0, help="Limit the turn's cost."),
+    as_json: bool = option(False, "--json", help="Print the outcome as one JSON object."),
+    as_events: bool = option(False, "--events", help="Print events as JSON Lines, ending with turn.finished."),
 ) -> int:
     """Send a message to an agent and print its answer.
 
     The prompt is TEXT, then each -f FILE, separated by blank lines; without either, it is read from stdin. The exit
     code is that of the outcome: docs/exit-codes.md.
     """
+    given = dict(locals())
     from beam import durations
     from beam.cli import prompt
     from beam.cli.render.text import write_json, write_line
 
-    call = context(ctx)
     if as_json and as_events:
         raise UsageError("--json and --events don't go together", "use --events alone: its last line is the outcome")
     if no_wait and as_events:
@@ -112,7 +104,7 @@ def send(
     prompt_text = prompt.read(text or [], file, call, schema)
     beam = call.beam
     if steer:
-        _check_alone(ctx)
+        _check_alone(given)
         call.note(beam.steer(agent, prompt_text))
         return 0
     asked = prompt.access(access)
@@ -187,10 +179,10 @@ def send(
     return printer.outcome(outcome)
 
 
-def _check_alone(ctx: typer.Context) -> None:
+def _check_alone(given: Mapping[str, object]) -> None:
     """Raise UsageError for an option beside --steer that belongs to a message of its own."""
-    beside = {"agent", "text", "file", "session", "steer"}
-    for name, value in ctx.params.items():
+    beside = {"call", "agent", "text", "file", "session", "steer"}
+    for name, value in given.items():
         if name not in beside and value not in (None, False, [], ()):
             raise UsageError(
                 f"--steer and --{name.removeprefix('as_').replace('_', '-')} don't go together",

@@ -6,11 +6,10 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-import typer
-
 from beam import ExitCode, UsageError
-from beam.cli.context import Context, context
-from beam.cli.group import App
+from beam.cli.commands import App
+from beam.cli.context import Context
+from beam.cli.parameters import argument, option
 from beam.cli.render.text import write_json
 from beam.cli.streams import is_terminal
 
@@ -22,10 +21,10 @@ app = App()
 
 @app.verb()
 def trust(
-    ctx: typer.Context,
-    folder: str | None = typer.Argument(None, metavar="[DIR]", help="The folder; default: the project folder."),
-    diff: bool = typer.Option(False, "--diff", help="Only show what is new or changed since the folder was trusted."),
-    no: bool = typer.Option(False, "--no", help="Revoke the trust."),
+    call: Context,
+    folder: str | None = argument(None, metavar="[DIR]", help="The folder; default: the project folder."),
+    diff: bool = option(False, "--diff", help="Only show what is new or changed since the folder was trusted."),
+    no: bool = option(False, "--no", help="Revoke the trust."),
 ) -> None:
     """Let this folder's files run code, as they are now.
 
@@ -33,7 +32,6 @@ def trust(
     access in beam.yaml, and files that an agent CLI obeys (.env, .claude/settings.json, .qwen/, .aider.conf.yml …). The
     command shows all of it first. If one of them changes, you are asked again.
     """
-    call = context(ctx)
     beam = call.beam
     if folder is not None:
         from beam import Beam
@@ -63,16 +61,15 @@ def trust(
 
 @app.verb()
 def root(
-    ctx: typer.Context,
-    what: str | None = typer.Argument(None, metavar="[list]", help="`list` shows all your roots."),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON Lines, one object per root."),
+    call: Context,
+    what: str | None = argument(None, metavar="[list]", help="`list` shows all your roots."),
+    as_json: bool = option(False, "--json", help="Print JSON Lines, one object per root."),
 ) -> None:
     """Print the directory of this folder's state: queues, journals, settings made by commands.
 
     The first command that writes creates it; `ls $(beam root)` works from then on. `beam root list` shows all your
     roots, their folders, and which folders are gone; `beam doctor --remove-root ROOT` removes one.
     """
-    call = context(ctx)
     if what not in (None, "list"):
         raise UsageError(
             f"beam root: unknown argument {what[:80]!r}", "use beam root, or beam root list", subject=what[:80]
@@ -104,31 +101,29 @@ def _text(path: Path) -> str:
 
 @app.verb()
 def doctor(
-    ctx: typer.Context,
-    clis: str | None = typer.Argument(None, metavar="[CLI,...]", help="With --smoke: only these."),
-    smoke: bool = typer.Option(
+    call: Context,
+    clis: str | None = argument(None, metavar="[CLI,...]", help="With --smoke: only these."),
+    smoke: bool = option(
         False, "--smoke", help="Run a real turn of each installed CLI against a scripted model, instead of checking."
     ),
-    every: bool = typer.Option(
-        False, "--all", help="All CLIs that beam knows, including those that were never tested."
-    ),
-    gc: bool = typer.Option(False, "--gc", help="Remove what is no longer needed, instead of checking."),
-    older_than: str | None = typer.Option(
+    every: bool = option(False, "--all", help="All CLIs that beam knows, including those that were never tested."),
+    gc: bool = option(False, "--gc", help="Remove what is no longer needed, instead of checking."),
+    older_than: str | None = option(
         None, metavar="DURATION", help="With --gc: remove what is older than this. Default: 30d."
     ),
-    keep_bytes: str | None = typer.Option(
+    keep_bytes: str | None = option(
         None, metavar="SIZE", help="With --gc: also remove newer data, oldest first, until the root fits (500M, 2G)."
     ),
-    dead: bool = typer.Option(False, "--dead", help="With --gc: also remove dead letters."),
-    dry_run: bool = typer.Option(False, "--dry-run", help="With --gc: only show what would be removed."),
-    adopt: bool = typer.Option(
+    dead: bool = option(False, "--dead", help="With --gc: also remove dead letters."),
+    dry_run: bool = option(False, "--dry-run", help="With --gc: only show what would be removed."),
+    adopt: bool = option(
         False,
         "--adopt",
         help="Adopt other roots of this folder (of an earlier version, of a moved folder); asks first.",
     ),
-    remove_root: str | None = typer.Option(None, metavar="ROOT", help="Remove a root and everything in it."),
-    yes: bool = typer.Option(False, "--yes", help="With --adopt and --remove-root: don't ask."),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON Lines, one object per check or removed thing."),
+    remove_root: str | None = option(None, metavar="ROOT", help="Remove a root and everything in it."),
+    yes: bool = option(False, "--yes", help="With --adopt and --remove-root: don't ask."),
+    as_json: bool = option(False, "--json", help="Print JSON Lines, one object per check or removed thing."),
 ) -> int:
     """Check the root, its journals and the agents' CLIs, and show the last ten errors.
 
@@ -136,7 +131,6 @@ def doctor(
     leaves nothing behind. With --gc, it removes finished --once lanes, old journal segments, logs and what crashes left
     behind. It never removes messages that wait, run or are dead letters, and nothing of an agent that is in use.
     """
-    call = context(ctx)
     if clis is not None and not smoke:
         raise UsageError(
             f"a list of CLIs ({clis[:80]!r}) needs --smoke", f"beam doctor --smoke {clis[:80]}", subject=clis[:80]

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import sys
 
-import typer
-
 from beam import ExitCode, UnfinishedError
-from beam.cli.context import context
-from beam.cli.group import App
+from beam.cli.commands import App
+from beam.cli.context import Context
+from beam.cli.parameters import argument, option
 
 app = App()
 
 
 @app.verb()
 def show(
-    ctx: typer.Context,
-    message: str = typer.Argument(
-        ..., metavar="ID", help="The message's id, or the last four or more characters of it."
-    ),
-    as_json: bool = typer.Option(False, "--json", help="Print the outcome as one JSON object."),
+    call: Context,
+    message: str = argument(..., metavar="ID", help="The message's id, or the last four or more characters of it."),
+    as_json: bool = option(False, "--json", help="Print the outcome as one JSON object."),
 ) -> int:
     """Show what is known about a message now.
 
@@ -30,7 +27,6 @@ def show(
     from beam.cli.printer import Printer
     from beam.cli.render.text import write_json
 
-    call = context(ctx)
     found = call.beam.show(message)
     if isinstance(found, Outcome):
         return Printer(as_json=as_json, as_events=False, call=call).outcome(found)
@@ -44,14 +40,14 @@ def show(
 
 @app.verb()
 def recv(
-    ctx: typer.Context,
-    agent: str = typer.Argument(..., metavar="AGENT", help="A mailbox agent."),
-    wait_: bool = typer.Option(False, "--wait", help="Wait until there is a message."),
-    timeout: str | None = typer.Option(None, "--timeout", metavar="D", help="With --wait: how long to wait at most."),
-    lease: str | None = typer.Option(
+    call: Context,
+    agent: str = argument(..., metavar="AGENT", help="A mailbox agent."),
+    wait_: bool = option(False, "--wait", help="Wait until there is a message."),
+    timeout: str | None = option(None, "--timeout", metavar="D", help="With --wait: how long to wait at most."),
+    lease: str | None = option(
         None, "--lease", metavar="D", help="If it is not answered within this time, offer it again."
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print the complete message as one JSON object."),
+    as_json: bool = option(False, "--json", help="Print the complete message as one JSON object."),
 ) -> int:
     """Take the next message of a mailbox agent.
 
@@ -60,7 +56,6 @@ def recv(
     from beam import durations, messages
     from beam.cli.render.text import safe, safe_json, write
 
-    call = context(ctx)
     lease_s = durations.parse(lease) if lease is not None else None
     if wait_:
         found = call.beam.recv_wait(
@@ -80,15 +75,14 @@ def recv(
 
 @app.verb()
 def reply(
-    ctx: typer.Context,
-    message: str = typer.Argument(..., metavar="ID", help="The id that recv printed, or the end of it."),
-    text: list[str] | None = typer.Argument(None, metavar="[TEXT]...", help="The answer; default: read stdin."),
-    failed: bool = typer.Option(False, "--failed", help="Report a failure; the text is the reason."),
+    call: Context,
+    message: str = argument(..., metavar="ID", help="The id that recv printed, or the end of it."),
+    text: list[str] | None = argument(None, metavar="[TEXT]...", help="The answer; default: read stdin."),
+    failed: bool = option(False, "--failed", help="Report a failure; the text is the reason."),
 ) -> int:
     """Answer a message that `recv` took."""
     from beam.cli import prompt
 
-    call = context(ctx)
     answer = prompt.read(text or [], [], call)
     outcome = call.beam.reply(message, answer, failed=failed)
     call.detail(f"{outcome.message_id}: {outcome.status}")

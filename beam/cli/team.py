@@ -7,42 +7,42 @@ import sys
 from collections.abc import Sequence
 
 import msgspec
-import typer
 
 from beam import BeamError, UsageError
-from beam.cli.context import Context, context
-from beam.cli.group import App
+from beam.cli.commands import App
+from beam.cli.context import Context
+from beam.cli.parameters import argument, option
 from beam.cli.render.text import write, write_json, write_line
 
 app = App("Look at the agent teams of Claude Code.")
 
-_HOME = typer.Option(None, "--claude-home", metavar="DIR", help="Claude Code's directory; repeatable.")
-_JSON = typer.Option(False, "--json", help="Print JSON Lines, one object per line.")
-_TEAM = typer.Argument(..., metavar="TEAM", help="The team's name, or an unambiguous part of it.")
+_HOME = option(None, "--claude-home", metavar="DIR", help="Claude Code's directory; repeatable.")
+_JSON = option(False, "--json", help="Print JSON Lines, one object per line.")
+_TEAM = argument(..., metavar="TEAM", help="The team's name, or an unambiguous part of it.")
 
 
 @app.verb("list")
-def list_(ctx: typer.Context, claude_home: list[str] | None = _HOME, as_json: bool = _JSON) -> None:
+def list_(call: Context, claude_home: list[str] | None = _HOME, as_json: bool = _JSON) -> None:
     """List teams: live, stale, and inboxes that nobody reads."""
     from beam import TeamsHere
     from beam.cli.render import team as render
 
-    lines = TeamsHere(context(ctx).environ, claude_homes=claude_home or ()).teams()
+    lines = TeamsHere(call.environ, claude_homes=claude_home or ()).teams()
     if as_json:
         _json(lines)
     elif lines:
         render.teams(lines)
     else:
-        context(ctx).note("there are no teams; Claude Code makes them with CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS=1")
+        call.note("there are no teams; Claude Code makes them with CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS=1")
 
 
 @app.verb()
-def show(ctx: typer.Context, team: str = _TEAM, claude_home: list[str] | None = _HOME, as_json: bool = _JSON) -> None:
+def show(call: Context, team: str = _TEAM, claude_home: list[str] | None = _HOME, as_json: bool = _JSON) -> None:
     """Show a team: its members, what each does and said last, tokens and cost, who waits."""
     from beam import TeamsHere
     from beam.cli.render import team as render
 
-    found = TeamsHere(context(ctx).environ, claude_homes=claude_home or ()).show(team)
+    found = TeamsHere(call.environ, claude_homes=claude_home or ()).show(team)
     if as_json:
         _json([found])
     else:
@@ -50,25 +50,25 @@ def show(ctx: typer.Context, team: str = _TEAM, claude_home: list[str] | None = 
 
 
 @app.verb()
-def tasks(ctx: typer.Context, team: str = _TEAM, claude_home: list[str] | None = _HOME, as_json: bool = _JSON) -> None:
+def tasks(call: Context, team: str = _TEAM, claude_home: list[str] | None = _HOME, as_json: bool = _JSON) -> None:
     """Show a team's tasks: in progress, ready, blocked, done."""
     from beam import TeamsHere
     from beam.cli.render import team as render
 
-    lines = TeamsHere(context(ctx).environ, claude_homes=claude_home or ()).tasks(team)
+    lines = TeamsHere(call.environ, claude_homes=claude_home or ()).tasks(team)
     if as_json:
         _json(lines)
     elif lines:
         render.tasks(lines)
     else:
-        context(ctx).note(f"{team} has no tasks")
+        call.note(f"{team} has no tasks")
 
 
 @app.verb()
 def mail(
-    ctx: typer.Context,
+    call: Context,
     team: str = _TEAM,
-    thread: bool = typer.Option(False, "--thread", help="Group the mail by conversation."),
+    thread: bool = option(False, "--thread", help="Group the mail by conversation."),
     claude_home: list[str] | None = _HOME,
     as_json: bool = _JSON,
 ) -> None:
@@ -76,23 +76,23 @@ def mail(
     from beam import TeamsHere
     from beam.cli.render import team as render
 
-    lines = TeamsHere(context(ctx).environ, claude_homes=claude_home or ()).mail(team, by_thread=thread)
+    lines = TeamsHere(call.environ, claude_homes=claude_home or ()).mail(team, by_thread=thread)
     if as_json:
         _json(lines)
     elif lines:
         render.mail(lines, by_thread=thread)
     else:
-        context(ctx).note(f"{team} has no mail on record")
+        call.note(f"{team} has no mail on record")
 
 
 @app.verb()
 def hook(
-    ctx: typer.Context,
-    install: bool = typer.Option(False, "--install", help="Add the hook to Claude Code's settings."),
-    uninstall: bool = typer.Option(False, "--uninstall", help="Remove the hook from the settings."),
-    user: bool = typer.Option(False, "--user", help="Use your own settings (the default)."),
-    project: bool = typer.Option(False, "--project", help="Use this project's settings."),
-    veto: str | None = typer.Option(None, "--veto", metavar="TEXT", help="Veto: pass TEXT to the agent and exit 2."),
+    call: Context,
+    install: bool = option(False, "--install", help="Add the hook to Claude Code's settings."),
+    uninstall: bool = option(False, "--uninstall", help="Remove the hook from the settings."),
+    user: bool = option(False, "--user", help="Use your own settings (the default)."),
+    project: bool = option(False, "--project", help="Use this project's settings."),
+    veto: str | None = option(None, "--veto", metavar="TEXT", help="Veto: pass TEXT to the agent and exit 2."),
 ) -> int:
     """Record the call of a Claude Code hook (on stdin) for `beam watch`; veto it only if --veto says so.
 
@@ -103,7 +103,7 @@ def hook(
     if not install and not uninstall:
         from beam import team_hook
 
-        team_hook.main(_bytes(context(ctx)))
+        team_hook.main(_bytes(call))
         if veto is not None:
             write(sys.stderr, veto + "\n")
         return 0 if veto is None else 2
@@ -111,7 +111,6 @@ def hook(
         raise UsageError("--veto is for a hook's call", "write the command with it into Claude Code's settings")
     from beam import install_hooks
 
-    call = context(ctx)
     scope = "project" if project else "user"
     done = install_hooks(scope, environ=call.environ, project=call.cwd, remove=uninstall)
     what = ", ".join(done.changed) if done.changed else "nothing to do"

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
-import typer
-
 from beam import Event, Outcome, SignalledError, UsageError
-from beam.cli.context import Context, context
-from beam.cli.group import App
+from beam.cli.commands import App
+from beam.cli.context import Context
+from beam.cli.parameters import argument, option
 from beam.cli.printer import Printer
 from beam.cli.render.text import safe, write_json, write_line
 
@@ -20,17 +19,17 @@ _STATES = ("idle", "asking", "finished")
 
 @app.verb()
 def wait(
-    ctx: typer.Context,
-    message: list[str] | None = typer.Argument(
+    call: Context,
+    message: list[str] | None = argument(
         None, metavar="[ID]...", help="Ids of messages, or the last four or more characters of them."
     ),
-    first: bool = typer.Option(False, "--any", help="Wait for one of them; the others continue."),
-    every: bool = typer.Option(False, "--all", help="Wait for all of them (the default)."),
-    agent: list[str] = typer.Option([], "--agent", metavar="A", help="Wait for this agent, with --until."),
-    until: str | None = typer.Option(None, "--until", metavar="STATE", help="idle, asking or finished."),
-    timeout: str | None = typer.Option(None, "--timeout", metavar="D", help="Stop waiting after this long (exit 12)."),
-    as_json: bool = typer.Option(False, "--json", help="Print each outcome as a JSON object on a line."),
-    as_events: bool = typer.Option(False, "--events", help="Print events from now on as JSON Lines."),
+    first: bool = option(False, "--any", help="Wait for one of them; the others continue."),
+    every: bool = option(False, "--all", help="Wait for all of them (the default)."),
+    agent: list[str] = option([], "--agent", metavar="A", help="Wait for this agent, with --until."),
+    until: str | None = option(None, "--until", metavar="STATE", help="idle, asking or finished."),
+    timeout: str | None = option(None, "--timeout", metavar="D", help="Stop waiting after this long (exit 12)."),
+    as_json: bool = option(False, "--json", help="Print each outcome as a JSON object on a line."),
+    as_events: bool = option(False, "--events", help="Print events from now on as JSON Lines."),
 ) -> int:
     """Wait for messages' outcomes and print the answers, or until agents are in a state.
 
@@ -40,7 +39,6 @@ def wait(
     """
     from beam import durations
 
-    call = context(ctx)
     if as_json and as_events:
         raise UsageError("--json and --events don't go together", "use --events alone: its last line is the outcome")
     if first and every:

@@ -30,6 +30,7 @@ from beam.root.user_dirs import config_dir, user_home
 BEAM_YAML = "beam.yaml"
 USER_CONFIG_NAME = "config.yaml"
 AGENT_JSON = "agent.json"
+AGENT_JSON_VERSION = 1  # one without a number is of an earlier beam, and has the same keys
 USER_CONFIG = "user config"
 BUILT_IN = "built in"
 DEFAULT = "default"
@@ -276,6 +277,11 @@ def _json_fields(data: bytes, path: Path) -> dict[str, object]:
     except (ValueError, RecursionError) as error:
         hint = "mend it, or make it anew with beam agent add"
         raise ConfigError(f"{path}: not JSON: {error}", hint, subject=str(path)) from error
+    if isinstance(values, dict) and "v" in values:
+        version = values.pop("v")
+        if version != AGENT_JSON_VERSION:
+            what = f"{path} is of version {str(version)[:20]}, and this beam reads up to {AGENT_JSON_VERSION}"
+            raise ConfigError(what, "a newer beam wrote it: upgrade this one", subject=str(path))
     return settings_fields(values, (), Source(str(path)))
 
 
@@ -285,7 +291,8 @@ def parse_agent_json(data: bytes, path: Path) -> AgentSettings:
 
 
 def encode_agent_json(settings: AgentSettings) -> bytes:
-    """Return the bytes of an agent.json: the fields that differ from the default, one per line."""
+    """Return the bytes of an agent.json: its version and the fields that differ from the default, one per line."""
     nothing = AgentSettings()
     names = [name for name in settings.__struct_fields__ if getattr(settings, name) != getattr(nothing, name)]
-    return msgspec.json.format(msgspec.json.encode({name: getattr(settings, name) for name in names})) + b"\n"
+    values = {"v": AGENT_JSON_VERSION, **{name: getattr(settings, name) for name in names}}
+    return msgspec.json.format(msgspec.json.encode(values)) + b"\n"

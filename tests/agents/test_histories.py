@@ -86,6 +86,15 @@ def test_geminis_chat_says_answer_and_tokens_and_never_that_it_is_over() -> None
     assert isinstance(bodies[0], events.SessionResumed)
 
 
+def test_geminis_answer_after_a_tool_and_the_tokens_of_both_calls_are_in_its_chat() -> None:
+    transcript, bodies = read(gemini, CHAT.with_name("chat-tool-screen.jsonl"), turn("PLAINASK now", session_id="s-1"))
+    verdict = transcript.verdict()
+    assert verdict.reply == "it is done"
+    assert (verdict.usage.input_tokens, verdict.usage.output_tokens, verdict.usage.calls) == (26792, 16, 2)
+    kinds = [events.SessionResumed, events.Text, events.ToolCalled, events.ToolReturned, events.Text]
+    assert [type(body) for body in bodies] == kinds
+
+
 def test_geminis_calls_are_events_once_and_leave_no_answer_before_them() -> None:
     text = '!tool run_shell_command {"command":"touch zz","description":"make a file"}'
     transcript, bodies = read(gemini, CHAT, turn(text, session_id="s-1"))

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from beam.base.errors import NotFoundError, UnsupportedError, UsageError
 from beam.cli.dev import app
+from beam.cli.group import typer_of
 
 BEAM_DEV = [sys.executable, "-m", "beam", "dev"]
 RESULT = b'{"type":"result","subtype":"success","is_error":false,"result":"hi","session_id":"s"}\n'
@@ -29,7 +30,7 @@ ASK = (
 
 
 def invoke(*args: str, given: bytes | None = None) -> str:
-    result = CliRunner().invoke(app, args, input=given, catch_exceptions=False)
+    result = CliRunner().invoke(typer_of(app), args, input=given, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -88,7 +89,7 @@ def test_what_can_not_be_done_is_an_error_of_beams():
         (("decode", "clod"), NotFoundError),
     ):
         with pytest.raises(kind):
-            CliRunner().invoke(app, args, input=b"", catch_exceptions=False)
+            CliRunner().invoke(typer_of(app), args, input=b"", catch_exceptions=False)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from tests.support.cli import Cli
 pytestmark = pytest.mark.acceptance
 
 HEAVY = (
+    "typer",
     "importlib.metadata",
     "asyncio",
     "yaml",
@@ -57,11 +58,15 @@ def imported(beam: Cli, *args: str) -> set[str]:
     return set(json.loads(done.stderr.decode().splitlines()[-1]))
 
 
+@pytest.mark.parametrize("args", [["--help"], ["send", "--help"]], ids=" ".join)
+def test_help_imports_typer_and_nothing_else_that_is_heavy(beam: Cli, args: list[str]) -> None:
+    found = imported(beam, *args)
+    assert [name for name in HEAVY if name in found] == ["typer"]
+
+
 @pytest.mark.parametrize(
     "args",
     [
-        ["--help"],
-        ["send", "--help"],
         ["send", "scripted", "hi", "--no-wait"],
         ["wait", "PUT"],
         ["show", "PUT"],
@@ -81,7 +86,7 @@ def test_a_command_imports_nothing_heavy_that_it_does_not_use(beam: Cli, args: l
 
 def test_the_version_needs_no_parser_of_command_lines(beam: Cli) -> None:
     found = imported(beam, "--version")
-    assert [name for name in (*HEAVY, "typer", "msgspec", "pathlib", "subprocess") if name in found - {"pathlib"}] == []
+    assert [name for name in (*HEAVY, "msgspec", "pathlib", "subprocess") if name in found - {"pathlib"}] == []
 
 
 def test_a_put_imports_no_holder_and_no_journal(beam: Cli) -> None:
@@ -153,4 +158,4 @@ def test_importing_the_api_is_light(beam: Cli) -> None:
     code = "import json, sys, beam.api; sys.stderr.write(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, timeout=60)
     found = set(json.loads(done.stderr))
-    assert [name for name in (*HEAVY, "typer", "subprocess") if name in found] == []
+    assert [name for name in (*HEAVY, "subprocess") if name in found] == []

@@ -31,6 +31,7 @@ exec "$here/../../aider/bin/python" -m aider "$@"
 # CLIs that want a newer Python than beam: command -> from which. Each is in an
 # environment of its own, pinned by the file COMMAND.txt beside this one.
 NEWER_PYTHON: dict[str, tuple[int, int]] = {"vibe": (3, 12)}
+BESIDE = {"vibe": ("vibe-acp",)}  # commands that come with one of those
 
 
 def _root() -> Path:
@@ -126,7 +127,8 @@ def _install_aider(target: Path) -> None:
 
 def _install_newer(name: str, version: tuple[int, int]) -> None:
     """The command in a virtual environment of a Python that is new enough, where there is one."""
-    if newer_bin(name) is not None:
+    if (directory := newer_bin(name)) is not None:
+        _link(name, directory.parent)
         return
     python = _python(version)
     if python is None:
@@ -138,8 +140,16 @@ def _install_newer(name: str, version: tuple[int, int]) -> None:
     pip = [target / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "--requirement", HERE / f"{name}.txt"], check=True, stdout=sys.stderr)
     (target / "bin").mkdir()
-    (target / "bin" / name).symlink_to(target / "venv" / "bin" / name)
+    _link(name, target)
     (target / "installed").touch()
+
+
+def _link(name: str, target: Path) -> None:
+    """The command, and those that come with it, in a directory that holds nothing else."""
+    for command in (name, *BESIDE.get(name, ())):
+        link = target / "bin" / command
+        if not link.is_symlink():
+            link.symlink_to(target / "venv" / "bin" / command)
 
 
 def _python(version: tuple[int, int]) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from beam.agents.acp import wire
 from beam.agents.acp.controls import Controls
 from beam.agents.acp.dialect import Dialect
-from beam.agents.acp.failures import failure_of, is_lost
+from beam.agents.acp.failures import failure_of
 from beam.agents.acp.figures import Counter
 from beam.agents.acp.opening import Opening
 from beam.agents.acp.options import Options
@@ -44,6 +44,7 @@ from beam.model import events
 from beam.model.outcome import Class
 
 STOP_S = 10.0
+_NO_COMMAND = "Message:\n"
 _NARROW = ("plan", "read", "ask")  # in the names of modes that an agent may enter by itself
 
 
@@ -163,8 +164,8 @@ class AcpLink:
         text = turn.text
         if turn.outbox and self._first.outbox:  # it may write in the folder that was there when it began, in no other
             text = text.replace(turn.outbox, self._first.outbox)
-        if text.startswith("/"):  # a command of the agent's own may raise what it may do
-            text = f" {text}"
+        if text.lstrip().startswith("/"):  # a command of the agent's own may raise what it may do; some ignore blanks
+            text = f"{_NO_COMMAND}{text}"
         files: list[Object] = [
             {"type": "resource_link", "uri": _uri(path), "name": path.rpartition("/")[2]} for path in turn.attach
         ]
@@ -201,13 +202,13 @@ class AcpLink:
 
     def _kept_mode(self) -> list[Step]:
         """Return the steps if the session is in another mode than the one that beam chose."""
-        wanted, mode = self._dialect.modes.get(self._first.access), self._options.mode
-        if not self._is_ready or wanted is None or mode == wanted or self._first.access == "full":
+        access, wide = self._first.access, self._options.has(self._dialect.never)
+        wanted, mode = self._dialect.modes.get(access), self._options.mode
+        is_narrow = wanted in (None, mode) or any(word in mode.lower().rpartition("#")[2] for word in _NARROW)
+        if not self._is_ready or access == "full" or (is_narrow and not wide):
             return []
-        if any(word in mode.lower().rpartition("#")[2] for word in _NARROW):
-            return []
-        why = f"{self._dialect.name} went into the mode {mode!r}, which may allow more than {self._first.access}"
-        return self._break(why, Class.UNSUPPORTED)
+        what = f"turned on {wide}" if wide else f"went into the mode {mode!r}"
+        return self._break(f"{self._dialect.name} {what}, which may allow more than {access}", Class.UNSUPPORTED)
 
     def _unknown(self, what: str, line: bytes) -> list[Step]:
         return [] if self._reader is None else [Say(event) for event in self._reader.unknown(what, line)]
@@ -227,10 +228,6 @@ class AcpLink:
         if not reply.error:
             known = self._begun(reader)
             return [*known, *self._over(*reader.end(object_of(reply.result), is_stopping=is_stopping), fit=True)]
-        if is_lost(reply.failure, self._dialect.lost):
-            session_id = self._opening.session_id
-            lost: Step = Say(events.SessionLost(session_id=session_id, reason=reply.error))
-            return [lost, *self._over(*reader.failed(reply.failure, is_stopping=is_stopping), fit=False)]
         is_fit = failure_of(reply.failure).class_ is not Class.AUTH
         return self._over(*reader.failed(reply.failure, is_stopping=is_stopping), fit=is_fit)
 

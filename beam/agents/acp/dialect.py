@@ -20,9 +20,10 @@ class Dialect(Struct, frozen=True, kw_only=True):
     `lists`: its sessions are looked up first, because it begins an empty one for an id that it does not know, or does
     not say so. `lost` are words of an error that prove that it has no such session. `fork`: it can copy a session.
     `counts`: what its figures are the sum of; those of `calls` are told one by one, the others at the end of a turn.
-    `sets_model`: the model is a setting of the session, and no argument of the process. `noise` are beginnings of
-    texts that are no part of an answer, `denied` those of what comes of a call that it denied by itself, and `left_out`
-    the tools that it does not have with an access.
+    `sets_model`: the model is a setting of the session, and no argument of the process. `never` are options of the
+    session, and the value that each must not have below full access. `noise` are beginnings of texts that are no part
+    of an answer, `denied` those of what comes of a call that it denied by itself, and `left_out` the tools that it does
+    not have with an access.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     fork: bool = False
     counts: Counts = "nothing"
     sets_model: bool = False
+    never: Mapping[str, str] = {}
     noise: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
     left_out: Mapping[Access, Collection[str]] = {}

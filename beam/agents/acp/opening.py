@@ -95,6 +95,9 @@ class Opening:
             return _broken(f"{self._dialect.name} answered with a session that was not asked for")
         self.session_id = session_id
         self._options.take(said)
+        wide = self._options.has(self._dialect.never) if turn.access != "full" else ""
+        if wide:
+            return _broken(f"{self._dialect.name} has {wide} on, which is more than {turn.access}", Class.UNSUPPORTED)
         return self._set("mode", self._dialect.modes.get(turn.access), self._moded, reply.now)
 
     # -- its settings --------------------------------------------------------------------------------------------------

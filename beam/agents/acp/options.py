@@ -5,6 +5,7 @@ The list of options is the way of today; older agents have `modes` and `models`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from beam.agents.fields import Object, obj, objects, objects_of, string
@@ -56,6 +57,13 @@ class Options:
             return []
         _, several, name, _, _ = _OLD[kind]
         return [string(each, name) for each in objects(self._old[kind], several)]
+
+    def has(self, values: Mapping[str, str]) -> str:
+        """Return the name of an option that has the value which is given for it; "" if there is none."""
+        found = (
+            string(each, "id") for each in self._options if values.get(string(each, "id")) == each.get("currentValue")
+        )
+        return next(found, "")
 
     def setting(self, kind: Kind, value: str) -> Wanted | None:
         """Return the method and the parameters that set it; None if the session has no such setting or value."""

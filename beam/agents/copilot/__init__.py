@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from beam.agents.base import Card
-from beam.agents.copilot import exec, screen
+from beam.agents.copilot import dialogue, exec, screen
 
-__all__ = ["card", "exec", "terminal"]
+__all__ = ["card", "dialogue", "exec", "terminal"]
 
 terminal = screen
 
@@ -15,7 +15,7 @@ card = Card(
     executable="copilot",
     install="npm install -g @github/copilot",
     versions=("1.0.102",),
-    faces={"exec": exec.FACE, "terminal": screen.FACE},
+    faces={"exec": exec.FACE, "dialogue": dialogue.FACE, "terminal": screen.FACE},
     makes=dict.fromkeys(
         (
             "HOME/.copilot",
@@ -23,4 +23,5 @@ card = Card(
             "XDG_CACHE_HOME/Microsoft",
         )
     ),
+    by_name=("dialogue",),
 )

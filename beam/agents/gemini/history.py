@@ -63,7 +63,9 @@ class _Chat:
                 session_id = _session_id(self._turn)
                 opened = events.SessionResumed if self._turn.session_id else events.SessionStarted
                 return (opened(session_id=session_id, cwd=self._turn.cwd),)
-            case "user" if self.word:  # what an interrupt left: the conversation so far, written again
+            case "user" if self.word and not _is_result(
+                value
+            ):  # what an interrupt left: the conversation so far, written again
                 self._is_over = True
             case "gemini" if self.word and not self._is_over:
                 return self._answered(value)
@@ -121,6 +123,12 @@ class _Chat:
             output = json.dumps(call.get("result"), ensure_ascii=False)
             emitted.append(events.ToolReturned(call_id=call_id, output=output, is_error=status != "success"))
         return emitted
+
+
+def _is_result(value: Object) -> bool:
+    """Return whether a record of the person's is what came of tools."""
+    parts = objects(value, "content")
+    return bool(parts) and all("functionResponse" in part for part in parts)
 
 
 def _text(value: Object) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from beam.agents.base import Card
-from beam.agents.kimi import exec
+from beam.agents.kimi import dialogue, exec
 
-__all__ = ["card", "exec"]
+__all__ = ["card", "dialogue", "exec"]
 
 card = Card(
     name="kimi",
@@ -13,5 +13,8 @@ card = Card(
     executable="kimi",
     install="npm install -g @moonshot-ai/kimi-code (it needs Node.js 22.19 or newer)",
     versions=("2.1.0",),
-    faces={"exec": exec.FACE},
+    faces={"exec": exec.FACE, "dialogue": dialogue.FACE},
+    makes={"HOME/.kimi-code": None},
+    writes=("HOME/.kimi-code",),
+    by_name=("dialogue",),
 )

@@ -13,6 +13,7 @@ from beam.agents.oneshot import argument, check_access, prompt_argument
 from beam.base.errors import UnsupportedError
 
 _SESSION = re.compile(r"session_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
+QUIET = {"KIMI_CODE_NO_AUTO_UPDATE": "1"}
 FACE = Capabilities(resume=True, model=True, tools=True, interrupt=True, access=("full",), prompt_in_argv=True)
 
 
@@ -22,15 +23,18 @@ def launch(turn: Turn, host: Host) -> Launch:
     prompt = prompt_argument("kimi", turn.text)
     argv = [host.executable or "kimi", "--output-format", "stream-json"]
     if turn.session_id is not None:
-        if not _SESSION.match(turn.session_id):
-            raise UnsupportedError(
-                f"{turn.session_id[:80]!r} is not a session id of kimi's", subject=turn.session_id[:80]
-            )
-        argv += ("-S", turn.session_id)
+        argv += ("-S", checked_session(turn.session_id))
     if turn.model is not None:
         argv += ("-m", argument("kimi", "model", turn.model))
     argv.append(f"--prompt={prompt}")
-    return Launch(argv=tuple(argv), prompt_in_argv=(len(argv) - 1,), env={"KIMI_CODE_NO_AUTO_UPDATE": "1"})
+    return Launch(argv=tuple(argv), prompt_in_argv=(len(argv) - 1,), env=QUIET)
+
+
+def checked_session(session_id: str) -> str:
+    """Return the id if it can be a session's. Raises UnsupportedError."""
+    if not _SESSION.match(session_id):
+        raise UnsupportedError(f"{session_id[:80]!r} is not a session id of kimi's", subject=session_id[:80])
+    return session_id
 
 
 def decoder(turn: Turn) -> Decoder:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from beam.agents.base import Card
-from beam.agents.qwen import exec, screen
+from beam.agents.qwen import dialogue, exec, screen
 
-__all__ = ["card", "exec", "terminal"]
+__all__ = ["card", "dialogue", "exec", "terminal"]
 
 terminal = screen
 
@@ -17,6 +17,7 @@ card = Card(
     versions=("0.24.4",),
     obeys=exec.OBEYS,
     occupied=exec.OCCUPIED,
-    faces={"exec": exec.FACE, "terminal": screen.FACE},
+    faces={"exec": exec.FACE, "dialogue": dialogue.FACE, "terminal": screen.FACE},
     makes=dict.fromkeys(("HOME/.qwen",)),
+    by_name=("dialogue",),
 )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from beam.agents.base import Card
-from beam.agents.vibe import exec
+from beam.agents.vibe import dialogue, exec
 
-__all__ = ["card", "exec"]
+__all__ = ["card", "dialogue", "exec"]
 
 card = Card(
     name="vibe",
@@ -14,6 +14,7 @@ card = Card(
     install="pipx install mistral-vibe (it needs Python 3.12)",
     versions=("3.0.2",),
     obeys=exec.OBEYS,
-    faces={"exec": exec.FACE},
+    faces={"exec": exec.FACE, "dialogue": dialogue.FACE},
     makes=dict.fromkeys(("HOME/.vibe",)),
+    by_name=("dialogue",),
 )

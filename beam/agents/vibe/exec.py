@@ -23,6 +23,7 @@ ACCESS: dict[Access, tuple[str, ...]] = {
 }
 _TRUST = "--trust"
 OBEYS = (AutoloadedFile(path=".vibe", at=("full",), ignored=("full",), reach="worktree"),)
+ENV = {"VIBE_API_RETRY_MAX_ELAPSED_TIME": str(RETRY_S), "VIBE_ENABLE_UPDATE_CHECKS": "false"}
 FACE = Capabilities(resume=True, tools=True, interrupt=True, denials=True, access=tuple(ACCESS))
 
 
@@ -33,13 +34,15 @@ def launch(turn: Turn, host: Host) -> Launch:
     if turn.leave_out:
         argv = [word for word in argv if word != _TRUST]
     if turn.session_id is not None:
-        if not _UUID.match(turn.session_id):
-            raise UnsupportedError(
-                f"{turn.session_id[:80]!r} is not a session id of vibe's", subject=turn.session_id[:80]
-            )
-        argv += ("--resume", turn.session_id)
-    env = {"VIBE_API_RETRY_MAX_ELAPSED_TIME": str(RETRY_S), "VIBE_ENABLE_UPDATE_CHECKS": "false"}
-    return Launch(argv=tuple(argv), stdin=scrubbed(turn.text).encode(), env=env)
+        argv += ("--resume", checked_session(turn.session_id))
+    return Launch(argv=tuple(argv), stdin=scrubbed(turn.text).encode(), env=ENV)
+
+
+def checked_session(session_id: str) -> str:
+    """Return the id if it can be a session's. Raises UnsupportedError."""
+    if not _UUID.match(session_id):
+        raise UnsupportedError(f"{session_id[:80]!r} is not a session id of vibe's", subject=session_id[:80])
+    return session_id
 
 
 def decoder(turn: Turn) -> Decoder:

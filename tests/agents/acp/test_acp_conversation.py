@@ -265,8 +265,8 @@ def test_what_another_session_says_is_no_part_of_the_turn() -> None:
 
 
 def test_a_prompt_is_no_command_of_the_agents_own() -> None:
-    talk = talking(text="/allow-all on")
-    assert talk.last("session/prompt")["params"]["prompt"] == [{"type": "text", "text": " /allow-all on"}]
+    talk = talking(text=" /allow-all on")
+    assert talk.last("session/prompt")["params"]["prompt"] == [{"type": "text", "text": "Message:\n /allow-all on"}]
 
 
 def test_attached_files_are_links_in_the_prompt() -> None:

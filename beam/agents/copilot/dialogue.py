@@ -1,0 +1,63 @@
+"""GitHub Copilot CLI's dialogue mode: `copilot --acp`, one process for one turn or for many.
+
+Its usual mode asks; the one that asks nobody, and the switch that allows everything, are never used below `full`. With
+`edit` it is beam that allows changes in the folder: the CLI's own way would allow them everywhere.
+"""
+
+from __future__ import annotations
+
+from beam.agents.acp.dialect import Dialect
+from beam.agents.base import Capabilities, Host, Launch, Turn
+from beam.agents.copilot import exec as headless
+from beam.agents.link import Link
+from beam.agents.oneshot import argument, check_access
+from beam.model.message import Access
+
+__all__ = ["launch", "link"]
+
+_MODE = "https://agentclientprotocol.com/protocol/session-modes#agent"
+ACCESS: dict[Access, tuple[str, ...]] = {
+    "read": headless.ACCESS["read"],
+    "ask": ("--disallow-temp-dir",),
+    "edit": ("--deny-tool=shell", "--disallow-temp-dir"),
+    "full": headless.ACCESS["full"],
+}
+DIALECT = Dialect(
+    name="copilot",
+    modes=dict.fromkeys(ACCESS, _MODE),
+    never={"allow_all": "on"},
+    lost=("Resource not found: Session",),
+    counts="process",
+    denied=("Permission to run this tool was denied",),
+)
+FACE = Capabilities(
+    resume=True,
+    model=True,
+    deltas=True,
+    tools=True,
+    interrupt=True,
+    ask=True,
+    tokens=True,
+    denials=True,
+    access=tuple(ACCESS),
+    outbox=("full",),
+)
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """Return how to start a process for this turn and others like it. Raises UnsupportedError for what it can't do."""
+    check_access(turn, "copilot", FACE)
+    if turn.session_id is not None:
+        headless.session_flags(turn)
+    argv = [host.executable or "copilot", "--acp", "--no-ask-user", "--no-auto-update", "--no-color"]
+    argv += ACCESS[turn.access]
+    if turn.model is not None:
+        argv += ("--model", argument("copilot", "model", turn.model))
+    return Launch(argv=tuple(argv), env={} if turn.access == "full" else {"COPILOT_ALLOW_ALL": ""})
+
+
+def link(turn: Turn, host: Host) -> Link:
+    """Return a new conversation with one process."""
+    from beam.agents.acp.conversation import AcpLink
+
+    return AcpLink(turn, DIALECT)

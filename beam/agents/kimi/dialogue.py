@@ -1,0 +1,49 @@
+"""Kimi Code's dialogue mode: `kimi acp`, one process for one turn or for many.
+
+In a git repository it changes files of the folder without asking, whatever its mode; so with less than `edit` it is not
+started. What else it asks for with `edit` beam denies.
+"""
+
+from __future__ import annotations
+
+from beam.agents.acp.dialect import Dialect
+from beam.agents.base import Capabilities, Host, Launch, Turn
+from beam.agents.kimi import exec as headless
+from beam.agents.link import Link
+from beam.agents.oneshot import check_access
+
+__all__ = ["launch", "link"]
+
+DIALECT = Dialect(
+    name="kimi",
+    modes={"edit": "default", "full": "yolo"},
+    resume="session/resume",
+    lost=("Unknown sessionId:",),
+    fork=True,
+    sets_model=True,
+)
+FACE = Capabilities(
+    resume=True,
+    fork=True,
+    model=True,
+    deltas=True,
+    tools=True,
+    interrupt=True,
+    denials=True,
+    access=("edit", "full"),
+)
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """Return how to start a process for this turn and others like it. Raises UnsupportedError for what it can't do."""
+    check_access(turn, "kimi", FACE)
+    if turn.session_id is not None:
+        headless.checked_session(turn.session_id)
+    return Launch(argv=(host.executable or "kimi", "acp"), env=headless.QUIET)
+
+
+def link(turn: Turn, host: Host) -> Link:
+    """Return a new conversation with one process."""
+    from beam.agents.acp.conversation import AcpLink
+
+    return AcpLink(turn, DIALECT)

@@ -1,0 +1,49 @@
+"""Vibe's dialogue mode: `vibe-acp`, which is installed beside `vibe`, one process for one turn or for many.
+
+Its usual mode changes files without asking, so each session is given its mode. With `read` it has tools that only look,
+as headless.
+"""
+
+from __future__ import annotations
+
+import json
+
+from beam.agents.acp.dialect import Dialect
+from beam.agents.base import Capabilities, Host, Launch, Turn
+from beam.agents.link import Link
+from beam.agents.oneshot import check_access
+from beam.agents.vibe import exec as headless
+from beam.model.message import Access
+
+__all__ = ["launch", "link"]
+
+MODES: dict[Access, str] = {"read": "ask", "ask": "ask", "full": "auto-approve"}
+_LOOKING = [word for word in headless.ACCESS["read"] if not word.startswith("-")]
+DIALECT = Dialect(
+    name="vibe",
+    modes=MODES,
+    lost=("Session not found:",),
+    counts="session",
+    denied=("Tool execution denied by approval policy",),
+)
+FACE = Capabilities(
+    resume=True, deltas=True, tools=True, interrupt=True, ask=True, tokens=True, denials=True, access=tuple(MODES)
+)
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """Return how to start a process for this turn and others like it. Raises UnsupportedError for what it can't do."""
+    check_access(turn, "vibe", FACE)
+    if turn.session_id is not None:
+        headless.checked_session(turn.session_id)
+    env = dict(headless.ENV)
+    if turn.access == "read":
+        env["VIBE_ENABLED_TOOLS"] = json.dumps(_LOOKING)
+    return Launch(argv=(f"{host.executable or 'vibe'}-acp",), env=env)
+
+
+def link(turn: Turn, host: Host) -> Link:
+    """Return a new conversation with one process."""
+    from beam.agents.acp.conversation import AcpLink
+
+    return AcpLink(turn, DIALECT)

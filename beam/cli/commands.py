@@ -1,0 +1,78 @@
+"""The commands: which there are, and how a module declares its own. Typer is not imported here."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, ParamSpec, TypeVar
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
+
+# name -> (section of the help, module, one line). A module's `app` holds the command, or is the group.
+COMMANDS = {
+    "send": ("Talk", "beam.cli.send", "Send a message to an agent and print its answer."),
+    "wait": ("Talk", "beam.cli.wait", "Wait for messages and print the answers."),
+    "show": ("Talk", "beam.cli.talk", "Show what is known of a message now."),
+    "recv": ("Talk", "beam.cli.talk", "Take the next message of a mailbox agent."),
+    "reply": ("Talk", "beam.cli.talk", "Answer a message that `recv` took."),
+    "asks": ("Decide", "beam.cli.decide", "Show what agents ask and nobody decided yet."),
+    "approve": ("Decide", "beam.cli.decide", "Allow what an agent asks for."),
+    "deny": ("Decide", "beam.cli.decide", "Deny what an agent asks for; its turn goes on without."),
+    "rules": ("Decide", "beam.cli.rules", "List, test, add and remove the rules of agents."),
+    "interrupt": ("Decide", "beam.cli.decide", "End the turn of a message, or withdraw it."),
+    "attach": ("Decide", "beam.cli.attach", "Put your terminal on an agent's."),
+    "watch": ("See", "beam.cli.see", "Print what all agents of this root do, as it happens."),
+    "log": ("See", "beam.cli.log", "Print the journal of an agent, or of one message."),
+    "status": ("See", "beam.cli.see", "Show where each agent stands."),
+    "team": ("See", "beam.cli.team", "Look at the agent teams of Claude Code."),
+    "agent": ("Set up", "beam.cli.agent", "List, show, add, fork, rename, archive, change, release and remove agents."),
+    "queue": ("Set up", "beam.cli.queue", "List, retry, drop and edit messages; pause and resume agents."),
+    "broker": ("Set up", "beam.cli.broker", "Serve all agents of this root, in the foreground or detached."),
+    "trust": ("Set up", "beam.cli.setup", "Let this folder's files run code, as they are now."),
+    "root": ("Set up", "beam.cli.setup", "Print where this folder's state lies, or list all roots."),
+    "doctor": ("Set up", "beam.cli.setup", "Check the root, its journals and the agents' CLIs."),
+    "completion": ("Set up", "beam.cli.completion", "Print the script that completes commands in your shell."),
+    "dev": ("Set up", "beam.cli.dev", "Tools for adapter authors and tests."),
+}
+GROUPS = frozenset({"agent", "broker", "queue", "completion", "dev", "rules", "team"})
+SECTIONS = ("Talk", "See", "Decide", "Set up")
+
+
+class Verb:
+    """One command: its name, its function, and whether options may follow its first argument."""
+
+    __slots__ = ("function", "interspersed", "name")
+
+    def __init__(self, name: str, function: Callable[..., Any], *, interspersed: bool) -> None:
+        self.name = name
+        self.function = function
+        self.interspersed = interspersed
+
+
+class App:
+    """The commands of one module. `help` is that of the group, if it is one."""
+
+    def __init__(self, help: str | None = None) -> None:
+        self.help = help
+        self.verbs: dict[str, Verb] = {}
+        self.bare: Callable[..., Any] | None = None
+
+    def verb(self, name: str | None = None, *, interspersed: bool = True) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        """Return a decorator that makes a command of a function.
+
+        Without `interspersed`, everything after the first argument is an argument, not an option.
+        """
+
+        def decorate(function: Callable[P, R]) -> Callable[P, R]:
+            called = name or function.__name__.replace("_", "-")
+            self.verbs[called] = Verb(called, function, interspersed=interspersed)
+            return function
+
+        return decorate
+
+    def without_command(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Make the function what the group does where no command is named."""
+        self.bare = function
+        return function
