@@ -33,7 +33,7 @@ class LookVerbs(OpenedRoot):
 
     def events(self, agent: str, *, after: int = 0) -> Iterator[AnyEvent]:
         """Yield the agent's events so far, those after the event numbered `after`, in order."""
-        from beam.store.journal import Reader
+        from beam.store.reader import Reader
 
         place = self._existing(agent)
         yield from Reader(place.journal, after).poll()
