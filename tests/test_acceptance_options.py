@@ -53,7 +53,7 @@ def test_a_message_whose_turn_has_not_begun_by_its_deadline_never_runs(beam: Cli
     beam.config(SLOW)
     beam("send", "slow", "--no-wait", "first")
     time.sleep(0.4)
-    refused(beam("send", "slow", "second", "--deadline", "200ms"), 3, "deadline", "nothing ran")
+    refused(beam("-q", "send", "slow", "second", "--deadline", "200ms"), 3, "deadline", "nothing ran")
     assert beam.types("slow").count("turn.started") == 1
 
 

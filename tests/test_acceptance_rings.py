@@ -22,7 +22,11 @@ PAIR = f"agents:\n  ping: {{command: {ECHO}}}\n  pong: {{command: {ECHO}}}\n"
 
 
 def turns_of(beam: Cli) -> list[str]:
-    """The turns of PAIR in order: the agent and its hops."""
+    """The turns of PAIR in order: the agent and its hops.
+
+    Messages are waited for first: a process that just begins shows no environment yet.
+    """
+    eventually(lambda: not any((beam.root / "agents").glob("p[io]ng/queue/[nc]*/*.json")), 120, "messages are left")
     settle(beam)
     return (beam.base / "runs").read_text().splitlines()
 

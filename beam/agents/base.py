@@ -4,7 +4,6 @@ An adapter starts no processes, reads no files and has no clock. It turns a `Tur
 into events and one `Verdict`. A module satisfies `Adapter` by defining its names; there is no class to inherit from.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -348,6 +347,8 @@ def document(data: bytes) -> Any:
         return _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         try:
+            import json  # for odd documents alone
+
             return _scrubbed(json.loads(data.decode("utf-8", "replace")))
         except RecursionError as error:
             raise ValueError("nested too deeply") from error
@@ -368,6 +369,8 @@ def raw_json(value: object) -> Raw:
     try:
         return Raw(msgspec.json.encode(value))
     except OverflowError:
+        import json
+
         return Raw(json.dumps(value).encode())
     except RecursionError:  # what could just be read may be too deep to be written
         return Raw(b"null")

@@ -23,8 +23,8 @@ from beam.config.resolve import AGENT_JSON
 from beam.model.message import decode
 from beam.root import directories, discovery, ownership
 from beam.root.paths import AgentPaths, RootPaths
-from beam.store.journal import read_state
 from beam.store.queue import MESSAGE_BYTES, Queue
+from beam.store.segment import read_state
 from beam.trust import ledger
 
 _MOST_ENTRIES = 200_000  # of one agent; a root that beam made stays far below

@@ -11,7 +11,7 @@ from beam.base.errors import BeamError, CorruptError, NotFoundError
 from beam.broker.context import RootContext
 from beam.model.settings import AgentSettings
 from beam.root.paths import AgentPaths
-from beam.store.journal import read_state
+from beam.store.segment import read_state
 
 
 class AgentLine(Struct, frozen=True, kw_only=True):

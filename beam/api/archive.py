@@ -24,8 +24,9 @@ from beam.model import events
 from beam.model.message import base_of, check_name
 from beam.root.paths import AgentPaths
 from beam.store import control, lanes
-from beam.store.journal import Journal, read_state
+from beam.store.journal import Journal
 from beam.store.lock import short_lock
+from beam.store.segment import read_state
 from beam.trust import ledger
 
 

@@ -15,7 +15,7 @@ from beam.broker.requests import request
 from beam.model.events import PermissionAsked
 from beam.model.state import State
 from beam.root.paths import AgentPaths
-from beam.store.journal import read_state
+from beam.store.segment import read_state
 
 SHORTEST = 4  # characters of an id's end that may name it
 

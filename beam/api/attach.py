@@ -14,7 +14,7 @@ from beam.base.errors import BeamError, LimitError, NotFoundError, UnsupportedEr
 from beam.broker.context import RootContext
 from beam.pty_adapter.picture import Picture, Runs
 from beam.root.paths import AgentPaths
-from beam.store.journal import read_state
+from beam.store.segment import read_state
 from beam.turns.terminal.nearby import near
 from beam.turns.terminal.viewers import Bye, Frame, Keys, Told
 

@@ -95,6 +95,8 @@ def _agent(context: RootContext, name: str) -> tuple[int, Check]:
         if name in context.home.agents() and not context.is_agent(name):
             kept = f"it is not declared any more, and its files are kept; beam agent remove {name} --purge removes them"
             return rank, Check(what=what, result="note", detail=kept)
+        if error.kind == "switched_off":
+            return rank, Check(what=what, result="note", detail=f"{error.message}; {error.hint}")
         missing = error.kind == "not_installed" and not declared
         detail = "; ".join(filter(None, (error.message, error.hint)))
         result: Literal["note", "bad"] = "note" if missing or not declared else "bad"

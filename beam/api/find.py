@@ -9,8 +9,8 @@ from beam.base.errors import NotFoundError, UsageError
 from beam.broker.context import RootContext
 from beam.model.message import agent_of
 from beam.root.paths import AgentPaths
-from beam.store.journal import read_state
 from beam.store.queue import Queue
+from beam.store.segment import read_state
 
 BOXES: dict[str, Literal["waiting", "running", "dead"]] = {"new": "waiting", "cur": "running", "dead": "dead"}
 

@@ -20,9 +20,9 @@ from beam.broker.context import RootContext
 from beam.model.state import CLOSED, DEAD, State
 from beam.root.paths import GONE, AgentPaths, RootPaths
 from beam.store import control, lanes
-from beam.store.journal import read_state, segments
 from beam.store.lock import try_lock
 from beam.store.queue import BOXES, Queue
+from beam.store.segment import read_state, segments
 from beam.store.thread import file_name
 
 DAY_S = 24 * 3600.0

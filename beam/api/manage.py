@@ -113,7 +113,8 @@ def fork(context: RootContext, name: str, new: str, *, by: str) -> str:
     """
     from beam.broker import standing
     from beam.model import events
-    from beam.store.journal import Journal, read_state
+    from beam.store.journal import Journal
+    from beam.store.segment import read_state
     from beam.turns.request import face_of
 
     place = context.place(check_name(new))
@@ -315,7 +316,8 @@ def unblock(context: RootContext, name: str) -> str:
     Raises UsageError if the agent is not blocked, UnfinishedError while it is held.
     """
     from beam.model import events
-    from beam.store.journal import Journal, read_state
+    from beam.store.journal import Journal
+    from beam.store.segment import read_state
 
     place = context.place(check_name(name))
     state = read_state(place.journal)

@@ -15,8 +15,8 @@ from beam.broker.follow import outcome_in
 from beam.model.outcome import Outcome
 from beam.model.state import State
 from beam.root.paths import AgentPaths
-from beam.store.journal import read_state
 from beam.store.queue import Entry
+from beam.store.segment import read_state
 
 
 class QueueItem(Struct, frozen=True, kw_only=True):

@@ -16,7 +16,8 @@ from beam.model import events
 from beam.model.events import AnyEvent
 from beam.model.state import State, apply
 from beam.root.paths import AgentPaths
-from beam.store.journal import Reader, Segment, segments
+from beam.store.reader import Reader
+from beam.store.segment import Segment, segments
 
 
 class Progress(Struct, frozen=True, kw_only=True):

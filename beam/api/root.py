@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -129,6 +128,8 @@ def _take(path: Path, what: str, home: RootPaths, held: contextlib.ExitStack, hi
 
 def take_away(home: RootPaths) -> str:
     """Remove what beam put into the root, and the root if nothing else is in it. Return what was done, in words."""
+    import shutil
+
     for path in (*(home.root / name for name in _NAMES), home.turns):
         with files.disk("remove", path), contextlib.suppress(FileNotFoundError):
             if path.is_dir() and not path.is_symlink():

@@ -21,7 +21,7 @@ from beam.model.message import Message
 from beam.model.outcome import Outcome
 from beam.model.state import State
 from beam.root.paths import AgentPaths
-from beam.store.journal import read_state
+from beam.store.segment import read_state
 from beam.turns.signals import stopping
 from beam.turns.stop import Stop
 

@@ -16,8 +16,9 @@ from beam.model import events
 from beam.model.message import base_of, check_name, check_session_id
 from beam.root import discovery
 from beam.root.paths import AgentPaths
-from beam.store.journal import Journal, read_state
+from beam.store.journal import Journal
 from beam.store.reader import Reader
+from beam.store.segment import read_state
 
 if TYPE_CHECKING:
     from beam.model.events import AnyEvent

@@ -21,8 +21,8 @@ from beam.root import directories
 from beam.root.git_place import GitPlace, git_place
 from beam.root.paths import AgentPaths
 from beam.store import lanes
-from beam.store.journal import read_state
 from beam.store.queue import Entry, Queue
+from beam.store.segment import read_state
 
 
 class LastOutcome(Struct, frozen=True, kw_only=True):

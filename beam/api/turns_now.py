@@ -17,9 +17,9 @@ from beam.model.outcome import Usage
 from beam.model.state import Last, State, Totals
 from beam.root.paths import AgentPaths
 from beam.store import lanes
-from beam.store.journal import Segment, read_state, segments
 from beam.store.lock import is_held
 from beam.store.queue import Entry, Queue
+from beam.store.segment import Segment, read_state, segments
 
 
 class OpenAsk(Struct, frozen=True, kw_only=True):

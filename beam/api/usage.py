@@ -12,7 +12,7 @@ from beam.broker.context import RootContext
 from beam.model.outcome import COST_DIGITS, Usage
 from beam.model.prices import AS_OF, estimated_usd
 from beam.model.state import Sum, Totals
-from beam.store.journal import read_state
+from beam.store.segment import read_state
 
 
 class UsageLine(Struct, frozen=True, kw_only=True):

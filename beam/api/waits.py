@@ -13,7 +13,7 @@ from beam.broker.follow import outcome_in
 from beam.model.outcome import Outcome
 from beam.root.paths import AgentPaths
 from beam.store import lanes
-from beam.store.journal import read_state
+from beam.store.segment import read_state
 
 Until = Literal["idle", "asking", "finished"]
 R = TypeVar("R")

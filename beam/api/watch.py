@@ -13,7 +13,8 @@ from beam.base.errors import CorruptError
 from beam.broker.context import RootContext
 from beam.model.events import AnyEvent
 from beam.root.paths import AgentPaths, RootPaths
-from beam.store.journal import Reader, read_state
+from beam.store.reader import Reader
+from beam.store.segment import read_state
 
 if TYPE_CHECKING:
     from beam.teams.watch import Teams

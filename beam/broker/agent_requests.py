@@ -154,8 +154,8 @@ def _check_own(place: AgentPaths, message_id: str, sender: Sender) -> None:
 
 def _deny(context: RootContext, request: Request, sender: Sender) -> Steps[Answer]:
     from beam.broker.requests import request as ask
-    from beam.store.journal import read_state
     from beam.store.outbox import Answer
+    from beam.store.segment import read_state
 
     place = _place_of(context, request.target)
     turn = read_state(place.journal).open_turn

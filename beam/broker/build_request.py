@@ -24,7 +24,7 @@ from beam.model.rule_lists import RuleLists
 from beam.model.state import Fork
 from beam.process import tree
 from beam.rules.ruleset import Ruleset, combined, rules_of
-from beam.store.journal import read_state
+from beam.store.segment import read_state
 from beam.turns.confine import Own
 from beam.turns.request import TurnRequest, lowest, most_of
 

@@ -16,8 +16,8 @@ from beam.model.events import TurnFinished
 from beam.model.message import Message
 from beam.model.outcome import Class, Status, Verdict
 from beam.model.state import CLOSED, MessageRecord
-from beam.store.journal import read_event
 from beam.store.queue import Entry
+from beam.store.segment import read_event
 
 if TYPE_CHECKING:
     from beam.broker.log import AgentLog

@@ -16,7 +16,7 @@ from beam.model.message import Message, Spent
 from beam.model.outcome import Status
 from beam.model.policy import Circuit, Policy, bounds_root, circuit_after, more, over_budget, retry_in
 from beam.model.state import State
-from beam.store.journal import read_state
+from beam.store.segment import read_state
 from beam.store.thread import Thread
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from beam.model.events import AnyEvent, Event
 from beam.model.outcome import Outcome
 from beam.model.state import CLOSED, DEAD, MessageRecord, State, apply
 from beam.root.paths import AgentPaths
-from beam.store.journal import Reader, read_event, read_state
 from beam.store.queue import Queue
-from beam.store.segment import GONE
+from beam.store.reader import Reader
+from beam.store.segment import GONE, read_event, read_state
 
 _POLL_S = 0.02
 _TAKE_OVER_S = 0.5

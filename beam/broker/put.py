@@ -77,13 +77,13 @@ def _put(context: RootContext, place: AgentPaths, queue: Queue, message: Message
 
 
 def _is_known(place: AgentPaths, message_id: str) -> bool:
-    from beam.store.journal import read_state
+    from beam.store.segment import read_state
 
     return message_id in read_state(place.journal).known
 
 
 def _check_same(place: AgentPaths, message: Message) -> None:
-    from beam.store.journal import read_state
+    from beam.store.segment import read_state
 
     known = read_state(place.journal).known.get(message.id)
     there = known.digest if known is not None else ""

@@ -26,8 +26,8 @@ from beam.model.outcome import Status, Verdict
 from beam.model.state import CLOSED, DEAD, FINISHED, SENT, MessageRecord
 from beam.process import tree
 from beam.store import asks, control
-from beam.store.journal import read_event
 from beam.store.queue import Entry
+from beam.store.segment import read_event
 
 if TYPE_CHECKING:
     from beam.broker.log import AgentLog

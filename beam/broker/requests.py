@@ -16,7 +16,8 @@ from beam.root import discovery
 from beam.root.paths import AgentPaths
 from beam.store import control, lanes
 from beam.store.control import Control, Verb
-from beam.store.journal import Reader, read_state
+from beam.store.reader import Reader
+from beam.store.segment import read_state
 
 _POLL_S = 0.02
 _TAKE_OVER_S = 0.3

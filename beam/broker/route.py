@@ -14,8 +14,8 @@ from beam.model.message import Message, Payload, SessionContext, access_word, re
 from beam.model.outcome import Status
 from beam.model.state import State
 from beam.root import discovery
-from beam.store.journal import read_state
 from beam.store.queue import Queue
+from beam.store.segment import read_state
 
 _ANSWERED = frozenset({Status.COMPLETED, Status.TRUNCATED, Status.REFUSED, Status.DENIED})
 _AROUND_END = " \t\r\n.*_`\"'"  # how models dress up a word

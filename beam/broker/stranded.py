@@ -16,8 +16,8 @@ from beam.broker.context import RootContext
 from beam.model.message import parse_file_name
 from beam.root.paths import AgentPaths
 from beam.store import lanes
-from beam.store.journal import read_state
 from beam.store.lock import is_held
+from beam.store.segment import read_state
 
 OWN_S = 2.0  # so long a lane is left to the worker that was started for it
 _AT_ONCE = 4  # workers for them; each goes on with the next lane when it is done

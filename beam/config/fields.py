@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import math
-import shlex
 from collections.abc import Collection, Mapping
 from typing import Literal, get_args, get_origin
 
@@ -68,6 +67,8 @@ def setting_from_text(name: str, text: str, at: tuple[str, ...], source: Source)
     """Return the checked value of one field of an agent's settings, given as text. Raises ConfigError."""
     value: object = text
     if name == "command":
+        import shlex
+
         try:
             value = shlex.split(text)
         except ValueError as error:

@@ -26,7 +26,7 @@ from beam.model.limits import Limits
 from beam.model.message import NAME, NAME_RULE
 from beam.model.policy import Policy
 
-_KEYS = ("defaults", "agents", "limits", "policy", "allow_fs")
+_KEYS = ("defaults", "agents", "limits", "policy", "disable", "allow_fs")
 
 
 _USER_KEYS = ("state_dir",)  # the user's own configuration only
@@ -43,6 +43,7 @@ class ConfigFile(Struct, frozen=True, kw_only=True):
     agents: Mapping[str, Fields] = {}
     limits: Fields = {}
     policy: Fields = {}
+    disable: tuple[str, ...] = ()
     allow_fs: tuple[str, ...] = ()
     state_dir: str | None = None
 
@@ -95,6 +96,7 @@ def parse(data: bytes, path: Path, *, adapters: Collection[str]) -> ConfigFile:
         agents=agents,
         limits=fields_of(top.get("limits"), Limits, ("limits",), source),
         policy=fields_of(top.get("policy"), Policy, ("policy",), source),
+        disable=disabled(top.get("disable"), ("disable",), source, adapters),
         allow_fs=_allow_fs(top.get("allow_fs"), source),
         state_dir=_state_dir(top.get("state_dir"), source),
     )
@@ -116,6 +118,18 @@ def _state_dir(given: object, source: Source) -> str | None:
     if not isinstance(given, str) or not given.startswith(("/", "~/")) or "\0" in given:
         raise source.error(("state_dir",), "expected an absolute path", "write it like /srv/beam or ~/beam-state")
     return given
+
+
+def disabled(given: object, at: tuple[str, ...], source: Source, adapters: Collection[str]) -> tuple[str, ...]:
+    """Return the names of adapters that are switched off. Raises ConfigError for a name that is none."""
+    if given is None:
+        return ()
+    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+        raise source.error(at, "expected a list of adapters", "write it like [gemini, codex]")
+    for name in given:
+        if name not in adapters:
+            raise source.error(at, f"there is no adapter {name[:80]!r}", nearest(name, adapters))
+    return tuple(given)
 
 
 def _allow_fs(given: object, source: Source) -> tuple[str, ...]:

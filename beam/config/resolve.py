@@ -35,6 +35,8 @@ USER_CONFIG = "user config"
 BUILT_IN = "built in"
 DEFAULT = "default"
 
+DISABLE = "BEAM_DISABLE"  # names of adapters, with commas between them
+
 # BEAM_* variables that set a field of every agent, over any file.
 VARIABLES = {
     "BEAM_MODEL": "model",
@@ -105,6 +107,7 @@ class Config(Struct, frozen=True, kw_only=True):
     limits: Limits
     policy: Policy
     limits_origin: Mapping[str, str]
+    disabled: Mapping[str, str]  # adapter -> who switched it off
     allow_fs: tuple[str, ...]
     files: tuple[tuple[str, ConfigFile], ...]  # (origin, file), the weakest first
     variables: Mapping[str, object]  # BEAM_* name -> checked value
@@ -174,6 +177,10 @@ class Config(Struct, frozen=True, kw_only=True):
             hint = f"write `adapter:` with one of {some} (beam agent list --all), or `command:` with a program"
             raise source.error(("agents", name), "says no adapter", hint)
         check_adapter(name, {"adapter": adapter}, (name,), source=source, adapters=self.adapters)
+        if adapter in self.disabled:
+            who = self.disabled[adapter]
+            hint = f"to use it again, take it out of {who if who == DISABLE else f'`disable:` in your {who}'}"
+            raise ConfigError(f"{adapter} is switched off by {who}", hint, subject=name, kind="switched_off")
         return {**fields, "adapter": adapter}
 
     def _not_found(self, name: str) -> NotFoundError:
@@ -226,6 +233,7 @@ def load(home: RootPaths, *, environ: Mapping[str, str], adapters: Collection[st
         limits=Limits(**limits),  # type: ignore[arg-type]
         policy=Policy(**_merged([(origin, file.policy) for origin, file in files])[0]),  # type: ignore[arg-type]
         limits_origin={**dict.fromkeys(Limits.__struct_fields__, DEFAULT), **limits_origin},
+        disabled=_disabled(files, environ.get(DISABLE, ""), adapters),
         allow_fs=tuple(dict.fromkeys(kind for _, file in files for kind in file.allow_fs)),
         files=files,
         variables={
@@ -234,6 +242,12 @@ def load(home: RootPaths, *, environ: Mapping[str, str], adapters: Collection[st
             if environ.get(name)
         },
     )
+
+
+def _disabled(files: tuple[tuple[str, ConfigFile], ...], variable: str, adapters: Collection[str]) -> dict[str, str]:
+    named = [name.strip() for name in variable.split(",") if name.strip()]
+    off = file.disabled(named, (), Source(DISABLE), adapters)
+    return {**{name: origin for origin, each in files for name in each.disable}, **dict.fromkeys(off, DISABLE)}
 
 
 def _merged(layers: list[tuple[str, Fields]]) -> tuple[dict[str, object], dict[str, str]]:

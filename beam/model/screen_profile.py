@@ -67,6 +67,7 @@ class Profile(Struct, frozen=True, kw_only=True):
 
     `echo_rows` is how the agent shows a prompt that it took (group 1: its first row). Of what follows, `noise_rows` are
     no answer, `bullet` is cut off at the beginning of a row, and `indent` blanks at the beginning of the others.
+    `scrollbar` are the signs that it draws in the last column, beside a conversation that is longer than the screen.
     `session` finds in what it wrote when it quit the id that resumes the conversation (group 1).
 
     `by_line`: text is typed line by line, each after the next prompt. `bracketed`: it announces that it takes pastes.
@@ -106,6 +107,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     noise_rows: tuple[str, ...] = ()
     bullet: str = ""
     indent: int = 0
+    scrollbar: str = ""
     session: str = ""
     bracketed: bool = False
     special: str = ""

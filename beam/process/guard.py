@@ -48,6 +48,7 @@ SWEEP_SECONDS = 5.0
 LEFTOVER_GRACE = 0.25  # after the agent's own exit: time for helpers that are just ending
 HOLDER_GRACE = 2.0  # after the holder's death, so that everything is gone within 5 s of it
 CHASE_SECONDS = 0.02
+CHAIN_SECONDS = 0.2  # the same, while children go on arriving
 EXIT_NOT_STARTED = 125
 
 EXEC_SECONDS = 1.0  # an end waits so long for the word of an exec under way: did it act or not?
@@ -108,6 +109,7 @@ class Guard:
         self.holder = holder
         self.marker = marker
         self.me = posix.getpid()
+        self._group = posix.getpgrp()
         self.on_terminal = posix.isatty(0)
         self.agent = 0
         self.went = False  # whether the agent was let go, and was not refused by the system
@@ -271,18 +273,25 @@ class Guard:
                 time.sleep(0.002)
 
     def _chase(self) -> bool:
-        """Kill own children as they arrive, faster than a chain of forks; return True when there is none."""
-        until = time.monotonic() + CHASE_SECONDS
+        """Kill own children as they arrive, faster than a chain of forks; return True when there is none.
+
+        On a busy machine each look may come too late for one process of a chain. Its group is hit all the same: the
+        kernel signals all of a group at once, and a fork that is under way in it fails.
+        """
+        began = time.monotonic()
         seen: set[int] = set()
         while not self.reap():
             arrived = set(table.children()) - seen
             for pid in arrived:
                 try:
-                    posix.kill(pid, _signal.SIGKILL)  # an own child keeps its pid until it is reaped here
-                except PermissionError:  # another user's by now (sudo)
+                    group = posix.getpgid(pid)  # an own child keeps its pid, and its group's, until it is reaped here
+                    if group != self._group:
+                        posix.killpg(group, _signal.SIGKILL)
+                    posix.kill(pid, _signal.SIGKILL)
+                except (PermissionError, ProcessLookupError):  # another user's by now (sudo)
                     continue
             seen |= arrived
-            if time.monotonic() > until:
+            if time.monotonic() - began > (CHAIN_SECONDS if arrived else CHASE_SECONDS):
                 return False
             if not arrived:
                 time.sleep(0.0005)

@@ -176,6 +176,7 @@ def end_orphans(*, since: int, timeout: float = 5.0) -> Cleaned:
             row = table.stat_of(pid)
             if row and row[1] != session and row[2] >= since and pid not in spared:
                 adopted.add(pid)
+                _kill_group(pid)  # all of it at once: a chain of forks can be too quick for single signals
                 if row[3]:
                     ended.add(pid)
                     table.send((pid, row[2]), table.SIGKILL)
@@ -185,6 +186,14 @@ def end_orphans(*, since: int, timeout: float = 5.0) -> Cleaned:
             return Cleaned(ended=len(ended - adopted), left=tuple(sorted(adopted)))
         if len(ended) == known:
             time.sleep(POLL_SECONDS / 4)
+
+
+def _kill_group(child: int) -> None:
+    """Kill the process group of a child in another session; the child keeps its number until it is reaped here."""
+    try:
+        os.killpg(os.getpgid(child), table.SIGKILL)
+    except (PermissionError, ProcessLookupError):
+        return
 
 
 def _reap(pid: int) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from wcwidth import wcwidth
+
 from beam.model.screen_profile import Profile
 from beam.pty_adapter.block import pattern
 from beam.pty_adapter.grid import Line
@@ -27,13 +29,20 @@ def of_lines(lines: Sequence[Line], *, columns: int) -> str:
 
 def of_conversation(profile: Profile, lines: Sequence[Line], text: str, *, columns: int) -> str:
     """Return the text between the echo of this prompt and the composer; "" if there is no echo."""
-    rows = [line.text for line in lines]
+    rows = [_without_bar(profile, line.text, columns) for line in lines]
     end = _composer(profile, rows)
     start = _after_echo(profile, rows[:end], text)
     if start is None:
         return ""
     body = [row for row in rows[start:end] if not any(pattern(noise).search(row) for noise in profile.noise_rows)]
     return "\n".join(_unwrapped([_bare(profile, row) for row in body], columns - profile.indent)).strip("\n")
+
+
+def _without_bar(profile: Profile, row: str, columns: int) -> str:
+    """Return the row without the scroll bar, which stands in the last column."""
+    if not row or row[-1] not in profile.scrollbar or sum(max(0, wcwidth(char)) for char in row) != columns:
+        return row
+    return row[:-1].rstrip(" ")
 
 
 def _composer(profile: Profile, rows: Sequence[str]) -> int:

@@ -12,7 +12,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from threading import get_ident
 
 import msgspec
 from msgspec import Struct
@@ -249,6 +248,8 @@ def create(home: RootPaths, place: AgentPaths | None = None) -> None:
 
 def belongs_to(root: Path, folder: Path) -> None:
     """Record in the root that it belongs to this folder from now on."""
+    from threading import get_ident
+
     temporary = root / f".{PROJECT_JSON}.{os.getpid()}-{get_ident()}.tmp"  # several threads may come first
     files.publish(temporary, root / PROJECT_JSON, msgspec.json.encode(project_of(folder)) + b"\n")
 

@@ -4,7 +4,6 @@ A secret becomes `[redacted:<kind>]`; redacting is idempotent. The forms of secr
 journals, files or adapters.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -355,6 +354,8 @@ def redact_json(text: str) -> tuple[str, int]:
 
     Text that is not JSON is redacted as text.
     """
+    import json
+
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
@@ -368,6 +369,8 @@ def redact_json(text: str) -> tuple[str, int]:
 
 
 def _to_json(value: object) -> str:
+    import json
+
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode()
@@ -377,6 +380,8 @@ def _to_json(value: object) -> str:
 
 
 def _is_json(text: str) -> bool:
+    import json
+
     try:
         json.loads(text)
     except ValueError:

@@ -6,7 +6,6 @@ Only looks (PATH, the working directory); starts nothing and writes nothing but 
 from __future__ import annotations
 
 import os
-import shutil
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -283,6 +282,8 @@ def find_executable(adapter: Adapter, settings: AgentSettings, environ: Mapping[
         path = os.path.realpath(base / os.path.expanduser(wanted))  # noqa: PTH111 - as below
         found = path if os.path.isfile(path) else None  # noqa: PTH113 - pathlib's raise for names that can't be
     else:
+        import shutil  # 2 ms: bz2 and lzma are imported with it
+
         found = shutil.which(wanted, path=absolute_folders(environ.get("PATH", os.defpath)))
     if found is None:
         raise NotFoundError(

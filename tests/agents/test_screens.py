@@ -71,10 +71,10 @@ def test_codex_asks_only_where_it_was_told_to() -> None:
     assert codex.launch(turn(access="ask"), Host()).argv[-2:] == ("--ask-for-approval", "on-request")
 
 
-USER = b'{"type":"user","sessionId":"s1","message":{"role":"user","content":"hello"}}'
-SAID = b'{"type":"assistant","sessionId":"s1","message":{"id":"m1","model":"big","role":"assistant","content":['
-SAID += b'{"type":"text","text":"hi"}],"usage":{"input_tokens":5,"output_tokens":2}}}'
-OVER = b'{"type":"system","subtype":"turn_duration","sessionId":"s1","durationMs":3}'
+USER = b'{"type":"user","uuid":"u1","sessionId":"s1","message":{"role":"user","content":"hello"}}'
+SAID = b'{"type":"assistant","uuid":"u2","parentUuid":"u1","sessionId":"s1","message":{"id":"m1","model":"big",'
+SAID += b'"role":"assistant","content":[{"type":"text","text":"hi"}],"usage":{"input_tokens":5,"output_tokens":2}}}'
+OVER = b'{"type":"system","uuid":"u3","parentUuid":"u2","subtype":"turn_duration","sessionId":"s1","durationMs":3}'
 GAP = b'{"type":"assistant","sessionId":"s1","message":{"id":"m0","model":"<synthetic>","role":"assistant","content":'
 GAP += b'[{"type":"text","text":"No response requested."}]}}'
 

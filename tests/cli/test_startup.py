@@ -33,13 +33,14 @@ HEAVY = (
     "email",
 )
 REPORT = """
-import json, sys
+import sys
 from beam.cli.main import answer
 sys.argv = ["beam", *sys.argv[1:]]
 try:
     answer()
 finally:
     loaded = {name for name, module in sys.modules.items() if module is not None}
+    import json
     sys.stderr.write("\\n" + json.dumps(sorted({name.partition(".")[0] for name in loaded} | loaded)))
 """
 
@@ -82,6 +83,28 @@ def test_a_command_imports_nothing_heavy_that_it_does_not_use(beam: Cli, args: l
     message = beam("send", "scripted", "before", "--json").json["message_id"]
     found = imported(beam, *(message if word == "PUT" else word for word in args))
     assert [name for name in HEAVY if name in found] == []
+
+
+# Each takes a millisecond or more, with what it imports itself; none is for a command that only puts or reads.
+_NOT_TO_READ = ("typing_extensions", "inspect", "json", "shlex", "shutil", "beam.secrets.redact", "beam.store.journal")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["send", "scripted", "hi", "--no-wait"],
+        ["wait", "PUT"],
+        ["show", "PUT"],
+        ["log", "scripted"],
+        ["status"],
+        ["queue", "list"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_that_puts_or_reads_imports_no_writer(beam: Cli, args: list[str]) -> None:
+    message = beam("send", "scripted", "before", "--json").json["message_id"]
+    found = imported(beam, *(message if word == "PUT" else word for word in args))
+    assert [name for name in _NOT_TO_READ if name in found] == []
 
 
 def test_the_version_needs_no_parser_of_command_lines(beam: Cli) -> None:

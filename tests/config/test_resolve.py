@@ -192,3 +192,21 @@ def test_yaml_is_imported_only_where_there_is_a_file(folder: Folder) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_an_adapter_is_switched_off_by_a_file_or_a_variable_and_says_by_which(folder: Folder) -> None:
+    folder.yaml("disable: [claude]\nagents:\n  mine: {adapter: claude}\n  fine: {adapter: scripted}\n")
+    loaded = folder.user_config("disable: [command]\n").load(BEAM_DISABLE="mailbox, ")
+    assert loaded.disabled == {"claude": "beam.yaml", "command": "user config", "mailbox": "BEAM_DISABLE"}
+    for name, who in (("claude", "beam.yaml"), ("mine", "beam.yaml"), ("command", "user config")):
+        with pytest.raises(ConfigError, match=f"is switched off by {who}"):
+            loaded.resolve(name)
+    assert loaded.resolve("fine").settings.adapter == "scripted"
+
+
+@pytest.mark.parametrize("text", ["disable: claude\n", "disable: [cluade]\n", "disable: [1]\n"])
+def test_what_is_switched_off_is_a_list_of_adapters_that_there_are(folder: Folder, text: str) -> None:
+    with pytest.raises(ConfigError, match="disable"):
+        folder.yaml(text).load()
+    with pytest.raises(ConfigError, match="BEAM_DISABLE"):
+        folder.yaml("").load(BEAM_DISABLE="cluade")

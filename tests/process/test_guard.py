@@ -133,6 +133,42 @@ def test_nothing_outlives_an_end_that_was_asked_for(kind: str, holder: Holder, t
     assert (code, said[2], said[3].split()[2]) == (143, "exited - 15", "0")
 
 
+LATE = """
+import posix, sys
+sys.path[:0] = [{beam!r}, {tests!r}]
+import guard, table
+from pathlib import Path
+from process import trees
+children = table.children
+def late():
+    found = children()
+    trees.until(lambda: not any(row and row[3] for row in map(table.stat_of, found)))
+    return found
+table.prctl(table.PR_SET_CHILD_SUBREAPER, 1)
+chain = posix.fork()
+if chain == 0:
+    posix.setpgid(0, 0)
+    posix.close(1)
+    trees._stubborn_chain({folder!r})
+trees.until((Path({folder!r}) / "chain").exists)
+table.children, table.descendants, table.marked = late, lambda *roots: set(), lambda marker: ()
+guard.Guard(status=-1, holder=posix.getppid(), marker=b"NONE", grace=0.0).kill()
+print(not children(), flush=True)
+try:
+    posix.killpg(chain, 9)
+except ProcessLookupError:
+    pass
+"""
+
+
+def test_a_chain_of_forks_ends_though_each_look_at_it_comes_too_late(tmp_path: Path) -> None:
+    folders = {"beam": str(Path(guard.__file__).parent), "tests": str(Path(__file__).parents[1])}
+    script = LATE.format(folder=str(tmp_path), **folders)
+    done = subprocess.run([*PYTHON, script], capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "True\n", done
+    assert trees.is_gone(tmp_path)
+
+
 def test_the_agent_may_use_its_grace(holder: Holder) -> None:
     script = "trap 'sleep 0.2; exit 9' TERM; echo ready; while :; do sleep 0.01; done"
     holder.start(["/bin/sh", "-c", script])

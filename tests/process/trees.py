@@ -43,8 +43,10 @@ def in_folder(folder: Path) -> list[int]:
 
 
 def is_gone(folder: Path) -> bool:
-    """Whether none of them is left; looks often, because a chain of forks is easily missed."""
-    return not any(in_folder(folder) for _ in range(10))
+    """Whether none of them is left; looks often, and at the file of a chain of forks, which is easily missed."""
+    chain = folder / "chain"
+    before = chain.stat().st_mtime_ns if chain.exists() else 0
+    return not any(in_folder(folder) for _ in range(10)) and (not before or chain.stat().st_mtime_ns == before)
 
 
 # -- the program -------------------------------------------------------------------------------------------------------
@@ -101,17 +103,19 @@ def _new_session(body: Callable[[], None]) -> None:
 
 
 def _chain(folder: str) -> None:
-    Path(folder, "chain").touch()
+    chain = Path(folder, "chain")
     while True:
+        chain.touch()
         if os.fork() > 0:
             os._exit(0)
         os.setsid()
 
 
 def _stubborn_chain(folder: str) -> None:
-    Path(folder, "chain").touch()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    chain = Path(folder, "chain")
     while True:
+        chain.touch()
         if os.fork() > 0:
             os._exit(0)
 

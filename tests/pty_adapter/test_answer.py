@@ -8,12 +8,14 @@ import pytest
 
 from beam.agents.claude.screen import profile as CLAUDE
 from beam.agents.codex.screen import profile as CODEX
+from beam.agents.qwen.screen import profile as QWEN
 from beam.model.screen_profile import Profile
 from beam.pty_adapter import answer
 from beam.pty_adapter.grid import Line
 from beam.pty_adapter.screen import Screen
 
 PLACE = Path(__file__).parents[1] / "recordings" / "pty"
+SCREENS = Path(__file__).parents[1] / "recordings" / "screens"
 STUB = "STUB ANSWER line one.\n\nSecond paragraph of the stub answer. END-OF-ANSWER"
 
 
@@ -65,3 +67,16 @@ def test_lists_and_code_are_not_joined() -> None:
 def test_only_the_terminals_own_breaks_of_a_programs_output_are_undone() -> None:
     lines = [Line("a" * 10, wrapped=True), Line("b"), Line(""), Line("c"), Line("")]
     assert answer.of_lines(lines, columns=10) == "a" * 10 + "b\n\nc"
+
+
+def test_the_bar_beside_a_conversation_that_is_longer_than_the_screen_is_no_part_of_the_answer() -> None:
+    rows = (SCREENS / "qwen-scrolled.idle.txt").read_text().splitlines()
+    shown = answer.of_conversation(QWEN, [Line(row) for row in rows], "LONG more still", columns=140)
+    assert shown == "\n".join(f"line {number} of a long answer" for number in range(60))
+
+
+def test_a_sign_like_the_bar_that_is_not_in_the_last_column_stays() -> None:
+    rule = "─" * 60
+    box = ["  > draw", "  ✦ ╭──╮", "    │  │", f"    {'x' * 55}│", rule, ">   Type", rule]
+    shown = answer.of_conversation(QWEN, [Line(row) for row in box], "draw", columns=60)
+    assert shown == f"╭──╮\n│  │\n{'x' * 55}"

@@ -74,7 +74,10 @@ def model() -> Iterator[FakeModel]:
         yield model
 
 
-@pytest.fixture(params=NAMES)
+SLOW_TWINS = ("kilo", "qwen")  # of OpenCode and Gemini: 8 and 4 s of CPU to start, and the same server
+
+
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.soak if name in SLOW_TWINS else ()) for name in NAMES])
 def agent(request: pytest.FixtureRequest, beam: Cli, agents_path: str, model: FakeModel) -> Iterator[Agent]:
     """beam in a place where the agent is the pinned one and talks to the scripted model only."""
     name = request.param

@@ -172,7 +172,7 @@ def test_a_trap_in_a_folder_that_nobody_trusted_does_nothing_and_is_real(
     assert mark.exists() or elsewhere.requests != [], f"the trap does nothing, so this proves nothing: {again}"
 
 
-@pytest.mark.parametrize("agent", ["qwen", "gemini"], indirect=True)
+@pytest.mark.parametrize("agent", [pytest.param("qwen", marks=pytest.mark.soak), "gemini"], indirect=True)
 def test_what_a_cli_is_kept_from_is_said_and_counts_once_trusted(agent: Subject) -> None:
     (agent.cli.project / f".{agent.name}").mkdir()
     (agent.cli.project / f".{agent.name}" / "settings.json").write_text("{}")

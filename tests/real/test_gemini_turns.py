@@ -176,9 +176,9 @@ def test_a_folder_that_nobody_trusted_is_said_with_the_next_step_and_runs_once_t
 @pytest.mark.parametrize(
     ("prompt", "code", "status", "class_"),
     [
-        ("!error-mid", 1, "failed", "network"),
+        pytest.param("!error-mid", 1, "failed", "network", marks=pytest.mark.soak),
         ("!refuse", 6, "refused", None),
-        ("!max_tokens", 0, "completed", None),
+        pytest.param("!max_tokens", 0, "completed", None, marks=pytest.mark.soak),
     ],
 )
 def test_each_way_to_fail_has_its_own_status_and_exit_code(

@@ -96,7 +96,7 @@ def quoted(name: str) -> str:
     return "\n".join(text for title, _, text in (each.partition("\n") for each in sections) if title.startswith(name))
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", ["claude", "codex", pytest.param("opencode", marks=pytest.mark.soak)])
 def test_what_is_approved_is_what_runs_though_dialogs_are_quoted_in_prompt_and_reply(
     beam: Cli, agents_path: str, name: str
 ) -> None:
@@ -135,6 +135,7 @@ def test_what_claude_asks_for_does_not_run_once_it_is_denied(claude: Cli) -> Non
     assert claude("send", "claude", "--via", "terminal", "--access", "read", "again").out == "ECHO[again] turns=2\n"
 
 
+@pytest.mark.soak
 def test_claude_is_told_why_it_was_denied_and_answers_to_that(claude: Cli) -> None:
     _, outcome = asked(claude, "claude", bash(), "deny", "--message", "use the scratch folder ─ 日本")
     assert outcome["status"] == "completed" and "use the scratch folder ─ 日本" in outcome["reply"]
@@ -149,6 +150,7 @@ def test_what_nobody_decides_for_claude_is_denied(claude: Cli) -> None:
     assert not (claude.project / "made").exists()
 
 
+@pytest.mark.soak
 def test_claude_can_be_told_to_allow_the_like_always(claude: Cli) -> None:
     ask, outcome = asked(claude, "claude", bash(), "approve", "--always")
     assert ask["suggestions"] and outcome["status"] == "completed"
@@ -182,6 +184,7 @@ def test_claude_asks_for_an_edit_with_the_file_that_it_is_about(claude: Cli) -> 
     assert target.read_text() == "hi"
 
 
+@pytest.mark.soak
 def test_claude_with_full_access_asks_nobody(claude: Cli) -> None:
     sandbox = {"IS_SANDBOX": "1"}  # it refuses this to root anywhere else
     done = claude("send", "claude", "--via", "terminal", "--json", "--access", "full", bash(), env=sandbox, timeout=120)
@@ -219,6 +222,7 @@ def test_what_nobody_decides_for_codex_is_denied(codex: Cli) -> None:
     assert (ended.code, ended.json["status"]) == (5, "denied") and not (codex.project / "made").exists()
 
 
+@pytest.mark.soak
 def test_structured_evidence_is_what_claude_and_codex_give(claude: Cli, codex: Cli) -> None:
     for beam, agent in ((claude, "claude"), (codex, "codex")):
         done = beam("send", agent, "--via", "terminal", "--require", "structured", "--json", "hello", timeout=120)

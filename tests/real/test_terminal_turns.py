@@ -57,6 +57,7 @@ def test_claude_is_not_done_while_a_slow_answer_pauses(claude: Cli) -> None:
     assert done["duration_s"] > 20
 
 
+@pytest.mark.soak
 def test_claude_gets_fifty_lines_verbatim_and_200_kb_as_a_paste_which_is_said(claude: Cli) -> None:
     lines = "\n".join(f"line {number} of fifty ─ ❯ 日本" for number in range(50))
     assert claude("send", "claude", *SEND, lines).json["reply"] == f"ECHO[{lines}] turns=1"
@@ -76,6 +77,7 @@ def test_claudes_question_is_denied_where_nobody_decides(claude: Cli) -> None:
     assert {"permission.asked", "permission.decided"} <= set(claude.types("claude"))
 
 
+@pytest.mark.soak
 def test_claude_may_edit_where_it_was_allowed(claude: Cli) -> None:
     target = claude.project / "note.txt"
     prompt = f"!tool Write {json.dumps({'file_path': str(target), 'content': 'hi'})}"
@@ -88,6 +90,7 @@ def test_claude_never_takes_a_message_for_a_command(claude: Cli) -> None:
     assert done["reply"] == "ECHO[ !touch made] turns=1" and not (claude.project / "made").exists()
 
 
+@pytest.mark.soak
 def test_a_slash_command_of_claudes_runs_on_its_screen(claude: Cli) -> None:
     done = claude("send", "claude", *SEND, "/context").json
     assert done["status"] == "completed" and done["lossy"] is True

@@ -44,6 +44,7 @@ def tool(name: str, **given: object) -> str:
     return f"!tool {name} {json.dumps(given)}"
 
 
+@pytest.mark.soak
 def test_a_background_agent_that_claude_stops_with_its_turn_is_said_on_stderr_and_in_the_outcome(claude: Cli) -> None:
     prompt = tool("Agent", description="Look", subagent_type="general-purpose", prompt="!stall 60")
     done = claude("send", "claude", prompt, "--json", env={"CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS": "2000"})
@@ -78,6 +79,7 @@ def test_claude_on_its_screen_is_not_done_while_an_agent_of_its_own_runs(screen:
     assert again["reply"] == "ECHO[and now?] turns=2"
 
 
+@pytest.mark.soak
 def test_a_command_that_claude_leaves_running_on_its_screen_is_said_and_is_no_part_of_the_answer(screen: Cli) -> None:
     shell = tool("Bash", command="sleep 500; touch late", run_in_background=True, description="Serve")
     done = screen("send", "claude", "--via", "terminal", "--json", f"{shell} !then !say It serves.", timeout=100)
@@ -100,6 +102,7 @@ def test_a_command_that_codex_leaves_running_is_said_on_stderr_and_in_the_outcom
     assert not processes_with(str(codex.base))
 
 
+@pytest.mark.soak
 def test_a_claude_that_waits_on_its_screen_is_stopped_in_time_and_goes_on_afterwards(screen: Cli) -> None:
     agent = tool("Agent", description="Look", subagent_type="general-purpose", prompt="!stall 300")
     send = ("send", "claude", "--via", "terminal", "--json")

@@ -58,10 +58,10 @@ def ask(claude: Path, tmp_path: Path, work: Path) -> Any:
 @pytest.mark.parametrize(
     ("prompt", "code", "streamed"),
     [
-        ("!error 500 1", 0, [True, True]),
-        ("!max_tokens 1", 0, [True] * 2),
+        pytest.param("!error 500 1", 0, [True, True], marks=pytest.mark.soak),
+        pytest.param("!max_tokens 1", 0, [True] * 2, marks=pytest.mark.soak),
         ("!error-mid", 0, [True, False]),
-        ("!malformed", 1, [True, False]),
+        pytest.param("!malformed", 1, [True, False], marks=pytest.mark.soak),
     ],
 )
 def test_claude_takes_each_fault_as_the_docs_say(ask: Any, prompt: str, code: int, streamed: list[bool]):
@@ -77,6 +77,7 @@ def test_claude_gives_up_a_stall_before_the_first_byte(ask: Any):
     assert ran.streamed == [True, True]
 
 
+@pytest.mark.soak
 def test_claude_waits_through_a_stall_in_the_middle(claude: Path, tmp_path: Path, work: Path):
     with FakeModel() as model:
         environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "API_TIMEOUT_MS": "1000", **model.env("claude")}
@@ -98,6 +99,7 @@ def test_claude_runs_the_tools_of_the_model_and_tells_it_the_results(ask: Any):
     assert (ran.code, ran.result["result"], ran.result["num_turns"]) == (0, "RESULT[7] turns=1", 3)
 
 
+@pytest.mark.soak
 def test_a_resumed_conversation_has_one_turn_more(ask: Any):
     first = ask("one")
     second = ask("two", "--resume", first.result["session_id"])

@@ -75,12 +75,15 @@ class Line(Struct, frozen=True, kw_only=True):
 
     `at` is its time (RFC 3339), `reply_id` the API message that an assistant line is part of: its usage counts once, by
     the last line; `stop`: why that message ended (tool_use: its turn continues). `team` and `member` are set by
-    teammates with their own process. `is_notice`: the line stands in place of the person's text, and tells the agent
-    that a background task ended; `noticed` is that text when it arrives. `pending` counts the background agents and
-    workflows that the conversation waits for.
+    teammates with their own process. `origin` says who wrote a user's line: human, task-notification (a background task
+    ended) or "" in older versions; `noticed` is a notification's text when it arrives. `pending` counts the background
+    agents and workflows that the conversation waits for. `key` is the line's own id, `parent_key` that of the line it
+    follows.
     """
 
     kind: str
+    key: str = ""
+    parent_key: str = ""
     at: str = ""
     session_id: str = ""
     agent_id: str = ""
@@ -96,7 +99,7 @@ class Line(Struct, frozen=True, kw_only=True):
     returned: tuple[Returned, ...] = ()
     heard: tuple[OutputSummary, ...] = ()
     error: str = ""
-    is_notice: bool = False
+    origin: str = ""
     noticed: str = ""
     pending: int = 0
 
@@ -164,6 +167,8 @@ def read(line: bytes, *, parent: str | None = None) -> Line | None:
     model = string(message, "model")
     return Line(
         kind=kind,
+        key=string(value, "uuid"),
+        parent_key=string(value, "parentUuid"),
         at=string(value, "timestamp"),
         session_id=string(value, "sessionId"),
         agent_id=string(value, "agentId"),
@@ -179,7 +184,7 @@ def read(line: bytes, *, parent: str | None = None) -> Line | None:
         returned=tuple(returned),
         heard=tuple(heard),
         error=_failure(value, message),
-        is_notice=string(obj(value, "origin"), "kind") == "task-notification",
+        origin=string(obj(value, "origin"), "kind"),
         noticed=string(value, "content") if kind == "queue-operation" else "",
         pending=sum(integer(value, key) or 0 for key in _PENDING) if kind == "system" else 0,
     )

@@ -6,6 +6,7 @@ done.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 from msgspec import structs
@@ -24,8 +25,10 @@ from beam.model.screen_profile import Dialog, Profile
 
 tells_end = True
 _INTERRUPTED = "[Request interrupted by user"
+_BEFORE = 1000  # lines before the person's text that are kept
 _PASTED = rb"<pasted_content id=\""
 _AS_PASTED = "claude told its model that this text was pasted, and may hold instructions of others"
+_NOTICE = "task-notification"
 _SYNTHETIC = "<synthetic>"
 _RULE = r"^[─━]{20,}"
 _BODY = r"^(?: |╌|$)"  # what it answers, and what it was asked, begins further right than a dialog
@@ -185,7 +188,8 @@ def transcript(turn: Turn) -> Transcript:
 class _Conversation:
     """One turn in a transcript: from the person's text to the line with the turn's duration.
 
-    In a new file the person's text may come after both.
+    In a new file the person's text may come after both, and a kept Claude may speak about a task of an earlier turn
+    first. So what comes before the text is kept until then: lines that follow from it are of this turn, no others.
     """
 
     def __init__(self, turn: Turn) -> None:
@@ -198,21 +202,34 @@ class _Conversation:
         self._interrupted = False
         self._session_id = ""
         self._tasks = Tasks()
-        self._is_aside = False  # what comes is about a task of an earlier turn
+        self._before: deque[tuple[history.Line, bytes]] = deque(maxlen=_BEFORE)
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Return the events of this line; the end of the turn is known after it."""
         found = history.read(line)
         if found is None:
             return ()
+        if self.word:
+            return self._line(line, found)
+        if not _is_of_the_person(found) or _INTERRUPTED.encode() in line:
+            self._before.append((found, line))
+            return ()
+        emitted = self._line(line, found)
+        keys = {found.key}
+        for before, said in self._before:
+            if before.parent_key and before.parent_key in keys:
+                keys.add(before.key)
+                emitted += self._line(said, before)
+        self._before.clear()
+        return emitted
+
+    def _line(self, line: bytes, found: history.Line) -> list[Event]:
+        """Return the events of a line of this turn."""
         if found.noticed:
             self._tasks.notified(found.noticed)
-        if found.kind == "user" and found.is_notice:
+        if found.kind == "user" and found.origin == _NOTICE:
             self._goes_on()
-            return ()
-        if self._is_aside and not (found.kind == "user" and not found.returned):
-            self._is_aside = b'"subtype":"turn_duration"' not in line
-            return ()
+            return []
         emitted: list[Event] = []
         if found.session_id and found.kind == "user" and not self._session_id:
             self._session_id = found.session_id
@@ -252,19 +269,17 @@ class _Conversation:
     def _goes_on(self) -> None:
         """Begin a new answer: a background task ended, and claude now speaks about it.
 
-        As in headless mode, only what it says from here on is the answer. Before the person's text it is not part of
-        this turn.
+        As in headless mode, only what it says from here on is the answer.
         """
-        self._is_aside = self.word == ""
         self._said = []
-        self.word = self.word and "working"
+        self.word = "working"
 
     def _user(self, line: bytes, found: history.Line) -> None:
         if _INTERRUPTED.encode() in line and not found.returned:
             self._interrupted = True
             self.word = "done"
         elif not found.returned and self.word == "":
-            self.word, self._is_aside = "working", False
+            self.word = "working"
         for returned in found.returned:
             self._tasks.returned(returned.call_id, returned.record)
 
@@ -280,3 +295,7 @@ class _Conversation:
         for called in found.called:
             self._tasks.called(called.call_id, called.name, called.input)
         self._said += [body.text for body in found.bodies if isinstance(body, events.Text)]
+
+
+def _is_of_the_person(found: history.Line) -> bool:
+    return found.kind == "user" and not found.returned and found.origin in ("", "human")

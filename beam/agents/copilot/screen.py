@@ -56,6 +56,7 @@ profile = Profile(
     noise_rows=(r"^ [/~]", r"^─{20,}$", r"^ ● MCP Servers reloaded: "),
     bullet=r"^ ● ",
     indent=3,
+    scrollbar="┃",
     session=r"^\s*\S*.*Resume +copilot --resume=([0-9a-f-]{36})\s*$",
     bracketed=True,
     never=r"^\s*[!/?]",

@@ -57,6 +57,7 @@ profile = Profile(
     noise_rows=(r"^\s*[⠁-⣿] ", r"^\s+\? for shortcuts$", _MODE, _WORKS),
     bullet=r"^  (?:✦|◆\ufe0e?) ",
     indent=4,
+    scrollbar="│█",
     session=r"^\s*To continue this session, run qwen --resume ([0-9a-f-]{36})\s*$",
     bracketed=True,
     special=r"^!",

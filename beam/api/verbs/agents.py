@@ -44,7 +44,7 @@ class AgentVerbs(OpenedRoot):
     def models(self) -> list[str]:
         """Return the models that agents here are set to or have run with, sorted."""
         from beam.api import find
-        from beam.store.journal import read_state
+        from beam.store.segment import read_state
 
         set_to = {line.model for line in self.agents() if line.model}
         used = {model for place in find.places(self.context) for model in read_state(place.journal).totals.by_model}

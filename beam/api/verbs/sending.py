@@ -192,7 +192,7 @@ class SendVerbs(OpenedRoot):
         if self._is_mailbox(message.to):
             return f"{message.to} is a mailbox; it answers when somebody does: beam recv {message.to}"
         from beam.broker import standing
-        from beam.store.journal import read_state
+        from beam.store.segment import read_state
 
         if read_state(self._place(message).journal).paused:
             return f"the queue of {message.to} is paused; beam queue resume {message.to}"
@@ -277,7 +277,7 @@ class SendVerbs(OpenedRoot):
     def _session_of(self, sender: str) -> SessionContext:
         if sender == HUMAN or not NAME.match(sender) or sender not in self.home.agents():
             return SessionContext()
-        from beam.store.journal import read_state
+        from beam.store.segment import read_state
 
         state = read_state(self.home.agent(sender).journal)
         return SessionContext(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -239,7 +238,7 @@ class Stream:
         self._widen((event,))
         fit = ascii_only if self._ascii else str
         mark = line.mark.translate(team.ASCII) if self._ascii else line.mark
-        columns = shutil.get_terminal_size((80, 24)).columns if self._terminal else _WIDTH_IN_A_PIPE
+        columns = _columns() if self._terminal else _WIDTH_IN_A_PIPE
         when = f"{escape_controls((at or event.ts)[11:19])} "
         name = truncate(fit(collapse_to_line(_name(event))), self._name_width)
         name += " " * (self._name_width - display_width(name))
@@ -321,6 +320,13 @@ class Stream:
         result = "the turn ended first" if event.unfinished else event.output
         mark = "✗" if event.is_error or event.unfinished else "✓"
         return RenderedLine(mark, about, calls.took(call, event) if call is not None else "", result)
+
+
+def _columns() -> int:
+    """Return how wide the terminal is, now."""
+    from shutil import get_terminal_size
+
+    return get_terminal_size((80, 24)).columns
 
 
 def _name(event: AnyEvent) -> str:

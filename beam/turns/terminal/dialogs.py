@@ -258,6 +258,9 @@ class Dialogs:
             is_over = await self._press(question.block, ("\r",), stands)
         else:
             is_over = await self._press(question.block, dialog.deny, stands)
+            if decision.message:
+                text = f"{question.tool} was denied, but its screen took no reason: {decision.message}"
+                self._record(Notice(code="reason_not_told", text=text))
         if decision.stop:
             self._stop.ask("cancelled", by=decision.by)
         return is_over
@@ -269,8 +272,13 @@ class Dialogs:
         """
         dialog = question.dialog
         row = pattern(dialog.amend_row)
-        is_shown = await self._take(dialog.amend) and row.search(self._port.view().text) is not None
-        return is_shown and await self._take((_typed(message),))
+
+        def is_shown() -> bool:
+            return row.search(self._port.view().text) is not None
+
+        # Something else may have changed on the screen first, so the row itself is waited for.
+        has_keys = bool(dialog.amend) and await self._take(dialog.amend)
+        return has_keys and await self._port.until(is_shown, _CHANGES_S) and await self._take((_typed(message),))
 
     async def _press(self, block: Block, keys: tuple[str, ...], stands: Claim) -> bool:
         """Press the keys of an answer; return whether its dialog then disappeared.

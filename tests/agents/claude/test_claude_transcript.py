@@ -41,9 +41,14 @@ def notice(status: str = "completed") -> list[dict[str, Any]]:
     return [queued, {**asked(text), "origin": {"kind": "task-notification"}}]
 
 
+def chained(*lines: dict[str, Any]) -> list[dict[str, Any]]:
+    """The lines as claude writes them: each names the one that it follows."""
+    return [{"uuid": f"u{at}", "parentUuid": f"u{at - 1}", **line} for at, line in enumerate(lines)]
+
+
 def read(*lines: dict[str, Any]) -> Transcript:
     transcript = screen.transcript(Turn(text="hi", message_id="claude-1", agent="claude"))
-    for line in lines:
+    for line in chained(*lines):
         transcript.line(json.dumps(line, separators=(",", ":")).encode())
     return transcript
 
@@ -83,3 +88,28 @@ def test_a_task_of_an_earlier_turn_that_ends_before_the_prompt_is_no_part_of_thi
         "hello",
     )
     assert read(*notice(), asked("hi"), said("hello"), ended()).verdict().reply == "hello"
+
+
+def test_a_run_that_claude_began_before_the_prompt_is_no_part_of_this_turn_though_its_notice_was_written_before() -> (
+    None
+):
+    run = chained(*notice(), said("the server stopped"), ended(), asked("hi"), said("hello"), ended())
+    transcript = read(*run[2:])
+    assert (transcript.word, transcript.verdict().reply) == ("done", "hello")
+    assert read(*run[2:4]).word == "", "nothing of this turn is there yet"
+
+
+def test_an_answer_that_is_written_before_its_prompt_is_of_this_turn() -> None:
+    lines = chained(asked("hi"), said("hello"), ended())
+    transcript = read(*lines[1:], lines[0])
+    assert (transcript.word, transcript.verdict().reply) == ("done", "hello")
+    other = chained(*notice(), said("the server stopped"), ended())
+    assert (
+        read(*other, *[{**line, "uuid": f"a{at}", "parentUuid": f"a{at - 1}"} for at, line in enumerate(lines)]).word
+        == "done"
+    )
+
+
+def test_a_message_of_another_member_of_its_team_is_not_the_prompt() -> None:
+    letter = {**asked("<teammate-message>hi</teammate-message>"), "origin": {"kind": "teammate"}}
+    assert read(letter, said("to my team"), ended()).word == ""

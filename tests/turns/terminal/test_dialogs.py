@@ -241,6 +241,23 @@ def test_a_message_is_entered_only_where_the_screen_shows_that_it_belongs_to_a_n
         desk.on_key = lambda key, after=after: after.get(key, DONE)  # type: ignore[misc]
         desk.decide(decision="deny", message="use\x1b the\nother")
         assert desk.answer() and desk.keys == keys
+        untold = [body for body in desk.written if isinstance(body, events.Notice) and body.code == "reason_not_told"]
+        assert len(untold) == (keys[-1] == "\x1b"), "a person hears that the reason did not arrive"
+
+
+def test_a_busy_machine_may_draw_the_place_for_a_reason_after_something_else_moved() -> None:
+    row = " ❯ 3. No, and tell Claude what to do differently"
+    desk = Desk(YES_OR_NO, late=2)
+
+    def press(key: str) -> tuple[str, ...] | None:
+        if key == "\t":
+            desk.pending += [(1, (*REQUEST, " ❯ 3. No", "a tip")), (100, (*REQUEST, row))]
+            return None
+        return {"\x1b[A": (*REQUEST, " ❯ 3. No"), "not so": (*REQUEST, row, "typed")}.get(key, DONE)
+
+    desk.on_key = press
+    desk.decide(decision="deny", message="not so")
+    assert desk.answer() and desk.keys == ["\x1b[A", "\t", "not so", "\r"]
 
 
 def test_a_decision_is_not_pressed_into_another_dialog() -> None:

@@ -1,0 +1,66 @@
+"""What `make test` keeps of each agent CLI, whatever moves to `make conformance` or `make soak`."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from tests.conformance import written
+from tests.conformance.adapters import ADAPTERS
+
+EVERY_CLI = {"first_turn", "resume", "api_401", "killed_cli"}  # cells of the table
+MAIN_CLIS = {
+    "claude": {
+        "a tool call": "real.test_claude_turns::test_a_tool_call_and_its_result_are_events",
+        "denied": "real.test_claude_turns::test_what_read_access_does_not_allow_is_denied_and_said",
+        "access": "agents.test_claude_real::test_access_edit_changes_files_in_the_folder_only",
+        "an interrupt": "real.test_claude_dialogue::test_an_interrupt_ends_the_command_that_runs",
+        "a timeout": "real.test_claude_turns::test_a_turn_over_its_time_is_stopped_and_keeps_its_session",
+        "an ask": "real.test_terminal_asks::test_what_claude_asks_for_runs_once_it_is_approved",
+        "its screen": "real.test_terminal_turns::test_claude_turns_in_a_row_keep_their_context_and_answer_verbatim",
+    },
+    "codex": {
+        "a tool call": "real.test_codex_turns::test_a_tool_call_and_its_result_are_events",
+        "denied": "real.test_codex_turns::test_access_read_changes_nothing_and_a_denied_tool_is_said",
+        "access": "real.test_codex_turns::test_access_read_holds_against_the_persons_own_rules",
+        "an interrupt": "real.test_codex_dialogue::test_an_interrupt_ends_the_command_that_runs",
+        "a timeout": "real.test_codex_turns::test_a_turn_that_runs_out_of_time_is_stopped_with_all_that_it_started",
+        "an ask": "real.test_terminal_asks::test_what_codex_asks_for_runs_once_it_is_approved",
+        "its screen": "real.test_terminal_turns::test_codex_tells_its_end_itself_and_leaves_no_server",
+    },
+    "gemini": {
+        "a tool call and denied": "real.test_gemini_turns::"
+        "test_access_read_changes_nothing_whatever_the_persons_own_rules_say_and_a_denied_tool_is_said",
+        "an interrupt": "real.test_acp_dialogue::test_what_is_approved_runs_and_an_interrupt_in_a_text_leaves_nothing",
+        "a timeout": "real.test_gemini_turns::"
+        "test_a_turn_that_runs_out_of_time_is_cancelled_though_gemini_exits_with_0",
+    },
+}
+
+
+def test_make_test_has_the_same_four_cells_of_every_cli() -> None:
+    cases = [case for case in written.all_cases().values() if case.name in EVERY_CLI]
+    assert {case.name for case in cases if case.quick} == EVERY_CLI
+    for case in cases:
+        path, _, name = case.test.partition("::")
+        (columns,) = [mark for mark in _marks(path.removesuffix(".py").replace("/", "."), name) if mark.args[1:]]
+        assert [(param.values[0], param.marks) for param in columns.args[1]] == [(name, ()) for name in ADAPTERS]
+
+
+@pytest.mark.parametrize("cli", MAIN_CLIS)
+def test_make_test_has_what_a_turn_can_come_to_with_the_main_clis(cli: str) -> None:
+    for what, test in MAIN_CLIS[cli].items():
+        module, _, name = test.partition("::")
+        marks = {mark.name for mark in _marks(f"tests.{module}", name)}
+        assert not marks & {"soak", "conformance"}, f"{cli}: {what} is no more in `make test` ({test})"
+
+
+def _marks(module: str, name: str) -> list[pytest.Mark]:
+    found = importlib.import_module(module)
+    assert "soak" not in {mark.name for mark in _listed(getattr(found, "pytestmark", []))}
+    return _listed(getattr(getattr(found, name), "pytestmark", []))
+
+
+def _listed(marks: object) -> list[pytest.Mark]:
+    return [getattr(mark, "mark", mark) for mark in (marks if isinstance(marks, list) else [marks])]
