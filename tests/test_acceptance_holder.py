@@ -105,6 +105,13 @@ def test_a_message_that_wants_another_process_is_left_to_its_sender(worker: Cli,
     until_gone(worker)
 
 
+def test_a_changed_beam_yaml_counts_for_the_next_message(worker: Cli) -> None:
+    send(worker, "--keep", "5m", "one")
+    worker.config("agents:\n  worker: {adapter: scripted, script: ./script.yaml, model: large}\n")
+    assert send(worker, "two").out == "2 two large\n"
+    assert [since for _, since in started(worker)] == [None, None]
+
+
 def test_one_that_nobody_waits_for_is_run_after_a_while_and_said_where_its_environment_is_gone(worker: Cli) -> None:
     """Its sender is killed before it could start a worker of its own."""
     send(worker, "--keep", "5m", "who", env={"WHO": "ann"})

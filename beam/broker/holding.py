@@ -16,6 +16,7 @@ from beam.broker import duty, registry, stranded
 from beam.broker.build_request import rules_for
 from beam.broker.kept import kept_for
 from beam.broker.lease import AgentLease
+from beam.broker.reload import ConfigWatch
 from beam.broker.wake import Wake
 from beam.model import events
 from beam.model.message import Message
@@ -40,6 +41,7 @@ class Holder:
         self._stop = stop
         self._declined = declined
         self._keeps = keeps
+        self._config = ConfigWatch(lease.log.context, _says_nothing)
         self._wake = Wake()
 
     async def serve(self) -> bool:
@@ -64,6 +66,7 @@ class Holder:
     async def _serve(self) -> bool:
         lease, keeper = self._lease, self._lease.keeper
         while self._stop.reason is None:
+            lease.log.context = self._config.read_again(lease.log.context, retry=False) or lease.log.context
             due = duty.step(lease)
             if due.blocked is not None or lease.is_wanted:
                 return False
@@ -186,6 +189,10 @@ def _wants_another(lease: AgentLease, key: ReuseKey, message: Message) -> bool:
     )
     has = (key.face, key.settings, key.model, key.schema, key.max_turns, key.budget_usd, key.access, key.rules)
     return options.new or wanted != has
+
+
+def _says_nothing(text: str) -> None:
+    """Do nothing: what is wrong with a configuration is said by the next command."""
 
 
 def _nobody() -> None:
