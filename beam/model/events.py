@@ -262,6 +262,9 @@ class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
     usage: Usage = Usage()
     cost_usd: float | None = None
     models: tuple[ModelUsage, ...] | None = None
+    api_s: float | None = None
+    lines_added: int | None = None
+    lines_removed: int | None = None
     duration_s: float | None = None
     exit_code: int = 0
     denials: tuple[Denial, ...] | None = None
