@@ -12,9 +12,9 @@ from beam.base.clock import parse_rfc3339
 from beam.base.errors import CorruptError, DiskError, LimitError
 from beam.base.faults import crash_point
 
-Verb = Literal[
-    "interrupt", "approve", "deny", "drop", "retry", "edit", "reset", "select", "release", "pause", "resume", "settings"
-]
+Decided = Literal["approve", "amend", "deny"]
+Asked = Literal["interrupt", "drop", "retry", "edit", "reset", "select", "release", "pause", "resume", "settings"]
+Verb = Asked | Decided
 
 
 class Control(Struct, frozen=True, kw_only=True):
@@ -23,7 +23,8 @@ class Control(Struct, frozen=True, kw_only=True):
     `target` is the id of its message (approve, deny: of the ask; select: of the session; reset and
     release: none). A request for something that is over or unknown is refused, never applied to another target.
     `expires` is RFC 3339 UTC; `text` is an edit's new text, a denial's explanation for the agent, the adapter of a
-    selected session, or the settings that were changed, as JSON; `always` belongs to approve, `stop` to deny.
+    selected session, or the settings that were changed, as JSON; `always` belongs to approve, `stop` to deny. `amend`
+    approves with another input, its `text`, a JSON object: a holder that does not know that refuses it.
     """
 
     v: int = 1
