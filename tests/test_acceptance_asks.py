@@ -33,7 +33,8 @@ def test_an_ask_is_shown_everywhere_and_approved_from_another_process(beam: Cli)
     assert beam("status", "--json").json["running"]["asks"][0]["id"] == ask["id"]
     assert f"asks for Bash command: touch zz [{ask['id']}]" in beam("watch", "--now").out
     head, row = beam("asks").out.splitlines()
-    assert head.split("\t") == ["ID", "AGENT", "AGE", "LEFT", "TOOL", "WHAT"] and row.endswith("\ttouch zz")
+    assert head.split("\t") == ["ID", "AGENT", "AGE", "LEFT", "TOOL", "WHAT", "ALWAYS"]
+    assert row.endswith("\ttouch zz\tYes, and don't ask again for zz")
     assert beam("approve", ask["id"][-4:]).code == 0
     code, out, err = ended(process)
     assert (code, out) == (0, "ran zz\n")

@@ -50,10 +50,12 @@ def test_a_key_with_no_wait_gives_the_same_id(beam: Cli) -> None:
 
 
 def test_a_message_whose_turn_has_not_begun_by_its_deadline_never_runs(beam: Cli) -> None:
-    beam.config(SLOW)
-    beam("send", "slow", "--no-wait", "first")
-    time.sleep(0.4)
+    beam.config("agents:\n  slow: {command: [sh, -c, 'until [ -e ../go ]; do sleep 0.05; done; cat']}\n")
+    first = beam("send", "slow", "--no-wait", "first").out.strip()
+    eventually(lambda: "turn.started" in beam.types("slow"))
     refused(beam("-q", "send", "slow", "second", "--deadline", "200ms"), 3, "deadline", "nothing ran")
+    (beam.base / "go").touch()
+    assert beam("wait", first).out == "first\n"
     assert beam.types("slow").count("turn.started") == 1
 
 

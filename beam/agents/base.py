@@ -233,7 +233,9 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     it. `attach`: how attached files are passed on (None: not at all). `rewrites`: it changes blanks in some
     prompts, and a notice says where. `calls`: its outcome tells how many model calls its tokens are for; `models`:
     of which models. `system`: it takes a system prompt beside its own. `denials`: its CLI reports each call that
-    was denied. `outbox`: the access that lets its file tool write into the turn's outbox.
+    was denied. `api_time`: its outcome tells how long the model calls took; `lines`: how many lines of files the
+    turn changed. `commands`: the CLI's own slash commands can be sent. `outbox`: the access that lets its file tool
+    write into the turn's outbox.
     """
 
     resume: bool = False
@@ -252,6 +254,9 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     calls: bool = False
     denials: bool = False
     models: bool = False
+    api_time: bool = False
+    lines: bool = False
+    commands: bool = False
     attach: Literal["path", "inline"] | None = None
     access: tuple[Access, ...] = ()
     prompt_in_argv: bool = False
@@ -284,7 +289,7 @@ class Card(Struct, frozen=True, kw_only=True):
     machine's owner that its switches against those files would replace; if one exists, the switches are not used.
     `remembers` are the files in which it stores what a person allowed with `--always`. `unverified` says why nobody has
     tested it, and how to use it anyway: it then has no mode and is only listed. `by_name` are modes that are used only
-    where a message names them.
+    where a message names them. `teams`: `beam watch` shows its agent teams.
     """
 
     name: str
@@ -304,6 +309,7 @@ class Card(Struct, frozen=True, kw_only=True):
     remembers: tuple[Remembers, ...] = ()
     unverified: str = ""
     by_name: tuple[Face, ...] = ()
+    teams: bool = False
 
 
 class Adapter(Protocol):

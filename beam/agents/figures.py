@@ -6,10 +6,35 @@ Does not depend on any CLI.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct, structs
 
 from beam.model.outcome import COST_DIGITS, FIGURES, ModelUsage, Total, Usage
 
-NOTHING_YET = Total(**dict.fromkeys(FIGURES, 0), cost_usd=0.0, models=())
+NOTHING_YET = Total(**dict.fromkeys(FIGURES, 0), cost_usd=0.0, models=(), api_s=0.0, lines_added=0, lines_removed=0)
+
+
+class Work(Struct, frozen=True, kw_only=True):
+    """What a CLI tells of a turn besides tokens and cost: the seconds of its model calls, and the lines it changed."""
+
+    api_s: float | None = None
+    lines_added: int | None = None
+    lines_removed: int | None = None
+
+
+def work_of_turn(total: Work | Total, before: Total | None) -> Work:
+    """Return the part of a running total that came since `before`; None for what is unknown or was counted anew."""
+    known: dict[str, Any] = {}
+    for name in Work.__struct_fields__:
+        now, then = getattr(total, name), None if before is None else getattr(before, name)
+        known[name] = None if now is None or then is None or now < then else round(now - then, 3)
+    return Work(**known)
+
+
+def with_work(total: Total, work: Work) -> Total:
+    """Return the total with what the CLI tells besides tokens and cost."""
+    return structs.replace(total, **structs.asdict(work))
 
 
 def since(before: Usage | None, total: Usage) -> Usage:

@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Sequence
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from beam.agents.base import Capabilities, Exit, Turn, Verdict, died, json_object, last_line, raw_json
 from beam.agents.failures import class_of, is_refusal
 from beam.agents.fields import Object
-from beam.agents.figures import summed
+from beam.agents.figures import Work, summed
 from beam.base.errors import UnsupportedError
 from beam.model import events
 from beam.model.events import Event
@@ -124,6 +124,7 @@ class OutputSummary(Struct, kw_only=True):
     usage: Usage = Usage()
     cost_usd: float | None = None
     models: tuple[ModelUsage, ...] | None = None
+    work: Work = Work()
     failure: Failure | None = None
     retry: Failure | None = None
     ended: str = ""
@@ -233,6 +234,7 @@ def verdict(turn: Turn, exit: Exit, heard: OutputSummary) -> tuple[list[Event], 
         usage=heard.usage,
         cost_usd=heard.cost_usd,
         models=heard.models,
+        **structs.asdict(heard.work),
         denials=tuple(heard.denials),
         unfinished=_unfinished(heard) if status in ANSWERS else (),
     )
@@ -258,7 +260,7 @@ def _judge(exit: Exit, heard: OutputSummary) -> tuple[Status, Class | None, str 
     if heard.lost and heard.session_id is None:
         return Status.FAILED, Class.BAD_REQUEST, heard.lost
     denied = dict.fromkeys(denial.tool for denial in heard.denials if denial.by == BY_DEFAULT)
-    nobody = f"nobody was there to allow {', '.join(denied)}"
+    nobody = f"not permitted: {', '.join(denied)}"
     if not over:
         if denied and exit.code == 0:  # it ended on its own after the denial
             return Status.DENIED, None, nobody

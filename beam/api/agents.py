@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from beam.agents import registry
 from beam.agents.base import Card
+from beam.agents.features import Features, features
 from beam.api.status import AgentStatus, folder_of, status_of
 from beam.base.errors import BeamError, CorruptError, NotFoundError
 from beam.broker.context import RootContext
@@ -29,8 +30,10 @@ class AgentLine(Struct, frozen=True, kw_only=True):
 
 
 class AgentShown(Struct, frozen=True, kw_only=True):
-    """`beam agent show`: every setting and who said it, what the adapter can do, where the agent stands. `environment`
-    says whose environment its turns run in; `fork` which session its first one will be a copy of."""
+    """`beam agent show`: every setting and who said it, what the adapter can do (`card`: mode by mode; `features`: in
+    any of them), where the agent stands. `environment` says whose environment its turns run in; `fork` which
+    session its first one will be a copy of.
+    """
 
     agent: str
     adapter: str
@@ -38,6 +41,7 @@ class AgentShown(Struct, frozen=True, kw_only=True):
     settings: AgentSettings
     origin: dict[str, str]
     card: Card
+    features: Features
     installed: str | None
     untrusted: str | None
     status: AgentStatus
@@ -99,6 +103,7 @@ def agent_shown(context: RootContext, name: str) -> AgentShown:
         settings=resolved.settings,
         origin=dict(resolved.origin),
         card=adapter.card,
+        features=features(adapter.card),
         installed=line.installed,
         untrusted=standing.stands(context, resolved).refusal,
         status=status_of(context, context.place(name)),

@@ -108,7 +108,7 @@ def find(context: RootContext, ask_id: str) -> tuple[AgentPaths, str]:
 def decide(
     context: RootContext,
     ask_id: str,
-    verb: Literal["approve", "deny"],
+    verb: Literal["approve", "amend", "deny"],
     *,
     by: str,
     message: str | None = None,

@@ -10,7 +10,7 @@ from beam.agents import registry
 from beam.agents.base import Enforced, Face
 from beam.agents.ruled import enforced
 from beam.api import manage
-from beam.base.errors import NotFoundError
+from beam.base.errors import NotFoundError, UnsupportedError
 from beam.broker.build_request import BY_FLAG
 from beam.broker.context import RootContext
 from beam.config.resolve import AGENT_JSON, Resolved
@@ -128,6 +128,17 @@ def add(context: RootContext, name: str, behavior: Behavior, text: str, *, by: s
     own = manage.own_settings(context, check_name(name))
     lists = own.rules.plus(RuleLists(**{behavior: (rule.text,)}))
     return manage.write_settings(context, name, own, structs.replace(own, rules=lists), by=by)
+
+
+def check_allow(context: RootContext, name: str, text: str) -> None:
+    """Raise UsageError for what is no rule, UnsupportedError for one that no mode of the agent enforces."""
+    resolved = context.resolve(name)
+    rule = parse(text, "allow", whose=AGENT_JSON)
+    access = _access_of(context, resolved, None)
+    lines = _faces(resolved, [rule], access)
+    if not any(line.by for line in lines):
+        why = lines[0].why if lines else "it has no such access"
+        raise UnsupportedError(f"{name} can't be held to the rule `{rule}`: {why}", "leave --rule out", subject=text)
 
 
 def remove(context: RootContext, name: str, behavior: Behavior, text: str, *, by: str) -> Path:

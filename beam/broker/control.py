@@ -87,7 +87,7 @@ class _Requests:
     def _message_of(self, request: Control) -> str | None:
         if request.verb in ("select", "settings"):
             return None
-        if request.verb not in ("approve", "deny"):
+        if request.verb not in ("approve", "amend", "deny"):
             return request.target
         return self.lease.turn.message_id if self.lease.turn is not None else None
 
@@ -106,7 +106,7 @@ class _Requests:
         if request.verb == "settings":
             return self._note_settings(request)
         target = request.target or ""
-        if request.verb in ("approve", "deny"):
+        if request.verb in ("approve", "amend", "deny"):
             return self._decide(target, request)
         if request.verb == "interrupt":
             return self._interrupt(target, request.sender)
@@ -121,15 +121,19 @@ class _Requests:
         asks = self.lease.turn.asks if self.lease.turn is not None else None
         if asks is None:
             raise NotFoundError(f"no ask {ask_id} is open", subject=ask_id)
+        is_allowed, is_changed = request.verb != "deny", request.verb == "amend"
         decision = Decision(
-            decision="allow" if request.verb == "approve" else "deny",
+            decision="allow" if is_allowed else "deny",
             by=request.sender,
-            message=request.text or "",
+            message="" if is_allowed else request.text or "",
             always=request.always,
             stop=request.stop,
+            input=_object(request.text or "") if is_changed else None,
         )
         asks.decide(ask_id, decision)
-        return "allowed" if request.verb == "approve" else "denied"
+        if is_changed:
+            return "allowed with the changed input"
+        return "allowed" if is_allowed else "denied"
 
     def _interrupt(self, target: str, by: str) -> str:
         turn = self.lease.turn
@@ -264,3 +268,14 @@ class _Requests:
         body = events.QueuePaused(by=request.sender) if wanted else events.QueueResumed(by=request.sender)
         self.log.record(body, sync=True)
         return "paused" if wanted else "resumed"
+
+
+def _object(text: str) -> msgspec.Raw:
+    """Return the JSON object in a text. Raises UsageError for anything else."""
+    try:
+        value = msgspec.json.decode(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the input is not JSON: {error}; nothing was decided") from error
+    if not isinstance(value, dict):
+        raise UsageError("the input is no JSON object; nothing was decided")
+    return msgspec.Raw(msgspec.json.encode(value))

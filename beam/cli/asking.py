@@ -60,7 +60,7 @@ class Asking:
 
     def _ask(self, asked: object) -> None:
         from beam import events
-        from beam.cli.render.asks import question
+        from beam.cli.render.asks import always_words, question
 
         assert isinstance(asked, events.PermissionAsked)
         over = self._over.get(asked.ask_id)
@@ -71,7 +71,8 @@ class Asking:
         with self._turn:
             if over.is_set():
                 return
-            self._say(f"beam: {question(asked)}\n")
+            scope = always_words(bytes(asked.suggestions))
+            self._say(f"beam: {question(asked)}\n{f'beam: always: {scope}' + chr(10) if scope else ''}")
             termios.tcflush(0, termios.TCIFLUSH)  # what was typed before the question is no answer to it
             while not over.is_set():
                 self._say(f"Allow it? [{choices}] ")

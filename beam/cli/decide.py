@@ -39,13 +39,27 @@ def asks(
 def approve(
     call: Context,
     ask: str = _ID,
-    always: bool = option(False, "--always", help="Also allow similar requests from now on, if the agent offers that."),
+    always: bool = option(False, "--always", help="Also allow similar requests from now on, as `beam asks` shows."),
+    changed: str | None = option(
+        None, "--input", metavar="JSON|FILE", help="Run this whole input in the place of what was asked for."
+    ),
+    rule: str | None = option(
+        None, "--rule", metavar="RULE", help="Also add this rule to the agent's settings, as in 'Bash(git *)'."
+    ),
 ) -> int:
     """Allow what an agent asks for.
 
     Fails if the request is no longer open; the decision is never applied to another one.
     """
-    call.note(f"{ask}: {call.beam.approve(ask, always=always)}")
+    from beam.cli import prompt
+    from beam.cli.render.asks import always_words
+
+    given = prompt.json_object(changed, call) if changed is not None else None
+    if always:
+        for line in call.beam.asks():
+            if line.id.endswith(ask) and (scope := always_words(bytes(line.suggestions))):
+                call.note(f"{ask}: always: {scope}")
+    call.note(f"{ask}: {call.beam.approve(ask, always=always, input=given, rule=rule)}")
     return 0
 
 

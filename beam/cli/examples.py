@@ -26,7 +26,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "beam recv": ("beam recv inbox --wait --timeout 1m", "beam recv inbox --json"),
     "beam reply": ('beam reply 7k2m "It is on port 8080"', 'beam reply 7k2m --failed "no such service"'),
     "beam asks": ("beam asks", "beam asks claude --json"),
-    "beam approve": ("beam approve 7k2m", "beam approve 7k2m --always"),
+    "beam approve": (
+        "beam approve 7k2m",
+        "beam approve 7k2m --always",
+        "beam approve 7k2m --rule 'Bash(git log *)'",
+        """beam approve 7k2m --input '{"command": "git push --dry-run"}'""",
+    ),
     "beam deny": ("beam deny 7k2m", 'beam deny 7k2m --message "Use the test database" --stop'),
     "beam rules": ("beam rules list claude", "beam rules test claude 'Bash(git push)'"),
     "beam rules list": ("beam rules list claude", "beam rules list claude --json"),

@@ -65,6 +65,21 @@ def rules(*, allow: list[str], ask: list[str], deny: list[str]) -> RuleLists | U
     return RuleLists(allow=tuple(allow), ask=tuple(ask), deny=tuple(deny))
 
 
+def json_object(given: str, call: Context) -> str:
+    """Return the text of a JSON object: the argument itself, a file's, or stdin's for `-`. Raises UsageError."""
+    import msgspec
+
+    hint = "give the tool's whole input, as beam asks --json has it"
+    text = given if given.lstrip().startswith("{") else read([], [given], call)
+    try:
+        value = msgspec.json.decode(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"--input is not JSON: {error}", hint) from error
+    if not isinstance(value, dict):
+        raise UsageError("--input is no JSON object", hint)
+    return text
+
+
 def _stdin() -> bytes:
     if sys.stdin is None:
         return b""

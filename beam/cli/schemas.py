@@ -25,6 +25,7 @@ class BeamYaml(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limits: Limits = Limits()
     policy: Policy = Policy()
     allow_fs: tuple[str, ...] = ()
+    disable: tuple[str, ...] = ()
 
 
 def names() -> list[str]:

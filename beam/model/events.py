@@ -262,6 +262,9 @@ class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
     usage: Usage = Usage()
     cost_usd: float | None = None
     models: tuple[ModelUsage, ...] | None = None
+    api_s: float | None = None
+    lines_added: int | None = None
+    lines_removed: int | None = None
     duration_s: float | None = None
     exit_code: int = 0
     denials: tuple[Denial, ...] | None = None
@@ -461,7 +464,8 @@ class PermissionAsked(_Native, frozen=True, kw_only=True, tag="permission.asked"
 
 class PermissionDecided(_Native, frozen=True, kw_only=True, tag="permission.decided"):
     """An ask was answered. `by`: default, rule, or a person's name. `rule` is the rule that decided as it is written,
-    and `whose` who wrote it: a file, a flag, or the agent that sent the message.
+    and `whose` who wrote it: a file, a flag, or the agent that sent the message. `input` is what was allowed in the
+    place of what was asked for.
     """
 
     ask_id: str
@@ -470,6 +474,7 @@ class PermissionDecided(_Native, frozen=True, kw_only=True, tag="permission.deci
     why: str = ""
     rule: str = ""
     whose: str = ""
+    input: Raw | UnsetType = UNSET
 
 
 class PermissionCancelled(_Native, frozen=True, kw_only=True, tag="permission.cancelled"):

@@ -109,6 +109,9 @@ class Total(Usage, frozen=True, kw_only=True):
 
     cost_usd: float | None = None
     models: tuple[ModelUsage, ...] | None = None
+    api_s: float | None = None
+    lines_added: int | None = None
+    lines_removed: int | None = None
 
 
 def _add(left: int | None, right: int | None) -> int | None:
@@ -185,6 +188,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     cost_usd: float | None = None
     models: tuple[ModelUsage, ...] | None = None
+    api_s: float | None = None
+    lines_added: int | None = None
+    lines_removed: int | None = None
     denials: tuple[Denial, ...] = ()
     unfinished: tuple[Unfinished, ...] = ()
     structured: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -195,13 +201,15 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a message: `send/wait/show --json`, and what `Beam().send(...)` returns.
 
-    `turn` is null for a message that ended before any turn (dropped, expired). `reply` is the agent's text, never an
-    error's text: that is `reason`. `exit_code` is beam's own. `redacted` counts secrets that were removed from it.
-    `usage` and `cost_usd` are for the same model calls; `models` is each model's share, null if the agent's CLI does
-    not tell. `structured` is the JSON value that a schema asked for. `evidence` is what ended a turn in terminal mode:
-    the agent's transcript (`history`), its report to the terminal (`osc`), its `title`, its `screen`, or the `prompt`
-    that came back; null in other modes, and if nothing did. `denials` is null if there are none and the agent's CLI
-    would not report one; `unfinished` is what the answer leaves undone. Times: seconds.
+    `turn` is null for a message that ended before any turn (dropped, expired). `reply` is the agent's text, never
+    an error's text: that is `reason`. `exit_code` is beam's own. `redacted` counts secrets that were removed from
+    it. `usage` and `cost_usd` are for the same model calls; `models` is each model's share, null if the agent's CLI
+    does not tell. `api_s` is how long the turn's model calls took together, `lines_added` and `lines_removed` what
+    it changed in files; each is null if the agent's CLI does not tell. `structured` is the JSON value that a schema
+    asked for. `evidence` is what ended a turn in terminal mode: the agent's transcript (`history`), its report to
+    the terminal (`osc`), its `title`, its `screen`, or the `prompt` that came back; null in other modes, and if
+    nothing did. `denials` is null if there are none and the agent's CLI would not report one; `unfinished` is what
+    the answer leaves undone. Times: seconds.
     """
 
     v: int = 1
@@ -220,6 +228,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     cost_usd: float | None = None
     models: tuple[ModelUsage, ...] | None = None
+    api_s: float | None = None
+    lines_added: int | None = None
+    lines_removed: int | None = None
     duration_s: float | None = None
     exit_code: int = 0
     denials: tuple[Denial, ...] | None = None

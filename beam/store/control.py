@@ -12,13 +12,10 @@ from beam.base.clock import parse_rfc3339
 from beam.base.errors import CorruptError, DiskError, LimitError
 from beam.base.faults import crash_point
 
-Verb = Literal[
+Decided = Literal["approve", "amend", "deny"]
+Forwarded = Literal["steer", "set", "query"]
+Asked = Literal[
     "interrupt",
-    "approve",
-    "deny",
-    "steer",
-    "set",
-    "query",
     "drop",
     "retry",
     "edit",
@@ -30,6 +27,7 @@ Verb = Literal[
     "resume",
     "settings",
 ]
+Verb = Asked | Decided | Forwarded
 
 
 class Control(Struct, frozen=True, kw_only=True):
@@ -38,9 +36,9 @@ class Control(Struct, frozen=True, kw_only=True):
     `target` is the id of its message (approve, deny: of the ask; select: of the session; reset, close, release, set and
     query: none). A request for something that is over or unknown is refused, never applied to another target. `expires`
     is RFC 3339 UTC; `text` is an edit's new text, what a running turn is told, `name=value` of a setting, the name of a
-    question, a denial's explanation for the agent, the adapter of a selected session, or
-    the settings that were changed, as JSON; `always` belongs to approve,
-    `stop` to deny.
+    question, a denial's explanation for the agent, the adapter of a selected session, or the settings that were
+    changed, as JSON; `always` belongs to approve, `stop` to deny. `amend` approves with another input, its `text`, a
+    JSON object: a holder that does not know that refuses it.
     """
 
     v: int = 1

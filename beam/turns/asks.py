@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Literal
 
-from msgspec import Raw, Struct, structs
+from msgspec import UNSET, Raw, Struct, structs
 
 from beam.agents.base import Verdict
 from beam.base import durations
@@ -29,22 +29,25 @@ _NS = 1_000_000_000
 
 class Decision(Struct, frozen=True, kw_only=True):
     """The one answer to an ask. `message` is for the agent, "" for nothing; `always`: it need not ask for the like
-    again in this session; `stop`: the turn ends with it."""
+    again in this session; `stop`: the turn ends with it; `input`: what is allowed in the place of what was asked for,
+    null for the very same."""
 
     decision: Literal["allow", "deny"]
     by: str
     message: str = ""
     always: bool = False
     stop: bool = False
+    input: Raw | None = None
 
 
 class Takes(Struct, frozen=True, kw_only=True):
-    """Which answers an ask can be given: `allow` (not where nobody knows how to say yes), `always`, and a `message`
-    with a denial."""
+    """Which answers an ask can be given: `allow` (not where nobody knows how to say yes), `always`, a `message` with a
+    denial, and a yes that `changes` the input."""
 
     allow: bool = True
     always: bool = False
     message: bool = False
+    changes: bool = False
 
 
 class Ask:
@@ -88,6 +91,7 @@ class Asks:
         self._clock = clock
         self._limit = limit
         self._open: dict[str, Ask] = {}
+        self._over: dict[str, str] = {}  # what became of the others, in words
 
     @property
     def are_open(self) -> bool:
@@ -129,7 +133,8 @@ class Asks:
         """
         ask = self._open.get(ask_id)
         if ask is None:
-            raise NotFoundError(f"no ask {ask_id} is open", "beam asks", subject=ask_id)
+            over = self._over.get(ask_id, "")
+            raise NotFoundError(f"no ask {ask_id} is open{over}", "beam asks", subject=ask_id)
         if decision.decision == "allow" and not ask.takes.allow:
             raise UnsupportedError(f"{ask_id} can only be answered on the agent's own screen", subject=ask_id)
         if decision.always and not ask.takes.always:
@@ -137,6 +142,11 @@ class Asks:
         if decision.message and not ask.takes.message:
             raise UnsupportedError(
                 f"{self._agent} takes no reason for a denial: deny it without a message", subject=ask_id
+            )
+        if decision.input is not None and not ask.takes.changes:
+            raise UnsupportedError(
+                f"{self._agent} runs what it asked for or nothing: approve that, or deny it with what to do instead",
+                subject=ask_id,
             )
         self._decide(ask, decision, decision.message)
         if decision.always and decision.decision == "allow":
@@ -154,6 +164,8 @@ class Asks:
 
     def _decide(self, ask: Ask, decision: Decision, why: str, ruling: Ruling | None = None) -> None:
         del self._open[ask.id]
+        word = "allowed" if decision.decision == "allow" else "denied"
+        self._over[ask.id] = f": it was {word} by {decision.by}"
         decided = events.PermissionDecided(
             ask_id=ask.id,
             decision=decision.decision,
@@ -161,6 +173,7 @@ class Asks:
             why=why,
             rule=ruling.text if ruling is not None else "",
             whose=ruling.whose if ruling is not None else "",
+            input=UNSET if decision.input is None else decision.input,
         )
         self._record(decided, sync=True)
         if decision.decision == "deny":
@@ -172,6 +185,7 @@ class Asks:
     def cancel(self, ask: Ask, why: str) -> None:
         """Cancel the ask: nobody needs the decision any more."""
         if self._open.pop(ask.id, None) is not None:
+            self._over[ask.id] = f": {why}"
             self._record(events.PermissionCancelled(ask_id=ask.id, why=why), sync=True)
             ask.settle(None, why)
 

@@ -178,7 +178,7 @@ def test_a_claude_that_was_killed_between_the_results_of_two_turns_has_crashed()
 
 VERDICTS = [
     ("01-json.out", "completed", None, None),
-    ("05-tool-denied.out", "denied", None, "nobody was there to allow Bash"),
+    ("05-tool-denied.out", "denied", None, "not permitted: Bash"),
     ("02b-streamjson-noverbose.out", "failed", "bad_request", "requires --verbose"),
     ("14-sid-reuse.out", "failed", "bad_request", "is already in use"),
     ("15-sid+resume.out", "failed", "bad_request", "--session-id can only be used"),
@@ -187,7 +187,7 @@ VERDICTS = [
     ("22-resume-unknown-sj.out", "failed", "bad_request", "No conversation found"),
     ("31-control.rec", "completed", None, None),
     ("32-perm.rec", "completed", None, None),
-    ("32b-perm.rec", "denied", None, "nobody was there to allow Bash"),
+    ("32b-perm.rec", "denied", None, "not permitted: Bash"),
     ("40-SIGHUP-slow.out", "failed", "crashed", "ended by SIGHUP"),
     ("40-SIGINT-slow.out", "cancelled", None, "interrupted"),
     ("40-SIGKILL-slow.out", "failed", "crashed", "ended by SIGKILL"),

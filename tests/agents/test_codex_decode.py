@@ -90,7 +90,7 @@ VERDICTS = [
     ("badhome.rec", "failed", "bad_request", "CODEX_HOME"),
     ("flag-01-nogit.rec", "failed", "bad_request", "Not inside a trusted directory"),
     ("flag-05b-badschema.rec", "failed", "bad_request", "not valid JSON"),
-    ("flag-06b-askapproval-global.rec", "denied", None, "nobody was there to allow shell"),
+    ("flag-06b-askapproval-global.rec", "denied", None, "not permitted: shell"),
     ("flag-07-fullauto.rec", "failed", "bad_request", "--full-auto"),
     ("flag-14-nokey.rec", "failed", "auth", "Missing environment variable"),
     ("fail-400.rec", "failed", "bad_request", "stub error 400"),

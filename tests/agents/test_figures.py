@@ -228,3 +228,54 @@ def test_a_write_into_the_cache_is_told_apart_from_a_read() -> None:
 
 def test_nothing_yet_is_nought_in_all_figures() -> None:
     assert figures.is_nothing(NOTHING_YET) and NOTHING_YET.cost_usd == 0.0 and NOTHING_YET.models == ()
+
+
+def test_api_time_of_a_resumed_session_is_the_difference_and_null_where_nobody_knows_what_it_was() -> None:
+    for adapter, one, other, own in (
+        ("claude", "2.1.330/first.out", "2.1.330/second.out", 0.124),
+        ("copilot", "1.0.102/copilot1.out", "1.0.102/copilot2.out", 0.042),
+    ):
+        first, before = played(adapter, one)
+        assert before.api_s == total_of(first).api_s
+        _, verdict = played(adapter, other, session_id=before.session_id, carried=total_of(first))
+        assert verdict.api_s == own
+        _, verdict = played(adapter, other, session_id=before.session_id)
+        assert verdict.api_s is None
+
+
+def test_api_time_of_qwen_is_of_its_process_and_so_of_the_turn() -> None:
+    _, verdict = played("qwen", "0.24.4/second.out", session_id="s")
+    assert verdict.api_s == 0.56
+
+
+def test_api_time_that_claude_began_to_count_anew_is_the_turn_s_own() -> None:
+    _, verdict = played("claude", "2.1.330/first.out", session_id="s", carried=Total(api_s=0.01))
+    assert verdict.api_s == 0.069
+    _, verdict = played("claude", "2.1.197/11-resume.out", session_id="s", carried=Total(api_s=0.01))
+    assert verdict.api_s is None, "an older one does not tell what it counts"
+
+
+@pytest.mark.parametrize(
+    ("adapter", "file", "api_s", "lines"),
+    [
+        ("claude", "2.1.330/first.out", 0.069, None),
+        ("qwen", "0.24.4/write.out", 0.919, None),
+        ("copilot", "1.0.102/edit.out", 0.068, (1, 0)),
+        ("gemini", "0.61.0/g-tool-read.out", None, None),
+        ("opencode", "1.18.33/edit.out", None, None),
+        ("pi", "0.87.1/write.out", None, None),
+    ],
+)
+def test_api_time_and_changed_lines_are_the_cli_s_or_null(
+    adapter: str, file: str, api_s: float | None, lines: tuple[int, int] | None
+) -> None:
+    _, verdict = played(adapter, file)
+    assert (verdict.api_s, verdict.lines_added, verdict.lines_removed) == (api_s, *(lines or (None, None)))
+    can = registry.adapter(adapter).card.faces["exec"]
+    assert (can.api_time, can.lines) == (api_s is not None, lines is not None)
+
+
+def test_what_was_counted_anew_is_null() -> None:
+    assert figures.work_of_turn(
+        figures.Work(api_s=1.0, lines_added=3), Total(api_s=2.0, lines_added=1)
+    ) == figures.Work(lines_added=2)

@@ -90,7 +90,7 @@ VERDICTS = [
     ("g-err503full.out", "failed", "overloaded", "stub 503"),
     ("g-nokey.out", "failed", "auth", "GEMINI_API_KEY"),
     ("g-sigterm.out", "failed", "crashed", "exited with 0"),
-    ("g-tool-default.out", "denied", None, "nobody was there to allow write_file"),
+    ("g-tool-default.out", "denied", None, "not permitted: write_file"),
     ("g-tool-yolo.out", "completed", None, None),
 ]
 

@@ -62,7 +62,7 @@ def test_a_denied_call_without_an_answer_or_with_one_is_denied() -> None:
     denied = [Denial(tool="bash")]
     for ended in ("", "stop"):
         found = verdict(OutputSummary(name="x", ended=ended, said=["I may not"], denials=denied))
-        assert (found.status, found.reason) == (Status.DENIED, "nobody was there to allow bash")
+        assert (found.status, found.reason) == (Status.DENIED, "not permitted: bash")
 
 
 @pytest.mark.parametrize("exit", [{"signal": "SIGKILL"}, {"code": 1}, {}])

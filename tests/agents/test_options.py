@@ -50,3 +50,36 @@ def test_a_face_that_claims_a_system_prompt_gives_it_to_its_cli(name: str, face:
     turn = Turn(text="hi", message_id="m", agent=name, access=can.access[0], cwd="/w", scratch="/s", settings=settings)
     launch = getattr(adapter, face).launch(turn, Host(executable=f"/x/{name}"))
     assert any("Speak of plums." in word for word in launch.argv)
+
+
+LAUNCHED = [
+    (name, face)
+    for name in registry.ADAPTERS
+    for face, can in registry.adapter(name).card.faces.items()
+    if getattr(registry.adapter(name), face, None) is not None and can.resume and name not in ("scripted", "command")
+]
+
+
+@pytest.mark.parametrize(
+    "session_id", ["--yolo", "--dangerously-skip-permissions", "-x", "../../x", "a b", "a\nb", "\x1b[31m"]
+)
+@pytest.mark.parametrize(("name", "face"), LAUNCHED)
+def test_no_id_of_a_session_is_another_argument_or_another_place(name: str, face: str, session_id: str) -> None:
+    adapter: Any = registry.adapter(name)
+    access = next(iter(adapter.card.faces[face].access), "full")
+    fresh = "11111111-1111-4111-8111-111111111111"
+    turn = Turn(
+        text="hi",
+        message_id="m-1",
+        agent=name,
+        session_id=session_id,
+        fresh_session_id=fresh,
+        access=access,
+        cwd="/w",
+        scratch="/s",
+    )
+    try:
+        launch = getattr(adapter, face).launch(turn, Host(executable=name, home="/h", python="/p"))
+    except UnsupportedError:
+        return
+    assert [word for word in (*launch.argv, *launch.env.values(), *launch.files) if session_id in word] == []

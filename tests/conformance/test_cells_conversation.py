@@ -14,6 +14,8 @@ test_tokens = shared(__name__, conversation.tokens)
 test_calls = shared(__name__, conversation.calls)
 test_models = shared(__name__, conversation.models)
 test_cost = shared(__name__, conversation.cost)
+test_api_time = shared(__name__, conversation.api_time)
+test_access_switch = shared(__name__, conversation.access_switch)
 
 
 @case("model switch", "model", otherwise=refused("--model", "other"))

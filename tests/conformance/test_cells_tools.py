@@ -91,6 +91,25 @@ def test_access_edit(subject: Subject) -> str:
     return "a file in the folder was written, and is a `file.changed`; one outside was not"
 
 
+def _lines_untold(subject: Subject) -> str:
+    """What a CLI does not tell is null in each outcome, so also in that of a turn that changed nothing."""
+    quiet = subject.once("quiet", lambda: outcome(subject, "hello", str(subject.least)))
+    assert (quiet["lines_added"], quiet["lines_removed"]) == (None, None)
+    return "the outcome's changed lines are null"
+
+
+@case("lines changed", "lines", otherwise=_lines_untold)
+def test_lines(subject: Subject) -> str:
+    """In a resumed session too they are the turn's own."""
+    for number in (1, 2):
+        made = subject.cli.project / f"made-of-lines-{number}"
+        wanted = subject.data.write.prompt(path=str(made), text="x")
+        turn = subject.send(wanted, *(("--new",) if number == 1 else ()), access="edit").json
+        assert made.read_text().strip() == "x", turn
+        assert (turn["lines_added"], turn["lines_removed"]) == (1, 0), turn
+    return "each of two turns of a session that wrote a file of one line has one added line and none removed"
+
+
 @case("access full", "access:full", otherwise=refused(access="full"))
 def test_access_full(subject: Subject) -> str:
     made, by_command = subject.cli.project / "made-by-all", subject.cli.base / "made-outside-by-all"

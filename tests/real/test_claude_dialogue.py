@@ -269,6 +269,39 @@ def test_a_command_is_asked_for_word_by_word_and_runs_once_it_is_approved(claude
     assert files(claude.project) == ["made"]
 
 
+def test_what_runs_is_the_changed_input_that_was_approved(claude: Cli) -> None:
+    changed = {"command": "touch other", "description": "Look around"}
+    ask, outcome = asked(claude, bash("touch made"), "approve", "--input", json.dumps(changed))
+    assert (outcome["status"], files(claude.project)) == ("completed", ["other"])
+    (decided,) = events(claude, "permission.decided")
+    assert (decided["decision"], decided["by"], decided["input"]) == ("allow", "human", changed)
+    again = claude("approve", ask["id"])
+    assert again.code == 4 and "it was decided or cancelled" in again.err, again
+
+
+@pytest.mark.soak
+def test_an_answer_of_the_wrong_shape_runs_nothing(claude: Cli) -> None:
+    running = claude.start("send", "claude", "--via", "dialogue", "--json", "--access", "ask", bash("touch made"))
+    ask = first_ask(claude)
+    for given in ("{", "/nowhere/at/all"):
+        assert claude("approve", ask["id"], "--input", given).code in (2, 4)
+    assert claude("approve", ask["id"], "--input", "-", stdin="[1]").code == 2
+    assert claude("asks", "--json").lines[0]["id"] == ask["id"]
+    assert claude("approve", ask["id"], "--input", '{"cmd": 1}').code == 0
+    assert json.loads(running.communicate(timeout=120)[0])["status"] == "completed"
+    assert files(claude.project) == []
+
+
+@pytest.mark.soak
+def test_a_rule_that_is_added_with_an_approval_decides_from_the_next_turn_on(claude: Cli) -> None:
+    ask, outcome = asked(claude, bash("touch made"), "approve", "--rule", "Bash(touch *)")
+    assert (outcome["status"], ask["tool"]) == ("completed", "Bash")
+    assert claude("rules", "list", "claude", "--json").lines[0]["rule"] == "Bash(touch *)"
+    assert send(claude, bash("touch made2"), access="ask").json["status"] == "completed"
+    assert files(claude.project) == ["made", "made2"]
+    assert decisions(claude) == [("allow", "human", ""), ("allow", "rule", "Bash(touch *)")]
+
+
 @pytest.mark.soak
 def test_a_change_of_files_is_asked_for_by_its_path(claude: Cli) -> None:
     ask, outcome = asked(claude, write(claude.project / "made"), "approve")

@@ -90,8 +90,10 @@ def test_a_command_that_claude_leaves_running_on_its_screen_is_said_and_is_no_pa
     assert not processes_with(str(screen.base))
 
 
-def test_a_command_that_codex_leaves_running_is_said_on_stderr_and_in_the_outcome(codex: Cli) -> None:
-    done = codex("send", "codex", tool("exec_command", cmd="sleep 500", yield_time_ms=300), "--json")
+@pytest.mark.parametrize("via", ["exec", "dialogue"])
+def test_a_command_that_codex_leaves_running_is_said_on_stderr_and_in_the_outcome(codex: Cli, via: str) -> None:
+    left_running = tool("exec_command", cmd="sleep 500", yield_time_ms=300)
+    done = codex("send", "codex", left_running, "--json", "--via", via)
     assert (done.code, done.json["status"]) == (0, "completed"), done
     (left,) = done.json["unfinished"]
     assert (left["tool"], left["how"]) == ("shell", "running")

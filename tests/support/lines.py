@@ -80,6 +80,8 @@ class LinesLink:
                 return (Send(b"interrupt\n"),)
             case Decide():
                 self._heard[-1] = f"Decide {intent.decision}"
+                if intent.input is not None:
+                    return (Send(f"decide {intent.key} {intent.decision} {bytes(intent.input).decode()}\n".encode()),)
                 return (Send(f"decide {intent.key} {intent.decision} {intent.message}\n".encode()),)
             case Steer():
                 return (Send(f"call {intent.id} steer {intent.text}\n".encode()),)
@@ -107,8 +109,9 @@ class LinesLink:
             case "tool":
                 return (Say(events.ToolCalled(call_id=key, name=text)),)
             case "ask":
-                call = call_of(text) if "(" in text else None
-                return (Asked(key=key, tool=text.partition("(")[0], always=True, message=True, call=call),)
+                call, changes = call_of(text) if "(" in text else None, text == "Any"
+                tool = text.partition("(")[0]
+                return (Asked(key=key, tool=tool, always=True, message=True, call=call, changes=changes),)
             case "withdraw":
                 return (Withdrawn(key=key, why=text),)
             case "answer":
@@ -169,6 +172,9 @@ def play(text: str) -> None:
             say(f"over completed {hear('decide')}")
         case "run":  # and says what became of it
             say(f"ask 1 {rest}")
+            say(f"over completed {hear('decide')}")
+        case "any":  # takes another input
+            say("ask 1 Any")
             say(f"over completed {hear('decide')}")
         case "asks":  # ends no turn while one of its requests is open
             say("ask 1 Bash", "ask 2 Write")

@@ -38,7 +38,14 @@ def _yes(value: bool) -> str:
 
 
 def _figures(can: Capabilities) -> str:
-    claims = (("tokens", can.tokens), ("cost", can.cost), ("calls", can.calls), ("models", can.models))
+    claims = (
+        ("tokens", can.tokens),
+        ("cost", can.cost),
+        ("calls", can.calls),
+        ("models", can.models),
+        ("API time", can.api_time),
+        ("lines", can.lines),
+    )
     return ", ".join(word for word, has in claims if has) or "none"
 
 

@@ -16,6 +16,7 @@ from beam.agents.fields import Object, integer, number, obj, string
 from beam.model.outcome import ModelUsage, Total, Usage
 
 _SINCE = "model_usage_since_last_result"
+_SAME_COST_USD = 1e-9  # sums of the same parts may differ by less
 
 
 def usage_in(usage: Object) -> Usage:
@@ -67,9 +68,20 @@ class Counted(Struct):
         self.used = self.used.plus(usage_in(obj(result, "usage")))
         if isinstance(result.get(_SINCE), dict):
             self.models = figures.summed((*(self.models or ()), *_models(result, _SINCE)))
-            return None
+            return figures.with_work(Total(), _work(result))
         models = _models(result, "modelUsage")
-        return _total(models, number(result, "total_cost_usd")) if models else None
+        return figures.with_work(_total(models, number(result, "total_cost_usd")), _work(result)) if models else None
+
+    def work_of_turn(self, turn: Turn, result: Object) -> figures.Work:
+        """Return the API time of the turn. The CLI reports that of the process, or of the session if it restored it."""
+        if turn.session_id is None or self._has_begun_anew(result):
+            return _work(result)
+        return figures.work_of_turn(_work(result), turn.carried if self.models is not None else None)
+
+    def _has_begun_anew(self, result: Object) -> bool:
+        """Return whether the result's total cost is that of this turn alone."""
+        own, whole = _total(self.models, None).cost_usd if self.models else None, number(result, "total_cost_usd")
+        return own is not None and whole is not None and own > 0 and abs(own - whole) < _SAME_COST_USD
 
     def of_turn(self, turn: Turn, result: Object, *, aborted: bool) -> Total:
         """Return what the turn used, None if unknown; `calls` is known if all calls were seen."""
@@ -91,6 +103,11 @@ class Counted(Struct):
             return figures.total(self.used, cost_usd=cost_usd, models=self.models)
         before = figures.NOTHING_YET if turn.session_id is None else turn.carried
         return figures.of_turn(_total(models, number(result, "total_cost_usd")), before, self.used) or Total()
+
+
+def _work(result: Object) -> figures.Work:
+    api_ms = integer(result, "duration_api_ms")
+    return figures.Work(api_s=None if api_ms is None else api_ms / 1000)
 
 
 def _total(models: tuple[ModelUsage, ...], cost_usd: float | None) -> Total:

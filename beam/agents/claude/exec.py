@@ -88,16 +88,17 @@ def decoder(turn: Turn) -> Decoder:
 
 def _session(turn: Turn) -> tuple[str, ...]:
     if turn.session_id is None:
-        fresh = ("--session-id", _uuid(turn.fresh_session_id)) if turn.fresh_session_id else ()
+        fresh = ("--session-id", uuid_of(turn.fresh_session_id)) if turn.fresh_session_id else ()
         return (*fresh, "--no-session-persistence") if turn.once else fresh
-    resumed = ("--resume", _uuid(turn.session_id))
+    resumed = ("--resume", uuid_of(turn.session_id))
     if not turn.fork:
         return resumed
-    fresh = ("--session-id", _uuid(turn.fresh_session_id)) if turn.fresh_session_id else ()
+    fresh = ("--session-id", uuid_of(turn.fresh_session_id)) if turn.fresh_session_id else ()
     return (*resumed, "--fork-session", *fresh)
 
 
-def _uuid(session_id: str) -> str:
+def uuid_of(session_id: str) -> str:
+    """Return the id if it can be a session's. Raises UnsupportedError."""
     if not _UUID.match(session_id):
         raise UnsupportedError(
             f"{session_id[:80]!r} is not a session id of claude's", "its session ids are UUIDs", subject=session_id[:80]

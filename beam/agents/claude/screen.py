@@ -13,7 +13,7 @@ from msgspec import structs
 
 from beam.agents.base import Host, Launch, Transcript, Turn, Verdict
 from beam.agents.claude import history, tool_rules
-from beam.agents.claude.exec import ACCESS, RETRIES, SNAPSHOT
+from beam.agents.claude.exec import ACCESS, RETRIES, SNAPSHOT, uuid_of
 from beam.agents.claude.tasks import Tasks
 from beam.agents.failures import class_of
 from beam.agents.figures import added
@@ -152,7 +152,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     Raises UnsupportedError for what its screen can't do.
     """
     if turn.session_id:
-        session: tuple[str, ...] = ("--resume", turn.session_id)
+        session: tuple[str, ...] = ("--resume", uuid_of(turn.session_id))
     else:
         session = ("--session-id", turn.fresh_session_id) if turn.fresh_session_id else ()
     access = ("--permission-mode", "default") if turn.access == "ask" else ACCESS.get(turn.access)

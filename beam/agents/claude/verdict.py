@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import takewhile
 
 import msgspec
-from msgspec import field
+from msgspec import field, structs
 
 from beam.agents.base import Exit, Turn, Verdict, died, raw_json
 from beam.agents.claude.counted import Counted
@@ -134,6 +134,7 @@ def of_result(turn: Turn, result: Object, heard: OutputSummary) -> Verdict:
         usage=usage_of(used, calls=used.calls),
         cost_usd=used.cost_usd,
         models=used.models,
+        **structs.asdict(heard.counted.work_of_turn(turn, result)),
         denials=denials_of(result, heard),
         structured=raw_json(result["structured_output"]) if "structured_output" in result else msgspec.UNSET,
     )
@@ -163,7 +164,7 @@ def _judge(turn: Turn, result: Object, heard: OutputSummary) -> tuple[Status, Cl
         return Status.TRUNCATED, None, f"the answer was cut off ({stop})"
     refused = [denial.tool for denial in denials_of(result, heard) if denial.by == "default"]
     if refused:
-        return Status.DENIED, None, f"nobody was there to allow {', '.join(dict.fromkeys(refused))}"
+        return Status.DENIED, None, f"not permitted: {', '.join(dict.fromkeys(refused))}"
     if turn.schema is not None and "structured_output" not in result:
         return Status.FAILED, Class.SCHEMA, "the answer does not follow the schema"
     return Status.COMPLETED, None, None
@@ -207,6 +208,7 @@ def of_exit(turn: Turn, exit: Exit, heard: OutputSummary, before: Verdict | None
         usage=before.usage,
         cost_usd=before.cost_usd,
         models=before.models,
+        api_s=before.api_s,
         denials=before.denials,
         session=before.session,
     )

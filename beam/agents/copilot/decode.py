@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from beam.agents import figures
 from beam.agents.base import Exit, Turn, Verdict, document, raw_json
 from beam.agents.failures import class_of
 from beam.agents.fields import Object, integer, obj, objects, string
 from beam.agents.oneshot import Failure, OutputSummary, read, verdict
 from beam.model import events
 from beam.model.events import Event
-from beam.model.outcome import Class, Denial, Usage
+from beam.model.outcome import Class, Denial, Total, Usage
 
 _NO_SESSION = "No session, task, or name matched '{}'."
 _SILENT = {
@@ -134,7 +135,7 @@ class Lines:
     def _result(self, value: Object) -> list[Event]:
         heard = self._heard
         heard.usage = Usage(calls=self._answers or None)
-        emitted = heard.opened(self._turn, string(value, "sessionId"))
+        emitted = [*heard.opened(self._turn, string(value, "sessionId")), self._worked(obj(value, "usage"))]
         if heard.failure is None:
             heard.failure = self._trouble
         if value.get("exitCode") == 0:
@@ -142,6 +143,18 @@ class Lines:
         elif heard.failure is None:
             heard.failure = Failure(class_of(None, ""), f"copilot ended the turn with {value.get('exitCode')}")
         return emitted
+
+    def _worked(self, usage: Object) -> Event:
+        """Return the event with the running totals of the session, of which the turn's part is kept."""
+        changes, api_ms = obj(usage, "codeChanges"), integer(usage, "totalApiDurationMs")
+        total = figures.Work(
+            api_s=None if api_ms is None else api_ms / 1000,
+            lines_added=integer(changes, "linesAdded"),
+            lines_removed=integer(changes, "linesRemoved"),
+        )
+        before = figures.NOTHING_YET if self._turn.session_id is None else self._turn.carried
+        self._heard.work = figures.work_of_turn(total, before)
+        return events.UsageSeen(usage=self._heard.usage, total=figures.with_work(Total(), total))
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the verdict; the CLI's own sentence on stderr proves that the session of the asked id does

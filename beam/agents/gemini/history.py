@@ -63,10 +63,8 @@ class _Chat:
                 session_id = _session_id(self._turn)
                 opened = events.SessionResumed if self._turn.session_id else events.SessionStarted
                 return (opened(session_id=session_id, cwd=self._turn.cwd),)
-            case "user" if self.word and not _is_result(
-                value
-            ):  # what an interrupt left: the conversation so far, written again
-                self._is_over = True
+            case "user" if self.word and not _is_result(value):
+                self._is_over = True  # an interrupt leaves the conversation so far, written again
             case "gemini" if self.word and not self._is_over:
                 return self._answered(value)
         return ()

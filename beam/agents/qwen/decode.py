@@ -145,6 +145,8 @@ class Lines:
         for denial in objects(value, "permission_denials"):
             call_id, given = string(denial, "tool_use_id"), raw_json(denial.get("tool_input"))
             heard.denials.append(Denial(tool=string(denial, "tool_name"), call_id=call_id, input=given))
+        api_ms = integer(value, "duration_api_ms")
+        heard.work = figures.Work(api_s=None if api_ms is None else api_ms / 1000)  # of this process alone
         emitted = self._used(obj(value, "usage"))
         text = string(value, "result")
         if value.get("is_error") is True or string(value, "subtype") != "success":

@@ -57,6 +57,7 @@ FACE = Capabilities(
     tools=True,
     interrupt=True,
     tokens=True,
+    api_time=True,
     denials=True,
     access=tuple(ACCESS),
     rewrites=True,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
 
 from beam.api.both import waiting_verb
 from beam.api.verbs.opened import OpenedRoot
 from beam.base.errors import DiskError, NotFoundError, UsageError
 from beam.base.steps import Steps
+from beam.model.message import base_of
 
 if TYPE_CHECKING:
     from beam.api.asks import AskLine
@@ -107,13 +110,18 @@ class ControlVerbs(OpenedRoot):
         return asks.open_asks(self.context, [self._existing(name).agent for name in agents] or None)
 
     @waiting_verb
-    def approve(self, ask_id: str, *, always: bool = False) -> Steps[str]:
+    def approve(
+        self, ask_id: str, *, always: bool = False, input: object = None, rule: str | None = None
+    ) -> Steps[str]:
         """Allow what that ask is about; with `always` also its like from now on, where the agent offers that.
+
+        `input` is what to run in the place of what was asked for: an object, or its JSON text. `rule` is added to the
+        agent's own settings as one that allows, from its next turn on.
 
         Return what was done, in words. Raises NotFoundError for one that is over, UnsupportedError for what the agent
         does not offer, and UsageError inside an agent's turn: agents may not widen each other's rights.
         """
-        from beam.api import asks
+        from beam.api import asks, rules
 
         if self.is_agent:
             raise UsageError(
@@ -121,7 +129,18 @@ class ControlVerbs(OpenedRoot):
                 "a person can: beam asks",
                 subject=ask_id,
             )
-        return (yield from asks.decide(self.context, ask_id, "approve", by=self.me, always=always))
+        if input is not None and always:
+            raise UsageError("a changed input is allowed once, and never always", "leave one of the two out")
+        agent = base_of(asks.find(self.context, ask_id)[0].agent) if rule is not None else ""
+        if rule is not None:
+            rules.check_allow(self.context, agent, rule)
+        text = None if input is None else input if isinstance(input, str) else msgspec.json.encode(input).decode()
+        verb: Literal["approve", "amend"] = "approve" if text is None else "amend"
+        said = yield from asks.decide(self.context, ask_id, verb, by=self.me, message=text, always=always)
+        if rule is not None:
+            rules.add(self.context, agent, "allow", rule, by=self.me)
+            said += f"; from its next turn on {agent} is allowed {rule}"
+        return said
 
     @waiting_verb
     def deny(self, ask_id: str, *, message: str | None = None, stop: bool = False) -> Steps[str]:

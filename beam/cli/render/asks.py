@@ -15,6 +15,12 @@ from beam.cli.streams import is_terminal
 if TYPE_CHECKING:
     from beam import AskLine, events
 
+_SCOPES = {
+    "session": "in this session",
+    "localSettings": "in this folder for good",
+    "projectSettings": "in this folder for good",
+    "userSettings": "for you everywhere",
+}
 _SHORT = 6  # the letters of an id that were drawn by lot
 
 
@@ -28,10 +34,11 @@ def table(found: Sequence[AskLine]) -> None:
             time_left(line.expires),
             line.tool,
             what(line.description, bytes(line.input)),
+            always_words(bytes(line.suggestions)),
         )
         for line in found
     ]
-    columns(("ID", "AGENT", "AGE", "LEFT", "TOOL", "WHAT"), rows, wide=is_terminal(sys.stdout))
+    columns(("ID", "AGENT", "AGE", "LEFT", "TOOL", "WHAT", "ALWAYS"), rows, wide=is_terminal(sys.stdout))
 
 
 def what(description: str, input: bytes) -> str:
@@ -39,6 +46,35 @@ def what(description: str, input: bytes) -> str:
     return collapse_to_line(description) or (
         "" if input == b"null" else collapse_to_line(input.decode("utf-8", "replace"))
     )
+
+
+def always_words(suggestions: bytes) -> str:
+    """Return what `--always` would allow from now on, and how far, as the agent offers it; "" if it offers none."""
+    import msgspec
+
+    found = msgspec.json.decode(suggestions)
+    words = [_offer(each) for each in (found if isinstance(found, list) else [])]
+    return collapse_to_line("; ".join(dict.fromkeys(word for word in words if word)))
+
+
+def _offer(offered: object) -> str:
+    if isinstance(offered, str):
+        return offered
+    if not isinstance(offered, dict):
+        return ""
+    scope = _SCOPES.get(str(offered.get("destination")), "as the agent keeps it")
+    rules = offered.get("rules")
+    named = [_rule(rule) for rule in (rules if isinstance(rules, list) else []) if isinstance(rule, dict)]
+    folders = offered.get("directories")
+    named += [f"files in {folder}" for folder in (folders if isinstance(folders, list) else [])]
+    if offered.get("type") == "setMode":
+        named.append("all edits of files" if offered.get("mode") == "acceptEdits" else f"mode {offered.get('mode')}")
+    return f"{', '.join(named)}, {scope}" if named else ""
+
+
+def _rule(rule: dict[str, object]) -> str:
+    content = rule.get("ruleContent")
+    return f"{rule.get('toolName')}({content})" if content else str(rule.get("toolName"))
 
 
 def time_left(expires: str | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from beam.testing.conformance.cells import cell
+from beam.testing.conformance.cells import cell, refused
 from beam.testing.conformance.subject import GO_ON, Subject
 from beam.testing.fake_model.wire import tokens as size_in_tokens
 
@@ -130,6 +130,30 @@ def cost(subject: Subject) -> str:
     cost = first(subject)["cost_usd"]
     assert cost is not None
     return f"the outcome's cost is the CLI's own: {'0 for a model without prices' if cost == 0 else 'more than 0'}"
+
+
+def _no_api_time(subject: Subject) -> str:
+    assert first(subject)["api_s"] is None
+    return "the outcome's API time is null"
+
+
+@cell("API time of the turn", "api_time", otherwise=_no_api_time)
+def api_time(subject: Subject) -> str:
+    """Check that it is the turn's own in a resumed session, though many CLIs count over the whole session."""
+    for outcome in (first(subject), second(subject)):
+        assert 0 < outcome["api_s"] <= outcome["duration_s"], outcome
+    return "each of two turns of a session has the time of its own calls, which is less than it took"
+
+
+@cell("another access in the same session", "resume+access:read+access:full", otherwise=refused(access="read"))
+def access_switch(subject: Subject) -> str:
+    before = first(subject)
+    earlier = len(subject.model.requests)
+    done = subject.send("and with more rights?", access="full")
+    assert (done.code, done.json["session_id"]) == (0, before["session_id"]), done
+    asked = [request.body for request in subject.model.requests[earlier:] if request.asked is not None]
+    assert any("remember plums" in str(body) and "with more rights" in str(body) for body in asked), asked
+    return "a turn with access `full` continued the session of one with `read`"
 
 
 @cell("interrupt", "interrupt")

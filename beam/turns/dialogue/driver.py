@@ -176,7 +176,7 @@ class LinkTurn:
             description=step.description,
             call_id=step.call_id,
             suggestions=step.suggestions,
-            takes=Takes(allow=step.allow, always=step.always, message=step.message),
+            takes=Takes(allow=step.allow, always=step.always, message=step.message, changes=step.changes),
         )
         self._open[step.key] = ask
         ruling = ruling_on(step.call, self.input)
@@ -200,7 +200,13 @@ class LinkTurn:
                 self._process.do(Decide(key=key, decision="cancelled"))
                 continue
             self._process.do(
-                Decide(key=key, decision=decision.decision, message=decision.message, always=decision.always)
+                Decide(
+                    key=key,
+                    decision=decision.decision,
+                    message=decision.message,
+                    always=decision.always,
+                    input=decision.input,
+                )
             )
             if ask.id in self._engine.asks.always:
                 self._engine.asks.always.remove(ask.id)  # in this session alone: no file of the CLI's changes by it

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
+from msgspec import Raw, structs
 
 from beam.agents.base import Capabilities, Card, Turn, Verdict
 from beam.agents.link import Query, Set
 from beam.base.clock import SystemClock
-from beam.base.errors import UnsupportedError
+from beam.base.errors import NotFoundError, UnsupportedError
 from beam.broker.build_request import order_of
 from beam.model import events
 from beam.model.limits import Limits
@@ -121,6 +121,31 @@ def test_a_request_is_asked_once_and_its_decision_told(tmp_path: Path, decision:
     kinds = [kind for kind in played.journal.kinds() if kind.startswith(("Text", "Permission"))]
     assert kinds == ["TextDelta", "PermissionAsked", "PermissionDecided"]
     assert [denial.by for denial in verdict.denials] == (["ann"] if decision == "deny" else [])
+
+
+def test_what_is_allowed_with_another_input_is_told_and_recorded_with_it(tmp_path: Path) -> None:
+    async def decide(played: Played) -> None:
+        (asked,) = await played.until_asked()
+        played.handle.asks.decide(asked.ask_id, Decision(decision="allow", by="ann", input=Raw(b'{"a":1}')))
+        with pytest.raises(NotFoundError, match=r"no ask .* is open: it was allowed by ann"):
+            played.handle.asks.decide(asked.ask_id, Decision(decision="deny", by="bob"))
+
+    played, verdict = play(tmp_path, "any", decide)
+    assert verdict.reply == '1 allow {"a":1}'
+    (decided,) = played.journal.of(events.PermissionDecided)
+    assert (decided.decision, decided.by, decided.input) == ("allow", "ann", Raw(b'{"a":1}'))
+
+
+def test_an_agent_that_takes_no_other_input_is_told_nothing_and_stays_asked(tmp_path: Path) -> None:
+    async def decide(played: Played) -> None:
+        (asked,) = await played.until_asked()
+        with pytest.raises(UnsupportedError, match="runs what it asked for or nothing"):
+            played.handle.asks.decide(asked.ask_id, Decision(decision="allow", by="ann", input=Raw(b"{}")))
+        assert played.handle.asks.are_open
+        played.handle.asks.decide(asked.ask_id, Decision(decision="deny", by="ann"))
+
+    _, verdict = play(tmp_path, "ask", decide)
+    assert verdict.reply == "1 deny "
 
 
 def test_what_is_allowed_always_is_allowed_in_the_session_and_trusts_no_file(tmp_path: Path) -> None:

@@ -1,0 +1,99 @@
+"""The table of sixteen features: each follows from a card, and behind every yes stands a test."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam.agents import registry
+from beam.agents.base import Capabilities, Card
+from beam.agents.features import Features, features
+from beam.api import matrix
+
+TESTS = Path(__file__).parents[1]
+NAMES = Features.__struct_fields__
+COLUMNS = {column.adapter: column.cells for column in matrix.matrix().adapters}
+# A case of the conformance table that tries the feature with the real CLI, headless.
+CASES = {
+    "streaming": "deltas",
+    "interrupt": "interrupt",
+    "session_resume": "resume",
+    "model_switching": "model",
+    "permission_modes": "access_read",
+    "mode_switch_mid_session": "access_switch",
+    "structured_output": "schema",
+    "image_input": "image",
+    "cost_tracking": "cost",
+    "session_fork": "fork",
+}
+# Other tests, where no case of that table does.
+OTHERS = {
+    ("claude", "slash_commands"): "real/test_terminal_turns.py::test_a_slash_command_of_claudes_runs_on_its_screen",
+    ("claude", "agent_teams"): "teams/test_teams_real.py::test_a_real_team_is_seen_live_from_its_start_to_its_end",
+    (
+        "claude",
+        "native_protocol",
+    ): "real/test_claude_dialogue.py::test_a_first_turn_prints_only_the_answer_and_streams_it",
+    (
+        "codex",
+        "native_protocol",
+    ): "real/test_codex_dialogue.py::test_a_first_turn_prints_only_the_answer_and_streams_it",
+    ("kimi", "session_fork"): "agents/acp/test_acp_conversation.py::test_a_copy_of_a_session_has_an_id_of_its_own",
+    ("codex", "streaming"): "real/test_codex_dialogue.py::test_a_first_turn_prints_only_the_answer_and_streams_it",
+}
+# Over the Agent Client Protocol, for what the headless mode of that CLI can't do.
+ACP = "real/test_acp_dialogue.py"
+ACP_TESTS = {
+    "streaming": "test_warm_the_next_turn_has_the_context_and_what_is_not_read_is_denied",
+    "native_protocol": "test_warm_the_next_turn_has_the_context_and_what_is_not_read_is_denied",
+    "permission_modes": "test_with_edit_it_changes_files_of_the_folder_and_runs_nothing",
+}
+# beam's own, whatever the CLI.
+ARCHIVE = "test_acceptance_sessions.py::test_an_archived_session_takes_no_messages_and_comes_back_as_it_was"
+
+
+def card(name: str) -> Card:
+    module: Any = registry.adapter(name)
+    return module.card  # type: ignore[no-any-return]
+
+
+CLAIMED = [(name, feature) for name in COLUMNS for feature in NAMES if getattr(features(card(name)), feature)]
+
+
+def test_there_are_sixteen_and_each_is_yes_or_no_for_every_adapter() -> None:
+    assert len(NAMES) == 16
+    for name in registry.NAMES:
+        assert {type(getattr(features(card(name)), feature)) for feature in NAMES} == {bool}
+
+
+@pytest.mark.parametrize(("name", "feature"), CLAIMED)
+def test_behind_every_yes_of_a_cli_stands_a_test(name: str, feature: str) -> None:
+    other = ARCHIVE if feature == "session_archive" else OTHERS.get((name, feature))
+    if other is None and (feature not in CASES or COLUMNS[name][CASES[feature]].status != "works"):
+        assert f'"{name}"' in re.search(r"^NAMES = (.*)", (TESTS / ACP).read_text(), re.MULTILINE)[1]  # type: ignore[index]
+        other = f"{ACP}::{ACP_TESTS[feature]}"
+    if other is not None:
+        path, _, test = other.partition("::")
+        assert re.search(rf"^def {test}\(", (TESTS / path).read_text(), re.MULTILINE)
+    else:
+        assert COLUMNS[name][CASES[feature]].status == "works"
+
+
+@pytest.mark.parametrize("feature", sorted(CASES))
+def test_what_the_table_saw_working_is_a_yes(feature: str) -> None:
+    seen = {name for name, cells in COLUMNS.items() if cells[CASES[feature]].status == "works"}
+    assert seen <= {name for name, claimed in CLAIMED if claimed == feature}
+
+
+def test_a_card_without_modes_can_nothing() -> None:
+    assert not any(getattr(features(Card(name="x", summary="", faces={})), feature) for feature in NAMES)
+
+
+def test_one_access_is_no_choice() -> None:
+    one = features(Card(name="x", summary="", faces={"exec": Capabilities(resume=True, access=("full",))}))
+    two = features(Card(name="x", summary="", faces={"exec": Capabilities(access=("read", "full"))}))
+    assert (one.session_resume, one.permission_modes, one.mode_switch_mid_session) == (True, False, False)
+    assert (two.permission_modes, two.mode_switch_mid_session) == (True, False)
