@@ -3,6 +3,7 @@ root and as another user, in a git repository and outside of one."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from beam.testing.fake_model import FakeModel
 from tests.support import console
 from tests.support.markdown import blocks
 
@@ -96,3 +98,41 @@ def test_the_first_commands_of_the_readme_work_after_pip_install(
     assert len(seen) == len(STEPS), done
     assert [text for step, text in zip(STEPS, seen, strict=True) if not console.matches(step.expected, text)] == []
     assert not (folder / ".beam").exists(), "nothing is left in the project folder"
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("is_repository", [True, False], ids=["in a git repository", "outside"])
+def test_three_commands_lead_from_the_installation_to_a_second_answer_with_a_changed_file(
+    place: Path, agents_path: str, is_repository: bool
+) -> None:
+    """The first command is the installation, which made `place`; the others are what the README shows."""
+    own = Path(tempfile.mkdtemp(prefix="own-", dir=place))
+    folder = own / "project"
+    folder.mkdir()
+    (folder / "main.py").write_text("print(1)\n")
+    if is_repository:
+        subprocess.run(["git", "init", "-q", folder], check=True)
+    with FakeModel() as model:
+        env = {"HOME": str(own), "PATH": f"{place}/venv/bin:{agents_path}", "LANG": "C.UTF-8", **model.env("claude")}
+        mend = (
+            f"!tool Write {json.dumps({'file_path': str(folder / 'made.py'), 'content': 'print(2)'})} !then !say Done."
+        )
+        seen = [
+            subprocess.run(
+                ["beam", "send", "claude", *words],
+                cwd=folder,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+            for words in (["What does main.py do?"], [mend, "--access", "edit"])
+        ]
+    assert [(done.returncode, done.stdout, done.stderr) for done in seen] == [
+        (0, "ECHO[What does main.py do?] turns=1\n", ""),
+        (0, "Done.\n", ""),
+    ]
+    assert (folder / "made.py").read_text() == "print(2)"
+    assert not (folder / ".beam").exists()

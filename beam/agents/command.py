@@ -6,7 +6,7 @@ Owns the placeholders of its argv and the dotted paths into its output. Does not
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -81,6 +81,8 @@ def launch(turn: Turn, host: Host) -> Launch:
         for argument in group:
             if "{prompt}" in argument:
                 holds_prompt.append(len(argv))
+            if argv[-1:] != ["--"]:
+                _check_no_option(turn, argument, values)
             argv.append(_PLACEHOLDER.sub(lambda match: values[match[1]] or "", argument))
     if not argv:
         raise UsageError(f"the command of agent {turn.agent} is empty", "its first argument is the program")
@@ -106,6 +108,21 @@ def _check_prompt(turn: Turn, used: frozenset[str]) -> None:
     if "\0" in turn.text:
         hint = "no argument can hold one; without {prompt} the program gets the prompt on stdin"
         raise UnsupportedError(f"the prompt for {turn.agent} holds a NUL", hint, subject=turn.agent)
+
+
+def _check_no_option(turn: Turn, argument: str, values: Mapping[str, str | None]) -> None:
+    """Raise UnsupportedError for a value that somebody else chose and that the program would take for an option. What a
+    person writes is theirs.
+    """
+    found = _PLACEHOLDER.match(argument)
+    is_own = found is not None and found[1] == "prompt" and turn.sender in ("", "human")
+    if found is None or is_own or not (values[found[1]] or "").startswith("-"):
+        return
+    raise UnsupportedError(
+        f"{turn.agent} can't be given a {found[1]} that begins with -: {(values[found[1]] or '')[:80]!r}",
+        f"put -- before {found[0]} in its command, if the program knows that",
+        subject=turn.agent,
+    )
 
 
 def _session(turn: Turn) -> str | None:

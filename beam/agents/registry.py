@@ -31,6 +31,7 @@ ADAPTERS = {
     "python": "beam.agents.python",
     "bash": "beam.agents.bash",
     "command": "beam.agents.command",
+    "acp": "beam.agents.acp.anyone",
     "scripted": "beam.agents.scripted",
     "mailbox": "beam.agents.mailbox",
     "amp": "beam.agents.presets:amp",

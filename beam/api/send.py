@@ -21,7 +21,7 @@ from beam.model.message import Message
 from beam.model.outcome import Outcome
 from beam.model.state import State
 from beam.root.paths import AgentPaths
-from beam.store.segment import read_state
+from beam.store.segment import Fold, read_state
 from beam.turns.signals import stopping
 from beam.turns.stop import Stop
 
@@ -31,6 +31,7 @@ async def send(
     place: AgentPaths,
     message: Message,
     seen: Callable[[Event], None],
+    fold: Fold | None = None,
     *,
     hold: Callable[[AgentPaths], Awaitable[None]] | None = None,
 ) -> Outcome:
@@ -38,11 +39,13 @@ async def send(
     recorded. `hold` has somebody else in this process hold the agent, and so run the message.
 
     A signal withdraws or interrupts this message only (a second one: at once); then SignalledError is raised, after the
-    cleaning. A message of a key that somebody else sent before is left alone.
+    cleaning. A message of a key that somebody else sent before is left alone. `fold`: what the caller read of the
+    journal already.
     """
     stop = Stop()
     by = f"{message.actor or message.sender} (signal)"
-    before = read_state(place.journal)
+    fold = fold or Fold(place.journal)
+    before = fold.state()
     if message.options.no_circuit is not True:
         _check_circuit(context, place, before)
     after = before.seq
@@ -59,9 +62,9 @@ async def send(
                 await hold(place)
         elif stop.reason is None and kept_for(message) is None:  # who keeps its process outlives this one
             with gone_as_not_found(place, message.id):
-                outcome = await _run_here(context, place, message, stop, seen)
-                if outcome is None and stop.reason is None and await sleeping(until_let_go(context, place, message)):
-                    outcome = await _run_here(context, place, message, stop, seen)
+                await sleeping(until_let_go(context, place, message))
+                if stop.reason is None:
+                    outcome = await _run_here(context, place, message, stop, seen=seen, fold=fold)
         if outcome is None and stop.reason is None:
             outcome = await sleeping(
                 follow(
@@ -98,7 +101,7 @@ def _check_circuit(context: RootContext, place: AgentPaths, state: State) -> Non
 
 
 async def _run_here(
-    context: RootContext, place: AgentPaths, message: Message, stop: Stop, seen: Callable[[Event], None]
+    context: RootContext, place: AgentPaths, message: Message, stop: Stop, *, seen: Callable[[Event], None], fold: Fold
 ) -> Outcome | None:
     """Run the message if nobody holds the agent and nothing is ahead; return None if somebody else will run it."""
 
@@ -106,7 +109,7 @@ async def _run_here(
         if event.message_id == message.id:
             seen(event)
 
-    lease = AgentLease.acquire(context, place, watch)
+    lease = AgentLease.acquire(context, place, watch, fold)
     if lease is None:
         return None
     try:

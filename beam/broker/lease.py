@@ -23,6 +23,7 @@ from beam.store import control, lanes
 from beam.store.journal import Journal
 from beam.store.lock import Lock, try_lock
 from beam.store.reserve import Reserve
+from beam.store.segment import Fold
 from beam.turns.keeper import ProcessKeeper
 
 
@@ -47,17 +48,22 @@ class AgentLease:
         self._lock = lock
 
     @classmethod
-    def acquire(cls, context: RootContext, place: AgentPaths, watcher: Watcher = ignore) -> AgentLease | None:
+    def acquire(
+        cls, context: RootContext, place: AgentPaths, watcher: Watcher = ignore, fold: Fold | None = None
+    ) -> AgentLease | None:
         """Take the agent's lock and recover what the last lease left; None if another process has the lock.
 
-        The journal's events from now on go to `watcher`. Raises DiskError, CorruptError.
+        The journal's events from now on go to `watcher`. `fold`: what the caller read of the journal already. Raises
+        DiskError, CorruptError.
         """
         directories.check_place(context.home, place)
         lock = try_lock(place.lock)
         if lock is None:
             return None
         try:
-            journal = Journal.open(place.journal, place.agent, context.clock, context.limits, Reserve(place.reserve))
+            journal = Journal.open(
+                place.journal, place.agent, context.clock, context.limits, Reserve(place.reserve), fold
+            )
         except BaseException:
             lock.release()
             raise

@@ -103,9 +103,14 @@ def words(
     """Print what may follow, a word a line; `:` alone stands for files."""
     given = _split(line)[1:] if line is not None else list(typed or [])
     before, current = given[:-1], given[-1] if given else ""
-    cut = max((current.rfind(sign) + 1 for sign in breaks if not sign.isspace() and sign not in "'\""), default=0)
+    cut = max((_cut_at(current, sign) for sign in breaks if not sign.isspace() and sign not in "'\""), default=0)
     for word in candidates(before, current):
         sys.stdout.write(f"{word[cut:] if word != ':' else word}\n")
+
+
+def _cut_at(current: str, sign: str) -> int:
+    """Return where the shell's own word begins after the last of that sign; bash leaves `@` and `$` in the word."""
+    return max(0, current.rfind(sign) + (sign not in "@$"))
 
 
 def candidates(before: Sequence[str], current: str) -> list[str]:

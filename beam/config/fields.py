@@ -83,6 +83,7 @@ _SWITCHES = {"yes": "true", "on": "true", "no": "false", "off": "false"}  # besi
 
 _OWNERS = {
     **dict.fromkeys(("command", "format", "reply_path", "session_path", "cost_path"), "command"),
+    "protocol": "acp",
     "script": "scripted",
     "mailbox": "mailbox",
     "lease": "mailbox",
@@ -93,7 +94,7 @@ def adapter_of(name: str, fields: Fields, adapters: Collection[str]) -> str:
     """Return the adapter of an agent with these fields, even if they only imply it; "" if they don't."""
     if fields.get("adapter"):
         return str(fields["adapter"])
-    implied = next((_OWNERS[key] for key in ("command", "script", "mailbox") if fields.get(key)), "")
+    implied = next((_OWNERS[key] for key in ("protocol", "command", "script", "mailbox") if fields.get(key)), "")
     base = base_of(name)
     return implied or (base if base in adapters else "")
 
@@ -103,14 +104,14 @@ def check_adapter(name: str, fields: Fields, at: tuple[str, ...], *, source: Sou
     check_adapter_exists(fields, at, source, adapters)
     adapter = adapter_of(name, fields, adapters)
     for key in fields:
-        owner = _OWNERS.get(key)
-        if owner and adapter and owner != adapter and fields[key] not in (False, ()):
+        owner = adapter if (key, adapter) == ("command", "acp") else _OWNERS.get(key)
+        if owner and adapter and owner != adapter and fields[key] not in (False, (), None):
             raise source.error(
                 (*at, key), f"only `{owner}` agents have this, and {name} is `{adapter}`", "leave one out"
             )
 
 
-_OF_THE_AGENT = ("adapter", "command", "executable", "script", "mailbox")  # what runs is the agent's own
+_OF_THE_AGENT = ("adapter", "command", "protocol", "executable", "script", "mailbox")  # what runs is the agent's own
 
 
 def check_session(name: str, fields: Fields, at: tuple[str, ...], source: Source) -> None:

@@ -19,12 +19,13 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     `adapter` is a name of the registry. `executable` replaces the CLI's own name or path. `command`, `reply_path`,
     `session_path`, `cost_path`, `format` belong to `command` agents, `script` to `scripted`, `mailbox` and `lease` to
-    mailboxes. A nested list in `command` is a group that is left out if a placeholder in it has no value. `cwd` is
-    relative to the project folder. `retries` limits the CLI's own API retries. `keep` is how long a broker keeps the
-    agent's process between turns (0: not at all), `record` whether each turn on its terminal is recorded, `screen` what
-    differs there from what its adapter knows. `envelope` is the text above a message of another agent: none, short,
-    full, or a text with `{from}` in it. `tolerate` is the status (denied) whose exit code is 0. `rules` say which calls
-    of tools are denied, asked about and allowed, beside what `access` says.
+    mailboxes. A nested list in `command` is a group that is left out if a placeholder in it has no value. `protocol`:
+    the `command` is an agent that speaks it (acp: the Agent Client Protocol). `cwd` is relative to the project folder.
+    `retries` limits the CLI's own API retries. `keep` is how long a broker keeps the agent's process between turns (0:
+    not at all), `record` whether each turn on its terminal is recorded, `screen` what differs there from what its
+    adapter knows. `envelope` is the text above a message of another agent: none, short, full, or a text with `{from}`
+    in it. `tolerate` is the status (denied) whose exit code is 0. `rules` say which calls of tools are denied, asked
+    about and allowed, beside what `access` says.
     """
 
     adapter: str = ""
@@ -43,6 +44,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     envelope: str | None = None
     tolerate: Literal["denied"] | None = None
     command: tuple[str | tuple[str, ...], ...] = ()
+    protocol: Literal["acp"] | None = None
     format: Literal["text", "json", "jsonl"] = "text"
     reply_path: str | None = None
     session_path: str | None = None

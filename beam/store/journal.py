@@ -27,7 +27,7 @@ from beam.secrets.redact import redact_event
 from beam.store.chain import Chain
 from beam.store.reader import Reader
 from beam.store.reserve import FITS_BYTES, Reserve
-from beam.store.segment import LINE_BYTES, SYNCED, Lines, Segment, read_event, read_state, segment_name, segments
+from beam.store.segment import LINE_BYTES, SYNCED, Fold, Lines, Segment, read_event, read_state, segment_name, segments
 
 __all__ = ["Journal", "Lines", "Reader", "Segment", "read_event", "read_state", "segments"]
 
@@ -65,10 +65,18 @@ class Journal:
         self._chain: Chain | None = None  # null: as the file says
 
     @classmethod
-    def open(cls, directory: Path, agent: str, clock: Clock, limits: Limits, reserve: Reserve | None = None) -> Journal:
+    def open(
+        cls,
+        directory: Path,
+        agent: str,
+        clock: Clock,
+        limits: Limits,
+        reserve: Reserve | None = None,
+        fold: Fold | None = None,
+    ) -> Journal:
         """Return the journal, repaired (on a full disk using the reserve) and ready to append.
 
-        Only the agent's holder may call it.
+        Only the agent's holder may call it. `fold`: what the caller read of the journal already.
         """
         journal = cls(directory, agent, clock, limits, reserve)
         for name in files.names(directory):
@@ -80,7 +88,7 @@ class Journal:
             return journal
         try:
             with files.disk("read", directory / found[-1]):  # it may be removed just now
-                segment = Segment.read(directory / found[-1])
+                segment = (fold or Fold(directory)).take(found[-1])
             journal._take(segment, found[-1])
         except BaseException as error:
             journal.close()

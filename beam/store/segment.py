@@ -35,6 +35,7 @@ GONE = "gone"  # the kind of the error that says that an event's segment was rem
 # The longest line of a journal. By the default limits an agent's longest line (64 MiB) makes one of 768 MiB at most: it
 # is in it twice, and every character an escape of six.
 LINE_BYTES = 1 << 30
+_TAIL_BYTES = 1024
 _ZEROS_BYTES = 256 << 20  # a power cut leaves no more of them: what was written and not synced, some seconds' output
 
 _snapshot_decoder = msgspec.json.Decoder(Snapshot)
@@ -60,17 +61,7 @@ def read_state(directory: Path) -> State:
 
     Raises CorruptError for damage that no notice covers.
     """
-    found = segments(directory)
-    if not found:
-        return State()
-    try:
-        segment = Segment.read(directory / found[-1])
-    except FileNotFoundError:
-        return State()  # the agent was removed with all its files just now
-    state = segment.state
-    for event in segment.events:
-        apply(state, event)
-    return state
+    return Fold(directory).state()
 
 
 def read_event(directory: Path, seq: int) -> AnyEvent:
@@ -87,7 +78,7 @@ class Segment(Struct):
     """One segment as it is now.
 
     `after` is the hash of the last line of the previous segment, "" if an older beam wrote it. Its events are in
-    [begin, end); `torn` are the bytes after the last newline.
+    [begin, end); `torn` are the bytes after the last newline. `tail` are the file's last bytes, up to `_TAIL_BYTES`.
     """
 
     path: Path
@@ -98,6 +89,7 @@ class Segment(Struct):
     end: int
     torn: tuple[int, int] | None
     uncovered: tuple[int, int] | None
+    tail: bytes = b""
 
     @classmethod
     def read(cls, path: Path) -> "Segment":
@@ -111,9 +103,10 @@ class Segment(Struct):
         state: State | None = None
         found: list[AnyEvent] = []
         begin = size = 0
-        after = ""
+        after, tail = "", b""
         for data in files.pieces(path):
             size += len(data)
+            tail = (tail + data)[-_TAIL_BYTES:]
             if state is not None:
                 found += lines.feed(data)
                 continue
@@ -127,7 +120,62 @@ class Segment(Struct):
             found += lines.feed(data[line_end + 1 :], begin)
         if state is None:
             raise _no_snapshot(path)
-        return cls(path, after, state, found, begin, lines.position, lines.torn(size), lines.pending)
+        return cls(path, after, state, found, begin, lines.position, lines.torn(size), lines.pending, tail)
+
+    def read_on(self) -> bool:
+        """Add what was appended since; return False, with nothing changed, if that can't be told from another file.
+
+        The bytes before must still end as they did: a line's hash is of all the lines before it.
+        """
+        if self.torn is not None or self.uncovered is not None:
+            return False
+        lines = Lines(self.path)
+        size = self.end - len(self.tail)
+        tail, found = b"", list(lines.feed(b"", self.end))
+        for data in files.pieces(self.path, size):
+            if not tail and not data.startswith(self.tail):
+                return False
+            found += lines.feed(data if tail else data[len(self.tail) :])
+            size += len(data)
+            tail = (tail + data)[-_TAIL_BYTES:]
+        if not tail:
+            return False
+        self.torn, self.uncovered, self.tail = lines.torn(size), lines.pending, tail
+        self.events += found
+        self.end = lines.position
+        return True
+
+
+class Fold:
+    """What a journal comes to, folded once: each look reads only what came since the last one."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._segment: Segment | None = None
+
+    def state(self) -> State:
+        """Return the current state, as `read_state` does; a later look changes it. Raises CorruptError, DiskError."""
+        found = segments(self.directory)
+        try:
+            return self._folded(found[-1]).state if found else State()
+        except FileNotFoundError:
+            return State()  # the agent was removed with all its files just now
+
+    def take(self, name: str) -> Segment:
+        """Return the segment of that name, folded as far as it was known, to somebody who changes its state."""
+        segment = self._folded(name)
+        self._segment = None
+        return segment
+
+    def _folded(self, name: str) -> Segment:
+        segment = self._segment
+        if segment is None or segment.path.name != name or not segment.read_on():
+            segment = Segment.read(self.directory / name)
+        self._segment = segment
+        for event in segment.events:
+            apply(segment.state, event)
+        segment.events = []
+        return segment
 
 
 def check_snapshot(path: Path, data: bytes, size: int) -> None:

@@ -82,6 +82,25 @@ def test_a_placeholder_in_the_prompt_is_text() -> None:
     assert launched("prog", "{prompt}", text="{model} {session}").argv == ("prog", "{model} {session}")
 
 
+@pytest.mark.parametrize(
+    ("argv", "fields"),
+    [
+        (("prog", "--model", "{model}"), {"model": "--yolo"}),
+        (("prog", "--resume", "{session}"), {"session_id": "-x", "settings": PATHS}),
+        (("prog", "{prompt}"), {"text": "--yolo", "sender": "another"}),
+    ],
+)
+def test_what_others_choose_is_no_option_of_the_program(argv: tuple[str, ...], fields: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedError, match="begins with -"):
+        launched(*argv, **fields)
+    assert launched(argv[0], "--", argv[-1], **fields).argv[:2] == ("prog", "--")
+    assert launched("prog", f"--it={argv[-1]}", **fields).argv[1].startswith("--it=-")
+
+
+def test_what_a_person_writes_may_be_an_option_of_the_program() -> None:
+    assert launched("prog", "{prompt}", text="--help", sender="human").argv == ("prog", "--help")
+
+
 def test_a_prompt_too_long_for_an_argument_is_a_limit() -> None:
     with pytest.raises(LimitError, match="122881 bytes"):
         launched("prog", "{prompt}", text="x" * (DEFAULT.argv_text_bytes + 1))

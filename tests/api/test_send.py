@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
 from beam.api import Beam
+from beam.model import events
 from tests.support.context import Root
 
 
@@ -24,3 +26,23 @@ def test_who_is_cancelled_before_anything_was_put_puts_nothing(tmp_path: Path) -
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(inside())
     assert beam.queue() == []
+
+
+@pytest.mark.slow
+def test_a_send_reads_each_line_of_the_journal_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the command line sends: it asks before whether anybody will run the message."""
+    beam = Beam(cwd=tmp_path, environ={"HOME": str(tmp_path), "PATH": os.environ["PATH"]})
+    for number in range(3):
+        assert beam.send("scripted", f"{number}").reply == f"You said: {number}"
+    seen: list[bytes] = []
+    decode = events.decode
+
+    def noted(line: bytes) -> events.AnyEvent:
+        seen.append(line)
+        return decode(line)
+
+    monkeypatch.setattr(events, "decode", noted)
+    message = beam.message("scripted", "last")
+    assert beam.waiting_reason(message) is None
+    assert beam.deliver(message).reply == "You said: last"
+    assert len(seen) == len(set(seen)) > 20

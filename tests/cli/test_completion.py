@@ -11,6 +11,7 @@ import pytest
 
 from beam.cli.completion import _split
 from tests.support.cli import Cli
+from tests.support.terminal import Terminal
 
 CONFIG = "agents:\n  coder: {adapter: scripted, model: m-1}\n  echo: {command: [cat]}\n"
 
@@ -149,3 +150,39 @@ def test_a_shell_completes(shell: str, line: str, found: list[str], here: Cli) -
     else:
         got = run(here, shell, ZSH.format(words=quoted, current=len(parts)))
     assert sorted(got) == sorted(found)
+
+
+# A shell's own word may be another than ours: bash parts words at `:`, `=` and `@`, and leaves the last in its word.
+POSIX = "beam() { printf '[%s]' \"$@\"; echo; }; echo rea''dy\r"
+TYPED = {
+    "bash": (f"source <(beam completion bash); {POSIX}", ["--norc", "-i"]),
+    "zsh": (f"autoload -Uz compinit && compinit -D -u; source <(beam completion zsh); {POSIX}", ["-f", "-i"]),
+    "fish": (
+        "beam completion fish | source; function beam; printf '[%s]' $argv; echo; end; echo rea''dy\r",
+        ["--no-config", "-i"],
+    ),
+}
+
+
+@pytest.mark.acceptance
+@pytest.mark.parametrize("shell", TYPED)
+def test_the_tab_key_completes_where_somebody_types(shell: str, beam: Cli) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"left out: there is no {shell} here")
+    beam.config(f"{CONFIG}  coder@review: {{}}\n  other: {{adapter: scripted, model: vendor/m:1}}\n")
+    setup, options = TYPED[shell]
+    terminal = Terminal(beam, *options, program=[shell], columns=200, env=with_beam(beam))
+    terminal.type(setup)
+    terminal.until("ready", 30)
+    for typed, given in (
+        ("beam sen\tec\thi", "[send][echo][hi]"),
+        ("beam send coder@\thi", "[send][coder@review][hi]"),
+        ("beam send coder@re\thi", "[send][coder@review][hi]"),
+        ("beam send other --model vendor/m:\thi", "[send][other][--model][vendor/m:1][hi]"),
+        ("beam send other --access f\thi", "[send][other][--access][full][hi]"),
+    ):
+        terminal.seen = ""
+        terminal.type(f"{typed}\r")
+        terminal.until(given, 30)
+    terminal.type("exit\r")
+    assert terminal.end() == 0

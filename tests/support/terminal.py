@@ -12,7 +12,7 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tests.support.cli import BEAM, Cli
 
@@ -21,12 +21,18 @@ class Terminal:
     """One command on a terminal. `stderr_apart`: stderr is a pipe, so that each stream can be looked at."""
 
     def __init__(
-        self, cli: Cli, *args: str, columns: int = 80, stderr_apart: bool = False, env: Mapping[str, str] = {}
+        self,
+        cli: Cli,
+        *args: str,
+        columns: int = 80,
+        stderr_apart: bool = False,
+        env: Mapping[str, str] = {},
+        program: Sequence[str] = BEAM,
     ) -> None:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self.process = subprocess.Popen(
-            [*BEAM, *args],
+            [*program, *args],
             cwd=cli.project,
             env={**cli.env, "TERM": "xterm-256color", "COLUMNS": str(columns), **env},
             stdin=slave,

@@ -13,7 +13,7 @@ from beam.agents.acp.dialect import Dialect
 from beam.agents.acp.failures import failure_of, is_lost, words_of
 from beam.agents.acp.options import Kind, Options
 from beam.agents.base import Turn
-from beam.agents.fields import Object, integer, object_of, objects, string
+from beam.agents.fields import Object, integer, obj, object_of, objects, string
 from beam.agents.jsonrpc import Calls, Reply
 from beam.agents.link import Broken, Ready, Say, Step
 from beam.model import events
@@ -36,6 +36,7 @@ class Opening:
         self._options = options
         self._logins: list[str] = []
         self._pages = 0
+        self._ways: list[str] = []  # by which a session may go on, the best first
 
     def begin(self, now: float) -> list[Step]:
         """Return the first step; the last one is `Ready`, or `Broken`."""
@@ -57,12 +58,20 @@ class Opening:
             return self._open("session/new", {}, reply.now)
         if self._turn.fork:
             return self._open("session/fork", {"sessionId": session_id}, reply.now)
-        if self._dialect.lists:
-            return self._list("", reply.now)
-        return self._go_on(reply.now)
+        can = obj(said, "agentCapabilities")
+        others = obj(can, "sessionCapabilities")
+        if self._dialect.resume != "as it says":
+            self._ways = [self._dialect.resume]
+        else:
+            self._ways = ["session/resume"] if "resume" in others else []
+            self._ways += ["session/load"] if can.get("loadSession") is True else []
+        if not self._ways:
+            return _broken(f"{name} says that it can't go on with an earlier session", Class.UNSUPPORTED)
+        lists = "list" in others if self._dialect.lists is None else self._dialect.lists
+        return self._list("", reply.now) if lists else self._go_on(reply.now)
 
     def _go_on(self, now: float) -> list[Step]:
-        return self._open(self._dialect.resume, {"sessionId": self._turn.session_id}, now)
+        return self._open(self._ways.pop(0), {"sessionId": self._turn.session_id}, now)
 
     def _open(self, method: str, params: Object, now: float) -> list[Step]:
         given: Object = {"cwd": self._turn.cwd, "mcpServers": [], **params}
@@ -88,6 +97,8 @@ class Opening:
         if reply.error:
             if turn.session_id is not None and is_lost(reply.failure, self._dialect.lost):
                 return self._lost(words_of(reply.failure))
+            if self._ways and integer(reply.failure, "code") == wire.METHOD_NOT_FOUND:  # some say more than they can
+                return self._go_on(reply.now)
             return self._refused(reply, "did not open the session")
         goes_on = turn.session_id is not None and not turn.fork
         session_id = string(said, "sessionId") or (turn.session_id if goes_on else None)

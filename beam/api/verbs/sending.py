@@ -27,10 +27,13 @@ if TYPE_CHECKING:
     from beam.model.events import Event
     from beam.model.message import OptionFields
     from beam.model.outcome import Outcome
+    from beam.store.segment import Fold
 
 
 class SendVerbs(OpenedRoot):
     """Send messages to agents."""
+
+    _fold: Fold  # what `waiting_reason` read of an agent's journal, for the `deliver` that follows
 
     def message(
         self,
@@ -145,8 +148,12 @@ class SendVerbs(OpenedRoot):
 
         if self.turn is not None:
             return await self.turn.deliver(message, self._clock)
+        place = self._place(message)
+        fold = self.__dict__.pop("_fold", None)
+        if fold is not None and fold.directory != place.journal:
+            fold = None
         hold = self._keeping.hold if self._keeping is not None else None
-        return await send(self.context, self._place(message), message, seen or ignore, hold=hold)
+        return await send(self.context, place, message, seen or ignore, fold, hold=hold)
 
     @waiting_verb
     def put(self, message: Message) -> Steps[str]:
@@ -192,9 +199,10 @@ class SendVerbs(OpenedRoot):
         if self._is_mailbox(message.to):
             return f"{message.to} is a mailbox; it answers when somebody does: beam recv {message.to}"
         from beam.broker import standing
-        from beam.store.segment import read_state
+        from beam.store.segment import Fold
 
-        if read_state(self._place(message).journal).paused:
+        self._fold = Fold(self._place(message).journal)
+        if self._fold.state().paused:
             return f"the queue of {message.to} is paused; beam queue resume {message.to}"
         why = standing.waiting_reason(self.context, self._place(message))
         return None if why is None else f"what waits for {message.to} does so until you trust the folder: {why}"

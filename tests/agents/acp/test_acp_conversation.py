@@ -195,6 +195,36 @@ def test_sessions_are_looked_up_where_an_unknown_one_would_begin_in_silence() ->
     assert isinstance(gone.events[0], events.SessionLost)
 
 
+def test_an_agent_of_anyones_goes_on_as_it_says_that_it_can() -> None:
+    dialect = structs.replace(DIALECT, resume="as it says", lists=None)
+    can = {"loadSession": True, "sessionCapabilities": {"resume": {}}}
+    talk = Talk(turn(session_id=SESSION), dialect)
+    talk.reply("initialize", {"protocolVersion": 1, "agentCapabilities": can})
+    talk.reply("session/resume", error={"code": -32601, "message": "no such method"})
+    assert kinds(talk.reply("session/load", {"modes": MODES})) == ["Ready"]
+    lists = Talk(turn(session_id=SESSION), dialect)
+    lists.reply(
+        "initialize", {"protocolVersion": 1, "agentCapabilities": {"sessionCapabilities": {"resume": {}, "list": {}}}}
+    )
+    assert lists.sent[-1]["method"] == "session/list"
+    none = Talk(turn(session_id=SESSION), dialect)
+    none.reply("initialize", {"protocolVersion": 1})
+    assert broken(none).class_ is Class.UNSUPPORTED
+
+
+def test_an_option_that_allows_everything_ends_the_process_below_full() -> None:
+    dialect = structs.replace(DIALECT, never={"allow_all": "on"})
+    off = [{"id": "allow_all", "currentValue": "off", "options": []}]
+    wide = Talk(turn(), dialect)
+    wide.begin(configOptions=[{**off[0], "currentValue": "on"}])
+    assert broken(wide).class_ is Class.UNSUPPORTED
+    talk = Talk(turn(), dialect)
+    assert kinds(talk.begin(configOptions=off)) == ["Ready"]
+    talk.prompt()
+    talk.say("config_option_update", configOptions=[{**off[0], "currentValue": "on"}])
+    assert "allow_all" in broken(talk).reason and not talk.link.busy
+
+
 def test_an_answer_with_another_session_is_taken_for_none() -> None:
     talk = Talk(turn(session_id="mine"))
     talk.begin()

@@ -1,0 +1,54 @@
+"""`protocol: acp`: any agent that speaks the Agent Client Protocol, by its command line.
+
+Nobody has tested it, so it has no right but to ask (`ask`), or all of them (`full`): what it does without asking is its
+own. It goes on with a session as it says that it can.
+"""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from beam.agents.acp.dialect import Dialect
+from beam.agents.base import Capabilities, Card, Exec, Host, Launch, Turn
+from beam.agents.link import Dialogue, Link
+from beam.agents.oneshot import check_access
+from beam.base.errors import UsageError
+
+__all__ = ["card", "dialogue", "exec"]
+
+FACE = Capabilities(
+    resume=True, model=True, deltas=True, tools=True, interrupt=True, ask=True, access=("ask", "full"), outbox=("full",)
+)
+card = Card(
+    name="acp",
+    summary="any agent that speaks the Agent Client Protocol: `command: [...]`, `protocol: acp`",
+    version_argv=(),
+    faces={"dialogue": FACE},
+    runs_code=True,
+)
+exec: Exec | None = None
+_ANYONE = Dialect(name="acp", resume="as it says", lists=None, sets_model=True)
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """Return how to start the agent. Raises UnsupportedError for what it can't do, UsageError without a command."""
+    check_access(turn, turn.agent, FACE)
+    argv = tuple(word for each in turn.settings.command for word in ((each,) if isinstance(each, str) else each))
+    if not argv:
+        raise UsageError(f"agent {turn.agent} has no command", "set its program: `command: [...]`")
+    return Launch(argv=argv)
+
+
+def link(turn: Turn, host: Host) -> Link:
+    """Return a new conversation with one process."""
+    from beam.agents.acp.conversation import AcpLink
+
+    return AcpLink(turn, structs.replace(_ANYONE, name=turn.agent))
+
+
+class _Dialogue:
+    launch = staticmethod(launch)
+    link = staticmethod(link)
+
+
+dialogue: Dialogue = _Dialogue()

@@ -1,0 +1,108 @@
+"""Any agent that speaks the Agent Client Protocol, by `protocol: acp`: the real beam with a small agent."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from typing import Any
+
+import pytest
+
+from tests.support import acp_agent
+from tests.support.asking import first_ask
+from tests.support.cli import Cli, Ended, eventually, processes_with
+
+pytestmark = pytest.mark.acceptance
+
+
+@pytest.fixture
+def place(beam: Cli) -> Cli:
+    """A place where `mine` is the agent."""
+    (beam.base / "mine").mkdir()  # it keeps its sessions there, where nothing of beam's is on the way
+    program = shutil.copy(acp_agent.__file__, beam.base / "mine" / "agent.py")
+    command = json.dumps([sys.executable, str(program)])
+    beam.config(f"agents:\n  mine: {{command: {command}, protocol: acp, access: ask}}\n")
+    return beam
+
+
+def send(place: Cli, text: str, *words: str) -> Ended:
+    return place("send", "mine", "--json", *words, text, timeout=60)
+
+
+def started(place: Cli, text: str) -> tuple[Any, dict[str, Any]]:
+    running = place.start("send", "mine", "--json", text)
+    return running, first_ask(place)
+
+
+def test_it_answers_and_its_session_goes_on_in_another_process(place: Cli) -> None:
+    outcomes = [send(place, "plums").json, send(place, "what?").json]
+    assert [outcome["reply"] for outcome in outcomes] == ["plums turns=1", "what? turns=2"]
+    assert [outcome["session"] for outcome in outcomes] == ["new", "resumed"]
+    assert outcomes[0]["via"] == "dialogue"
+
+
+def test_a_session_that_it_does_not_list_is_lost_and_begun_afresh(place: Cli) -> None:
+    send(place, "plums")
+    (place.base / "mine" / "agent.json").write_text("{}")
+    second = send(place, "what?").json
+    assert (second["session"], second["reply"]) == ("lost", "what? turns=1")
+
+
+def test_a_broker_keeps_its_process(place: Cli) -> None:
+    assert place("broker", "start").code == 0
+    assert [send(place, text).json["reply"] for text in ("a", "b")] == ["a turns=1", "b turns=2"]
+    starts = [event["since"] for event in place.journal("mine") if event["type"] == "agent.started"]
+    assert starts == [None, 1]
+    place("broker", "stop", "--grace", "0s")
+
+
+def test_what_it_asks_for_is_approved_or_denied(place: Cli) -> None:
+    for answer, made in (("deny", False), ("approve", True)):
+        running, ask = started(place, "!make made")
+        assert ask["description"] == "make made"
+        assert place(answer, ask["id"]).code == 0
+        out, _ = running.communicate(timeout=60)
+        assert json.loads(out)["status"] == "completed", out
+        assert (place.project / "made").exists() is made
+
+
+def test_with_full_it_is_allowed_all_and_below_ask_it_is_not_started(place: Cli) -> None:
+    assert send(place, "!make made", "--access", "full").code == 0
+    assert (place.project / "made").exists()
+    for access in ("read", "edit"):
+        done = send(place, "!make other", "--access", access)
+        assert done.code == 10 and not (place.project / "other").exists(), done
+
+
+def test_an_interrupt_ends_its_turn_and_with_an_ask_open_cancels_that(place: Cli) -> None:
+    running = place.start("send", "mine", "--json", "!wait")
+    eventually(lambda: any(event["type"] == "text.delta" for event in place.journal("mine")))
+    assert place("interrupt", "mine").code == 0
+    out, _ = running.communicate(timeout=60)
+    assert json.loads(out)["status"] == "cancelled", out
+    running, _ = started(place, "!make made")
+    assert place("interrupt", "mine").code == 0
+    out, _ = running.communicate(timeout=60)
+    assert json.loads(out)["status"] == "cancelled" and not (place.project / "made").exists(), out
+    keys = [event["turn_key"] for event in place.journal("mine") if event["type"] == "turn.started"]
+    assert [pid for key in keys for pid in processes_with(key)] == []
+
+
+def test_one_that_dies_in_its_turn_has_crashed(place: Cli) -> None:
+    done = send(place, "!die")
+    assert (done.code, done.json["class"]) == (1, "crashed"), done
+
+
+def test_it_can_be_added_by_the_command_line(place: Cli) -> None:
+    program = place.base / "mine" / "agent.py"
+    words = ("--command", f"{sys.executable} {program}", "--set", "protocol=acp", "--access", "ask")
+    assert place("agent", "add", "other", *words).code == 0
+    assert place("send", "other", "hello", timeout=60).out == "hello turns=1\n"
+
+
+@pytest.mark.parametrize("field", ["adapter: claude, protocol: acp", "command: [cat], protocol: mcp"])
+def test_the_protocol_is_of_no_other_agent(beam: Cli, field: str) -> None:
+    beam.config(f"agents:\n  x: {{{field}}}\n")
+    done = beam("send", "x", "hello")
+    assert done.code == 2 and "protocol" in done.err, done
