@@ -15,6 +15,7 @@ from beam.cli.commands import App
 from beam.cli.context import Context, context
 from beam.cli.parameters import TYPES, parameters_of
 
+_SHORT = 400  # characters of a command in a list of commands: its first sentence, whole
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -77,6 +78,9 @@ def _write_examples(path: str, formatter: Any) -> None:
 class Command(TyperCommand):
     """One command, whose usage line names arguments without braces. It also takes -q, -v and an earlier --json."""
 
+    def get_short_help_str(self, limit: int = _SHORT) -> str:
+        return super().get_short_help_str(_SHORT)
+
     def get_params(self, ctx: Any) -> list[Any]:
         return _anywhere(super().get_params(ctx), "--json")
 
@@ -97,6 +101,9 @@ class Command(TyperCommand):
 
 class Group(TyperGroup):
     """Commands under one name. Without a command it prints its help; for an unknown one it suggests the nearest."""
+
+    def get_short_help_str(self, limit: int = _SHORT) -> str:
+        return super().get_short_help_str(_SHORT)
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _anywhere(super().get_params(ctx))

@@ -113,4 +113,7 @@ def command_instead(path: str, words: Sequence[str]) -> str | None:
 
 def option_instead(path: str, option: str) -> str | None:
     """Return what to type instead of an option that this command has not; None where no habit is known."""
-    return OPTIONS.get(option.partition("=")[0]) if path in ("beam", "beam send") else None
+    name = option.partition("=")[0]
+    if path == "beam agent set":
+        return "type: beam agent set AGENT KEY=VALUE" if name == "--set" else None
+    return OPTIONS.get(name) if path in ("beam", "beam send") else None

@@ -55,6 +55,7 @@ TYPED = (
     ("beam ps", "beam status"),
     ("beam stop claude", "beam interrupt claude"),
     ("beam rm claude", "beam agent rm claude"),
+    ("beam agent set claude --set model=opus", "type: beam agent set AGENT KEY=VALUE"),
     ("beam agent create critic claude", "beam agent add critic claude"),
     ("beam agent delete critic", "beam agent rm critic"),
     ("beam queue ls", "beam queue list"),

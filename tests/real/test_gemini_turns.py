@@ -165,6 +165,41 @@ def test_access_full_runs_commands(gemini: Cli) -> None:
     assert outside.exists()
 
 
+def command(text: str) -> str:
+    return tool("run_shell_command", command=text, description="d")
+
+
+@pytest.mark.soak
+def test_a_rule_lets_one_command_through_at_read_and_nothing_that_only_begins_like_it(gemini: Cli) -> None:
+    asked = [
+        "git init -q made",
+        "git init -q made2 > made3",
+        "git init -q x; touch made4",
+        "git init -q $(touch made5)",
+    ]
+    asked += ["X=1 git init -q made6", "git initx made7", "touch made8", "git init -q made9\ntouch made10"]
+    prompt = " !then ".join([command(text) for text in asked])
+    gemini("send", "gemini", "--via", "exec", "--allow", "Bash(git init *)", "--json", prompt, timeout=120)
+    assert sorted(path.name for path in gemini.project.iterdir() if path.name.startswith("made")) == ["made"]
+
+
+@pytest.mark.soak
+def test_what_a_rule_denies_is_denied_with_full_access_too(gemini: Cli) -> None:
+    asked = [
+        "touch made",
+        "ls; touch made2",
+        "X=1 touch made3",
+        "bash -c 'touch made4'",
+        "(touch made5)",
+        "mkdir other",
+    ]
+    written = tool("write_file", file_path="made6", content="x")
+    prompt = " !then ".join([*(command(text) for text in asked), written])
+    words = ("--access", "full", "--deny", "Bash(touch *)", "--ask", "Edit", "--json")
+    gemini("send", "gemini", "--via", "exec", *words, prompt, timeout=120)
+    assert sorted(path.name for path in gemini.project.iterdir() if path.name[0] in "mo") == ["other"]
+
+
 def test_a_folder_that_nobody_trusted_is_said_with_the_next_step_and_runs_once_trusted(gemini: Cli) -> None:
     settings(gemini, security={"auth": {"selectedType": "gemini-api-key"}})
     done = gemini("send", "gemini", "hello")

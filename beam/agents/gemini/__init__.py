@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from beam.agents.base import Capabilities, Card
-from beam.agents.gemini import dialogue, exec, history, screen
+from beam.agents.gemini import dialogue, exec, history, screen, tool_rules
 
-__all__ = ["card", "dialogue", "exec", "terminal", "transcripts"]
+__all__ = ["card", "dialogue", "exec", "terminal", "tool_rules", "transcripts"]
 
 terminal, transcripts = screen, history
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from beam.agents.base import Decoder, Host, Launch, Turn
+from beam.agents.gemini import tool_rules
 from beam.agents.gemini.decode import Frames
 from beam.agents.gemini.session import own_id
 from beam.agents.oneshot import argument, scrubbed
@@ -65,8 +66,10 @@ def launch(turn: Turn, host: Host) -> Launch:
     """Return how to run this turn. Raises UnsupportedError for what headless gemini can't do."""
     argv = [host.executable or "gemini", "--output-format", "stream-json", *session_flags(turn), *_access(turn)]
     files = {}
-    if turn.access == "read":
-        files[POLICY] = LOOK_ONLY.encode()
+    rules = [rule for rule in turn.rules.rules if turn.access != "full" or rule.behavior != "allow"]
+    if turn.access == "read" or rules:
+        base = LOOK_ONLY if turn.access == "read" else ""
+        files[POLICY] = (base + tool_rules.policy(rules)).encode()
         argv += ("--admin-policy", f"{turn.scratch}/{POLICY}")
     if turn.model is not None:
         argv += ("--model", argument("gemini", "model", turn.model))
