@@ -71,8 +71,8 @@ class Served:
     def compare_stamps(self, now_ns: int) -> None:
         """Mark the agent dirty if one of its directories changed since the last call.
 
-        A directory that changed a moment ago counts as changed again next time: another change in the same instant would
-        leave the same time.
+        A directory that changed a moment ago counts as changed again next time: another change in the same instant
+        would leave the same time.
         """
         stamps = (_changed_ns(self._names[0]), _changed_ns(self._names[1]))
         is_settled = now_ns - max(stamps) > _SETTLED_NS
