@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +17,9 @@ from tests.real.install import bin_directories, bin_directory
 from tests.support.cli import Cli, processes_with
 from tests.support.repository import make_repository
 from tests.support.unit import Unit
+
+if TYPE_CHECKING:
+    from tests.support.context import Root
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -76,6 +80,14 @@ def beam(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cli]:
             os.kill(pid, 9)
         except ProcessLookupError:
             continue
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    """A root in a scratch place, with a clock that stands still."""
+    from tests.support.context import Root
+
+    return Root(tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -241,3 +241,13 @@ def test_a_turn_that_never_was_is_said(beam: Cli) -> None:
     done = beam("log", "scripted", "--turn", "99")
     assert (done.code, done.out) == (4, "")
     assert "no turn 99" in done.err
+
+
+def test_an_empty_log_says_that_it_is_empty(beam: Cli) -> None:
+    beam("agent", "add", "mine", "scripted")
+    beam("send", "scripted", "hi")
+    later = beam("log", "scripted", "--since", "2099-01-01T00:00:00Z")
+    assert (later.code, later.out) == (0, "") and "has no events of that time" in later.err
+    assert "settings changed by" in beam("log", "mine").out
+    never = beam("log", "claude")
+    assert (never.code, never.out, never.err) == (0, "", "beam: claude has no events yet\n")

@@ -71,8 +71,10 @@ class Served:
         return not self.is_busy and self.not_before <= now and (self.is_dirty or self.look_at <= now)
 
     def compare_stamps(self, now_ns: int) -> None:
-        """Mark it dirty if a directory was changed since the last call, or so lately that the next change might not
-        show.
+        """Mark the agent dirty if one of its directories changed since the last call.
+
+        A directory that changed a moment ago counts as changed again next time: another change in the same instant
+        would leave the same time.
         """
         stamps = (_changed_ns(self._names[0]), _changed_ns(self._names[1]))
         is_settled = now_ns - max(stamps) > _SETTLED_NS
@@ -80,10 +82,10 @@ class Served:
         self.stamps = stamps if is_settled else None
 
     def entered_lanes(self, now_ns: int, watch: Callable[[Path], None]) -> list[AgentPaths]:
-        """Return its lanes that may have something left.
+        """Return the agent's lanes that may have something left.
 
-        They are listed anew only if their directory changed, or so lately that the next change might not show; it is
-        watched then. If there never was one, it can't come without a change of the agent's own directory.
+        They are listed again only if their directory may have changed; then the directory is also watched. An agent
+        without lanes gets its first one only with a change of its own directory.
         """
         own = stamp_of(self.place.dir)
         if own is not None and own == self._no_lanes:

@@ -16,9 +16,9 @@ from beam.store.lock import try_lock
 
 @contextlib.contextmanager
 def session_lock(context: RootContext, adapter: str, session_id: str | None, *, scope: str = "") -> Iterator[None]:
-    """Lock the session, so that nobody else resumes it inside. Raises LimitError if somebody does already.
+    """Lock the session inside the context, so that no other process resumes it. Raises LimitError if one already does.
 
-    `scope` tells sessions of one id apart where ids are not the vendor's alone (a program that counts them from 1).
+    `scope` keeps sessions with the same id apart, for programs whose ids are not unique (one that counts from 1).
     """
     if session_id is None:
         yield

@@ -61,6 +61,8 @@ def log(
         else:
             stream.batch((line,))
     stream.end()
+    if not count and turn is None:
+        call.note(f"{agent} has no events{' of that time' if begin or end else ' yet' if not after else ' after that'}")
     lanes = call.beam.home.agent(found).lanes() if found == agent else []
     if lanes and not once:
         call.note(f"{len(lanes)} temporary sessions have their own journals; to include them: beam log {agent} --once")

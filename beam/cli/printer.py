@@ -245,7 +245,7 @@ class Printer:
 
 
 def _asking(call: Context, say: Callable[[str], None]) -> Asking | None:
-    """Return what asks the person at this terminal; None if there is none."""
+    """Return the dialogue that puts asks to the person at this terminal; None if nobody is there."""
     if call.beam.is_agent or not is_interactive(sys.stdin, sys.stderr):
         return None
     from beam.cli.asking import Asking, may_read

@@ -36,7 +36,7 @@ def send(
         None,
         "--via",
         metavar="MODE",
-        help="How to run the agent: exec (headless) or terminal (its TUI); default: auto.",
+        help="How to run the agent: exec (headless), dialogue (its own protocol) or terminal (its TUI); default: auto.",
     ),
     require: str | None = option(
         None, "--require", metavar="WORD", help="`structured`: fail if the turn's end is only visible on a screen."

@@ -57,7 +57,7 @@ class AgentFile(Struct, frozen=True):
 
 
 class WrittenRules(Struct, frozen=True):
-    """Rules as one place has them; `is_general`: under `defaults`."""
+    """The rules in one file, for one agent or (`is_general`) under `defaults` for all."""
 
     lists: RuleLists
     whose: str

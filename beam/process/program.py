@@ -14,7 +14,7 @@ from beam.process import guard, landlock
 
 
 def check(program: str, *, env: Mapping[str, str], cwd: str) -> None:
-    """Raise OSError for a program that does not exist, or may not be executed: better before anything was begun."""
+    """Raise OSError for a program that does not exist or may not be executed, before anything is started."""
     folders = [""] if "/" in program else env.get("PATH", guard.PATH.decode()).split(":")
     paths = [os.path.join(cwd, folder, program) for folder in folders if folder or "/" in program]  # noqa: PTH118
     found = [path for path in paths if os.path.isfile(path)]  # noqa: PTH113 - any text may be a path here

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from beam.config.resolve import AGENT_JSON, BEAM_YAML, Config, Resolved
 from beam.model.autoloaded import Finding
+from beam.model.limits import DEFAULT
 from beam.model.message import PLAIN, base_of
 from beam.trust import scan
 
@@ -55,6 +56,7 @@ _CODE = frozenset(
         ),
     )
 )
+_SENDING = ("hops", "replies", "sends")  # limits of what agents send
 _ADAPTER_FIELDS = ("adapter", "command", "script", "mailbox")  # each can make an agent another adapter's
 
 
@@ -73,6 +75,7 @@ def wants(config: Config, resolved: Resolved, told: VariablesGiven, *, vouched: 
     return [
         *_of_settings(resolved, told, frozenset({BEAM_YAML, AGENT_JSON}.difference(vouched))),
         *(_of_policy(config) if BEAM_YAML not in vouched else ()),
+        *(_of_limits(config) if BEAM_YAML not in vouched else ()),
     ]
 
 
@@ -141,6 +144,21 @@ def _of_policy(config: Config) -> Iterator[Finding]:
         if origin == BEAM_YAML:
             for key, value in file.policy.items():
                 yield _sentence(f"{origin} sets the policy {key}: {str(value)[:_SHOWN]}", repr(value))
+
+
+def _of_limits(config: Config) -> Iterator[Finding]:
+    """Yield the bounds on what agents send each other that the folder raises above the person's own, or the usual ones:
+    an agent that may edit files could raise them for itself.
+    """
+    own: dict[str, object] = {}
+    for origin, file in config.files:
+        if origin != BEAM_YAML:
+            own |= file.limits
+            continue
+        for name in _SENDING:
+            value, bound = file.limits.get(name), own.get(name, getattr(DEFAULT, name))
+            if isinstance(value, int) and isinstance(bound, int) and value > bound:
+                yield _sentence(f"{origin} raises the limit {name} from {bound} to {value}", name, str(value))
 
 
 def _sentence(sentence: str, *values: str) -> Finding:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import Any
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -21,13 +21,13 @@ from beam.agents.claude.decode import Frames
 from beam.model import events
 from beam.model.outcome import Class, Denial, Status, Usage
 from tests.agents import claude_recordings as recordings
+from tests.support.turn import turn_of
 
 ENDED = Exit(code=0)
 ID = "9a9d17cd-e1a5-4554-a76b-ae7b3837ccce"
 
 
-def turn(**fields: Any) -> Turn:
-    return Turn(text="hi", message_id="claude-1", agent="claude", **fields)
+turn = partial(turn_of, "claude")
 
 
 def decode(*lines: object, of: Turn | None = None, ended: Exit = ENDED) -> tuple[list[events.Event], Verdict]:

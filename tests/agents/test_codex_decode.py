@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,14 +23,14 @@ from beam.model import events
 from beam.model.outcome import Class, Status, Total, Usage
 from tests.agents import codex_recordings as recordings
 from tests.agents import recorded
+from tests.support.turn import turn_of
 
 ID = "01a1ffc9-bce8-7200-9c11-4d22ab4a9624"
 OTHER = "01a1ffc9-0000-7200-9c11-4d22ab4a9624"
 ENDED = Exit(code=0)
 
 
-def turn(**fields: Any) -> Turn:
-    return Turn(**{"text": "hi", "message_id": "codex-1", "agent": "codex", **fields})
+turn = partial(turn_of, "codex")
 
 
 def decode(*lines: object, of: Turn | None = None, ended: Exit = ENDED) -> tuple[list[events.Event], Verdict]:

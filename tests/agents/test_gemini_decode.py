@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,14 +23,14 @@ from beam.model import events
 from beam.model.outcome import Class, Status, Usage
 from tests.agents import gemini_recordings as recordings
 from tests.agents import recorded
+from tests.support.turn import turn_of
 
 ID = "9a9d17c_d-e1a5-4554-a76b-ae7b3837ccce"
 FOREIGN = "9a9d17cd-e1a5-4554-a76b-ae7b3837ccce"
 ENDED = Exit(code=0)
 
 
-def turn(**fields: Any) -> Turn:
-    return Turn(**{"text": "hi", "message_id": "gemini-1", "agent": "gemini", **fields})
+turn = partial(turn_of, "gemini")
 
 
 def decode(*lines: object, of: Turn | None = None, ended: Exit = ENDED) -> tuple[list[events.Event], Verdict]:

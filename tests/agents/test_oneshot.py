@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,12 +13,12 @@ from beam.agents.oneshot import Failure, OutputSummary
 from beam.base.errors import UnsupportedError
 from beam.model import events
 from beam.model.outcome import Class, Denial, Status, Usage
+from tests.support.turn import turn_of
 
 FULL = Capabilities(access=("full",))
 
 
-def turn(**fields: Any) -> Turn:
-    return Turn(text="hi", message_id="m", agent="x", **{"access": "full", **fields})
+turn = partial(turn_of, "x", access="full")
 
 
 def verdict(heard: OutputSummary, *, of: Turn | None = None, **exit: Any) -> Any:

@@ -56,7 +56,9 @@ LAUNCHED = [
     (name, face)
     for name in registry.ADAPTERS
     for face, can in registry.adapter(name).card.faces.items()
-    if getattr(registry.adapter(name), face, None) is not None and can.resume and name not in ("scripted", "command")
+    if getattr(registry.adapter(name), face, None) is not None
+    and can.resume
+    and name not in ("scripted", "command", "acp")
 ]
 
 

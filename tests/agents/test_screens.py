@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import pytest
 
 from beam.agents import registry
-from beam.agents.base import HasTerminal, Host, Turn
+from beam.agents.base import HasTerminal, Host
 from beam.agents.claude import screen as claude
 from beam.agents.codex import screen as codex
 from beam.base.errors import UnsupportedError
@@ -16,13 +17,13 @@ from beam.model.outcome import Status
 from beam.model.settings import AgentSettings
 from beam.pty_adapter import profile as profiles
 from beam.pty_adapter.screen import View
+from tests.support.turn import turn_of
 
 SCREENS = [name for name in registry.ADAPTERS if isinstance(registry.adapter(name), HasTerminal)]
 UUID = "11111111-2222-4333-8444-555555555555"
 
 
-def turn(**fields: Any) -> Turn:
-    return Turn(text="hello", message_id="x-1", agent="x", cwd="/p", scratch="/s", **fields)
+turn = partial(turn_of, "x", text="hello", cwd="/p", scratch="/s")
 
 
 @pytest.mark.parametrize("name", SCREENS)

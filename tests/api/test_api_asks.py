@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from msgspec.structs import replace
 
@@ -13,11 +11,6 @@ from beam.base.errors import NotFoundError, UsageError
 from beam.model import events
 from beam.process import tree
 from tests.support.context import Root
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
 
 
 def asking(root: Root, agent: str, *ask_ids: str, decided: str = "", owner: events.Owner | None = None) -> None:

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from beam.api.doctor import checks, untested
 from beam.api.verify import damage
 from tests.support.context import Root
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
 
 
 def test_a_whole_journal_has_no_damage_and_a_damaged_one_is_told_line_by_line(root: Root) -> None:

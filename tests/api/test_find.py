@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from beam.api.find import find_place
 from beam.base.errors import NotFoundError, UsageError
 from tests.support.context import Root
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
 
 
 def test_a_message_is_found_by_its_whole_id_or_a_unique_ending(root: Root) -> None:

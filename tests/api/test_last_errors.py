@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from beam.api.doctor import checks
 from beam.api.last_errors import last_errors
 from beam.model import events
@@ -42,6 +44,7 @@ def test_a_tolerated_outcome_is_no_error(tmp_path: Path) -> None:
     assert last_errors(root.context, 10) == []
 
 
+@pytest.mark.slow
 def test_doctor_shows_ten_of_them_as_notes_and_leaves_out_a_damaged_journal(tmp_path: Path) -> None:
     root = Root(tmp_path)
     finish(root, "worker", *((f"worker-{number}", failed(f"no {number}")) for number in range(12)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from threading import Timer
 
 import pytest
@@ -23,11 +22,6 @@ from beam.model.settings import AgentSettings
 from beam.store.journal import read_state
 from beam.store.lock import try_lock
 from tests.support.context import Root
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
 
 
 def test_an_added_agent_resolves_and_needs_no_trust(root: Root) -> None:

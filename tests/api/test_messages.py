@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from beam.api.messages import Pending, queue_items, shown
 from beam.broker import mailbox
 from beam.model.outcome import Outcome
 from tests.support.context import Root
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
 
 
 def test_a_message_is_shown_from_its_queue_to_its_outcome(root: Root) -> None:

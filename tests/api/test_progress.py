@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
-import pytest
 
 from beam.api.progress import Watched
 from beam.model import events
 from beam.model.outcome import Status, Usage
 from beam.process import tree
 from tests.support.context import Root
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
 
 
 def test_the_turn_that_runs_is_told_with_its_time_its_call_and_its_tokens(root: Root) -> None:

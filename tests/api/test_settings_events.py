@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from beam.api import manage
@@ -12,11 +10,6 @@ from beam.broker import control
 from beam.model import events
 from beam.model.settings import AgentSettings
 from tests.support.context import Root
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
 
 
 def told(root: Root, agent: str = "mine") -> list[tuple[dict[str, str | None], str | None]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from msgspec.structs import replace
 
@@ -13,11 +11,6 @@ from beam.api.status import status_of
 from beam.model import events
 from beam.process import tree
 from tests.support.context import Root
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
 
 
 def test_a_status_counts_and_names_the_oldest(root: Root) -> None:

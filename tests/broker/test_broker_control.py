@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -25,11 +24,6 @@ from beam.turns.calls import AgentCalls
 from beam.turns.handle import TurnHandle
 from beam.turns.stop import Stop
 from tests.support.context import SECOND_NS, Root
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
 
 
 def ask(root: Root, agent: str, verb: str, target: str | None = None, **fields: object) -> Control:

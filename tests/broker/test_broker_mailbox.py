@@ -22,11 +22,6 @@ from tests.support.context import FakeClock, Root
 from tests.support.counted import operations
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
-
-
 def recv(root: Root, lease: float | None = None) -> str | None:
     message = mailbox.recv(root.context, root.place("box"), lease)
     return message.id if message is not None else None

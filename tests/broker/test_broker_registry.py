@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -17,11 +16,6 @@ from beam.store.lock import try_lock
 from tests.support.context import Root
 
 TOLD = BrokerFile(owner=tree.this_process(), version="1", started_at="2026-01-01T00:00:00.000Z", poll=1.0, cap=4)
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
 
 
 def serve(root: Root, told: BrokerFile) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from beam.base.clock import rfc3339
@@ -17,11 +15,6 @@ from beam.store.control import Control, Verb
 from tests.support.context import SECOND_NS, Root
 
 SOON = "2023-11-14T22:13:21Z"  # a second after the clock of the test
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
 
 
 def ask(root: Root, agent: str, verb: Verb, target: str | None = None) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
@@ -14,11 +12,6 @@ from beam.model import events
 from beam.model.outcome import Status
 from beam.store.thread import Thread
 from tests.support.context import Root
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
 
 
 def bounded(root: Root, **policy: object) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Generator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +15,6 @@ from beam.model.events import Event
 from beam.model.message import Message
 from beam.store.journal import read_state
 from tests.support.context import Root
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
 
 
 def following(root: Root, message: Message, seen: list[Event], **options: Any) -> Generator[float, None, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -18,11 +17,6 @@ from beam.store.lock import try_lock
 from beam.store.queue import Entry
 from beam.turns.stop import Stop
 from tests.support.context import Root
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
 
 
 def last(root: Root, kind: type[events.Event], agent: str = "worker") -> events.Event:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -29,11 +28,6 @@ class QuickClock(FakeClock):
     def monotonic(self) -> float:
         self.elapsed += 1
         return super().monotonic()
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
 
 
 class Turn:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from beam.base import files
@@ -17,11 +15,6 @@ from beam.store.queue import Entry
 from tests.support.context import Root
 
 ELSEWHERE = Owner(pid=1, start_ticks=1, boot_id="another", pid_namespace="another", host="another.host")
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
 
 
 def kinds(root: Root, agent: str = "worker") -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +13,6 @@ from beam.broker.requests import request, withdraw
 from beam.model.outcome import Status
 from beam.store.lock import try_lock
 from tests.support.context import Root
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
 
 
 def ended(steps: Generator[float, None, Any]) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -17,11 +16,6 @@ from beam.store.lock import Lock, try_lock
 from tests.support.context import Root
 
 DONE = TurnFinished(turn=3, status=Status.COMPLETED, reply="yes")
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
 
 
 @pytest.fixture

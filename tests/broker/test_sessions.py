@@ -16,11 +16,6 @@ from beam.turns.stop import Stop
 from tests.support.context import Root
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
-
-
 def take(root: Root, session_id: str) -> None:
     with session_lock(root.context, "claude", session_id):
         pass

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from beam.broker import launch, stranded
@@ -16,11 +14,6 @@ from beam.store import lanes
 from beam.store.lock import try_lock
 from beam.store.queue import Queue
 from tests.support.context import SECOND_NS, Root
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
 
 
 @pytest.fixture

@@ -27,12 +27,6 @@ from beam.turns.stop import Stop
 from tests.support.cli import eventually
 from tests.support.context import Root
 
-
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
-
-
 Run = Callable[[AgentLease, Entry, Message, Stop], None]
 
 

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from beam.root import directories
 from beam.root.paths import AgentPaths
 from beam.store import lanes
 from tests.support.context import SECOND_NS, Root
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
 
 
 def lane(root: Root, name: str) -> AgentPaths:

@@ -20,11 +20,6 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the 
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
-
-
-@pytest.fixture
 def disk(root: Root, monkeypatch: pytest.MonkeyPatch) -> SmallDisk:
     return SmallDisk(root.base.parent, monkeypatch)
 

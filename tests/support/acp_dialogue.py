@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from beam.agents.acp.dialect import Dialect
 from beam.agents.base import Turn
 from beam.agents.link import Intent, Prompt, Say, Send, Step
 from beam.model import events
+from tests.support.turn import turn_of
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "acp"
 SESSION = "s-1"
@@ -39,8 +41,7 @@ CHOICES = [
 ]
 
 
-def turn(**fields: Any) -> Turn:
-    return Turn(**{"text": "hi", "message_id": "x-1", "agent": "x", "access": "ask", "cwd": "/p", **fields})
+turn = partial(turn_of, "x", access="ask", cwd="/p")
 
 
 class Talk:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,14 @@ from beam.agents.base import Host, Turn
 from beam.agents.claude import dialogue
 from beam.agents.link import Intent, Prompt, Say, Send, Step
 from beam.model import events
+from tests.support.turn import turn_of
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "claude"
 SESSION = "5b2b7a86-6a2c-5c3f-9d5e-0f6a3a1f2b10"
 MODES = {"read": "dontAsk", "ask": "default", "edit": "acceptEdits", "full": "bypassPermissions"}
 
 
-def turn(**fields: Any) -> Turn:
-    return Turn(**{"text": "hi", "message_id": "claude-1", "agent": "claude", "access": "ask", "cwd": "/p", **fields})
+turn = partial(turn_of, "claude", access="ask", cwd="/p")
 
 
 class Talk:

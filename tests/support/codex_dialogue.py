@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,14 @@ from beam.agents.base import Host, Turn
 from beam.agents.codex import dialogue
 from beam.agents.link import Intent, Prompt, Say, Send, Step
 from beam.model import events
+from tests.support.turn import turn_of
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "codex" / "0.169.0" / "app-server"
 THREAD, TURN = "01a1ffcb-5463-7de1-9163-f0734fe9ae5a", "01a1ffcb-5493-7622-a0bc-84be2f50ac8f"
 SANDBOX = {"type": "readOnly", "networkAccess": False}
 
 
-def turn(**fields: Any) -> Turn:
-    return Turn(**{"text": "hi", "message_id": "codex-1", "agent": "codex", "access": "ask", "cwd": "/p", **fields})
+turn = partial(turn_of, "codex", access="ask", cwd="/p")
 
 
 class Talk:

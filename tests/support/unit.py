@@ -44,6 +44,10 @@ class Unit:
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
 
+    def pytest_runtest_logstart(self) -> None:
+        """What was started until now belongs to no test."""
+        self._started = []
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self) -> Iterator[None]:
         """Fails a test that started a process, its fixtures included."""

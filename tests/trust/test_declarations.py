@@ -198,3 +198,21 @@ def test_a_trusted_folder_outside_is_another_one_once_its_link_leads_elsewhere(f
     (after,) = found(config)
     assert before.name == after.name == "beam.yaml has x work outside this folder, in 'sub'"
     assert before.digest != after.digest
+
+
+@pytest.mark.parametrize(
+    ("limits", "reasons"),
+    [
+        ("{sends: 101}", ["beam.yaml raises the limit sends from 100 to 101"]),
+        ("{hops: 6}", ["beam.yaml raises the limit hops from 5 to 6"]),
+        ("{sends: 100, hops: 5, waiting: 300, text_bytes: 9000000}", []),
+    ],
+)
+def test_a_bound_on_what_agents_send_that_a_folder_raises_needs_trust(
+    folder: Folder, limits: str, reasons: list[str]
+) -> None:
+    config = (
+        folder.user_config("limits: {hops: 5}").yaml(f"agents: {{x: {{adapter: claude}}}}\nlimits: {limits}").load()
+    )
+    assert said(config) == reasons
+    assert found(config, vouched=("beam.yaml",)) == []

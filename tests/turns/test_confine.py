@@ -22,7 +22,7 @@ from beam.process.links import Looked
 from beam.turns.confine import CODE, Confined, Own, confined, held_by, notice, only_looked
 
 KEPT = (".cache", ".local/share", ".local/state")  # where OpenCode and Kilo have a folder that they write
-CONFINED = ("aider", "claude", "copilot", "gemini", "kilo", "opencode", "pi", "qwen", "vibe")
+CONFINED = ("acp", "aider", "claude", "copilot", "gemini", "kilo", "kimi", "opencode", "pi", "qwen", "vibe")
 
 
 class World:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from pathlib import Path
 
 import pytest
 
@@ -30,11 +29,6 @@ from beam.turns.run import finished_of, held_to_structured, refusal, run
 from beam.turns.stop import Reason, Stop
 from tests.support.context import Root
 from tests.support.turns import handle, services
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
 
 
 def ordered(root: Root, agent: str = "worker", **fields: object) -> tuple[AgentLease, TurnRequest]:

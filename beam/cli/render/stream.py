@@ -342,15 +342,15 @@ def short_id(event: AnyEvent) -> str:
     """Return five characters that name an event, the same at any time and from any source."""
     if isinstance(event, events.MailSent):
         key = f"mail/{event.agent}/{event.to}/{event.text}"  # its id is not known to all who know of it
-        return _five(key)
+        return _short_id(key)
     key = "" if event.seq else _MOMENT.sub("", getattr(event, "key", ""))
     if not key:
         tag = str(event.__struct_config__.tag)
         key = f"{tag}/{event.agent}/{event.ts}/{event.seq}/{getattr(event, 'call_id', '')}"
-    return _five(key)
+    return _short_id(key)
 
 
-def _five(key: str) -> str:
+def _short_id(key: str) -> str:
     import base64
     import hashlib
 

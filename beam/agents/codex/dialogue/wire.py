@@ -111,7 +111,7 @@ NO_PARAMS = Params()
 
 
 class Frame(Struct, frozen=True):
-    """One line of Codex's."""
+    """One line of Codex's app-server protocol."""
 
     id: Id | None = None
     method: str = ""
