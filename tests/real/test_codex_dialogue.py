@@ -250,6 +250,19 @@ def test_what_is_allowed_always_is_not_asked_again_in_the_session(codex: Cli) ->
 # -- its end -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
+def test_a_rule_lets_one_command_out_of_the_sandbox_and_nothing_that_only_begins_like_it(codex: Cli) -> None:
+    calls = [shell(command, **ESCALATED) for command in ("touch made", "touch made2; id", "touch made3 > made4", "id")]
+    prompt = " !then ".join([*calls, shell("touch made5"), patch()])
+    done = send(codex, prompt, "--allow", "Bash(touch *)", "--deny", "Edit")
+    assert files(codex.project) == ["made"], done
+    decided = [(event["decision"], event["by"], event["rule"]) for event in events(codex, "permission.decided")]
+    assert decided[0] == ("allow", "rule", "Bash(touch *)")
+    assert all(decision == "deny" for decision, _, _ in decided[1:])
+    refused = send(codex, "hello", "--deny", "Bash(rm *)")
+    assert refused.code == 10 and "it runs commands in its sandbox without asking" in refused.err, refused
+
+
 def test_an_interrupt_ends_the_command_that_runs(codex: Cli) -> None:
     running = codex.start("send", "codex", "--via", "dialogue", "--json", shell("sleep 60; echo"))
     eventually(lambda: bool(events(codex, "tool.called")))
