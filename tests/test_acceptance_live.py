@@ -81,6 +81,13 @@ def test_another_model_is_given_to_the_kept_process_which_stays(worker: Cli) -> 
     assert "big" in worker("agent", "show", "worker", "--live").out
 
 
+def test_another_model_of_the_process_alone_stays_with_it(worker: Cli) -> None:
+    send(worker, "--keep", "5m", "one")
+    assert worker("agent", "set", "worker", "--live", "model=big").code == 0
+    assert send(worker, "two").out == "2 two big\n"
+    assert [since for _, since in started(worker)] == [None, 1]
+
+
 def test_another_model_in_a_turn_is_that_of_the_next_one_in_the_same_process(worker: Cli) -> None:
     running = worker.start("send", "worker", "--via", "dialogue", "--keep", "5m", "listen")
     eventually(lambda: "text.delta" in worker.types("worker"))

@@ -42,13 +42,17 @@ def is_live(state: State) -> bool:
     return state.kept is not None or (state.open_turn is not None and not state.open_turn.finished)
 
 
-def set_live(context: RootContext, place: AgentPaths, name: str, value: str, *, by: str) -> Steps[str]:
-    """Change a setting of the agent's process; return what it said of that, or "".
+def set_live(
+    context: RootContext, place: AgentPaths, name: str, value: str, *, by: str, is_declared: bool = False
+) -> Steps[str]:
+    """Change a setting of the agent's process; return what it said of that, or "". `is_declared`: the agent's settings
+    say the same, so that its next turns can go on in this process.
 
     Raises NotFoundError where there is no process, UnsupportedError where it can't.
     """
     _check_live(place)
-    return (yield from request(context, place, "set", by=by, text=f"{name}={value}", timeout=LIMIT_S + _MARGIN_S))
+    text, timeout = f"{name}={value}", LIMIT_S + _MARGIN_S
+    return (yield from request(context, place, "set", by=by, text=text, always=is_declared, timeout=timeout))
 
 
 def ask(context: RootContext, place: AgentPaths, *, by: str) -> Steps[dict[str, object]]:

@@ -62,7 +62,7 @@ class ForwardedCalls:
                     f"beam send {agent} --via dialogue --keep 10m …",
                     subject=agent,
                 )
-            self._keeper.call(call, lambda answer: self._answered(call, answer), seconds=seconds)
+            self._keeper.call(call, lambda answer: self._answered(request, call, answer), seconds=seconds)
             self._keep(call)
             return
         if request.verb == "steer" and turn.message_id != target:
@@ -76,19 +76,19 @@ class ForwardedCalls:
         calls = turn.handle.calls if turn.handle is not None else None
         if calls is None or not (calls.takes or calls.is_closed):
             return  # it begins: the next look passes it on
-        if calls.add(call, lambda answer: self._answered(call, answer), seconds=seconds):
+        if calls.add(call, lambda answer: self._answered(request, call, answer), seconds=seconds):
             self._keep(call)
 
     def _keep(self, call: Call) -> None:
         if call.id not in self._answers:
             self._waiting[call.id] = call
 
-    def _answered(self, call: Call, answer: CallAnswer) -> None:
+    def _answered(self, request: Control, call: Call, answer: CallAnswer) -> None:
         from beam.agents.link import Set
 
         self._waiting.pop(call.id, None)
         self._answers[call.id] = answer
-        if isinstance(call, Set) and answer.ok:
+        if isinstance(call, Set) and answer.ok and request.always:
             self._keeper.was_set(call.name, call.value)
         self.on_answer()
 

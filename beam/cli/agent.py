@@ -196,7 +196,7 @@ def set_(
     call.note(f"wrote {call.beam.set_agent(agent, {key: value or None for key, value in changes.items()})}")
     if changes.get("model") and call.beam.is_live(agent):
         try:
-            said = call.beam.set_live(agent, "model", changes["model"])
+            said = call.beam.set_live(agent, "model", changes["model"], is_declared=True)
             call.note(f"the running process has it{f' {said}' if said else ''}")
         except BeamError as error:
             call.note(f"the next turn has it, in a new process: {error.message}")

@@ -37,7 +37,8 @@ class Control(Struct, frozen=True, kw_only=True):
     query: none). A request for something that is over or unknown is refused, never applied to another target. `expires`
     is RFC 3339 UTC; `text` is an edit's new text, what a running turn is told, `name=value` of a setting, the name of a
     question, a denial's explanation for the agent, the adapter of a selected session, or the settings that were
-    changed, as JSON; `always` belongs to approve, `stop` to deny. `amend` approves with another input, its `text`, a
+    changed, as JSON; `always` belongs to approve and
+    to set (the agent's settings say the same), `stop` to deny. `amend` approves with another input, its `text`, a
     JSON object: a holder that does not know that refuses it.
     """
 

@@ -65,16 +65,18 @@ class AgentVerbs(OpenedRoot):
         return manage.change(self.context, name, changes, by=self.me)
 
     @waiting_verb
-    def set_live(self, agent: str, name: str, value: str) -> Steps[str]:
+    def set_live(self, agent: str, name: str, value: str, *, is_declared: bool = False) -> Steps[str]:
         """Change a setting of the agent's process that a turn runs in, or that is kept; its declaration stays.
 
+        `is_declared`: the agent's settings say the same by now, so that its next turns can go on in this process.
         Return what the process said of it. Raises NotFoundError where there is no process, UnsupportedError where it
         can't.
         """
         self.check_person("changes agents")
         from beam.api import live
 
-        return (yield from live.set_live(self.context, self._existing(agent), name, value, by=self.me))
+        place = self._existing(agent)
+        return (yield from live.set_live(self.context, place, name, value, by=self.me, is_declared=is_declared))
 
     @waiting_verb
     def ask_live(self, agent: str) -> Steps[dict[str, object]]:
