@@ -33,7 +33,7 @@ class TurnServices(Struct, frozen=True, kw_only=True):
     clock: Clock
     poll: Callable[[], None]
     news: asyncio.Event | None = None
-    poll_last: Callable[[], Awaitable[None]] = _nothing_more
+    poll_last: Callable[[], Awaitable[None]] = _no_last_poll
     keeper: ProcessKeeper | None = None
 
 
