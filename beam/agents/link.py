@@ -36,8 +36,8 @@ class Steer(Struct, frozen=True, kw_only=True):
 
 class Decide(Struct, frozen=True, kw_only=True):
     """The answer to the request `key`. `cancelled`: nobody will decide it, because the turn ends. `message` is for the
-    agent, "" for nothing; `always`: it need not ask for the like again in this session; `input`: what is allowed in the
-    place of what was asked for, null for the very same."""
+    agent, "" for none; `always`: it may do the same in this session without asking; `input`: the input that is allowed
+    instead of the requested one, None if that is unchanged."""
 
     key: str
     decision: Literal["allow", "deny", "cancelled"]

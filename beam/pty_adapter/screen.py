@@ -37,8 +37,9 @@ class Signal(Struct, frozen=True):
 
 
 class View(Struct, frozen=True):
-    """The screen at one moment. `scrolled` lines left at the top before; `row` and `column` are the
-    cursor's, from 0."""
+    """The screen at one moment. `scrolled`: how many lines have left it at the top; `row` and `column`: the cursor's,
+    from 0.
+    """
 
     rows: tuple[str, ...]
     columns: int = 0

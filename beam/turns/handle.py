@@ -19,8 +19,8 @@ from beam.turns.request import Record
 from beam.turns.stop import Stop
 
 
-async def _nothing_more() -> None:
-    """Find nothing."""
+async def _no_last_poll() -> None:
+    """Do nothing: there are no requests to handle at the end of the turn."""
 
 
 class TurnServices(Struct, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class TurnServices(Struct, frozen=True, kw_only=True):
     clock: Clock
     poll: Callable[[], None]
     news: asyncio.Event | None = None
-    poll_last: Callable[[], Awaitable[None]] = _nothing_more
+    poll_last: Callable[[], Awaitable[None]] = _no_last_poll
     keeper: ProcessKeeper | None = None
 
 

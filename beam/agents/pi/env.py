@@ -6,7 +6,7 @@ import json
 
 
 def fake_model_env(url: str) -> dict[str, str]:
-    """Return the environment that goes with the configuration."""
+    """Return the variables that point pi, with the configuration written below HOME, at the scripted model."""
     return {
         "PI_OFFLINE": "1",
         "PI_TELEMETRY": "0",

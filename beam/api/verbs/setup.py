@@ -63,9 +63,9 @@ class SetupVerbs(OpenedRoot):
         return trusting.look(self.context)
 
     def trust(self, looked: Looked | None = None) -> Path:
-        """Trust this folder's files to run code, as they were when they were looked at. Return the folder.
+        """Trust this folder's files, as they are in `looked` (None: as they are now), to run code. Return the folder.
 
-        Messages that waited for that go on. None for `looked`: as they are now.
+        Messages that waited for this trust are run.
         """
         from beam.api import trusting
 
