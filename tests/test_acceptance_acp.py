@@ -42,13 +42,6 @@ def test_it_answers_and_its_session_goes_on_in_another_process(place: Cli) -> No
     assert outcomes[0]["via"] == "dialogue"
 
 
-def test_a_session_that_it_does_not_list_is_lost_and_begun_afresh(place: Cli) -> None:
-    send(place, "plums")
-    (place.base / "mine" / "agent.json").write_text("{}")
-    second = send(place, "what?").json
-    assert (second["session"], second["reply"]) == ("lost", "what? turns=1")
-
-
 def test_a_broker_keeps_its_process(place: Cli) -> None:
     assert place("broker", "start").code == 0
     assert [send(place, text).json["reply"] for text in ("a", "b")] == ["a turns=1", "b turns=2"]

@@ -243,3 +243,22 @@ def test_a_command_of_its_own_in_a_message_raises_no_access(agent: Agent) -> Non
         agent.send(f"{command}\n{agent.shell('touch made')}")
     agent.send(agent.shell("touch made2"))
     assert agent.made == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("program", "family"), [("claude-agent-acp", "claude"), ("codex-acp", "codex")])
+def test_the_adapters_of_claude_and_codex_are_agents_by_their_command(
+    beam: Cli, agents_path: str, model: FakeModel, program: str, family: str
+) -> None:
+    cli = beam.with_env({"PATH": agents_path, **model.env(family, beam.base / "home"), **ADAPTERS[family].env})
+    (beam.base / "home" / ".claude").mkdir(exist_ok=True)  # it can't make its own under Landlock
+    cli.config(f"agents:\n  mine: {{command: [{program}], protocol: acp, access: ask}}\n")
+    outcomes = [cli("send", "mine", "--json", text, timeout=240).json for text in ("plums", "what?")]
+    assert [outcome["reply"][-7:] for outcome in outcomes] == ["turns=1", "turns=2"]
+    assert outcomes[1]["session"] == "resumed"
+    if family == "claude":
+        text = ADAPTERS[family].shell.prompt(command=f"touch {cli.project}/made")  # type: ignore[union-attr]
+        running = cli.start("send", "mine", "--json", text)
+        assert cli("approve", first_ask(cli)["id"]).code == 0
+        out, _ = running.communicate(timeout=240)
+        assert json.loads(out)["status"] == "completed" and (cli.project / "made").exists(), out

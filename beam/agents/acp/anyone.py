@@ -1,7 +1,8 @@
 """`protocol: acp`: any agent that speaks the Agent Client Protocol, by its command line.
 
 Nobody has tested it, so it has no right but to ask (`ask`), or all of them (`full`): what it does without asking is its
-own. It goes on with a session as it says that it can.
+own. With `ask` its session gets the mode `ask` or `default`, if it has one: some begin in one that asks less. It goes
+on with a session as it says that it can.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ card = Card(
     runs_code=True,
 )
 exec: Exec | None = None
-_ANYONE = Dialect(name="acp", resume="as it says", lists=None, sets_model=True)
+_ANYONE = Dialect(name="acp", prefers={"ask": ("ask", "default")}, resume="as it says", sets_model=True)
 
 
 def launch(turn: Turn, host: Host) -> Launch:

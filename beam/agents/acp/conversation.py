@@ -203,7 +203,7 @@ class AcpLink:
     def _kept_mode(self) -> list[Step]:
         """Return the steps if the session is in another mode than the one that beam chose."""
         access, wide = self._first.access, self._options.has(self._dialect.never)
-        wanted, mode = self._dialect.modes.get(access), self._options.mode
+        wanted, mode = self._opening.mode, self._options.mode
         is_narrow = wanted in (None, mode) or any(word in mode.lower().rpartition("#")[2] for word in _NARROW)
         if not self._is_ready or access == "full" or (is_narrow and not wide):
             return []

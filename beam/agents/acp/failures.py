@@ -5,7 +5,7 @@ Does not depend on what was asked for.
 
 from __future__ import annotations
 
-from beam.agents.acp.wire import AUTH_REQUIRED
+from beam.agents.acp.wire import AUTH_REQUIRED, NOT_FOUND
 from beam.agents.failures import class_of
 from beam.agents.fields import Object, integer, obj, string
 from beam.agents.oneshot import Failure
@@ -33,6 +33,6 @@ def words_of(error: Object) -> str:
 
 
 def is_lost(error: Object, words: tuple[str, ...]) -> bool:
-    """Return whether an error proves that there is no such session."""
+    """Return whether an error proves that there is no such session: by its code, or by these words."""
     said = words_of(error)
-    return any(word in said for word in words)
+    return integer(error, "code") == NOT_FOUND or any(word in said for word in words)

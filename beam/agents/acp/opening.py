@@ -35,6 +35,7 @@ class Opening:
         self._calls = calls
         self._options = options
         self._logins: list[str] = []
+        self.mode: str | None = None  # that the session was given
         self._pages = 0
         self._ways: list[str] = []  # by which a session may go on, the best first
 
@@ -67,8 +68,7 @@ class Opening:
             self._ways += ["session/load"] if can.get("loadSession") is True else []
         if not self._ways:
             return _broken(f"{name} says that it can't go on with an earlier session", Class.UNSUPPORTED)
-        lists = "list" in others if self._dialect.lists is None else self._dialect.lists
-        return self._list("", reply.now) if lists else self._go_on(reply.now)
+        return self._list("", reply.now) if self._dialect.lists else self._go_on(reply.now)
 
     def _go_on(self, now: float) -> list[Step]:
         return self._open(self._ways.pop(0), {"sessionId": self._turn.session_id}, now)
@@ -109,7 +109,10 @@ class Opening:
         wide = self._options.has(self._dialect.never) if turn.access != "full" else ""
         if wide:
             return _broken(f"{self._dialect.name} has {wide} on, which is more than {turn.access}", Class.UNSUPPORTED)
-        return self._set("mode", self._dialect.modes.get(turn.access), self._moded, reply.now)
+        offered = self._options.values("mode")
+        preferred = (mode for mode in self._dialect.prefers.get(turn.access, ()) if mode in offered)
+        self.mode = self._dialect.modes.get(turn.access) or next(preferred, None)
+        return self._set("mode", self.mode, self._moded, reply.now)
 
     # -- its settings --------------------------------------------------------------------------------------------------
 

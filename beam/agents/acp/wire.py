@@ -16,7 +16,7 @@ from beam.agents.link import Send
 from beam.agents.typed import Count, reader
 
 Id = int | str
-METHOD_NOT_FOUND, AUTH_REQUIRED = -32601, -32000
+METHOD_NOT_FOUND, AUTH_REQUIRED, NOT_FOUND = -32601, -32000, -32002
 
 
 class Update(Struct, frozen=True, rename="camel"):

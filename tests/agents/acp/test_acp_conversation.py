@@ -167,10 +167,11 @@ def test_a_session_goes_on_and_what_is_repeated_of_it_is_no_event() -> None:
     assert kinds(talk.steps).count("TextDelta") == 1
 
 
-def test_an_unknown_session_is_lost_where_the_agent_says_so() -> None:
+@pytest.mark.parametrize(("code", "words"), [(-32602, "no such session"), (-32002, "Resource not found")])
+def test_an_unknown_session_is_lost_where_the_agent_says_so(code: int, words: str) -> None:
     talk = Talk(turn(session_id=SESSION))
     talk.reply("initialize", {"protocolVersion": 1})
-    talk.reply("session/load", error={"code": -32602, "message": "no such session"})
+    talk.reply("session/load", error={"code": code, "message": words})
     assert isinstance(talk.events[0], events.SessionLost) and broken(talk).class_ is Class.BAD_REQUEST
 
 
@@ -196,17 +197,15 @@ def test_sessions_are_looked_up_where_an_unknown_one_would_begin_in_silence() ->
 
 
 def test_an_agent_of_anyones_goes_on_as_it_says_that_it_can() -> None:
-    dialect = structs.replace(DIALECT, resume="as it says", lists=None)
+    dialect = structs.replace(DIALECT, resume="as it says", modes={}, prefers={"ask": ("ask", "careful")})
     can = {"loadSession": True, "sessionCapabilities": {"resume": {}}}
     talk = Talk(turn(session_id=SESSION), dialect)
     talk.reply("initialize", {"protocolVersion": 1, "agentCapabilities": can})
     talk.reply("session/resume", error={"code": -32601, "message": "no such method"})
     assert kinds(talk.reply("session/load", {"modes": MODES})) == ["Ready"]
-    lists = Talk(turn(session_id=SESSION), dialect)
-    lists.reply(
-        "initialize", {"protocolVersion": 1, "agentCapabilities": {"sessionCapabilities": {"resume": {}, "list": {}}}}
-    )
-    assert lists.sent[-1]["method"] == "session/list"
+    begun = Talk(turn(), dialect)
+    assert kinds(begun.begin(modes={**MODES, "currentModeId": "free"})) == ["Send"]
+    assert begun.last("session/set_mode")["params"]["modeId"] == "careful"
     none = Talk(turn(session_id=SESSION), dialect)
     none.reply("initialize", {"protocolVersion": 1})
     assert broken(none).class_ is Class.UNSUPPORTED
