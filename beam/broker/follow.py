@@ -105,9 +105,14 @@ def _follow(
     looks_only: bool,
 ) -> Steps[Outcome | None]:
     state = read_state(place.journal)
-    if (outcome := replay_outcome(place, state, message_id, seen)) is not None:
+    if after_seq is None and (outcome := replay_outcome(place, state, message_id, seen)) is not None:
         return outcome
     reader = Reader(place.journal, state.seq if after_seq is None else after_seq)
+    for event in reader.poll() if after_seq is not None else ():  # a turn of a kept process may be over by now
+        if event.seq > state.seq:
+            apply(state, event)
+        if event.message_id == message_id:
+            seen(event)
     began = context.clock.monotonic()
     pause, starts = _TAKE_OVER_S, 0
     looked = began - pause
