@@ -77,5 +77,5 @@ class Calls:
         return found
 
     def drop(self) -> None:
-        """Wait for none of them any more."""
+        """Forget all open calls: nobody waits for their answers any more."""
         self._waiting.clear()

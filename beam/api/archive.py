@@ -33,7 +33,7 @@ from beam.trust import ledger
 def archive(context: RootContext, name: str, *, by: str) -> Steps[str]:
     """Archive the agent, so that it takes no messages and is listed no more. Return what was done, in words.
 
-    Raises UnfinishedError while a turn runs or something waits for it or is due to it, NotFoundError.
+    Raises UnfinishedError while a turn of it runs or messages wait for it, NotFoundError.
     """
     place = _existing(context, name)
     with (yield from lock_of(context, place, by=by)), _locked_while_idle(context, place):
@@ -59,7 +59,7 @@ def restore(context: RootContext, name: str, *, by: str) -> Steps[str]:
 
 
 def rename(context: RootContext, name: str, new: str, *, by: str) -> Steps[str]:
-    """Give the agent another name. What was done, in words.
+    """Give the agent another name. Return what was done, as text.
 
     Raises UnfinishedError while a turn runs or something waits for it or is due to it, UsageError where the name is
     taken, or would give it other settings, NotFoundError.

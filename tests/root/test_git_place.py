@@ -25,6 +25,7 @@ def repository(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_folder_in_a_repository_has_its_branch_also_further_down(repository: Path) -> None:
     (repository / "src").mkdir()
     place = GitPlace(branch="main", commit=None, work_tree=str(repository), repository=str(repository / ".git"))
@@ -34,6 +35,7 @@ def test_a_folder_in_a_repository_has_its_branch_also_further_down(repository: P
     assert found is not None and found.branch == "fix/parser"
 
 
+@pytest.mark.slow
 def test_a_linked_work_tree_has_its_own_branch_and_the_same_repository(repository: Path, tmp_path: Path) -> None:
     git(repository, "worktree", "add", "-q", "-b", "review", str(tmp_path / "beside"))
     found = git_place(tmp_path / "beside")
@@ -42,12 +44,14 @@ def test_a_linked_work_tree_has_its_own_branch_and_the_same_repository(repositor
     )
 
 
+@pytest.mark.slow
 def test_a_commit_that_is_checked_out_by_itself_is_named_by_its_beginning(repository: Path) -> None:
     git(repository, "checkout", "-q", "--detach")
     found = git_place(repository)
     assert found is not None and (found.branch, found.commit) == (None, git(repository, "rev-parse", "HEAD")[:12])
 
 
+@pytest.mark.slow
 def test_a_repository_without_a_commit_has_a_branch_already(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "-b", "trunk")
     found = git_place(tmp_path)

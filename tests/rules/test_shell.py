@@ -126,6 +126,7 @@ def test_any_text_is_split_or_not_and_never_raises(command: str) -> None:
     assert all(words and words[0] for words in suspects(command))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="it is compared with bash")
 def test_bash_runs_nothing_but_what_is_split() -> None:
     chance = random.Random(7)

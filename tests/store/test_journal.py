@@ -188,6 +188,20 @@ def test_a_disk_that_stays_full_during_the_repair_is_gone_on_with_later(
     assert seqs(said) == list(range(1, len(said) + 1))
 
 
+def test_a_last_event_without_its_newline_counts_in_the_state_of_the_next_holder(tmp_path: Path) -> None:
+    journal = begin(tmp_path / "j")
+    journal.append(events.Text(text="one"), sync=True)
+    journal.append(events.SessionStarted(session_id="s"), turn=1, sync=True)
+    journal.close()
+    segment = tmp_path / "j" / segments(tmp_path / "j")[-1]
+    segment.write_bytes(segment.read_bytes()[:-1])
+    again = begin(tmp_path / "j")
+    assert again.state.session is not None and again.state.session.session_id == "s"
+    again.append(events.Text(text="two"), sync=True)
+    again.close()
+    assert seqs(read_all(tmp_path / "j")) == [1, 2, 3]
+
+
 def test_an_event_that_lacks_only_its_newline_and_failed_is_no_event(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

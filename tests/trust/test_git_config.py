@@ -211,6 +211,7 @@ def test_git_runs_nothing_of_a_submodule_with_the_variables_and_runs_it_without(
     assert mark.exists(), "git does nothing of it, so this proves nothing"
 
 
+@pytest.mark.slow
 def test_an_index_that_is_none_needs_trust_and_is_the_same_thing_after_each_commit(work: Path) -> None:
     index = work / ".git/index"
     found = []

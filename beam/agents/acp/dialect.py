@@ -22,9 +22,9 @@ class Dialect(Struct, frozen=True, kw_only=True):
     `lost` are words of an error that prove that it has no such session. `fork`: it can copy a session. `counts`: what
     its figures are the sum of; those of `calls` are told one by one, the others at the end of a turn. `sets_model`: the
     model is a setting of the session, and no argument of the process. `never` are options of the session, and the value
-    that each must not have below full access. `noise` are beginnings of texts that are no part of an answer, `denied`
-    those of what comes of a call that it denied by itself, and `left_out` the tools that it does not have with an
-    access.
+    that each must not have below full access. `noise` are beginnings of texts that are no part of an answer, `failed`
+    is that of one which tells of a failure of the model in the place of an answer, `denied` those of what comes of a
+    call that it denied by itself, and `left_out` the tools that it does not have with an access.
     """
 
     name: str
@@ -38,5 +38,6 @@ class Dialect(Struct, frozen=True, kw_only=True):
     sets_model: bool = False
     never: Mapping[str, str] = {}
     noise: tuple[str, ...] = ()
+    failed: str = ""
     denied: tuple[str, ...] = ()
     left_out: Mapping[Access, Collection[str]] = {}

@@ -5,6 +5,7 @@ Does not depend on requests, or on how a turn is begun and stopped.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from msgspec import structs
@@ -22,6 +23,7 @@ from beam.model.events import Event, PlanStep
 from beam.model.outcome import Denial, Status
 
 _PROGRESS_S = 1.0
+_STATUS = re.compile(r"[45]\d\d ")
 _DENIED = "it was denied"
 _ENDS = {"end_turn": "stop", "max_tokens": "length", "refusal": "refused"}
 QUIET = frozenset(  # they say nothing of a turn
@@ -206,11 +208,24 @@ class TurnReader:
             return emitted, structs.replace(self._verdict(emitted, Exit(code=0)), status=Status.LIMIT, reason=reason)
         if not self._heard.ended:
             emitted += self._heard.failed(f"{self._dialect.name} ended the turn with {stop or 'no reason'!r}")
+        elif failure := self._failure_for_an_answer():
+            emitted += self._heard.failed(failure)
         elif not self._is_alive and stop == "end_turn":  # so some end a turn in which their model failed
             emitted += self._heard.failed(
                 f"{self._dialect.name} ended the turn without a word; its own log may say why"
             )
         return emitted, self._verdict(emitted, Exit(code=0))
+
+    def _failure_for_an_answer(self) -> str:
+        """Return the failure that the agent says in the place of an answer; "" for an answer.
+
+        A model that says the same words has used tokens for it, and names no status of HTTP.
+        """
+        said, begin = "\n\n".join(self._heard.said), self._dialect.failed
+        if not begin or not said.startswith(begin):
+            return ""
+        is_status = _STATUS.match(said, len(begin)) is not None
+        return said.removeprefix(begin) if is_status or not self._heard.usage.output_tokens else ""
 
     def failed(self, error: Object, *, is_stopping: bool) -> tuple[list[Event], Verdict]:
         """Return the same for a turn that the agent says has failed."""

@@ -28,6 +28,7 @@ DIALECT = Dialect(
     never={"allow_all": "on"},
     lost=("Resource not found: Session",),
     counts="process",
+    failed="Error: ",
     denied=("Permission to run this tool was denied",),
 )
 FACE = Capabilities(

@@ -25,6 +25,7 @@ from beam.turns.terminal.question import Question, agrees, question_of, suggesti
 from beam.turns.terminal.verdict import shown, stalled
 
 STILL_S = 0.5  # so long a dialog must stand: at its start an agent may draw it anew, with another choice
+DRAWN_S = 5.0  # so long may a request say nothing: a busy machine draws its frame first, and what it is about later
 LISTENS_S = 1.0  # an agent may draw a request before it takes keys, and would lose one that comes at once
 KEY_S = 0.15  # between two keys of an answer
 GONE_S = 1.0  # so long must a dialog be gone before its ask is: a screen is drawn anew piece by piece
@@ -179,6 +180,10 @@ class Dialogs:
 
     async def _permission(self, block: Block) -> bool:
         self._agreed = ("", -_FOR_EVER_S)
+        drawn = await self._drawn(block)
+        if drawn is None:
+            return True
+        block = drawn
         dialog, seen_at = block.dialog, self._port.now()
         if self._has_history:  # which may tell of the tool call a moment later
             await self._port.until(lambda: self._question(block).call_id is not None, _TOLD_S)
@@ -207,6 +212,22 @@ class Dialogs:
         if not is_over and ask.id in self._asks.always:
             self._asks.always.remove(ask.id)  # nothing was changed by it
         return is_over or not self._is_open(question) or self._not_taken(dialog)
+
+    async def _drawn(self, block: Block) -> Block | None:
+        """Return the request once it says something, or has said nothing for long; None if it is gone meanwhile."""
+        dialog = block.dialog
+
+        def now() -> Block | None:
+            found = self._end.reading.block
+            return found if found is not None and found.dialog is dialog else None
+
+        def says_something() -> bool:
+            found = now()
+            return found is None or not dialog.detail or bool(found.group(dialog.detail).strip())
+
+        if not says_something():
+            await self._port.until(says_something, DRAWN_S)
+        return now()
 
     def _question(self, block: Block) -> Question:
         return question_of(block, self._calls.values())

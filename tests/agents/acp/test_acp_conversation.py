@@ -483,6 +483,22 @@ def test_a_turn_that_fails_has_the_class_of_its_error(error: dict[str, Any], cla
     assert (over(talk).verdict.status, over(talk).verdict.class_, over(talk).fit) == (Status.FAILED, class_, fit)
 
 
+@pytest.mark.parametrize(
+    ("text", "tokens", "status"),
+    [
+        ("Error: 400 bad model", 5, Status.FAILED),
+        ("Error: no connection", 0, Status.FAILED),
+        ("Error: is what it said", 5, Status.COMPLETED),
+        ("No Error: 400 ", 0, Status.COMPLETED),
+    ],
+)
+def test_a_failure_in_the_place_of_an_answer_is_one(text: str, tokens: int, status: Status) -> None:
+    talk = talking(structs.replace(DIALECT, failed="Error: "))
+    talk.text(text)
+    talk.complete(usage={"inputTokens": 10, "outputTokens": tokens})
+    assert over(talk).verdict.status is status
+
+
 def test_a_process_that_ends_in_a_turn_ends_it() -> None:
     talk = talking()
     talk.say("tool_call", toolCallId="c", title="sleep", kind="execute", status="in_progress")

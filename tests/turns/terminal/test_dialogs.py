@@ -182,6 +182,24 @@ def test_a_decision_that_comes_at_once_is_not_lost_on_an_agent_that_draws_before
     assert desk.dialogs.failed is None
 
 
+def test_a_request_that_says_nothing_yet_is_asked_for_once_it_does() -> None:
+    desk = Desk((RULE, " Bash command", "", "", "", " Do you want to proceed?", *YES_OR_NO[len(REQUEST) :]))
+    drawn = desk.now()
+
+    def draw_or_decide() -> None:
+        if desk.now() - drawn >= 2.0:
+            desk.show(YES_OR_NO)
+        for body in desk.written:
+            if isinstance(body, events.PermissionAsked):
+                desk.on_look = lambda: None
+                desk.asks.decide(body.ask_id, Decision(by="ann", decision="allow"))
+
+    desk.on_look = draw_or_decide
+    assert desk.answer() and desk.keys == ["1"]
+    (asked,) = (body for body in desk.written if isinstance(body, events.PermissionAsked))
+    assert asked.description == "touch zz"
+
+
 def test_without_a_decision_nothing_is_pressed() -> None:
     desk = Desk(YES_OR_NO)
     looks = 0

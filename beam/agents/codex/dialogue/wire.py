@@ -59,7 +59,7 @@ class Failure(Struct, frozen=True, rename="camel"):
 
 
 class Turn(Struct, frozen=True):
-    """How one turn stands."""
+    """The state of one turn, as Codex reports it."""
 
     id: str = ""
     status: str = ""
