@@ -132,14 +132,14 @@ def test_without_landlock_an_agent_runs_and_its_journal_says_once_that_nothing_m
 def test_doctor_says_what_holds_each_cli_below_full_access(landlock: bool, beam: Cli) -> None:
     agent = Agent(beam, "true")
     (beam.base / "tools/codex").symlink_to("pi")
-    (beam.base / "tools/kimi").symlink_to("pi")
+    (beam.base / "tools/cn").symlink_to("pi")
     words = [*([] if landlock else [sys.executable, no_landlock.__file__]), *BEAM, "doctor", "--json"]
     done = subprocess.run(words, cwd=beam.project, env=agent.beam.env, capture_output=True, check=False)
     details = {line["what"]: line["detail"] for line in map(json.loads, done.stdout.splitlines())}
     assert "below full access: own sandbox" in details["agent codex"]
     expected = "Landlock (ABI " if landlock else "looked for links only"
     assert f"below full access: {expected}" in details["agent pi"]
-    assert "below full access" not in details["agent kimi"]
+    assert "below full access" not in details["agent cn"]
 
 
 def test_the_look_for_links_is_not_made_where_landlock_holds_the_agent(beam: Cli) -> None:

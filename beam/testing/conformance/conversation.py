@@ -145,7 +145,7 @@ def api_time(subject: Subject) -> str:
     return "each of two turns of a session has the time of its own calls, which is less than it took"
 
 
-@cell("another access in the same session", "resume+access:read+access:full", otherwise=refused(access="read"))
+@cell("another access, one session", "resume+access:read+access:full", otherwise=refused(access="read"))
 def access_switch(subject: Subject) -> str:
     before = first(subject)
     earlier = len(subject.model.requests)
