@@ -87,9 +87,10 @@ def summed(shares: Iterable[ModelUsage]) -> tuple[ModelUsage, ...]:
     """Return one share per model, in the order of their first occurrence."""
     found: dict[str, ModelUsage] = {}
     for share in shares:
-        one = found.get(share.model, ModelUsage(model=share.model))
-        costs = [cost for cost in (one.cost_usd, share.cost_usd) if cost is not None]
-        usage = one.usage.plus(share.usage)
+        one = found.get(share.model)
+        before = one.cost_usd if one is not None else None
+        costs = [cost for cost in (before, share.cost_usd) if cost is not None]
+        usage = one.usage.plus(share.usage) if one is not None else share.usage
         found[share.model] = ModelUsage(model=share.model, usage=usage, cost_usd=cost(costs) if costs else None)
     return tuple(found.values())
 
