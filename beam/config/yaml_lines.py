@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from beam.base import yaml_bounds
 from beam.base.errors import ConfigError
-from beam.config import plain_yaml
 from beam.config.source import Source
 
 if TYPE_CHECKING:
@@ -24,12 +23,6 @@ _SCALARS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "b
 
 
 def parse_yaml(data: bytes, path: Path) -> tuple[object, dict[tuple[str, ...], int]]:
-    """Return the values in a YAML file's bytes, and the line of each key (from 1). Raises ConfigError."""
-    return plain_yaml.read(data) or parse_with_yaml(data, path)
-
-
-def parse_with_yaml(data: bytes, path: Path) -> tuple[object, dict[tuple[str, ...], int]]:
-    """Return what `parse_yaml` does, by PyYAML."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
