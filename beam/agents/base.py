@@ -320,10 +320,15 @@ class Adapter(Protocol):
 
 
 class Native(Struct, frozen=True):
-    """One parsed line of a CLI: `value` is the JSON object, `text` the line itself as `raw` keeps it."""
+    """One parsed line of a CLI: `value` is the JSON object, `line` the line itself."""
 
     value: dict[str, Any]
-    text: str
+    line: bytes
+
+    @property
+    def text(self) -> str:
+        """Return the line as `raw` keeps it; most lines, such as deltas, are not kept."""
+        return self.line.decode("utf-8", "replace")
 
 
 _decode = msgspec.json.Decoder().decode  # made once: a line is decoded in half the time
@@ -332,7 +337,7 @@ _decode = msgspec.json.Decoder().decode  # made once: a line is decoded in half 
 def native(line: bytes) -> Native | None:
     """Return the JSON object of a line, None for any other line. Invalid UTF-8 and lone surrogates become U+FFFD."""
     value = json_object(line)
-    return None if value is None else Native(value, line.decode("utf-8", "replace"))
+    return None if value is None else Native(value, line)
 
 
 def json_object(line: bytes) -> dict[str, Any] | None:

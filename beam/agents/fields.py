@@ -6,6 +6,7 @@ from typing import Any
 
 Object = dict[str, Any]
 LEAST, MOST = -(2**63) + 1, 2**63 - 1
+_INFINITE = float("inf")
 
 
 def string(value: Object, key: str) -> str:
@@ -55,4 +56,4 @@ def number(value: Object, key: str) -> float | None:
     found = value.get(key)
     if type(found) is int and LEAST <= found <= MOST:
         return float(found)
-    return found if type(found) is float and abs(found) < float("inf") else None
+    return found if type(found) is float and abs(found) < _INFINITE else None

@@ -1,6 +1,7 @@
 """The figures of one turn, for a CLI that reports running totals: of a process, or of a whole session.
 
-Does not depend on any CLI.
+Each figure is written out by its name: a loop over the names takes several times as long, and a result has many of
+these. Does not depend on any CLI.
 """
 
 from __future__ import annotations
@@ -44,8 +45,17 @@ def since(before: Usage | None, total: Usage) -> Usage:
     """
     if before is None:
         return Usage()
-    found = {name: _less(getattr(total, name), getattr(before, name)) for name in FIGURES}
-    return Usage() if any(figure is not None and figure < 0 for figure in found.values()) else Usage(**found)
+    if before is NOTHING_YET:
+        return Usage() if _is_negative(total) else usage_of(total, calls=total.calls)
+    found = Usage(
+        input_tokens=_less(total.input_tokens, before.input_tokens),
+        output_tokens=_less(total.output_tokens, before.output_tokens),
+        cached_tokens=_less(total.cached_tokens, before.cached_tokens),
+        reasoning_tokens=_less(total.reasoning_tokens, before.reasoning_tokens),
+        cache_write_tokens=_less(total.cache_write_tokens, before.cache_write_tokens),
+        calls=_less(total.calls, before.calls),
+    )
+    return Usage() if _is_negative(found) else found
 
 
 def of_turn(total: Total, before: Total | None, seen: Usage) -> Total | None:
@@ -64,23 +74,53 @@ def of_turn(total: Total, before: Total | None, seen: Usage) -> Total | None:
 
 def covers(whole: Usage, part: Usage) -> bool:
     """Return whether no figure of `part` exceeds that of `whole`; the number of calls does not count."""
-    names = [name for name in FIGURES if name not in ("calls", "reasoning_tokens")]
-    return all((getattr(part, name) or 0) <= (getattr(whole, name) or 0) for name in names)
+    return (
+        (part.input_tokens or 0) <= (whole.input_tokens or 0)
+        and (part.output_tokens or 0) <= (whole.output_tokens or 0)
+        and (part.cached_tokens or 0) <= (whole.cached_tokens or 0)
+        and (part.cache_write_tokens or 0) <= (whole.cache_write_tokens or 0)
+    )
 
 
 def is_nothing(usage: Usage) -> bool:
     """Return whether no token was counted."""
-    return not any(getattr(usage, name) for name in FIGURES)
+    return not (
+        usage.input_tokens
+        or usage.output_tokens
+        or usage.cached_tokens
+        or usage.reasoning_tokens
+        or usage.cache_write_tokens
+        or usage.calls
+    )
 
 
-def total(usage: Usage, *, cost_usd: float | None, models: tuple[ModelUsage, ...] | None) -> Total:
+def total(
+    usage: Usage, *, cost_usd: float | None, models: tuple[ModelUsage, ...] | None, api_s: float | None = None
+) -> Total:
     """Return the figures with their cost, and each model's share of them."""
-    return Total(**{name: getattr(usage, name) for name in FIGURES}, cost_usd=cost_usd, models=models)
+    return Total(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cached_tokens=usage.cached_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        calls=usage.calls,
+        cost_usd=cost_usd,
+        models=models,
+        api_s=api_s,
+    )
 
 
 def usage_of(whole: Usage, *, calls: int | None = None) -> Usage:
     """Return the tokens alone, and the number of calls that they are for."""
-    return Usage(**{name: getattr(whole, name) for name in FIGURES if name != "calls"}, calls=calls)
+    return Usage(
+        input_tokens=whole.input_tokens,
+        output_tokens=whole.output_tokens,
+        cached_tokens=whole.cached_tokens,
+        reasoning_tokens=whole.reasoning_tokens,
+        cache_write_tokens=whole.cache_write_tokens,
+        calls=calls,
+    )
 
 
 def summed(shares: Iterable[ModelUsage]) -> tuple[ModelUsage, ...]:
@@ -88,46 +128,51 @@ def summed(shares: Iterable[ModelUsage]) -> tuple[ModelUsage, ...]:
     found: dict[str, ModelUsage] = {}
     for share in shares:
         one = found.get(share.model)
-        before = one.cost_usd if one is not None else None
-        costs = [cost for cost in (before, share.cost_usd) if cost is not None]
-        usage = one.usage.plus(share.usage) if one is not None else share.usage
+        usage = share.usage if one is None else one.usage.plus(share.usage)
+        costs = [part for part in (None if one is None else one.cost_usd, share.cost_usd) if part is not None]
         found[share.model] = ModelUsage(model=share.model, usage=usage, cost_usd=cost(costs) if costs else None)
     return tuple(found.values())
 
 
+def sum_of(shares: Iterable[ModelUsage]) -> Usage:
+    """Return what all the models used together."""
+    usage = Usage()
+    for share in shares:
+        usage = usage.plus(share.usage)
+    return usage
+
+
 def added(calls: Iterable[ModelUsage]) -> tuple[Usage, tuple[ModelUsage, ...] | None]:
     """Return the sum of single calls, and the sums per model; None for the latter if the model of a call is unknown."""
-    usage, models = Usage(), summed(calls)
-    for share in models:
-        usage = usage.plus(share.usage)
-    return usage, models if models and all(share.model for share in models) else None
+    models = summed(calls)
+    return sum_of(models), models if models and all(share.model for share in models) else None
 
 
-def _difference(before: Total, total: Total) -> Total | None:
+def _difference(before: Total, whole: Total) -> Total | None:
     """Return the total without `before`; None if a figure would be negative."""
-    more = since(before, total)
-    if more == Usage() and usage_of(total) != Usage():
+    more = since(before, whole)
+    if more == Usage() and usage_of(whole) != Usage():
         return None
-    cost_usd = _cost_since(before.cost_usd, total.cost_usd)
+    cost_usd = _cost_since(before.cost_usd, whole.cost_usd)
     if cost_usd is not None and cost_usd < 0:
         return None
     models = None
-    if before.models is not None and total.models is not None:
-        models = _models_since(before.models, total.models)
+    if before.models is not None and whole.models is not None:
+        models = _models_since(before.models, whole.models)
         if models is None:
             return None
-    return Total(**{name: getattr(more, name) for name in FIGURES}, cost_usd=cost_usd, models=models)
+    return total(more, cost_usd=cost_usd, models=models)
 
 
-def _models_since(before: tuple[ModelUsage, ...], total: tuple[ModelUsage, ...]) -> tuple[ModelUsage, ...] | None:
+def _models_since(before: tuple[ModelUsage, ...], whole: tuple[ModelUsage, ...]) -> tuple[ModelUsage, ...] | None:
     was = {share.model: share for share in before}
     found = []
-    for share in total:
-        old = was.pop(share.model, None) or ModelUsage(model=share.model, usage=NOTHING_YET, cost_usd=0.0)
-        more = since(old.usage, share.usage)
+    for share in whole:
+        old = was.pop(share.model, None)
+        more = since(NOTHING_YET if old is None else old.usage, share.usage)
         if more == Usage():
             return None
-        cost_usd = _cost_since(old.cost_usd, share.cost_usd)
+        cost_usd = _cost_since(0.0 if old is None else old.cost_usd, share.cost_usd)
         if not is_nothing(more):
             found.append(ModelUsage(model=share.model, usage=more, cost_usd=cost_usd))
     return None if was else tuple(found)
@@ -136,6 +181,17 @@ def _models_since(before: tuple[ModelUsage, ...], total: tuple[ModelUsage, ...])
 def cost(parts: Iterable[float]) -> float:
     """Return the sum in US dollars, rounded so that adding leaves no residue."""
     return round(sum(parts), COST_DIGITS)
+
+
+def _is_negative(usage: Usage) -> bool:
+    return (
+        (usage.input_tokens or 0) < 0
+        or (usage.output_tokens or 0) < 0
+        or (usage.cached_tokens or 0) < 0
+        or (usage.reasoning_tokens or 0) < 0
+        or (usage.cache_write_tokens or 0) < 0
+        or (usage.calls or 0) < 0
+    )
 
 
 def _less(total: int | None, before: int | None) -> int | None:

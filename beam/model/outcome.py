@@ -81,7 +81,14 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
     def plus(self, other: "Usage") -> "Usage":
         """Return the sum; a figure known on one side only counts as that figure."""
-        return Usage(**{name: _add(getattr(self, name), getattr(other, name)) for name in FIGURES})
+        return Usage(  # each by its name: a loop over the names takes ten times as long
+            input_tokens=_add(self.input_tokens, other.input_tokens),
+            output_tokens=_add(self.output_tokens, other.output_tokens),
+            cached_tokens=_add(self.cached_tokens, other.cached_tokens),
+            reasoning_tokens=_add(self.reasoning_tokens, other.reasoning_tokens),
+            cache_write_tokens=_add(self.cache_write_tokens, other.cache_write_tokens),
+            calls=_add(self.calls, other.calls),
+        )
 
     def minus(self, other: "Usage") -> "Usage":
         """Return the difference; None stays None."""

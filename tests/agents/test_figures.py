@@ -12,7 +12,7 @@ from beam.agents import figures, registry
 from beam.agents.base import Exit, Turn, Verdict
 from beam.agents.figures import NOTHING_YET, of_turn, since, summed
 from beam.model import events
-from beam.model.outcome import ModelUsage, Total, Usage
+from beam.model.outcome import FIGURES, ModelUsage, Total, Usage
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 
@@ -228,6 +228,25 @@ def test_a_write_into_the_cache_is_told_apart_from_a_read() -> None:
 
 def test_nothing_yet_is_nought_in_all_figures() -> None:
     assert figures.is_nothing(NOTHING_YET) and NOTHING_YET.cost_usd == 0.0 and NOTHING_YET.models == ()
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_each_figure_is_counted_by_its_own_name(name: str) -> None:
+    five, two = Usage(**{name: 5}), Usage(**{name: 2})
+    assert five.plus(two) == Usage(**{name: 7}) and five.minus(two) == Usage(**{name: 3})
+    assert five.plus(Usage()) == five == Usage().plus(five)
+    assert since(two, five) == Usage(**{name: 3}) and since(NOTHING_YET, five) == five
+    assert since(five, two) == Usage() == since(NOTHING_YET, Usage(**{name: -1})), "it was counted anew"
+    whole = figures.total(five, cost_usd=1.0, models=())
+    assert whole == Total(**{name: 5}, cost_usd=1.0, models=()) and not figures.is_nothing(whole)
+    assert figures.usage_of(whole, calls=whole.calls) == five
+    assert figures.covers(five, two) and figures.covers(two, five) is (name in ("calls", "reasoning_tokens"))
+
+
+def test_what_came_since_nothing_is_the_difference_from_nought() -> None:
+    nought = Total(**{name: getattr(NOTHING_YET, name) for name in Total.__struct_fields__})
+    for used in (Usage(), Usage(input_tokens=3, output_tokens=0), Usage(input_tokens=3, cached_tokens=-1), NOTHING_YET):
+        assert since(NOTHING_YET, used) == since(nought, used)
 
 
 def test_api_time_of_a_resumed_session_is_the_difference_and_null_where_nobody_knows_what_it_was() -> None:

@@ -33,33 +33,35 @@ def usage_in(usage: Object) -> Usage:
 class Counted(Struct):
     """What the results of one process said so far.
 
-    `used`: for the conversation; `models`: for all calls, None if the version does not tell that; `given`: the input of
-    each call that was seen (by message id), `said`: how many tokens the finished ones returned.
+    `used`: for the conversation; `models`: for all calls, None if the version does not tell that, and `whole` their
+    sum; `total`: what the last result says of the process or the session, None if nothing. `calls`: the ids of the
+    messages that were seen, `given`: their input, `said`: how many tokens the finished ones returned.
     """
 
     used: Usage = Usage()
     models: tuple[ModelUsage, ...] | None = None
-    given: dict[str, Usage] = {}
+    whole: Total = Total()
+    total: Total | None = None
+    calls: set[str] = set()
+    given: Usage = Usage()
     said: int = 0
 
     def call(self, message: Object) -> None:
         """Count a call of the API; the first line about it has its input."""
         usage, message_id = obj(message, "usage"), string(message, "id")
-        if usage and message_id:
-            self.given.setdefault(message_id, usage_in(usage))
+        if usage and message_id and message_id not in self.calls:
+            self.calls.add(message_id)
+            self.given = self.given.plus(usage_in(usage))
 
     def so_far(self, delta: Object) -> Usage | None:
         """Return the input and output of the calls seen so far, when this `message_delta` ends a call; None if it does
         not.
         """
         output = integer(obj(delta, "usage"), "output_tokens")
-        if output is None or not self.given:
+        if output is None or not self.calls:
             return None
         self.said += output
-        seen = Usage()
-        for usage in self.given.values():
-            seen = seen.plus(usage)
-        return structs.replace(seen, output_tokens=self.said)
+        return structs.replace(self.given, output_tokens=self.said)
 
     def result(self, result: Object) -> Total | None:
         """Count one more result; return the total to subtract from the next turn's figures, None if that is
@@ -67,54 +69,60 @@ class Counted(Struct):
         """
         self.used = self.used.plus(usage_in(obj(result, "usage")))
         if isinstance(result.get(_SINCE), dict):
-            self.models = figures.summed((*(self.models or ()), *_models(result, _SINCE)))
-            return figures.with_work(Total(), _work(result))
+            more = _models(result, _SINCE)
+            self.models = figures.summed((*self.models, *more)) if self.models else more
+            self.whole = _total(self.models, None)
+            return Total(api_s=_api_s(result))
         models = _models(result, "modelUsage")
-        return figures.with_work(_total(models, number(result, "total_cost_usd")), _work(result)) if models else None
+        self.total = _total(models, number(result, "total_cost_usd"), _api_s(result)) if models else None
+        return self.total
 
-    def work_of_turn(self, turn: Turn, result: Object) -> figures.Work:
+    def api_s_of_turn(self, turn: Turn, result: Object) -> float | None:
         """Return the API time of the turn. The CLI reports that of the process, or of the session if it restored it."""
+        api_s = _api_s(result)
         if turn.session_id is None or self._has_begun_anew(result):
-            return _work(result)
-        return figures.work_of_turn(_work(result), turn.carried if self.models is not None else None)
+            return api_s
+        before = turn.carried if self.models is not None else None
+        return figures.work_of_turn(figures.Work(api_s=api_s), before).api_s
 
     def _has_begun_anew(self, result: Object) -> bool:
         """Return whether the result's total cost is that of this turn alone."""
-        own, whole = _total(self.models, None).cost_usd if self.models else None, number(result, "total_cost_usd")
+        own, whole = self.whole.cost_usd if self.models else None, number(result, "total_cost_usd")
         return own is not None and whole is not None and own > 0 and abs(own - whole) < _SAME_COST_USD
 
-    def of_turn(self, turn: Turn, result: Object, *, aborted: bool) -> Total:
-        """Return what the turn used, None if unknown; `calls` is known if all calls were seen."""
+    def of_turn(self, turn: Turn, result: Object, *, aborted: bool) -> tuple[Usage, Total]:
+        """Return what the turn used of the last result, None if unknown: the tokens, with the number of `calls` if all
+        were seen, and those with their cost.
+        """
         found = self._of_turn(turn, result)
         if aborted and figures.is_nothing(found):  # it had no time to count
-            return Total()
-        seen = Usage()
-        for usage in self.given.values():
-            seen = seen.plus(usage)
-        is_all = all(getattr(seen, name) == getattr(found, name) for name in ("input_tokens", "cached_tokens"))
-        return structs.replace(found, calls=len(self.given) if self.given and is_all else None)
+            return Usage(), Total()
+        given, calls = self.given, len(self.calls)
+        is_all = given.input_tokens == found.input_tokens and given.cached_tokens == found.cached_tokens
+        return figures.usage_of(found, calls=calls if calls and is_all else None), found
 
     def _of_turn(self, turn: Turn, result: Object) -> Total:
         if self.models:
-            return _total(self.models, None)
-        models = _models(result, "modelUsage")
-        if self.models is not None or not models:
+            return self.whole
+        if self.models is not None or self.total is None:
             cost_usd = 0.0 if self.models is not None else number(result, "total_cost_usd")
             return figures.total(self.used, cost_usd=cost_usd, models=self.models)
         before = figures.NOTHING_YET if turn.session_id is None else turn.carried
-        return figures.of_turn(_total(models, number(result, "total_cost_usd")), before, self.used) or Total()
+        return figures.of_turn(self.total, before, self.used) or Total()
 
 
-def _work(result: Object) -> figures.Work:
+def _api_s(result: Object) -> float | None:
     api_ms = integer(result, "duration_api_ms")
-    return figures.Work(api_s=None if api_ms is None else api_ms / 1000)
+    return None if api_ms is None else api_ms / 1000
 
 
-def _total(models: tuple[ModelUsage, ...], cost_usd: float | None) -> Total:
+def _total(models: tuple[ModelUsage, ...], cost_usd: float | None, api_s: float | None = None) -> Total:
     """Return the sum over the models; `cost_usd` if they have no cost of their own."""
+    if len(models) == 1 and models[0].cost_usd is not None:  # the usual case: nothing to add
+        return figures.total(models[0].usage, cost_usd=models[0].cost_usd, models=models, api_s=api_s)
     costs = [share.cost_usd for share in models if share.cost_usd is not None]
-    whole = figures.cost(costs) if len(costs) == len(models) else cost_usd
-    return figures.total(figures.added(models)[0], cost_usd=whole, models=models)
+    cost_usd = figures.cost(costs) if len(costs) == len(models) else cost_usd
+    return figures.total(figures.sum_of(models), cost_usd=cost_usd, models=models, api_s=api_s)
 
 
 def _models(result: Object, key: str) -> tuple[ModelUsage, ...]:

@@ -62,7 +62,10 @@ class Frames:
         """Return the events of a line that was parsed already."""
         kind = string(read.value, "type")
         decode = self._kinds.get(kind)
-        return _with_raw([events.Unknown(what=kind or "no type")] if decode is None else decode(read.value), read)
+        emitted: list[Event] = [events.Unknown(what=kind or "no type")] if decode is None else decode(read.value)
+        if emitted and not isinstance(emitted[0], events.TextDelta):
+            emitted[0] = msgspec.structs.replace(emitted[0], raw=read.text)
+        return emitted
 
     def decided(self, ask_id: str, by: str) -> None:
         """Record that a person or a rule (`by`) answered this ask; its denial is then an ordinary answer."""
@@ -104,12 +107,14 @@ class Frames:
 
     def _system(self, value: Object) -> list[Event]:
         subtype = string(value, "subtype")
+        decode = SYSTEM.get(subtype)
+        if decode is not None:
+            return decode(value)
         if subtype == "init":
             return self._init(value)
         if subtype.startswith("task_"):
             return self._tasks.line(value)
-        decode = SYSTEM.get(subtype)
-        return decode(value) if decode is not None else [events.Unknown(what=f"system/{subtype}")]
+        return [events.Unknown(what=f"system/{subtype}")]
 
     def _init(self, value: Object) -> list[Event]:
         self._begun += 1
@@ -247,12 +252,6 @@ class Frames:
         if subtype == "hook_callback":
             return [events.StatusChanged(state="hook", detail=string(obj(request, "input"), "hook_event_name"))]
         return [events.Unknown(what=f"control_request/{subtype}")]
-
-
-def _with_raw(emitted: list[Event], read: Native) -> Sequence[Event]:
-    if not emitted or isinstance(emitted[0], events.TextDelta):
-        return emitted
-    return [msgspec.structs.replace(emitted[0], raw=read.text), *emitted[1:]]
 
 
 def _joined(message: Object) -> str:

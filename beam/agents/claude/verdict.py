@@ -9,13 +9,12 @@ from __future__ import annotations
 from itertools import takewhile
 
 import msgspec
-from msgspec import field, structs
+from msgspec import field
 
 from beam.agents.base import Exit, Turn, Verdict, died, raw_json
 from beam.agents.claude.counted import Counted
 from beam.agents.failures import is_refusal
 from beam.agents.fields import Object, integer, obj, objects, string, strings
-from beam.agents.figures import usage_of
 from beam.model.outcome import Class, Denial, SessionNote, Status
 
 _STOPPED = {
@@ -116,12 +115,13 @@ def lost_id(turn: Turn, text: str) -> str | None:
 
 def of_result(turn: Turn, result: Object, heard: OutputSummary) -> Verdict:
     """Return the verdict of one result line, without what only the end of the process tells."""
-    status, class_, reason = _judge(turn, result, heard)
+    denials = denials_of(result, heard)
+    status, class_, reason = _judge(turn, result, heard, denials)
     text = result.get("result")
     reply = text if isinstance(text, str) and result.get("is_error") is not True else None
     if heard.cut_off or (reply is None and status is not Status.FAILED):
         reply = heard.text() or reply
-    used = heard.counted.of_turn(turn, result, aborted=is_aborted(result))
+    usage, used = heard.counted.of_turn(turn, result, aborted=is_aborted(result))
     lost = status is Status.FAILED and lost_id(turn, "\n".join(strings(result, "errors"))) is not None
     return Verdict(
         status=status,
@@ -131,16 +131,18 @@ def of_result(turn: Turn, result: Object, heard: OutputSummary) -> Verdict:
         session_id=None if lost else string(result, "session_id") or heard.session_id,
         session="lost" if lost else "resumed" if turn.session_id and not turn.fork else "new",
         model=heard.model or next(iter(obj(result, "modelUsage")), None),
-        usage=usage_of(used, calls=used.calls),
+        usage=usage,
         cost_usd=used.cost_usd,
         models=used.models,
-        **structs.asdict(heard.counted.work_of_turn(turn, result)),
-        denials=denials_of(result, heard),
+        api_s=heard.counted.api_s_of_turn(turn, result),
+        denials=denials,
         structured=raw_json(result["structured_output"]) if "structured_output" in result else msgspec.UNSET,
     )
 
 
-def _judge(turn: Turn, result: Object, heard: OutputSummary) -> tuple[Status, Class | None, str | None]:
+def _judge(
+    turn: Turn, result: Object, heard: OutputSummary, denials: tuple[Denial, ...]
+) -> tuple[Status, Class | None, str | None]:
     errors = "; ".join(strings(result, "errors"))
     stop, subtype = string(result, "stop_reason"), string(result, "subtype")
     if stop == "refusal":
@@ -162,7 +164,7 @@ def _judge(turn: Turn, result: Object, heard: OutputSummary) -> tuple[Status, Cl
         return Status.FAILED, failure_class(integer(result, "api_error_status"), heard.error, text), text
     if stop in CUT_OFF:
         return Status.TRUNCATED, None, f"the answer was cut off ({stop})"
-    refused = [denial.tool for denial in denials_of(result, heard) if denial.by == "default"]
+    refused = [denial.tool for denial in denials if denial.by == "default"]
     if refused:
         return Status.DENIED, None, f"not permitted: {', '.join(dict.fromkeys(refused))}"
     if turn.schema is not None and "structured_output" not in result:
@@ -182,6 +184,9 @@ def goes_on(result: Object) -> bool:
 
 def denials_of(result: Object, heard: OutputSummary) -> tuple[Denial, ...]:
     """Return the requests of the turn that were denied, with who denied each; `default` if nobody decided."""
+    asked = objects(result, "permission_denials")
+    if not asked:
+        return heard.denied
     own = tuple(
         Denial(
             tool=string(item, "tool_name"),
@@ -189,7 +194,7 @@ def denials_of(result: Object, heard: OutputSummary) -> tuple[Denial, ...]:
             input=raw_json(item.get("tool_input")),
             by=heard.decided.get(string(item, "tool_use_id"), "default"),
         )
-        for item in objects(result, "permission_denials")
+        for item in asked
     )
     known = {denial.call_id for denial in own}
     return (*(denial for denial in heard.denied if denial.call_id not in known), *own)
