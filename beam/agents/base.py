@@ -336,8 +336,11 @@ _decode = msgspec.json.Decoder().decode  # made once: a line is decoded in half 
 
 def native(line: bytes) -> Native | None:
     """Return the JSON object of a line, None for any other line. Invalid UTF-8 and lone surrogates become U+FFFD."""
-    value = json_object(line)
-    return None if value is None else Native(value, line)
+    try:
+        value = _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = json_object(line)
+    return Native(value, line) if isinstance(value, dict) else None
 
 
 def json_object(line: bytes) -> dict[str, Any] | None:

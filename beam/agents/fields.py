@@ -17,7 +17,8 @@ def string(value: Object, key: str) -> str:
 
 def obj(value: Object, key: str) -> Object:
     """Return the field if it is an object, else an empty one."""
-    return object_of(value.get(key))
+    found = value.get(key)
+    return found if isinstance(found, dict) else {}
 
 
 def object_of(value: object) -> Object:
@@ -27,7 +28,8 @@ def object_of(value: object) -> Object:
 
 def objects(value: Object, key: str) -> list[Object]:
     """Return the objects in a list field."""
-    return objects_of(value.get(key))
+    found = value.get(key)
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
 
 def objects_of(value: object) -> list[Object]:
@@ -42,7 +44,7 @@ def strings(value: Object, key: str) -> tuple[str, ...]:
 
 def strings_of(value: object) -> tuple[str, ...]:
     """Return the strings in a value that should be a list."""
-    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+    return tuple([item for item in value if isinstance(item, str)]) if isinstance(value, list) else ()
 
 
 def integer(value: Object, key: str) -> int | None:

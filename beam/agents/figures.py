@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 from beam.model.outcome import COST_DIGITS, FIGURES, ModelUsage, Total, Usage
 
 NOTHING_YET = Total(**dict.fromkeys(FIGURES, 0), cost_usd=0.0, models=(), api_s=0.0, lines_added=0, lines_removed=0)
+_UNKNOWN = Usage()
 
 
 class Work(Struct, frozen=True, kw_only=True):
@@ -128,9 +129,12 @@ def summed(shares: Iterable[ModelUsage]) -> tuple[ModelUsage, ...]:
     found: dict[str, ModelUsage] = {}
     for share in shares:
         one = found.get(share.model)
-        usage = share.usage if one is None else one.usage.plus(share.usage)
-        costs = [part for part in (None if one is None else one.cost_usd, share.cost_usd) if part is not None]
-        found[share.model] = ModelUsage(model=share.model, usage=usage, cost_usd=cost(costs) if costs else None)
+        usage, cost_usd = share.usage, share.cost_usd
+        if one is not None:
+            usage = one.usage.plus(usage)
+            cost_usd = one.cost_usd if cost_usd is None else cost_usd + (one.cost_usd or 0)
+        cost_usd = None if cost_usd is None else cost((cost_usd,))
+        found[share.model] = ModelUsage(model=share.model, usage=usage, cost_usd=cost_usd)
     return tuple(found.values())
 
 
@@ -151,7 +155,7 @@ def added(calls: Iterable[ModelUsage]) -> tuple[Usage, tuple[ModelUsage, ...] | 
 def _difference(before: Total, whole: Total) -> Total | None:
     """Return the total without `before`; None if a figure would be negative."""
     more = since(before, whole)
-    if more == Usage() and usage_of(whole) != Usage():
+    if more == _UNKNOWN and usage_of(whole) != _UNKNOWN:
         return None
     cost_usd = _cost_since(before.cost_usd, whole.cost_usd)
     if cost_usd is not None and cost_usd < 0:
@@ -169,11 +173,15 @@ def _models_since(before: tuple[ModelUsage, ...], whole: tuple[ModelUsage, ...])
     found = []
     for share in whole:
         old = was.pop(share.model, None)
-        more = since(NOTHING_YET if old is None else old.usage, share.usage)
-        if more == Usage():
+        more = share.usage if old is None else since(old.usage, share.usage)
+        if more == _UNKNOWN or _is_negative(more):
             return None
-        cost_usd = _cost_since(0.0 if old is None else old.cost_usd, share.cost_usd)
-        if not is_nothing(more):
+        if is_nothing(more):
+            continue
+        if old is None:
+            found.append(share)
+        else:
+            cost_usd = _cost_since(old.cost_usd, share.cost_usd)
             found.append(ModelUsage(model=share.model, usage=more, cost_usd=cost_usd))
     return None if was else tuple(found)
 

@@ -15,6 +15,7 @@ from beam.agents.base import Turn
 from beam.agents.fields import Object, integer, number, obj, string
 from beam.model.outcome import ModelUsage, Total, Usage
 
+_UNKNOWN = Usage()
 _SINCE = "model_usage_since_last_result"
 _SAME_COST_USD = 1e-9  # sums of the same parts may differ by less
 
@@ -67,7 +68,8 @@ class Counted(Struct):
         """Count one more result; return the total to subtract from the next turn's figures, None if that is
         not needed.
         """
-        self.used = self.used.plus(usage_in(obj(result, "usage")))
+        used = usage_in(obj(result, "usage"))
+        self.used = self.used.plus(used) if self.used != _UNKNOWN else used
         if isinstance(result.get(_SINCE), dict):
             more = _models(result, _SINCE)
             self.models = figures.summed((*self.models, *more)) if self.models else more
@@ -126,7 +128,7 @@ def _total(models: tuple[ModelUsage, ...], cost_usd: float | None, api_s: float 
 
 
 def _models(result: Object, key: str) -> tuple[ModelUsage, ...]:
-    return figures.summed(_model(name, item) for name, item in obj(result, key).items())
+    return figures.summed([_model(name, item) for name, item in obj(result, key).items()])
 
 
 def _model(name: str, item: object) -> ModelUsage:

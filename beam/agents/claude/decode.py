@@ -140,7 +140,8 @@ class Frames:
 
     def _result(self, value: Object) -> list[Event]:
         heard = self._heard
-        heard.decided = {call: self._decided[ask] for ask, call in self._asks.items() if ask in self._decided}
+        if self._asks:
+            heard.decided = {call: self._decided[ask] for ask, call in self._asks.items() if ask in self._decided}
         heard.denied = self._verdict.denials if self._verdict is not None and verdicts.goes_on(value) else ()
         total = heard.counted.result(value)
         found = verdicts.of_result(self._turn, value, heard)

@@ -143,12 +143,11 @@ def of_result(turn: Turn, result: Object, heard: OutputSummary) -> Verdict:
 def _judge(
     turn: Turn, result: Object, heard: OutputSummary, denials: tuple[Denial, ...]
 ) -> tuple[Status, Class | None, str | None]:
-    errors = "; ".join(strings(result, "errors"))
     stop, subtype = string(result, "stop_reason"), string(result, "subtype")
     if stop == "refusal":
         return Status.REFUSED, None, _first_line(string(result, "result")) or "the model refused"
     if subtype in ("error_max_turns", "error_max_budget_usd"):
-        return Status.LIMIT, None, errors or subtype
+        return Status.LIMIT, None, "; ".join(strings(result, "errors")) or subtype
     if heard.error == "max_output_tokens":
         return Status.TRUNCATED, None, _first_line(string(result, "result"))
     if is_aborted(result):
@@ -156,7 +155,7 @@ def _judge(
             return Status.DENIED, None, "the turn was ended by a denied request"
         return Status.CANCELLED, None, "the turn was interrupted"
     if result.get("is_error") is True:
-        text = string(result, "result") or errors or subtype
+        text = string(result, "result") or "; ".join(strings(result, "errors")) or subtype
         if is_refusal(text):
             return Status.REFUSED, None, _first_line(text)
         if lost_id(turn, "\n".join(strings(result, "errors"))):
