@@ -146,7 +146,7 @@ def test_a_turn_on_another_face_has_no_terminal(beam: Cli) -> None:
     ended = beam("attach", "slow", "--print")
     (beam.project / "go").touch()
     sending.communicate(timeout=60)
-    assert ended.code == 10 and "exec face" in ended.err
+    assert ended.code == 10 and "--via exec, which has no screen" in ended.err
 
 
 def test_it_needs_a_terminal_and_a_person(beam: Cli) -> None:

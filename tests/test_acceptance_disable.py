@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.cli import Cli
+from tests.support.cli import Cli, eventually, processes_with
 
 pytestmark = pytest.mark.acceptance
 OFF = {"BEAM_DISABLE": "scripted"}
@@ -22,9 +22,11 @@ def test_what_waits_is_kept_until_it_is_on_again(beam: Cli) -> None:
     assert beam("send", "scripted", "first").code == 0
     beam("queue", "pause", "scripted")
     message_id = beam("send", "scripted", "later", "--no-wait").out.strip()
+    eventually(lambda: not processes_with(str(beam.base)), what="a worker that began before is left")
     assert beam("queue", "resume", "scripted", env=OFF).code in (0, 2)
     waited = beam("wait", message_id, "--timeout", "1s", env=OFF)
     assert waited.code != 0 and "You said" not in waited.out
+    assert [line["box"] for line in beam("queue", "list", "--json").lines] == ["waiting"], "it is no dead letter"
     beam("queue", "resume", "scripted")
     assert beam("wait", message_id, "--timeout", "50s").out == "You said: later\n"
 

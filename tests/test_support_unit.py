@@ -39,5 +39,6 @@ def test_what_is_longer_is_left_out_and_a_test_that_starts_a_process_fails(tmp_p
     done = subprocess.run([*command, tmp_path], cwd=TOP, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1, done
     assert "2 failed, 2 passed, 1 deselected" in done.stdout
-    assert done.stdout.count("a unit test starts no process (subprocess.Popen): mark it `slow`") == 2, done.stdout
+    said = "Failed: a unit test starts no process (subprocess.Popen): mark it `slow`"
+    assert sum(line.startswith("E ") and said in line for line in done.stdout.splitlines()) == 2, done.stdout
     assert "FAILED" in done.stdout and "test_starts_in_a_fixture" in done.stdout

@@ -94,12 +94,15 @@ def _vouched(resolved: Resolved, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def waits_for_trust(context: RootContext, queue: Queue, entry: Entry) -> str | None:
-    """Return why this message waits until a person trusts the folder; None if it need not, or if that is unknown."""
+    """Return why this message waits until a person trusts the folder, or switches its adapter on again; None if it need
+    not, or if that is unknown.
+    """
     try:
         message = queue.read(entry)
         resolved = context.resolve(message.to)
-    except (BeamError, FileNotFoundError):
-        return None  # whoever claims it says what is wrong
+    except (BeamError, FileNotFoundError) as error:
+        is_off = isinstance(error, BeamError) and error.kind == "switched_off"
+        return str(error) if is_off else None  # of all else whoever claims it says what is wrong
     try:
         return stands_for(context, resolved, message).refusal
     except BeamError as error:
@@ -107,7 +110,7 @@ def waits_for_trust(context: RootContext, queue: Queue, entry: Entry) -> str | N
 
 
 def waiting_reason(context: RootContext, place: AgentPaths) -> str | None:
-    """Return why the agent's next message waits until a person trusts the folder; None if it does not."""
+    """Return why the agent's next message waits until a person does something; None if it does not."""
     queue = Queue(place.queue, place.put_lock)
     head = queue.first("new")
     if head is None or context.is_mailbox(place.agent):

@@ -405,6 +405,7 @@ def test_one_that_stays_says_that_it_has_no_such_session_and_ends(tmp_path: Path
     served = Served(tmp_path, "replies: [hi]", "--resume", "s2")
     served.order("prompt", text="x")
     assert served.until("lost")["session_id"] == "s2"
+    assert served.process.wait(30) == 1, "it ends by itself: the end of its stdin would interrupt the turn"
     assert served.end() == (1, "")
 
 

@@ -205,7 +205,7 @@ class SendVerbs(OpenedRoot):
         if self._fold.state().paused:
             return f"the queue of {message.to} is paused; beam queue resume {message.to}"
         why = standing.waiting_reason(self.context, self._place(message))
-        return None if why is None else f"what waits for {message.to} does so until you trust the folder: {why}"
+        return None if why is None else f"what waits for {message.to} stays waiting: {why}"
 
     def loader_variables(self, agent: str) -> list[str]:
         """Return the variables of the agent's settings that no process of it gets (`LD_PRELOAD` and the like)."""
