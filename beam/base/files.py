@@ -11,7 +11,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -41,13 +41,20 @@ _DIRECTORY_MODE = 0o700
 _NO_WAITING = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # a FIFO or a device would keep its opener
 
 
-@contextlib.contextmanager
-def disk(action: str, path: Path) -> Iterator[None]:
+class disk:
     """Turn an OSError inside into a DiskError: "can't <action> <path>: <why>"."""
-    try:
-        yield
-    except OSError as error:
-        raise disk_error(action, path, error) from error
+
+    __slots__ = ("_action", "_path")
+
+    def __init__(self, action: str, path: Path) -> None:
+        self._action, self._path = action, path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise disk_error(self._action, self._path, error) from error
 
 
 def disk_error(action: str, path: Path | str, error: OSError) -> DiskError:
@@ -214,7 +221,10 @@ def write_at(directory_fd: int, name: str, data: bytes) -> None:
 
 def write_all(handle: int, data: bytes) -> None:
     """Write all bytes. Raises OSError, possibly after some of them."""
-    view = memoryview(data)
+    written = os.write(handle, data)
+    if written == len(data):
+        return
+    view = memoryview(data)[written:]
     while view:
         view = view[os.write(handle, view) :]
 

@@ -275,8 +275,10 @@ class Stream:
 
 # Prefixes that ordinary text is full of, with what must follow at least.
 _COMMON = {b"sk-": rb"sk-[A-Za-z0-9_-]{16}", b"://": rb"://[^\s/\"\\]{0,2000}@", b"bearer": rb"bearer(?:\s|\\)"}
-_BYTES = tuple({row.prefix.encode() for row in ROWS if not row.any_case and not row.prefix.startswith("sk-")})
-_BYTES_ANY_CASE = tuple({row.prefix.encode() for row in ROWS if row.any_case})
+_BYTES = tuple(
+    {row.prefix.encode() for row in ROWS if not row.any_case and not row.prefix.startswith("sk-")} - {*_COMMON}
+)
+_BYTES_ANY_CASE = tuple({row.prefix.encode() for row in ROWS if row.any_case} - {*_COMMON})
 # JSON escapes of ordinary characters, of those that a frame is drawn with, and of what colours: any prefix may be
 # behind them, or in pieces between them. So it may with the bytes of `_UNSEEN`.
 _HIDDEN = re.compile(rb"\\(?:u(?:00(?:[2-7]|[19]b)|25)|x[19]b\[|033\[|e\[|/)")
@@ -285,13 +287,16 @@ _UNSEEN = tuple({sign.encode()[:2] for sign in (*gaps.BORDERS, "\x9b")})
 
 def maybe(data: bytes) -> bool:
     """Return whether UTF-8 text or JSON may contain a secret: False is certain, and cheap."""
-    if any(prefix in data for prefix in _BYTES if prefix not in _COMMON):
-        return True
+    for prefix in _BYTES:  # plain loops: each line of a journal passes here, and any() takes three times as long
+        if prefix in data:
+            return True
     lowered = data.lower()
-    if any(prefix in lowered for prefix in _BYTES_ANY_CASE if prefix not in _COMMON):
-        return True
-    if any(prefix in lowered and re.search(looks, lowered, re.IGNORECASE) for prefix, looks in _COMMON.items()):
-        return True
+    for prefix in _BYTES_ANY_CASE:
+        if prefix in lowered:
+            return True
+    for prefix, looks in _COMMON.items():
+        if prefix in lowered and re.search(looks, lowered, re.IGNORECASE):
+            return True
     if b"\x1b" in data or (not data.isascii() and any(sign in data for sign in _UNSEEN)):
         return True
     return _HIDDEN.search(lowered) is not None

@@ -294,10 +294,10 @@ class Journal:
         return line
 
     def _write(self, data: bytes) -> None:
-        path = self.directory / self._name
         try:
             files.write_all(self._handle, data)
         except OSError as error:
+            path = self.directory / self._name
             self._chain = None
             begin = self._size
             self._size = os.fstat(self._handle).st_size

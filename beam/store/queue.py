@@ -53,6 +53,7 @@ class Queue:
     def __init__(self, directory: Path, put_lock: Path) -> None:
         self.directory = directory
         self.put_lock = put_lock
+        self._archived = directory.with_name(ARCHIVED)
 
     def path(self, entry: Entry) -> Path:
         """Return the path of the entry's file."""
@@ -147,7 +148,7 @@ class Queue:
         """Publish several messages in this order, with one sync of the directory; return how many were put."""
         tmp, new = self.directory / "tmp", self.directory / "new"
         with short_lock(self.put_lock) as handle:
-            if os.path.lexists(self.directory.with_name(ARCHIVED)):
+            if os.path.lexists(self._archived):
                 raise is_archived(messages[0].to)
             if known is not None and (self.find(messages[0].id) is not None or known()):
                 return 0
