@@ -91,7 +91,7 @@ def show(
     agent: str = argument(..., metavar="AGENT"),
     origin: bool = option(False, "--origin", help="Show where each setting comes from."),
     live: bool = option(
-        False, "--live", help="Show what the running or kept process tells of itself instead; exit 10 if it can't."
+        False, "--live", help="Show what the running or kept process says of itself instead; exit 10 if it can't."
     ),
     as_json: bool = option(False, "--json", help="Print one JSON object."),
 ) -> None:

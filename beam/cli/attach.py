@@ -28,7 +28,7 @@ def attach(
 ) -> int:
     """Connect your terminal to an agent's: watch it, and type into it.
 
-    An agent has a terminal while one of its turns runs with --via terminal, and as long as a broker keeps it. Ctrl-\\
+    An agent has a terminal while one of its turns runs with --via terminal, and as long as it is kept. Ctrl-\\
     twice detaches; the agent continues. Ctrl-\\ and an arrow key scroll the view if your terminal is smaller. While
     beam types a message, your keys are held back. The journal notes that you typed, but not what you typed.
     """

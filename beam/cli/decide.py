@@ -41,7 +41,7 @@ def approve(
     ask: str = _ID,
     always: bool = option(False, "--always", help="Also allow similar requests from now on, as `beam asks` shows."),
     changed: str | None = option(
-        None, "--input", metavar="JSON|FILE", help="Run this whole input in the place of what was asked for."
+        None, "--input", metavar="JSON|FILE", help="Run this whole input instead of the one that was asked for."
     ),
     rule: str | None = option(
         None, "--rule", metavar="RULE", help="Also add this rule to the agent's settings, as in 'Bash(git *)'."

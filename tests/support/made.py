@@ -21,6 +21,7 @@ from beam.model import events
 from beam.model.limits import Limits
 from beam.model.outcome import Class, Denial, ModelUsage, Outcome, Status, Total, Unfinished, Usage, exit_code
 from beam.model.policy import Policy
+from beam.model.rule_lists import RuleLists
 from beam.model.settings import AgentSettings
 from beam.secrets.kinds import KINDS, ROWS
 
@@ -60,6 +61,8 @@ def kind(type_: Any) -> str:
         )
     if origin is dict:
         return f"object of {kind(args[1])}"
+    if type_ is RuleLists:
+        return "object: `deny`, `ask` and `allow`, lists of text"
     if isinstance(type_, type) and issubclass(type_, Enum | Struct):
         return type_.__name__
     named = {str: "text", int: "integer", float: "number", bool: "true | false", Raw: "JSON", type(None): "null"}
