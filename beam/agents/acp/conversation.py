@@ -137,7 +137,7 @@ class AcpLink:
     # -- the beginning -------------------------------------------------------------------------------------------------
 
     def _opened(self, found: list[Step]) -> list[Step]:
-        """Return the steps; the session is there, or can't be, if they say so."""
+        """Return the steps, after a look whether they say that the session is open, or that it can't be opened."""
         for step in found:
             if isinstance(step, Broken):
                 self._break("")
