@@ -153,11 +153,11 @@ class Terminal(Protocol):
 class Transcript(Protocol):
     """One conversation's file as the CLI writes it, read line by line from where a turn begins.
 
-    `word` is the state of the turn so far: "" (unknown), working, waiting (for background work of its own), done;
+    `state` is the state of the turn so far: "" (unknown), working, waiting (for background work of its own), done;
     `error` is why it failed, None if it did not.
     """
 
-    word: str
+    state: str
     error: str | None
 
     def line(self, line: bytes) -> Sequence[Event]:

@@ -110,16 +110,16 @@ class Failure(Struct, frozen=True):
 class OutputSummary(Struct, kw_only=True):
     """What one process reported so far.
 
-    `ended` is the CLI's own proof that the turn is over: `stop`, `length` (cut off) or `refused`; "" until then. `said`
-    is what the agent said since its last call. `lost` is the CLI's proof that it has no session of the asked id.
-    `nameless`: it reports no session id, so each turn is a new session. `retry` is the reason of its last retry.
+    `ended` is the CLI's own proof that the turn is over: `stop`, `length` (cut off) or `refused`; "" until then.
+    `texts` are what the agent said since its last call. `lost` is the CLI's proof that it has no session of the asked
+    id. `nameless`: it reports no session id, so each turn is a new session. `retry` is the reason of its last retry.
     `calls` are the open ones: name and input by id. Figures that it does not report stay None.
     """
 
     name: str
     session_id: str | None = None
     model: str | None = None
-    said: list[str] = []
+    texts: list[str] = []
     reply: str | None = None
     usage: Usage = Usage()
     cost_usd: float | None = None
@@ -158,12 +158,12 @@ class OutputSummary(Struct, kw_only=True):
         """Return the events of a finished piece of the agent's text."""
         if not text:
             return []
-        self.said.append(text)
+        self.texts.append(text)
         return [events.Text(text=text)]
 
     def called(self, call_id: str, name: str, given: object) -> list[Event]:
         """Return the events of a tool call; the text before it was no answer."""
-        self.said = []
+        self.texts = []
         self.calls[call_id] = (name, given)
         return [events.ToolCalled(call_id=call_id, name=name, input=raw_json(given))]
 
@@ -211,16 +211,16 @@ class OutputSummary(Struct, kw_only=True):
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-def verdict(turn: Turn, exit: Exit, heard: OutputSummary) -> tuple[list[Event], Verdict]:
+def verdict(turn: Turn, exit: Exit, summary: OutputSummary) -> tuple[list[Event], Verdict]:
     """Return the events that only the end tells, and the verdict: completed only with the CLI's own proof."""
-    emitted: list[Event] = [events.ToolReturned(call_id=call_id, unfinished=True) for call_id in heard.calls]
-    if heard.lost and heard.session_id is None:
-        emitted.insert(0, events.SessionLost(session_id=turn.session_id or "", reason=heard.lost))
-    status, class_, reason = _judge(exit, heard)
+    emitted: list[Event] = [events.ToolReturned(call_id=call_id, unfinished=True) for call_id in summary.calls]
+    if summary.lost and summary.session_id is None:
+        emitted.insert(0, events.SessionLost(session_id=turn.session_id or "", reason=summary.lost))
+    status, class_, reason = _judge(exit, summary)
     if status is Status.COMPLETED and exit.stopped_by is None and (exit.code or exit.signal):
         how = f"was ended by {exit.signal}" if exit.signal else f"exited with {exit.code}"
-        emitted.append(events.Notice(text=f"{heard.name} {how} after a good answer", code="exit_code"))
-    reply = heard.reply if heard.reply is not None else "\n\n".join(heard.said) or None
+        emitted.append(events.Notice(text=f"{summary.name} {how} after a good answer", code="exit_code"))
+    reply = summary.reply if summary.reply is not None else "\n\n".join(summary.texts) or None
     return emitted, Verdict(
         status=status,
         class_=class_,
@@ -228,51 +228,52 @@ def verdict(turn: Turn, exit: Exit, heard: OutputSummary) -> tuple[list[Event], 
         reply=None
         if status in (Status.FAILED, Status.REFUSED)
         else reply or ("" if status is Status.COMPLETED else None),
-        session_id=heard.session_id or (None if heard.lost or turn.fork else turn.session_id),
-        session=_session(turn, heard),
-        model=heard.model or turn.model,
-        usage=heard.usage,
-        cost_usd=heard.cost_usd,
-        models=heard.models,
-        **structs.asdict(heard.work),
-        denials=tuple(heard.denials),
-        unfinished=_unfinished(heard) if status in ANSWERS else (),
+        session_id=summary.session_id or (None if summary.lost or turn.fork else turn.session_id),
+        session=_session(turn, summary),
+        model=summary.model or turn.model,
+        usage=summary.usage,
+        cost_usd=summary.cost_usd,
+        models=summary.models,
+        **structs.asdict(summary.work),
+        denials=tuple(summary.denials),
+        unfinished=_unfinished(summary) if status in ANSWERS else (),
     )
 
 
-def _unfinished(heard: OutputSummary) -> tuple[Unfinished, ...]:
+def _unfinished(summary: OutputSummary) -> tuple[Unfinished, ...]:
     """Return the calls that continue although the CLI says that the turn is over."""
     return tuple(
-        Unfinished(tool=name, call_id=call_id, input=raw_json(given)) for call_id, (name, given) in heard.calls.items()
+        Unfinished(tool=name, call_id=call_id, input=raw_json(given))
+        for call_id, (name, given) in summary.calls.items()
     )
 
 
-def _judge(exit: Exit, heard: OutputSummary) -> tuple[Status, Class | None, str | None]:
-    over = bool(heard.ended) and heard.failure is None
-    if exit.stopped_by == "retries" and heard.retry is not None and not over:
-        return Status.FAILED, heard.retry.class_, f"stopped after its retries: {heard.retry.reason}"
+def _judge(exit: Exit, summary: OutputSummary) -> tuple[Status, Class | None, str | None]:
+    over = bool(summary.ended) and summary.failure is None
+    if exit.stopped_by == "retries" and summary.retry is not None and not over:
+        return Status.FAILED, summary.retry.class_, f"stopped after its retries: {summary.retry.reason}"
     if exit.stopped_by is not None and not over:
         return _STOPPED.get(exit.stopped_by, Status.CANCELLED), None, f"the turn was stopped ({exit.stopped_by})"
-    if heard.failure is not None and is_refusal(heard.failure.reason):
-        return Status.REFUSED, None, heard.failure.reason
-    if heard.failure is not None:
-        return Status.FAILED, heard.failure.class_, heard.failure.reason
-    if heard.lost and heard.session_id is None:
-        return Status.FAILED, Class.BAD_REQUEST, heard.lost
-    denied = dict.fromkeys(denial.tool for denial in heard.denials if denial.by == BY_DEFAULT)
+    if summary.failure is not None and is_refusal(summary.failure.reason):
+        return Status.REFUSED, None, summary.failure.reason
+    if summary.failure is not None:
+        return Status.FAILED, summary.failure.class_, summary.failure.reason
+    if summary.lost and summary.session_id is None:
+        return Status.FAILED, Class.BAD_REQUEST, summary.lost
+    denied = dict.fromkeys(denial.tool for denial in summary.denials if denial.by == BY_DEFAULT)
     nobody = f"not permitted: {', '.join(denied)}"
     if not over:
         if denied and exit.code == 0:  # it ended on its own after the denial
             return Status.DENIED, None, nobody
         complaint = _complaint(exit.stderr_tail)
-        if exit.code and complaint and heard.session_id is None:
+        if exit.code and complaint and summary.session_id is None:
             found = class_of(None, complaint)
             return Status.FAILED, Class.BAD_REQUEST if found is Class.UNKNOWN else found, complaint
-        gone = died(exit, heard.name)
+        gone = died(exit, summary.name)
         return gone.status, gone.class_, gone.reason
-    if heard.ended == "length":
+    if summary.ended == "length":
         return Status.TRUNCATED, None, "the answer was cut off by its token limit"
-    if heard.ended == "refused":
+    if summary.ended == "refused":
         return Status.REFUSED, None, "the model refused"
     return (Status.DENIED, None, nobody) if denied else (Status.COMPLETED, None, None)
 
@@ -283,11 +284,11 @@ def _complaint(tail: str) -> str:
     return next((line[:500] for line in lines if line.lower().startswith("error:")), last_line(tail))
 
 
-def _session(turn: Turn, heard: OutputSummary) -> SessionNote | None:
-    if heard.lost:
+def _session(turn: Turn, summary: OutputSummary) -> SessionNote | None:
+    if summary.lost:
         return "lost"
-    if heard.nameless and (heard.ended or heard.said):
+    if summary.nameless and (summary.ended or summary.texts):
         return "new"
-    if heard.session_id is None:
+    if summary.session_id is None:
         return None
     return "resumed" if turn.session_id is not None and not turn.fork else "new"

@@ -265,14 +265,14 @@ class Diff:
                 record=back.record,
             )
             events += self._proved(team, call)
-        for heard in line.heard:
-            frame = frame_of(heard.text)
+        for received in line.received:
+            frame = frame_of(received.text)
             said = string(frame, "timestamp")
             mail = Mail(
-                id=digest(heard.sender, said or line.at, heard.text),
-                sender=heard.sender,
-                text=heard.text,
-                summary=heard.summary,
+                id=digest(received.sender, said or line.at, received.text),
+                sender=received.sender,
+                text=received.text,
+                summary=received.summary,
                 sent_ns=when_ns(said) or at_ns,
                 kind=string(frame, "type") or "message",
                 frame=frame,
@@ -302,7 +302,7 @@ class Diff:
         me = team.members.present.get(member)
         if me is not None and me.prompt.strip() == mail.text.strip():
             is_proof = me.has_own_process
-        events, letter = team.post.heard(member, mail, "transcript", is_proof=is_proof)
+        events, letter = team.post.received(member, mail, "transcript", is_proof=is_proof)
         if letter is not None:
             events += team.members.frame(letter, "transcript")
         return events

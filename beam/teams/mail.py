@@ -110,7 +110,7 @@ class Post:
             return []
         return [self._lost(mail, to, mail.sent_ns, why, source)]
 
-    def heard(self, to: str, mail: Mail, source: str, *, is_proof: bool) -> tuple[list[Event], Letter | None]:
+    def received(self, to: str, mail: Mail, source: str, *, is_proof: bool) -> tuple[list[Event], Letter | None]:
         """Apply that a member received a message, from its transcript: return the events, and the message if it was
         unknown.
 

@@ -30,7 +30,7 @@ def read(history: History, path: Path, asked: Turn) -> tuple[Transcript, list[ev
     transcript, bodies = history.transcript(asked), []
     for line in path.read_bytes().split(b"\n"):
         bodies += transcript.line(line)
-        if transcript.word == "done":
+        if transcript.state == "done":
             break
     return transcript, bodies
 
@@ -38,7 +38,7 @@ def read(history: History, path: Path, asked: Turn) -> tuple[Transcript, list[ev
 def test_codexs_rollout_says_answer_tokens_model_and_thread() -> None:
     transcript, bodies = read(codex, ROLLOUT, turn("again", cwd=CODEX_CWD, session_id=THREAD))
     verdict = transcript.verdict()
-    assert (transcript.word, verdict.status, verdict.reply) == ("done", Status.COMPLETED, "ECHO[again] turns=2")
+    assert (transcript.state, verdict.status, verdict.reply) == ("done", Status.COMPLETED, "ECHO[again] turns=2")
     assert (verdict.session_id, verdict.model) == (THREAD, "gpt-5.5")
     assert (verdict.usage.input_tokens, verdict.usage.output_tokens) == (10423, 4)
     assert [type(body) for body in bodies] == [events.SessionResumed, events.Text, events.UsageSeen]
@@ -54,7 +54,7 @@ def test_codexs_rollout_says_why_a_turn_failed() -> None:
 def test_codexs_rollout_of_another_folder_or_text_says_nothing() -> None:
     for asked in (turn("again", cwd="/elsewhere"), turn("agai", cwd=CODEX_CWD), turn("ECHO[again]", cwd=CODEX_CWD)):
         transcript, bodies = read(codex, ROLLOUT, asked)
-        assert (transcript.word, bodies) == ("", [])
+        assert (transcript.state, bodies) == ("", [])
 
 
 def test_codexs_interrupted_turn_is_over_and_no_answer() -> None:
@@ -63,9 +63,9 @@ def test_codexs_interrupted_turn_is_over_and_no_answer() -> None:
     transcript = codex.transcript(turn("hello", cwd=CODEX_CWD))
     for line in lines[: lines.index(over)]:
         transcript.line(line)
-    assert transcript.word == "working"
+    assert transcript.state == "working"
     transcript.line(over.replace(b"task_complete", b"turn_aborted").replace(b'"ECHO[hello] turns=1"', b"null"))
-    assert (transcript.word, transcript.verdict().status) == ("done", Status.CANCELLED)
+    assert (transcript.state, transcript.verdict().status) == ("done", Status.CANCELLED)
 
 
 def test_the_file_of_a_known_thread_is_named_and_a_folders_name_is_no_pattern() -> None:
@@ -80,7 +80,7 @@ def test_the_file_of_a_known_thread_is_named_and_a_folders_name_is_no_pattern() 
 
 def test_geminis_chat_says_answer_and_tokens_and_never_that_it_is_over() -> None:
     transcript, bodies = read(gemini, CHAT, turn("SLOW hello\nsecond line !slow 8", session_id="s-1"))
-    assert (transcript.word, gemini.tells_end) == ("working", False)
+    assert (transcript.state, gemini.tells_end) == ("working", False)
     first = [body for body in bodies if isinstance(body, events.Text)]
     assert [body.text for body in first] == ["ECHO[SLOW hello\nsecond line !slow 8] turns=1"]
     assert isinstance(bodies[0], events.SessionResumed)
@@ -109,7 +109,7 @@ def test_aiders_history_has_the_answer_verbatim_and_not_what_aider_says() -> Non
     transcript, _ = read(aider, HISTORY, turn("SLOW hello\nsecond line !slow 8", fresh_session_id=UUID))
     verdict = transcript.verdict()
     assert verdict.reply is not None and verdict.reply.startswith("ECHO[SLOW hello\nsecond line !slow 8\n\nTo suggest")
-    assert transcript.word == "working" and "Tokens:" not in verdict.reply and verdict.session_id == UUID
+    assert transcript.state == "working" and "Tokens:" not in verdict.reply and verdict.session_id == UUID
 
 
 def test_an_answer_in_which_lines_look_like_aiders_own_is_not_called_verbatim() -> None:
@@ -131,4 +131,4 @@ def test_no_line_makes_a_transcript_fail() -> None:
             b'{"type":"gemini","content":7}',
         ):
             assert list(transcript.line(line)) == []
-        assert transcript.word == ""
+        assert transcript.state == ""

@@ -21,8 +21,8 @@ FULL = Capabilities(access=("full",))
 turn = partial(turn_of, "x", access="full")
 
 
-def verdict(heard: OutputSummary, *, of: Turn | None = None, **exit: Any) -> Any:
-    return oneshot.verdict(of or turn(), Exit(**(exit or {"code": 0})), heard)[1]
+def verdict(summary: OutputSummary, *, of: Turn | None = None, **exit: Any) -> Any:
+    return oneshot.verdict(of or turn(), Exit(**(exit or {"code": 0})), summary)[1]
 
 
 def test_a_cli_that_asks_nobody_wants_an_explicit_full_and_says_how_to_say_so() -> None:
@@ -44,25 +44,25 @@ def test_a_prompt_that_no_argument_can_hold_is_refused(text: str) -> None:
 
 
 def test_an_exit_code_of_0_alone_completes_nothing() -> None:
-    found = verdict(OutputSummary(name="x", said=["I am"]), code=0)
+    found = verdict(OutputSummary(name="x", texts=["I am"]), code=0)
     assert (found.status, found.class_, found.reply) == (Status.FAILED, Class.CRASHED, None)
 
 
 def test_the_clis_own_proof_completes_whatever_the_exit_code_and_that_is_noted() -> None:
-    bodies, found = oneshot.verdict(turn(), Exit(code=3), OutputSummary(name="x", ended="stop", said=["a", "b"]))
+    bodies, found = oneshot.verdict(turn(), Exit(code=3), OutputSummary(name="x", ended="stop", texts=["a", "b"]))
     assert (found.status, found.reply) == (Status.COMPLETED, "a\n\nb")
     assert [body.code for body in bodies if isinstance(body, events.Notice)] == ["exit_code"]
 
 
 def test_a_failure_beats_an_end_and_its_text_is_no_reply() -> None:
-    found = verdict(OutputSummary(name="x", ended="stop", said=["oops"], failure=Failure(Class.AUTH, "401")))
+    found = verdict(OutputSummary(name="x", ended="stop", texts=["oops"], failure=Failure(Class.AUTH, "401")))
     assert (found.status, found.class_, found.reason, found.reply) == (Status.FAILED, Class.AUTH, "401", None)
 
 
 def test_a_denied_call_without_an_answer_or_with_one_is_denied() -> None:
     denied = [Denial(tool="bash")]
     for ended in ("", "stop"):
-        found = verdict(OutputSummary(name="x", ended=ended, said=["I may not"], denials=denied))
+        found = verdict(OutputSummary(name="x", ended=ended, texts=["I may not"], denials=denied))
         assert (found.status, found.reason) == (Status.DENIED, "not permitted: bash")
 
 
@@ -76,13 +76,15 @@ def test_a_cli_that_dies_after_a_denied_call_has_crashed(exit: dict[str, Any]) -
 
 
 def test_what_a_rule_of_the_person_s_own_denied_is_an_answer() -> None:
-    found = verdict(OutputSummary(name="x", ended="stop", said=["I may not"], denials=[Denial(tool="bash", by="rule")]))
+    found = verdict(
+        OutputSummary(name="x", ended="stop", texts=["I may not"], denials=[Denial(tool="bash", by="rule")])
+    )
     assert (found.status, found.reply, len(found.denials)) == (Status.COMPLETED, "I may not", 1)
 
 
 @pytest.mark.parametrize(("ended", "status"), [("length", Status.TRUNCATED), ("refused", Status.REFUSED)])
 def test_cut_off_and_refused_answers_are_said_to_be_so(ended: str, status: Status) -> None:
-    assert verdict(OutputSummary(name="x", ended=ended, said=["half"])).status is status
+    assert verdict(OutputSummary(name="x", ended=ended, texts=["half"])).status is status
 
 
 def test_what_beam_stopped_is_its_own_status_unless_the_turn_was_over() -> None:
@@ -99,12 +101,12 @@ def test_the_complaint_of_a_cli_that_never_began_is_the_reason() -> None:
 
 
 def test_another_session_than_the_asked_one_is_said_and_is_not_run_again() -> None:
-    of, heard = turn(session_id="asked"), OutputSummary(name="x")
-    started, notice = heard.opened(of, "other")
+    of, summary = turn(session_id="asked"), OutputSummary(name="x")
+    started, notice = summary.opened(of, "other")
     assert isinstance(started, events.SessionStarted)
     assert isinstance(notice, events.Notice)
-    heard.ended = "stop"
-    bodies, found = oneshot.verdict(of, Exit(code=0), heard)
+    summary.ended = "stop"
+    bodies, found = oneshot.verdict(of, Exit(code=0), summary)
     assert (found.session, found.session_id) == ("lost", "other")
     assert not any(isinstance(body, events.SessionLost) for body in bodies)
 
@@ -121,32 +123,32 @@ def test_a_session_that_the_cli_proves_to_be_gone_is_lost() -> None:
 
 
 def test_open_calls_are_unfinished_at_the_end() -> None:
-    heard = OutputSummary(name="x")
-    heard.called("c1", "bash", {})
-    bodies, killed = oneshot.verdict(turn(), Exit(signal="SIGKILL"), heard)
+    summary = OutputSummary(name="x")
+    summary.called("c1", "bash", {})
+    bodies, killed = oneshot.verdict(turn(), Exit(signal="SIGKILL"), summary)
     assert [(body.call_id, body.unfinished) for body in bodies if isinstance(body, events.ToolReturned)] == [
         ("c1", True)
     ]
     assert killed.unfinished == (), "the status says it"
-    heard.ended = "stop"
-    assert [left.tool for left in oneshot.verdict(turn(), Exit(code=0), heard)[1].unfinished] == ["bash"]
+    summary.ended = "stop"
+    assert [left.tool for left in oneshot.verdict(turn(), Exit(code=0), summary)[1].unfinished] == ["bash"]
 
 
 def test_what_was_said_before_a_call_is_no_part_of_the_reply() -> None:
-    heard = OutputSummary(name="x", ended="stop")
-    heard.text("I'll look")
-    heard.called("c1", "read", {})
-    heard.returned("c1", "text")
-    heard.text("It says text")
-    assert verdict(heard).reply == "It says text"
+    summary = OutputSummary(name="x", ended="stop")
+    summary.text("I'll look")
+    summary.called("c1", "read", {})
+    summary.returned("c1", "text")
+    summary.text("It says text")
+    assert verdict(summary).reply == "It says text"
 
 
 def test_figures_add_up_and_stay_null_where_nobody_said_any() -> None:
-    heard = OutputSummary(name="x", ended="stop")
-    assert verdict(heard).usage == Usage()
-    heard.counted(Usage(input_tokens=1, output_tokens=2), 0.5)
-    heard.counted(Usage(input_tokens=3), None)
-    assert (verdict(heard).usage, verdict(heard).cost_usd) == (Usage(input_tokens=4, output_tokens=2), 0.5)
+    summary = OutputSummary(name="x", ended="stop")
+    assert verdict(summary).usage == Usage()
+    summary.counted(Usage(input_tokens=1, output_tokens=2), 0.5)
+    summary.counted(Usage(input_tokens=3), None)
+    assert (verdict(summary).usage, verdict(summary).cost_usd) == (Usage(input_tokens=4, output_tokens=2), 0.5)
 
 
 @pytest.mark.parametrize("line", [b"", b"   "])

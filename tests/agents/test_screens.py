@@ -86,7 +86,7 @@ def test_claudes_transcript_says_the_answer_and_its_end_in_any_order(lines: tupl
     for line in lines:
         conversation.line(line)
     verdict = conversation.verdict()
-    assert conversation.word == "done"
+    assert conversation.state == "done"
     assert (verdict.status, verdict.reply, verdict.session_id, verdict.model) == (Status.COMPLETED, "hi", "s1", "big")
     assert verdict.usage.output_tokens == 2
 
@@ -95,7 +95,7 @@ def test_claudes_transcript_without_an_end_says_that_it_works() -> None:
     conversation = claude.transcript(turn())
     conversation.line(USER)
     conversation.line(SAID)
-    assert conversation.word == "working"
+    assert conversation.state == "working"
 
 
 def test_an_interrupted_turn_of_claudes_is_over_and_no_answer() -> None:
@@ -105,7 +105,7 @@ def test_an_interrupted_turn_of_claudes_is_over_and_no_answer() -> None:
         b'{"type":"user","sessionId":"s1","message":{"content":['
         b'{"type":"text","text":"[Request interrupted by user]"}]}}'
     )
-    assert (conversation.word, conversation.verdict().status) == ("done", Status.CANCELLED)
+    assert (conversation.state, conversation.verdict().status) == ("done", Status.CANCELLED)
 
 
 RESUMED = {

@@ -34,35 +34,35 @@ class Call:
         self.diffs: list[Object] = []
         self.is_told = self.is_over = self.is_denied = False
         self._name = ""
-        self._said = ""  # what might be its name, or else describes it
+        self._described = ""  # what might be its name, or else describes it
         self._output: object = None
 
-    def ask(self, said: Update) -> None:
+    def ask(self, update: Update) -> None:
         """Take note of what the agent asks about it: its words then describe the request, not the call."""
         status, text = self.status or "pending", self.text
-        self.take(said)
+        self.take(update)
         self.status, self.text = status, text or self.text
 
-    def take(self, said: Update) -> None:
+    def take(self, update: Update) -> None:
         """Take note of what the agent says of it."""
-        title, kind = said.title, said.kind
+        title, kind = update.title, update.kind
         if isinstance(kind, str) and kind:
             self.kind = kind
-        if isinstance(said.status, str) and said.status:
-            self.status = said.status
-        meta = object_of(said.meta)
+        if isinstance(update.status, str) and update.status:
+            self.status = update.status
+        meta = object_of(update.meta)
         meta = {**meta, **object_of(meta.get("claudeCode"))}
         self._name = next((string(meta, key) for key in _META if string(meta, key)), self._name)
         if isinstance(title, str) and title:
-            self._said = self._said or title
+            self._described = self._described or title
             self.title = title
-        if said.raw_input not in (None, {}, ""):
-            self.given = said.raw_input
-        if said.raw_output is not None:
-            self._output = said.raw_output
-        places = tuple(string(place, "path") for place in objects_of(said.locations))
+        if update.raw_input not in (None, {}, ""):
+            self.given = update.raw_input
+        if update.raw_output is not None:
+            self._output = update.raw_output
+        places = tuple(string(location, "path") for location in objects_of(update.locations))
         self.places = tuple(path for path in places if path) or self.places
-        parts = objects_of(said.content)
+        parts = objects_of(update.content)
         self.diffs = [part for part in parts if part.get("type") == "diff"] or self.diffs
         texts = [string(object_of(part.get("content")), "text") for part in parts if part.get("type") == "content"]
         self.text = "\n".join(text for text in texts if text) or self.text
@@ -75,7 +75,7 @@ class Call:
         in_id = _IN_ID.match(self.id)
         if in_id is not None:
             return in_id[1]
-        return self._said if _NAME.match(self._said) else self.kind or self._said or "tool"
+        return self._described if _NAME.match(self._described) else self.kind or self._described or "tool"
 
     @property
     def input(self) -> object:

@@ -184,21 +184,21 @@ class AcpLink:
         return [*found, Stirred()] if self._is_ready else found
 
     def _updated(self, params: wire.Params, line: bytes, now: float) -> list[Step]:
-        said, reader = params.update, self._reader
+        update, reader = params.update, self._reader
         if not self._opening.session_id or params.session_id != self._opening.session_id:
             return []  # of a session that is being loaded, or of a subagent
-        match said.session_update:
+        match update.session_update:
             case "available_commands_update":
-                self._controls.commands = said.available_commands
+                self._controls.commands = update.available_commands
             case "usage_update":
-                self._counter.context(said)
+                self._counter.context(update)
             case "current_mode_update" | "config_option_update":
-                self._options.take({"configOptions": said.config_options, "currentModeId": said.current_mode_id})
+                self._options.take({"configOptions": update.config_options, "currentModeId": update.current_mode_id})
                 return self._kept_mode()
         if reader is None:
-            return [Stirred()] if self._is_ready and said.session_update == "tool_call" else []
-        known = [] if said.session_update in QUIET else self._begun(reader)
-        return [*known, *(Say(event) for event in reader.updated(said, line, now))]
+            return [Stirred()] if self._is_ready and update.session_update == "tool_call" else []
+        known = [] if update.session_update in QUIET else self._begun(reader)
+        return [*known, *(Say(event) for event in reader.updated(update, line, now))]
 
     def _kept_mode(self) -> list[Step]:
         """Return the steps if the session is in another mode than the one that beam chose."""
@@ -233,8 +233,8 @@ class AcpLink:
 
     def _over(self, emitted: Sequence[events.Event], verdict: Verdict, *, fit: bool) -> list[Step]:
         self._reader, self._until = None, None
-        said: list[Step] = [Say(event) for event in emitted]
-        return [*self._requests.cancelled(), *said, Over(verdict=verdict, fit=fit)]
+        steps: list[Step] = [Say(event) for event in emitted]
+        return [*self._requests.cancelled(), *steps, Over(verdict=verdict, fit=fit)]
 
     def _break(self, why: str, class_: Class = Class.CRASHED) -> list[Step]:
         self._is_broken, self._reader, self._until = True, None, None

@@ -34,5 +34,5 @@ def words_of(error: Object) -> str:
 
 def is_lost(error: Object, words: tuple[str, ...]) -> bool:
     """Return whether an error proves that there is no such session: by its code, or by these words."""
-    said = words_of(error)
-    return integer(error, "code") == NOT_FOUND or any(word in said for word in words)
+    text = words_of(error)
+    return integer(error, "code") == NOT_FOUND or any(word in text for word in words)

@@ -28,11 +28,11 @@ class Counter:
         self._spent: float | None = 0.0 if is_new else None  # in the session, before this turn
         self._cost: float | None = None
 
-    def context(self, said: Update) -> None:
+    def context(self, reported: Update) -> None:
         """Take note of what a session says of its context."""
-        self.used = self.used if said.used is None else said.used
-        self.size = self.size if said.size is None else said.size
-        cost = object_of(said.cost)
+        self.used = self.used if reported.used is None else reported.used
+        self.size = self.size if reported.size is None else reported.size
+        cost = object_of(reported.cost)
         if string(cost, "currency") in ("", "USD"):
             amount = number(cost, "amount")
             self._cost = self._cost if amount is None else amount
@@ -57,10 +57,10 @@ class Counter:
         if self._counts in ("nothing", "calls"):
             return None, None
         quota = obj(obj(obj(result, "_meta"), "quota"), "token_count")
-        said = obj(result, "usage")
-        if not quota and not said:
+        reported = obj(result, "usage")
+        if not quota and not reported:
             return None, None
-        usage = _quota(quota) if quota else _usage(said)
+        usage = _quota(quota) if quota else _usage(reported)
         if self._counts == "turn":
             return usage, None
         total = figures.total(usage, cost_usd=None, models=None)
@@ -68,17 +68,17 @@ class Counter:
         return figures.since(before, total), total if self._counts == "session" else None
 
 
-def _usage(said: Object) -> Usage:
-    cached, written = integer(said, "cachedReadTokens"), integer(said, "cachedWriteTokens")
-    given = integer(said, "inputTokens")
+def _usage(reported: Object) -> Usage:
+    cached, written = integer(reported, "cachedReadTokens"), integer(reported, "cachedWriteTokens")
+    given = integer(reported, "inputTokens")
     return Usage(
         input_tokens=None if given is None else max(0, given - (cached or 0)),
-        output_tokens=integer(said, "outputTokens"),
+        output_tokens=integer(reported, "outputTokens"),
         cached_tokens=cached,
-        reasoning_tokens=integer(said, "thoughtTokens"),
+        reasoning_tokens=integer(reported, "thoughtTokens"),
         cache_write_tokens=written,
     )
 
 
-def _quota(said: Object) -> Usage:
-    return Usage(input_tokens=integer(said, "input_tokens"), output_tokens=integer(said, "output_tokens"))
+def _quota(reported: Object) -> Usage:
+    return Usage(input_tokens=integer(reported, "input_tokens"), output_tokens=integer(reported, "output_tokens"))

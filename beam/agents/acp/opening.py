@@ -47,19 +47,19 @@ class Opening:
     # -- the session ---------------------------------------------------------------------------------------------------
 
     def _initialized(self, reply: Reply) -> list[Step]:
-        name, said = self._dialect.name, object_of(reply.result)
+        name, answer = self._dialect.name, object_of(reply.result)
         if reply.error:
             return self._refused(reply, "did not begin the conversation")
-        if integer(said, "protocolVersion") != _VERSION:
-            version = said.get("protocolVersion")
+        if integer(answer, "protocolVersion") != _VERSION:
+            version = answer.get("protocolVersion")
             return _broken(f"{name} speaks version {version!r} of the protocol, and beam {_VERSION}", Class.UNSUPPORTED)
-        self._logins = [string(method, "name") for method in objects(said, "authMethods")]
+        self._logins = [string(method, "name") for method in objects(answer, "authMethods")]
         session_id = self._turn.session_id
         if session_id is None:
             return self._open("session/new", {}, reply.now)
         if self._turn.fork:
             return self._open("session/fork", {"sessionId": session_id}, reply.now)
-        can = obj(said, "agentCapabilities")
+        can = obj(answer, "agentCapabilities")
         others = obj(can, "sessionCapabilities")
         if self._dialect.resume != "as it says":
             self._ways = [self._dialect.resume]
@@ -84,16 +84,16 @@ class Opening:
     def _listed(self, reply: Reply) -> list[Step]:
         if reply.error:
             return self._refused(reply, "did not say which sessions it has")
-        said, self._pages = object_of(reply.result), self._pages + 1
-        if any(string(each, "sessionId") == self._turn.session_id for each in objects(said, "sessions")):
+        answer, self._pages = object_of(reply.result), self._pages + 1
+        if any(string(each, "sessionId") == self._turn.session_id for each in objects(answer, "sessions")):
             return self._go_on(reply.now)
-        cursor = string(said, "nextCursor")
+        cursor = string(answer, "nextCursor")
         if cursor and self._pages < _PAGES:
             return self._list(cursor, reply.now)
         return self._lost(f"{self._dialect.name} has no session {self._turn.session_id} in this folder")
 
     def _session(self, reply: Reply) -> list[Step]:
-        turn, said = self._turn, object_of(reply.result)
+        turn, answer = self._turn, object_of(reply.result)
         if reply.error:
             if turn.session_id is not None and is_lost(reply.failure, self._dialect.lost):
                 return self._lost(words_of(reply.failure))
@@ -101,11 +101,11 @@ class Opening:
                 return self._go_on(reply.now)
             return self._refused(reply, "did not open the session")
         goes_on = turn.session_id is not None and not turn.fork
-        session_id = string(said, "sessionId") or (turn.session_id if goes_on else None)
+        session_id = string(answer, "sessionId") or (turn.session_id if goes_on else None)
         if not session_id or goes_on != (session_id == turn.session_id):
             return _broken(f"{self._dialect.name} answered with a session that was not asked for")
         self.session_id = session_id
-        self._options.take(said)
+        self._options.take(answer)
         wide = self._options.has(self._dialect.never) if turn.access != "full" else ""
         if wide:
             return _broken(f"{self._dialect.name} has {wide} on, which is more than {turn.access}", Class.UNSUPPORTED)
@@ -133,9 +133,9 @@ class Opening:
         def answered(reply: Reply) -> list[Step]:
             if reply.error:
                 return self._refused(reply, f"did not take the {kind} {value!r}")
-            said = object_of(reply.result)
-            self._options.take(said)
-            if "configOptions" in said and self._options.current(kind) != value:
+            answer = object_of(reply.result)
+            self._options.take(answer)
+            if "configOptions" in answer and self._options.current(kind) != value:
                 return _broken(f"{self._dialect.name} did not take over the {kind} {value!r}", Class.UNSUPPORTED)
             return then(reply.now)
 

@@ -27,18 +27,18 @@ class Options:
         self._options: list[Object] = []
         self._old: dict[Kind, Object] = {}
 
-    def take(self, said: Object) -> None:
+    def take(self, answer: Object) -> None:
         """Take note of what an answer or an update says of them."""
-        if isinstance(said.get("configOptions"), list):
-            self._options = objects_of(said["configOptions"])
+        if isinstance(answer.get("configOptions"), list):
+            self._options = objects_of(answer["configOptions"])
             option = self._option("mode")
             self.mode = self.mode if option is None else string(option, "currentValue")
         for kind, (group, _, _, current, _) in _OLD.items():
-            if group in said:
-                self._old[kind] = obj(said, group)
+            if group in answer:
+                self._old[kind] = obj(answer, group)
                 if kind == "mode" and self._option("mode") is None:
                     self.mode = string(self._old[kind], current)
-        self.mode = string(said, "currentModeId") or self.mode
+        self.mode = string(answer, "currentModeId") or self.mode
 
     def current(self, kind: Kind) -> str:
         """Return the current value; "" if there is none."""

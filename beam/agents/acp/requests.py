@@ -46,12 +46,12 @@ class Requests:
         if method != PERMISSION:
             return [*_unanswerable(method, params), wire.refusal(number, f"beam does not answer {method[:80]}")]
         key = wire.key_of(number)
-        said = as_far_as_fits(wire.Update, object_of(params.get("toolCall")))
-        if reader is None or not said.tool_call_id or len(self._open) >= _MOST:
+        update = as_far_as_fits(wire.Update, object_of(params.get("toolCall")))
+        if reader is None or not update.tool_call_id or len(self._open) >= _MOST:
             return [wire.answer(number, _CANCELLED)]
         if key in self._open:
             return []
-        call, before = reader.asked(said)
+        call, before = reader.asked(update)
         waiting = _options(number, call.id, objects(params, "options"))
         steps: list[Step] = [Say(event) for event in before]
         turn = reader.turn
@@ -114,13 +114,13 @@ def _description(call: Call) -> str:
     command = string(given, "command") or string(given, "cmd") or " ".join(strings(given, "command"))
     words = "" if call.text.startswith("{") else call.text
     lines = [command] if command else list(call.paths)
-    shown = "\n".join(dict.fromkeys(line for line in (*lines, call.title, words) if line))
-    return shown or bytes(raw_json(call.input)).decode()
+    lines_shown = "\n".join(dict.fromkeys(line for line in (*lines, call.title, words) if line))
+    return lines_shown or bytes(raw_json(call.input)).decode()
 
 
 def _unanswerable(method: str, params: Object) -> list[Step]:
     """Return what a person should know of a request that nobody can decide here."""
     if not method.startswith("elicitation/"):
         return []
-    said = " ".join(part for part in (string(params, "message"), string(params, "url")) if part) or method[:80]
-    return [Say(events.Notice(text=f"the agent asked what nobody can decide here: {said}", code="not_asked"))]
+    text = " ".join(part for part in (string(params, "message"), string(params, "url")) if part) or method[:80]
+    return [Say(events.Notice(text=f"the agent asked what nobody can decide here: {text}", code="not_asked"))]

@@ -44,7 +44,7 @@ class TurnReader:
         self._session_id = session_id
         self._counter = counter
         self._model = model
-        self._heard = oneshot.OutputSummary(name=dialect.name)
+        self._summary = oneshot.OutputSummary(name=dialect.name)
         self._calls: dict[str, Call] = {}
         self._text: list[str] = []
         self._thoughts: list[str] = []
@@ -57,37 +57,37 @@ class TurnReader:
         if self.is_known:
             return []
         self.is_known = True
-        return self._heard.opened(self.turn, self._session_id, model=self._model)
+        return self._summary.opened(self.turn, self._session_id, model=self._model)
 
     # -- what it says --------------------------------------------------------------------------------------------------
 
-    def updated(self, said: Update, line: bytes, now: float) -> list[Event]:
+    def updated(self, update: Update, line: bytes, now: float) -> list[Event]:
         """Return the events of an update; the first one carries the line, unless it is a delta."""
-        kind = said.session_update
+        kind = update.session_update
         if kind == "agent_message_chunk":
-            return self._message(said)
+            return self._message(update)
         if kind == "agent_thought_chunk":
             ended = self._end_text()
             self._is_alive = True
-            self._thoughts.append(_text_of(said.content))
+            self._thoughts.append(_text_of(update.content))
             return ended
         if kind in ("tool_call", "tool_call_update"):
             ended = self._end_words()
-            return [*ended, *oneshot.with_line(self._call(said, now), line)]
+            return [*ended, *oneshot.with_line(self._call(update, now), line)]
         if kind in QUIET:
             return []
         read = _KINDS.get(kind)
-        return oneshot.with_line(self._unknown(kind) if read is None else read(self, said), line)
+        return oneshot.with_line(self._unknown(kind) if read is None else read(self, update), line)
 
     def unknown(self, what: str, line: bytes) -> list[Event]:
         """Return the event of a line that nobody knows."""
         return oneshot.with_line(self._unknown(what), line)
 
-    def asked(self, said: Update) -> tuple[Call, list[Event]]:
+    def asked(self, update: Update) -> tuple[Call, list[Event]]:
         """Take note of a request about a call; return the call, and the events that come before the request."""
         ended = self._end_words()
-        call = self._calls.setdefault(said.tool_call_id, Call(said.tool_call_id))
-        call.ask(said)
+        call = self._calls.setdefault(update.tool_call_id, Call(update.tool_call_id))
+        call.ask(update)
         return call, [*ended, *self._tell(call)]
 
     def denied(self, call_id: str) -> None:
@@ -99,25 +99,25 @@ class TurnReader:
     def _unknown(what: str) -> list[Event]:
         return [events.Unknown(what=what or "no sessionUpdate")]
 
-    def _message(self, said: Update) -> list[Event]:
-        text = _text_of(said.content)
+    def _message(self, update: Update) -> list[Event]:
+        text = _text_of(update.content)
         counted: list[Event] = []
-        usage = self._counter.in_chunk(said.meta)
+        usage = self._counter.in_chunk(update.meta)
         if usage is not None:
-            counted = self._heard.counted(usage, None)
+            counted = self._summary.counted(usage, None)
         if not text or text.startswith(self._dialect.noise or ("\0",)):
             return counted
         ended = self._end_thoughts()
         self._is_alive = True
-        if said.message_id != self._message_id and said.message_id is not None:
+        if update.message_id != self._message_id and update.message_id is not None:
             ended += self._end_text()
-            self._message_id = said.message_id
+            self._message_id = update.message_id
         self._text.append(text)
         return [*ended, events.TextDelta(text=text), *counted]
 
     def _end_text(self) -> list[Event]:
         text, self._text = "".join(self._text), []
-        return self._heard.text(text)
+        return self._summary.text(text)
 
     def _end_thoughts(self) -> list[Event]:
         text, self._thoughts = "".join(self._thoughts), []
@@ -128,16 +128,16 @@ class TurnReader:
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
-    def _call(self, said: Update, now: float) -> list[Event]:
-        if not said.tool_call_id:
-            return self._unknown(said.session_update)
-        is_new = said.session_update == "tool_call"
-        call = self._calls.get(said.tool_call_id)
+    def _call(self, update: Update, now: float) -> list[Event]:
+        if not update.tool_call_id:
+            return self._unknown(update.session_update)
+        is_new = update.session_update == "tool_call"
+        call = self._calls.get(update.tool_call_id)
         if call is None:
-            call = self._calls[said.tool_call_id] = Call(said.tool_call_id)
+            call = self._calls[update.tool_call_id] = Call(update.tool_call_id)
         if call.is_over:
             return []
-        call.take(said)
+        call.take(update)
         if call.status in OVER:
             return [*self._tell(call), *self._return(call)]
         if not call.is_told:
@@ -149,7 +149,7 @@ class TurnReader:
             return []
         call.is_told = self._is_alive = True
         self._progress[call.id] = (float("-inf"), call.text)
-        return self._heard.called(call.id, call.name, call.input)
+        return self._summary.called(call.id, call.name, call.input)
 
     def _return(self, call: Call) -> list[Event]:
         call.is_over = True
@@ -159,8 +159,8 @@ class TurnReader:
             found += [events.FileChanged(path=path, kind=kind) for path, kind in call.changes]
         elif self._is_denied(call):
             given = Denial(tool=call.name, call_id=call.id, input=raw_json(call.input))
-            self._heard.denials.append(given)
-        return [*found, *self._heard.returned(call.id, call.output, is_error=is_error)]
+            self._summary.denials.append(given)
+        return [*found, *self._summary.returned(call.id, call.output, is_error=is_error)]
 
     def _is_denied(self, call: Call) -> bool:
         """Return whether the agent itself denied the call, as far as it tells."""
@@ -176,16 +176,16 @@ class TurnReader:
 
     # -- the rest ------------------------------------------------------------------------------------------------------
 
-    def _plan(self, said: Update) -> list[Event]:
-        steps = [(string(entry, "content"), string(entry, "status")) for entry in objects_of(said.entries)]
+    def _plan(self, update: Update) -> list[Event]:
+        steps = [(string(entry, "content"), string(entry, "status")) for entry in objects_of(update.entries)]
         return [events.PlanUpdated(steps=tuple(PlanStep(text=text, status=status) for text, status in steps))]
 
-    def _notice(self, said: Update) -> list[Event]:
-        text = _text_of(said.content) or (said.title if isinstance(said.title, str) else "")
+    def _notice(self, update: Update) -> list[Event]:
+        text = _text_of(update.content) or (update.title if isinstance(update.title, str) else "")
         return [events.Notice(text=text, code="notice")] if text else []
 
-    def _compacted(self, said: Update) -> list[Event]:
-        return [events.StatusChanged(state="compacted" if said.status in OVER else "compacting")]
+    def _compacted(self, update: Update) -> list[Event]:
+        return [events.StatusChanged(state="compacted" if update.status in OVER else "compacting")]
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -193,25 +193,25 @@ class TurnReader:
         """Return the events that only the end tells, and the verdict on a turn that the agent says is over."""
         emitted = self._last_words()
         stop = string(result, "stopReason")
-        self._heard.ended = _ENDS.get(stop, "")
-        self._heard.cost_usd = self._counter.cost()
+        self._summary.ended = _ENDS.get(stop, "")
+        self._summary.cost_usd = self._counter.cost()
         usage, total = self._counter.at_end(result)
         if usage is not None:
-            self._heard.usage = usage
-            emitted.append(events.UsageSeen(usage=usage, cost_usd=self._heard.cost_usd, total=total))
+            self._summary.usage = usage
+            emitted.append(events.UsageSeen(usage=usage, cost_usd=self._summary.cost_usd, total=total))
         if is_stopping or stop == "cancelled":  # some say `end_turn` of a turn that they cancelled
-            self._heard.ended = ""
+            self._summary.ended = ""
             return emitted, self._verdict(emitted, Exit(code=0, stopped_by="interrupted"))
         if stop == "max_turn_requests":
-            self._heard.ended = "stop"
+            self._summary.ended = "stop"
             reason = f"{self._dialect.name} came to its limit of model calls"
             return emitted, structs.replace(self._verdict(emitted, Exit(code=0)), status=Status.LIMIT, reason=reason)
-        if not self._heard.ended:
-            emitted += self._heard.failed(f"{self._dialect.name} ended the turn with {stop or 'no reason'!r}")
+        if not self._summary.ended:
+            emitted += self._summary.failed(f"{self._dialect.name} ended the turn with {stop or 'no reason'!r}")
         elif failure := self._failure_for_an_answer():
-            emitted += self._heard.failed(failure)
+            emitted += self._summary.failed(failure)
         elif not self._is_alive and stop == "end_turn":  # so some end a turn in which their model failed
-            emitted += self._heard.failed(
+            emitted += self._summary.failed(
                 f"{self._dialect.name} ended the turn without a word; its own log may say why"
             )
         return emitted, self._verdict(emitted, Exit(code=0))
@@ -221,11 +221,11 @@ class TurnReader:
 
         A model that says the same words has used tokens for it, and names no status of HTTP.
         """
-        said, begin = "\n\n".join(self._heard.said), self._dialect.failed
-        if not begin or not said.startswith(begin):
+        update, begin = "\n\n".join(self._summary.texts), self._dialect.failed
+        if not begin or not update.startswith(begin):
             return ""
-        is_status = _STATUS.match(said, len(begin)) is not None
-        return said.removeprefix(begin) if is_status or not self._heard.usage.output_tokens else ""
+        is_status = _STATUS.match(update, len(begin)) is not None
+        return update.removeprefix(begin) if is_status or not self._summary.usage.output_tokens else ""
 
     def failed(self, error: Object, *, is_stopping: bool) -> tuple[list[Event], Verdict]:
         """Return the same for a turn that the agent says has failed."""
@@ -233,7 +233,7 @@ class TurnReader:
         if is_stopping:
             return emitted, self._verdict(emitted, Exit(code=0, stopped_by="interrupted"))
         failure = failure_of(error)
-        emitted += self._heard.failed(failure.reason, failure.http_status, failure.class_)
+        emitted += self._summary.failed(failure.reason, failure.http_status, failure.class_)
         return emitted, self._verdict(emitted, Exit(code=0))
 
     def cut_off(self, exit: Exit) -> tuple[list[Event], Verdict]:
@@ -243,16 +243,16 @@ class TurnReader:
 
     def _last_words(self) -> list[Event]:
         emitted = self._end_words()
-        said = self._heard.said
+        update = self._summary.texts
         for call in self._calls.values():
             if call.is_told and call.is_denied and not call.is_over:
                 call.is_over = True
-                emitted += self._heard.returned(call.id, _DENIED, is_error=True)
-        self._heard.said = said
+                emitted += self._summary.returned(call.id, _DENIED, is_error=True)
+        self._summary.texts = update
         return emitted
 
     def _verdict(self, emitted: list[Event], exit: Exit) -> Verdict:
-        more, verdict = oneshot.verdict(self.turn, exit, self._heard)
+        more, verdict = oneshot.verdict(self.turn, exit, self._summary)
         emitted += more
         return verdict
 

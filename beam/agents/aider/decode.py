@@ -40,7 +40,7 @@ class Text:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._heard = OutputSummary(name="aider", model=turn.model)
+        self._summary = OutputSummary(name="aider", model=turn.model)
         self._version: str | None = None
         self._speaks = False  # until the blank line behind the announcements
         self._all_announced = False
@@ -63,13 +63,13 @@ class Text:
         if self._trouble:
             self._trouble.append(text)
             return ()
-        ended = self._heard.ended
+        ended = self._summary.ended
         if (ended or not self._begun) and _is_error(text):
-            self._heard.ended = ""
+            self._summary.ended = ""
             self._trouble.append(text)
             return ()
         if _CUT_OFF in text:
-            self._heard.ended = "length"
+            self._summary.ended = "length"
             return [events.Notice(text=text, code="truncated")]
         if ended:
             return self._works(text)
@@ -85,7 +85,7 @@ class Text:
         if found := _VERSION.match(text):
             self._version = found[1]
         elif found := _MODEL.match(text):
-            self._heard.model = found[1]
+            self._summary.model = found[1]
         self._all_announced = self._all_announced or text.startswith(_LAST_ANNOUNCEMENT)
         self._restored = self._restored or text == _RESTORED
         return []
@@ -95,19 +95,19 @@ class Text:
 
         Without the sentence that history was restored, the asked session's file held nothing: the session begins empty.
         """
-        turn, heard = self._turn, self._heard
+        turn, summary = self._turn, self._summary
         session_id = turn.session_id or turn.fresh_session_id
         if turn.once or not session_id:
             return []
         if turn.session_id is None or self._restored:
-            return heard.opened(turn, session_id, model=heard.model, version=self._version)
-        heard.session_id = session_id
-        heard.lost = f"aider found no history in the file of session {session_id}: this turn began it anew"
+            return summary.opened(turn, session_id, model=summary.model, version=self._version)
+        summary.session_id = session_id
+        summary.lost = f"aider found no history in the file of session {session_id}: this turn began it anew"
         return [
             events.SessionStarted(
-                session_id=session_id, model=heard.model, cwd=turn.cwd or None, version=self._version
+                session_id=session_id, model=summary.model, cwd=turn.cwd or None, version=self._version
             ),
-            events.Notice(text=heard.lost, code="session_lost"),
+            events.Notice(text=summary.lost, code="session_lost"),
         ]
 
     def _begins(self, text: str) -> list[Event]:
@@ -126,10 +126,10 @@ class Text:
             return self._answered(found) if found else None
         if not _RETRYING.match(text) or (not (why := self._why()) and self._begun):
             return None
-        heard, self._trouble, self._answer, self._begun = self._heard, [], [], False
-        heard.ended = ""
+        summary, self._trouble, self._answer, self._begun = self._summary, [], [], False
+        summary.ended = ""
         self._retries += 1
-        return heard.retrying(why or text, attempt=self._retries)
+        return summary.retrying(why or text, attempt=self._retries)
 
     def _works(self, text: str) -> list[Event]:
         """Return the events for what aider does with an answer.
@@ -145,14 +145,14 @@ class Text:
         return []
 
     def _answered(self, found: re.Match[str]) -> list[Event]:
-        heard, self._trouble = self._heard, []
-        heard.said = []
-        emitted = heard.text("\n".join(self._answer).strip("\n"))
+        summary, self._trouble = self._summary, []
+        summary.texts = []
+        emitted = summary.text("\n".join(self._answer).strip("\n"))
         self._answer, self._begun = [], False
-        heard.ended = heard.ended or "stop"
+        summary.ended = summary.ended or "stop"
         if not found[1]:
             return emitted
-        return emitted + heard.counted(Usage(), float(found[1]))  # its tokens are its own estimate: not known
+        return emitted + summary.counted(Usage(), float(found[1]))  # its tokens are its own estimate: not known
 
     def _why(self) -> str:
         """Return what went wrong if a line, or the beginning of an answer, says so; else ""."""
@@ -166,16 +166,16 @@ class Text:
 
         aider applies its edits after the line of tokens, and exits with 0 when they are done.
         """
-        heard = self._heard
+        summary = self._summary
         why = self._why()
-        answered, heard.ended = bool(heard.ended), "" if why or exit.code != 0 or exit.stopped_by else heard.ended
-        if not heard.ended and exit.stopped_by is None:
+        answered, summary.ended = bool(summary.ended), "" if why or exit.code != 0 or exit.stopped_by else summary.ended
+        if not summary.ended and exit.stopped_by is None:
             text = why or " ".join(" ".join(self._answer).split())
             if answered and not why:
-                heard.failure = Failure(Class.CRASHED, _left_early(exit))
+                summary.failure = Failure(Class.CRASHED, _left_early(exit))
             elif text:
-                heard.failure = Failure(class_of(None, text), text[:500])
-        return verdict(self._turn, exit, heard)
+                summary.failure = Failure(class_of(None, text), text[:500])
+        return verdict(self._turn, exit, summary)
 
 
 def _left_early(exit: Exit) -> str:

@@ -35,31 +35,31 @@ class _Chat:
     """One turn in a chat history, from the person's text on."""
 
     def __init__(self, turn: Turn) -> None:
-        self.word = ""
+        self.state = ""
         self.error: str | None = None
         self._turn = turn
         self._wanted = "".join(turn.text.split())
         self._asked = ""  # without blanks, and no more of it than shows that it is another text
-        self._said: list[str] = []
+        self._texts: list[str] = []
         self._noted = False  # aider said something after the last line of the answer
         self._lossy = False
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Return the events of this line. Never raises."""
         text = line.decode("utf-8", "replace")
-        if self.word == "":
+        if self.state == "":
             return self._before(text)
         if text.startswith(_SAID) and text.endswith(_BREAK):
-            self._noted = bool(self._said)
+            self._noted = bool(self._texts)
         else:
             self._lossy = self._lossy or (self._noted and bool(text.strip()))
-            self._said.append(text)
+            self._texts.append(text)
         return ()
 
     def verdict(self) -> Verdict:
         """Return the answer as a verdict."""
         session_id = self._turn.session_id or self._turn.fresh_session_id or None
-        reply = "\n".join(self._said).strip("\n")
+        reply = "\n".join(self._texts).strip("\n")
         return Verdict(status=Status.COMPLETED, reply=reply, session_id=session_id, lossy=self._lossy or UNSET)
 
     def _before(self, text: str) -> Sequence[Event]:
@@ -71,6 +71,6 @@ class _Chat:
             self._asked += "".join(text[len(_ASKED) :].split())
         if self._asked != self._wanted:
             return ()
-        self.word = "working"
+        self.state = "working"
         opened = events.SessionResumed if self._turn.session_id else events.SessionStarted
         return (opened(session_id=self._turn.session_id or self._turn.fresh_session_id, cwd=self._turn.cwd),)

@@ -36,7 +36,7 @@ class Counted(Struct):
 
     `used`: for the conversation; `models`: for all calls, None if the version does not tell that, and `whole` their
     sum; `total`: what the last result says of the process or the session, None if nothing. `calls`: the ids of the
-    messages that were seen, `given`: their input, `said`: how many tokens the finished ones returned.
+    messages that were seen, `given`: their input, `output_tokens`: what the finished ones returned.
     """
 
     used: Usage = Usage()
@@ -45,7 +45,7 @@ class Counted(Struct):
     total: Total | None = None
     calls: set[str] = set()
     given: Usage = Usage()
-    said: int = 0
+    output_tokens: int = 0
 
     def call(self, message: Object) -> None:
         """Count a call of the API; the first line about it has its input."""
@@ -61,8 +61,8 @@ class Counted(Struct):
         output = integer(obj(delta, "usage"), "output_tokens")
         if output is None or not self.calls:
             return None
-        self.said += output
-        return structs.replace(self.given, output_tokens=self.said)
+        self.output_tokens += output
+        return structs.replace(self.given, output_tokens=self.output_tokens)
 
     def result(self, result: Object) -> Total | None:
         """Count one more result; return the total to subtract from the next turn's figures, None if that is

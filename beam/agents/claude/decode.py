@@ -29,7 +29,7 @@ class Frames:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._heard = verdicts.OutputSummary()
+        self._summary = verdicts.OutputSummary()
         self._tools = Tools()
         self._tasks = Tasks()
         self._verdict: Verdict | None = None
@@ -81,7 +81,7 @@ class Frames:
         emitted = self._tools.unfinished()
         found = self._verdict
         if found is None or self._is_cut(exit):
-            found = verdicts.of_exit(self._turn, exit, self._heard, before=found)
+            found = verdicts.of_exit(self._turn, exit, self._summary, before=found)
             if found.session == "lost" and not self._lost:
                 emitted.insert(0, events.SessionLost(session_id=self._turn.session_id or "", reason=found.reason or ""))
             return emitted, found
@@ -119,13 +119,13 @@ class Frames:
     def _init(self, value: Object) -> list[Event]:
         self._begun += 1
         self._goes_on = self._verdict is not None
-        session_id, before = string(value, "session_id"), self._heard.session_id
-        self._heard.model = string(value, "model") or self._heard.model
-        self._heard.session_id = session_id or before
-        if self._heard.opened and session_id == before:
+        session_id, before = string(value, "session_id"), self._summary.session_id
+        self._summary.model = string(value, "model") or self._summary.model
+        self._summary.session_id = session_id or before
+        if self._summary.opened and session_id == before:
             return []
-        resumed = not self._heard.opened and self._turn.session_id is not None and not self._turn.fork
-        self._heard.opened = True
+        resumed = not self._summary.opened and self._turn.session_id is not None and not self._turn.fork
+        self._summary.opened = True
         opened = events.SessionResumed if resumed else events.SessionStarted
         return [
             opened(
@@ -139,12 +139,12 @@ class Frames:
         ]
 
     def _result(self, value: Object) -> list[Event]:
-        heard = self._heard
+        summary = self._summary
         if self._asks:
-            heard.decided = {call: self._decided[ask] for ask, call in self._asks.items() if ask in self._decided}
-        heard.denied = self._verdict.denials if self._verdict is not None and verdicts.goes_on(value) else ()
-        total = heard.counted.result(value)
-        found = verdicts.of_result(self._turn, value, heard)
+            summary.decided = {call: self._decided[ask] for ask, call in self._asks.items() if ask in self._decided}
+        summary.denied = self._verdict.denials if self._verdict is not None and verdicts.goes_on(value) else ()
+        total = summary.counted.result(value)
+        found = verdicts.of_result(self._turn, value, summary)
         self._verdict, self._aborted = found, verdicts.is_aborted(value)
         self._begun, self._goes_on = max(0, self._begun - 1), False
         emitted: list[Event] = [events.UsageSeen(usage=found.usage, cost_usd=found.cost_usd, total=total)]
@@ -152,8 +152,8 @@ class Frames:
             self._lost = True
             emitted.insert(0, events.SessionLost(session_id=self._turn.session_id or "", reason=found.reason or ""))
         else:
-            heard.session_id = found.session_id
-        heard.said, heard.error, heard.cut_off = [], "", False
+            summary.session_id = found.session_id
+        summary.texts, summary.error, summary.cut_off = [], "", False
         return emitted
 
     # -- what the agent says and does ----------------------------------------------------------------------------------
@@ -165,10 +165,10 @@ class Frames:
             text = string(obj(event, "delta"), "text")
             return [events.TextDelta(text=text, parent=string(value, "parent_tool_use_id") or None)] if text else []
         if kind == "message_start":
-            self._heard.counted.call(obj(event, "message"))
+            self._summary.counted.call(obj(event, "message"))
         if kind == "message_delta" and not value.get("parent_tool_use_id"):
-            self._heard.cut_off |= string(obj(event, "delta"), "stop_reason") in verdicts.CUT_OFF
-        so_far = self._heard.counted.so_far(event) if kind == "message_delta" else None
+            self._summary.cut_off |= string(obj(event, "delta"), "stop_reason") in verdicts.CUT_OFF
+        so_far = self._summary.counted.so_far(event) if kind == "message_delta" else None
         return [events.UsageSeen(usage=so_far)] if so_far is not None else []
 
     def _assistant(self, value: Object) -> list[Event]:
@@ -178,12 +178,12 @@ class Frames:
         if parent is None:
             self._goes_on = self._verdict is not None
             if model and model != _SYNTHETIC:
-                self._heard.model = model
+                self._summary.model = model
         if model != _SYNTHETIC:
-            self._heard.counted.call(message)
+            self._summary.counted.call(message)
         if error:
             if parent is None:
-                self._heard.error = error
+                self._summary.error = error
             return [events.Notice(text=_joined(message), code="api_error")]
         emitted: list[Event] = []
         for block in objects(message, "content"):
@@ -197,7 +197,7 @@ class Frames:
             if not text:
                 return []
             if parent is None:
-                self._heard.said.append(text)
+                self._summary.texts.append(text)
             return [events.Text(text=text, parent=parent)]
         if kind == "thinking":
             text = string(block, "thinking")
@@ -206,7 +206,7 @@ class Frames:
             return []
         if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
             if parent is None:
-                self._heard.said, self._heard.cut_off = [], False
+                self._summary.texts, self._summary.cut_off = [], False
             self._tasks.called(string(block, "id"), string(block, "name"), obj(block, "input"))
             return self._tools.called(block, parent)
         if kind.endswith("tool_result"):

@@ -62,7 +62,7 @@ class Returned(Struct, frozen=True, kw_only=True):
     record: dict[str, Any]
 
 
-class OutputSummary(Struct, frozen=True, kw_only=True):
+class ReceivedMessage(Struct, frozen=True, kw_only=True):
     """A message of another member as the model received it."""
 
     sender: str
@@ -97,7 +97,7 @@ class Line(Struct, frozen=True, kw_only=True):
     bodies: tuple[Event, ...] = ()
     called: tuple[Called, ...] = ()
     returned: tuple[Returned, ...] = ()
-    heard: tuple[OutputSummary, ...] = ()
+    received: tuple[ReceivedMessage, ...] = ()
     error: str = ""
     origin: str = ""
     noticed: str = ""
@@ -152,16 +152,16 @@ def read(line: bytes, *, parent: str | None = None) -> Line | None:
     bodies: list[Event] = []
     called: list[Called] = []
     returned: list[Returned] = []
-    heard: list[OutputSummary] = []
+    received: list[ReceivedMessage] = []
     message = obj(value, "message")
     if kind == "assistant":
         bodies, called = _said(value, message, parent)
     elif kind == "user":
-        bodies, returned, heard = _got(value, message, parent)
+        bodies, returned, received = _got(value, message, parent)
     elif kind == "system":
         bodies = _system(value)
     elif kind == "attachment":
-        heard = _letters(string(obj(value, "attachment"), "prompt"))
+        received = _letters(string(obj(value, "attachment"), "prompt"))
     elif kind not in _SILENT:
         bodies = [events.Unknown(what=f"transcript/{kind or 'no type'}", raw=found.text)]
     model = string(message, "model")
@@ -182,7 +182,7 @@ def read(line: bytes, *, parent: str | None = None) -> Line | None:
         bodies=tuple(bodies),
         called=tuple(called),
         returned=tuple(returned),
-        heard=tuple(heard),
+        received=tuple(received),
         error=_failure(value, message),
         origin=string(obj(value, "origin"), "kind"),
         noticed=string(value, "content") if kind == "queue-operation" else "",
@@ -217,13 +217,15 @@ def _said(value: Object, message: Object, parent: str | None) -> tuple[list[Even
     return bodies, called
 
 
-def _got(value: Object, message: Object, parent: str | None) -> tuple[list[Event], list[Returned], list[OutputSummary]]:
+def _got(
+    value: Object, message: Object, parent: str | None
+) -> tuple[list[Event], list[Returned], list[ReceivedMessage]]:
     content = message.get("content")
     if isinstance(content, str):
         return [], [], _letters(content)
     bodies: list[Event] = []
     returned: list[Returned] = []
-    heard: list[OutputSummary] = []
+    received: list[ReceivedMessage] = []
     record = obj(value, "toolUseResult")
     for block in objects(message, "content"):
         kind = string(block, "type")
@@ -235,16 +237,16 @@ def _got(value: Object, message: Object, parent: str | None) -> tuple[list[Event
                 kind = "add" if string(record, "type") == "create" else "update"
                 bodies.append(events.FileChanged(path=string(record, "filePath"), kind=kind))
         elif kind == "text":
-            heard += _letters(string(block, "text"))
-    return bodies, returned, heard
+            received += _letters(string(block, "text"))
+    return bodies, returned, received
 
 
-def _letters(text: str) -> list[OutputSummary]:
+def _letters(text: str) -> list[ReceivedMessage]:
     found = []
     for match in _LETTER.finditer(text):
         said = dict(_ATTRIBUTE.findall(match[1]))
         sender, summary = html.unescape(said.get("teammate_id", "")), html.unescape(said.get("summary", ""))
-        found.append(OutputSummary(sender=sender, text=match[2], summary=summary))
+        found.append(ReceivedMessage(sender=sender, text=match[2], summary=summary))
     return found
 
 

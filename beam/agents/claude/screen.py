@@ -193,10 +193,10 @@ class _Conversation:
     """
 
     def __init__(self, turn: Turn) -> None:
-        self.word = ""
+        self.state = ""
         self.error: str | None = None
         self._turn = turn
-        self._said: list[str] = []
+        self._texts: list[str] = []
         self._usage: dict[str, ModelUsage] = {}
         self._model: str | None = None
         self._interrupted = False
@@ -209,17 +209,17 @@ class _Conversation:
         found = history.read(line)
         if found is None:
             return ()
-        if self.word:
+        if self.state:
             return self._line(line, found)
         if not _is_of_the_person(found) or _INTERRUPTED.encode() in line:
             self._before.append((found, line))
             return ()
         emitted = self._line(line, found)
         keys = {found.key}
-        for before, said in self._before:
+        for before, earlier_line in self._before:
             if before.parent_key and before.parent_key in keys:
                 keys.add(before.key)
-                emitted += self._line(said, before)
+                emitted += self._line(earlier_line, before)
         self._before.clear()
         return emitted
 
@@ -236,7 +236,7 @@ class _Conversation:
             opened = events.SessionResumed if self._turn.session_id else events.SessionStarted
             emitted.append(opened(session_id=found.session_id, cwd=self._turn.cwd))
         if found.kind == "user":
-            if self.word == "" and _PASTED in line and not found.returned:
+            if self.state == "" and _PASTED in line and not found.returned:
                 emitted.append(events.Notice(text=_AS_PASTED, code="prompt_changed"))
             self._user(line, found)
         elif found.kind == "assistant":
@@ -244,7 +244,7 @@ class _Conversation:
                 return emitted
             self._assistant(found)
         elif found.kind == "system" and b'"subtype":"turn_duration"' in line:
-            self.word = "waiting" if found.pending else "done"
+            self.state = "waiting" if found.pending else "done"
         return emitted + [body for body in found.bodies if not isinstance(body, events.Unknown)]
 
     def verdict(self) -> Verdict:
@@ -252,7 +252,7 @@ class _Conversation:
         usage, models = added(self._usage.values())
         verdict = Verdict(
             status=Status.COMPLETED,
-            reply="\n\n".join(self._said),
+            reply="\n\n".join(self._texts),
             session_id=self._session_id or None,
             model=self._model,
             usage=usage,
@@ -271,15 +271,15 @@ class _Conversation:
 
         As in headless mode, only what it says from here on is the answer.
         """
-        self._said = []
-        self.word = "working"
+        self._texts = []
+        self.state = "working"
 
     def _user(self, line: bytes, found: history.Line) -> None:
         if _INTERRUPTED.encode() in line and not found.returned:
             self._interrupted = True
-            self.word = "done"
-        elif not found.returned and self.word == "":
-            self.word = "working"
+            self.state = "done"
+        elif not found.returned and self.state == "":
+            self.state = "working"
         for returned in found.returned:
             self._tasks.returned(returned.call_id, returned.record)
 
@@ -289,12 +289,12 @@ class _Conversation:
             self._usage[found.reply_id] = ModelUsage(model=found.model, usage=history.of_call(found))
         if found.error:
             self.error = found.error
-            self.word = "done"
+            self.state = "done"
         if found.called:
-            self._said = []
+            self._texts = []
         for called in found.called:
             self._tasks.called(called.call_id, called.name, called.input)
-        self._said += [body.text for body in found.bodies if isinstance(body, events.Text)]
+        self._texts += [body.text for body in found.bodies if isinstance(body, events.Text)]
 
 
 def _is_of_the_person(found: history.Line) -> bool:

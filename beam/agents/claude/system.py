@@ -56,7 +56,7 @@ def _notice(value: Object) -> list[Event]:
     return [Notice(text=text or string(value, "subtype").replace("_", " "), code=string(value, "subtype"))]
 
 
-def _said(value: Object) -> list[Event]:
+def _notices(value: Object) -> list[Event]:
     return [Text(text=string(value, "content"))]
 
 
@@ -119,7 +119,7 @@ SYSTEM: dict[str, Callable[[Object], list[Event]]] = {
     "status": _status,
     "session_state_changed": _state,
     "compact_boundary": _compacted,
-    "local_command_output": _said,
+    "local_command_output": _notices,
     "hook_started": _hook,
     "hook_progress": _hook,
     "hook_response": _hook_ended,

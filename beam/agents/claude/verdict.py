@@ -73,7 +73,7 @@ class OutputSummary(msgspec.Struct, kw_only=True):
     """What a decoder noted.
 
     The session and the model of the last lines that named one; whether a session was opened; since the last result: the
-    API failure's own word, what the agent `said` after its last call, and whether that was `cut_off` (claude lets the
+    API failure's own word, what the agent `texts` after its last call, and whether that was `cut_off` (claude lets the
     model continue on its own). Also who `decided` (call id -> a person's name or `rule`), the `denied` requests in
     earlier results of this turn, and what was `counted`.
     """
@@ -82,7 +82,7 @@ class OutputSummary(msgspec.Struct, kw_only=True):
     opened: bool = False
     model: str | None = None
     error: str = ""
-    said: list[str] = []
+    texts: list[str] = []
     cut_off: bool = False
     decided: dict[str, str] = {}
     denied: tuple[Denial, ...] = ()
@@ -90,7 +90,7 @@ class OutputSummary(msgspec.Struct, kw_only=True):
 
     def text(self) -> str | None:
         """Return what the agent said last; None if it said nothing."""
-        return ("" if self.cut_off else "\n\n").join(self.said) or None
+        return ("" if self.cut_off else "\n\n").join(self.texts) or None
 
 
 def failure_class(http_status: int | None, word: str, text: str) -> Class:
@@ -113,42 +113,42 @@ def lost_id(turn: Turn, text: str) -> str | None:
     return asked if proof else None
 
 
-def of_result(turn: Turn, result: Object, heard: OutputSummary) -> Verdict:
+def of_result(turn: Turn, result: Object, summary: OutputSummary) -> Verdict:
     """Return the verdict of one result line, without what only the end of the process tells."""
-    denials = denials_of(result, heard)
-    status, class_, reason = _judge(turn, result, heard, denials)
+    denials = denials_of(result, summary)
+    status, class_, reason = _judge(turn, result, summary, denials)
     text = result.get("result")
     reply = text if isinstance(text, str) and result.get("is_error") is not True else None
-    if heard.cut_off or (reply is None and status is not Status.FAILED):
-        reply = heard.text() or reply
-    usage, used = heard.counted.of_turn(turn, result, aborted=is_aborted(result))
+    if summary.cut_off or (reply is None and status is not Status.FAILED):
+        reply = summary.text() or reply
+    usage, used = summary.counted.of_turn(turn, result, aborted=is_aborted(result))
     lost = status is Status.FAILED and lost_id(turn, "\n".join(strings(result, "errors"))) is not None
     return Verdict(
         status=status,
         class_=class_,
         reason=reason,
         reply=reply,
-        session_id=None if lost else string(result, "session_id") or heard.session_id,
+        session_id=None if lost else string(result, "session_id") or summary.session_id,
         session="lost" if lost else "resumed" if turn.session_id and not turn.fork else "new",
-        model=heard.model or next(iter(obj(result, "modelUsage")), None),
+        model=summary.model or next(iter(obj(result, "modelUsage")), None),
         usage=usage,
         cost_usd=used.cost_usd,
         models=used.models,
-        api_s=heard.counted.api_s_of_turn(turn, result),
+        api_s=summary.counted.api_s_of_turn(turn, result),
         denials=denials,
         structured=raw_json(result["structured_output"]) if "structured_output" in result else msgspec.UNSET,
     )
 
 
 def _judge(
-    turn: Turn, result: Object, heard: OutputSummary, denials: tuple[Denial, ...]
+    turn: Turn, result: Object, summary: OutputSummary, denials: tuple[Denial, ...]
 ) -> tuple[Status, Class | None, str | None]:
     stop, subtype = string(result, "stop_reason"), string(result, "subtype")
     if stop == "refusal":
         return Status.REFUSED, None, _first_line(string(result, "result")) or "the model refused"
     if subtype in ("error_max_turns", "error_max_budget_usd"):
         return Status.LIMIT, None, "; ".join(strings(result, "errors")) or subtype
-    if heard.error == "max_output_tokens":
+    if summary.error == "max_output_tokens":
         return Status.TRUNCATED, None, _first_line(string(result, "result"))
     if is_aborted(result):
         if string(result, "terminal_reason") == "aborted_tools" and objects(result, "permission_denials"):
@@ -160,7 +160,7 @@ def _judge(
             return Status.REFUSED, None, _first_line(text)
         if lost_id(turn, "\n".join(strings(result, "errors"))):
             return Status.FAILED, Class.BAD_REQUEST, text
-        return Status.FAILED, failure_class(integer(result, "api_error_status"), heard.error, text), text
+        return Status.FAILED, failure_class(integer(result, "api_error_status"), summary.error, text), text
     if stop in CUT_OFF:
         return Status.TRUNCATED, None, f"the answer was cut off ({stop})"
     refused = [denial.tool for denial in denials if denial.by == "default"]
@@ -181,30 +181,30 @@ def goes_on(result: Object) -> bool:
     return string(obj(result, "origin"), "kind") == "task-notification"
 
 
-def denials_of(result: Object, heard: OutputSummary) -> tuple[Denial, ...]:
+def denials_of(result: Object, summary: OutputSummary) -> tuple[Denial, ...]:
     """Return the requests of the turn that were denied, with who denied each; `default` if nobody decided."""
     asked = objects(result, "permission_denials")
     if not asked:
-        return heard.denied
+        return summary.denied
     own = tuple(
         Denial(
             tool=string(item, "tool_name"),
             call_id=string(item, "tool_use_id"),
             input=raw_json(item.get("tool_input")),
-            by=heard.decided.get(string(item, "tool_use_id"), "default"),
+            by=summary.decided.get(string(item, "tool_use_id"), "default"),
         )
         for item in asked
     )
     known = {denial.call_id for denial in own}
-    return (*(denial for denial in heard.denied if denial.call_id not in known), *own)
+    return (*(denial for denial in summary.denied if denial.call_id not in known), *own)
 
 
-def of_exit(turn: Turn, exit: Exit, heard: OutputSummary, before: Verdict | None = None) -> Verdict:
+def of_exit(turn: Turn, exit: Exit, summary: OutputSummary, before: Verdict | None = None) -> Verdict:
     """Return the verdict on a process whose last turn has no result line; its figures are those of the results
     `before`.
     """
-    verdict = _without_result(turn, exit, heard)
-    verdict = msgspec.structs.replace(verdict, session_id=heard.session_id, model=heard.model)
+    verdict = _without_result(turn, exit, summary)
+    verdict = msgspec.structs.replace(verdict, session_id=summary.session_id, model=summary.model)
     if before is None:
         return verdict
     return msgspec.structs.replace(
@@ -218,18 +218,18 @@ def of_exit(turn: Turn, exit: Exit, heard: OutputSummary, before: Verdict | None
     )
 
 
-def _without_result(turn: Turn, exit: Exit, heard: OutputSummary) -> Verdict:
+def _without_result(turn: Turn, exit: Exit, summary: OutputSummary) -> Verdict:
     note: SessionNote | None = None
-    if heard.opened:
+    if summary.opened:
         note = "resumed" if turn.session_id and not turn.fork else "new"
     stopped = stopped_verdict(exit)
     if stopped is not None:
-        return msgspec.structs.replace(stopped, session=note, reply=heard.text())
+        return msgspec.structs.replace(stopped, session=note, reply=summary.text())
     tail = exit.stderr_tail
     if lost_id(turn, tail):
         reason = f"{LOST}{turn.session_id}"
         return Verdict(status=Status.FAILED, class_=Class.BAD_REQUEST, reason=reason, session="lost")
-    complaint = _complaint(tail) if exit.code == 1 and not heard.opened else ""
+    complaint = _complaint(tail) if exit.code == 1 and not summary.opened else ""
     if complaint:
         class_ = failure_class(None, "", complaint)
         class_ = Class.BAD_REQUEST if class_ is Class.UNKNOWN else class_
@@ -252,8 +252,8 @@ def _complaint(tail: str) -> str:
     lines = [line.strip() for line in tail.splitlines() if line.strip()]
     for start, line in enumerate(lines):
         if line.lower().startswith(("error: ", "error parsing")) or line.startswith(("--", "No conversation found")):
-            said = takewhile(lambda line: not line.startswith("at "), lines[start:])  # a stack follows some
-            return " ".join(said)[:500]
+            texts = takewhile(lambda line: not line.startswith("at "), lines[start:])  # a stack follows some
+            return " ".join(texts)[:500]
     return ""
 
 

@@ -29,7 +29,7 @@ class Lines:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._heard = OutputSummary(name="cline", model=turn.model, nameless=True)
+        self._summary = OutputSummary(name="cline", model=turn.model, nameless=True)
         self._class: Class | None = None
         self._calls = 0
         self._given: tuple[int | None, int | None] | None = None  # the figures of all these calls
@@ -48,7 +48,7 @@ class Lines:
             case "run_result":
                 return self._result(value)
             case "error":
-                return self._heard.failed(string(value, "message"), class_=Class.BAD_REQUEST)
+                return self._summary.failed(string(value, "message"), class_=Class.BAD_REQUEST)
         return [events.Unknown(what=kind or "no type")]
 
     def _event(self, event: Object) -> list[Event]:
@@ -73,24 +73,24 @@ class Lines:
 
     def _text(self, kind: str, text: str) -> list[Event]:
         if kind == "content_end":
-            return self._heard.text(text)
+            return self._summary.text(text)
         return [events.TextDelta(text=text)] if text else []
 
     def _tool(self, kind: str, event: Object) -> list[Event]:
         call_id = string(event, "toolCallId")
         if kind == "content_start":
-            return self._heard.called(call_id, string(event, "toolName"), event.get("input"))
+            return self._summary.called(call_id, string(event, "toolName"), event.get("input"))
         if kind == "content_update":
             chunk = string(obj(event, "update"), "chunk")
             return [events.ToolProgress(call_id=call_id, text=chunk)] if chunk else []
         output, error = event.get("output"), string(event, "error")
         text = output if isinstance(output, str) else "" if output is None else json.dumps(output, ensure_ascii=False)
-        return self._heard.returned(call_id, error or text, is_error=bool(error))
+        return self._summary.returned(call_id, error or text, is_error=bool(error))
 
     def _result(self, value: Object) -> list[Event]:
-        heard, reason = self._heard, string(value, "finishReason")
+        summary, reason = self._summary, string(value, "finishReason")
         usage, own = obj(value, "aggregateUsage") or obj(value, "usage"), obj(value, "usage")
-        heard.model = string(obj(value, "model"), "id") or heard.model
+        summary.model = string(obj(value, "model"), "id") or summary.model
         given, cached = integer(usage, "inputTokens"), integer(usage, "cacheReadTokens")  # what was cached among it
         figures = Usage(
             input_tokens=None if given is None else max(0, given - (cached or 0)),
@@ -101,13 +101,13 @@ class Lines:
         )
         model = string(obj(value, "model"), "id") if usage == own else ""
         counted = given or figures.output_tokens
-        emitted = heard.counted(figures, number(usage, "totalCost"), model) if counted else []
+        emitted = summary.counted(figures, number(usage, "totalCost"), model) if counted else []
         text = string(value, "text")
         if reason != "completed":
-            return emitted + heard.failed(text or f"cline finished with {reason}", class_=self._class)
-        heard.reply, heard.ended = text, "stop"
+            return emitted + summary.failed(text or f"cline finished with {reason}", class_=self._class)
+        summary.reply, summary.ended = text, "stop"
         return emitted
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the verdict."""
-        return verdict(self._turn, exit, self._heard)
+        return verdict(self._turn, exit, self._summary)

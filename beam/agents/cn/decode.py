@@ -32,7 +32,7 @@ class Text:
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the verdict: an answer, exit code 0 and no failure on stderr together are the proof."""
-        heard = OutputSummary(name="cn", model=self._turn.model, nameless=True)
+        summary = OutputSummary(name="cn", model=self._turn.model, nameless=True)
         text = "\n".join(self._lines)
         wrapped = native(text.encode()) if text.startswith("{") else None
         if wrapped is not None and string(wrapped.value, "status") == "success" and "response" in wrapped.value:
@@ -40,11 +40,11 @@ class Text:
         failure = next(filter(None, map(_failure, exit.stderr_tail.splitlines())), "")
         emitted: list[Event] = []
         if failure:
-            heard.failure = Failure(class_of(None, failure), failure)
+            summary.failure = Failure(class_of(None, failure), failure)
         elif text.strip():
-            emitted += heard.text(text)
-            heard.ended = "stop" if exit.code == 0 else ""
-        more, found = verdict(self._turn, exit, heard)
+            emitted += summary.text(text)
+            summary.ended = "stop" if exit.code == 0 else ""
+        more, found = verdict(self._turn, exit, summary)
         return emitted + more, found
 
 

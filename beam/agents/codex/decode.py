@@ -33,59 +33,61 @@ class Items:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._heard = oneshot.OutputSummary(name="codex")
-        self._items = items.Items(self._heard, prefix=f"{turn.message_id}-{turn.attempt}-")
-        self._trouble = Trouble(self._heard)
+        self._summary = oneshot.OutputSummary(name="codex")
+        self._items = items.Items(self._summary, prefix=f"{turn.message_id}-{turn.attempt}-")
+        self._trouble = Trouble(self._summary)
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Return the events of this line; the first one carries the line."""
-        said = wire.read(line)
-        if said is None:
+        record = wire.read(line)
+        if record is None:
             return oneshot.no_json(line)
-        decode = _KINDS.get(said.type)
+        decode = _KINDS.get(record.type)
         return oneshot.with_line(
-            [events.Unknown(what=said.type or "no type")] if decode is None else decode(self, said), line
+            [events.Unknown(what=record.type or "no type")] if decode is None else decode(self, record), line
         )
 
-    def _opened(self, said: Line) -> list[Event]:
-        return self._heard.opened(self._turn, said.thread_id, model=self._turn.model)
+    def _opened(self, record: Line) -> list[Event]:
+        return self._summary.opened(self._turn, record.thread_id, model=self._turn.model)
 
-    def _completed(self, said: Line) -> list[Event]:
-        heard = self._heard
-        heard.ended = "stop"
-        total = total_of(said.usage)
-        is_new = self._turn.session_id is None or heard.lost
-        used = heard.usage = since(NOTHING_YET if is_new else self._turn.carried, total)
+    def _completed(self, record: Line) -> list[Event]:
+        summary = self._summary
+        summary.ended = "stop"
+        total = total_of(record.usage)
+        is_new = self._turn.session_id is None or summary.lost
+        used = summary.usage = since(NOTHING_YET if is_new else self._turn.carried, total)
         return [events.UsageSeen(usage=used, total=total)]
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the calls that never returned, and the verdict: completed only with `turn.completed`, whatever the
         exit code.
         """
-        heard, turn = self._heard, self._turn
-        if heard.session_id is None and turn.session_id and _LOST.format(turn.session_id) in exit.stderr_tail:
-            heard.lost = _LOST.format(turn.session_id)
-        heard.denials += [denial(text) for text in REJECTED.findall(exit.stderr_tail)]
-        said = [line for line in exit.stderr_tail.splitlines() if line.strip() and not _NOISE.match(line)]
+        summary, turn = self._summary, self._turn
+        if summary.session_id is None and turn.session_id and _LOST.format(turn.session_id) in exit.stderr_tail:
+            summary.lost = _LOST.format(turn.session_id)
+        summary.denials += [denial(text) for text in REJECTED.findall(exit.stderr_tail)]
+        error_lines = [line for line in exit.stderr_tail.splitlines() if line.strip() and not _NOISE.match(line)]
         complaint: list[Event] = []
-        if exit.code and said and heard.session_id is None and not heard.lost and exit.stopped_by is None:
-            class_ = failure_class(said[0])
-            complaint = heard.failed(said[0][:500], class_=Class.BAD_REQUEST if class_ is Class.UNKNOWN else class_)
-        quiet = msgspec.structs.replace(exit, stderr_tail="\n".join(said))
-        emitted, verdict = oneshot.verdict(turn, quiet, heard)
+        if exit.code and error_lines and summary.session_id is None and not summary.lost and exit.stopped_by is None:
+            class_ = failure_class(error_lines[0])
+            complaint = summary.failed(
+                error_lines[0][:500], class_=Class.BAD_REQUEST if class_ is Class.UNKNOWN else class_
+            )
+        quiet = msgspec.structs.replace(exit, stderr_tail="\n".join(error_lines))
+        emitted, verdict = oneshot.verdict(turn, quiet, summary)
         emitted = complaint + emitted
         return emitted, with_structured(turn, verdict)
 
 
 _KINDS: dict[str, Callable[[Items, Line], list[Event]]] = {
     "thread.started": Items._opened,
-    "turn.started": lambda self, said: [],
+    "turn.started": lambda self, record: [],
     "turn.completed": Items._completed,
-    "turn.failed": lambda self, said: self._trouble.fatal(said.error.message),
-    "error": lambda self, said: self._trouble.seen(said.message),
-    "item.started": lambda self, said: self._items.started(said.item),
-    "item.updated": lambda self, said: self._items.updated(said.item),
-    "item.completed": lambda self, said: self._items.completed(said.item),
+    "turn.failed": lambda self, record: self._trouble.fatal(record.error.message),
+    "error": lambda self, record: self._trouble.seen(record.message),
+    "item.started": lambda self, record: self._items.started(record.item),
+    "item.updated": lambda self, record: self._items.updated(record.item),
+    "item.completed": lambda self, record: self._items.completed(record.item),
 }
 
 

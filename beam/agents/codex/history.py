@@ -35,14 +35,14 @@ class _Rollout:
     """One turn in a rollout: from the person's text to the line that says that the task is complete."""
 
     def __init__(self, turn: Turn) -> None:
-        self.word = ""
+        self.state = ""
         self.error: str | None = None
         self._turn = turn
         self._thread_id = turn.session_id or ""
         self._cwd = turn.cwd
         self._turn_id = ""
         self._model: str | None = None
-        self._said: list[str] = []
+        self._texts: list[str] = []
         self._usage = Usage()
         self._calls: set[str] = set()
         self._class = Class.UNKNOWN
@@ -73,7 +73,7 @@ class _Rollout:
         """Return the answer and its tokens, or why there is none."""
         verdict = Verdict(
             status=Status.COMPLETED,
-            reply="\n\n".join(self._said),
+            reply="\n\n".join(self._texts),
             session_id=self._thread_id or None,
             model=self._model,
             usage=self._usage,
@@ -89,13 +89,13 @@ class _Rollout:
         return structs.replace(verdict, reply=None, **why)
 
     def _is_ours(self, payload: Object) -> bool:
-        return bool(self.word) and string(payload, "turn_id") == self._turn_id
+        return bool(self.state) and string(payload, "turn_id") == self._turn_id
 
     def _event(self, payload: Object) -> Sequence[Event]:
         kind = string(payload, "type")
-        if kind == "item_completed" and self.word == "":
+        if kind == "item_completed" and self.state == "":
             return self._asked(payload)
-        if self.word == "":
+        if self.state == "":
             return ()
         if not self._is_ours(payload):
             return ()
@@ -104,13 +104,13 @@ class _Rollout:
             read = _ITEMS.get(string(item, "type"))
             return () if read is None else read(self, item)
         if kind in ("task_complete", "turn_aborted"):
-            self.word = "done"
+            self.state = "done"
             self._interrupted = kind == "turn_aborted"
             last = string(payload, "last_agent_message")
-            self._said = [last] if last else self._said
+            self._texts = [last] if last else self._texts
             if failure := obj(payload, "error"):
-                said = string(failure, "message") or string(failure, "codex_error_info") or "it failed"
-                self.error, self._class = plain(said), failure_class(said)
+                message = string(failure, "message") or string(failure, "codex_error_info") or "it failed"
+                self.error, self._class = plain(message), failure_class(message)
                 return (events.Notice(text=self.error, code="api_error"),)
         return ()
 
@@ -124,14 +124,14 @@ class _Rollout:
             or text.strip() != self._turn.text.strip()
         ):
             return ()
-        self.word = "working"
+        self.state = "working"
         self._turn_id = string(payload, "turn_id")
         opened = events.SessionResumed if self._turn.session_id else events.SessionStarted
         return (opened(session_id=self._thread_id, cwd=self._cwd, model=self._model),)
 
     def _answered(self, item: Object) -> Sequence[Event]:
         text = "".join(string(part, "text") for part in objects(item, "content"))
-        self._said.append(text)
+        self._texts.append(text)
         return (events.Text(text=text),) if text else ()
 
     def _thought(self, item: Object) -> Sequence[Event]:
@@ -139,7 +139,7 @@ class _Rollout:
         return (events.Thinking(text=text),) if text else ()
 
     def _ran(self, item: Object) -> Sequence[Event]:
-        self._said = []
+        self._texts = []
         call_id, code = string(item, "id"), integer(item, "exit_code")
         output = string(item, "aggregated_output")
         return (
@@ -152,7 +152,7 @@ class _Rollout:
         )
 
     def _changed(self, item: Object) -> Sequence[Event]:
-        self._said = []
+        self._texts = []
         if string(item, "status") in ("failed", "declined"):
             return ()
         return tuple(events.FileChanged(path=path, kind="update") for path in obj(item, "changes"))

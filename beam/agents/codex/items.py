@@ -22,10 +22,10 @@ _NEEDS_APPROVAL = "requires approval"
 
 
 class Items:
-    """Follows items from their start to their end, and records in `heard` what is said and called."""
+    """Follows items from their start to their end, and records in `summary` what is said and called."""
 
-    def __init__(self, heard: OutputSummary, *, prefix: str) -> None:
-        self._heard = heard
+    def __init__(self, summary: OutputSummary, *, prefix: str) -> None:
+        self._summary = summary
         self._prefix = prefix
 
     def started(self, item: Item) -> list[Event]:
@@ -35,7 +35,7 @@ class Items:
         if item.type in _SAID_ONLY:
             return []
         if item.type in _CALLS:
-            return self._heard.called(self._prefix + item.id, *_call(item))
+            return self._summary.called(self._prefix + item.id, *_call(item))
         return [events.Unknown(what=f"item/{item.type}")]
 
     def updated(self, item: Item) -> list[Event]:
@@ -48,7 +48,7 @@ class Items:
         """Return the events of an item that ended; many are reported only then."""
         match item.type:
             case "agent_message":
-                return self._heard.text(item.text)
+                return self._summary.text(item.text)
             case "reasoning":
                 return [events.Thinking(text=item.text)] if item.text else []
             case "todo_list":
@@ -61,11 +61,11 @@ class Items:
 
     def _returned(self, item: Item) -> list[Event]:
         call_id, (name, given) = self._prefix + item.id, _call(item)
-        called = [] if call_id in self._heard.calls else self._heard.called(call_id, name, given)
+        called = [] if call_id in self._summary.calls else self._summary.called(call_id, name, given)
         output, failed = _output(item), item.status in ("failed", "declined")
-        emitted = called + self._heard.returned(call_id, output, is_error=failed)
+        emitted = called + self._summary.returned(call_id, output, is_error=failed)
         if failed and item.type == "mcp_tool_call" and _NEEDS_APPROVAL in output:
-            self._heard.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(given)))
+            self._summary.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(given)))
         if not failed and item.type == "file_change":
             emitted += [
                 events.FileChanged(path=string(change, "path"), kind=string(change, "kind") or "update")
@@ -97,8 +97,8 @@ def _output(item: Item) -> str:
             return f"{text}[exit code {item.exit_code}]" if item.exit_code else text
         case "mcp_tool_call":
             content = objects(object_of(item.result), "content")
-            said = [string(part, "text") or f"[{string(part, 'type')}]" for part in content]
-            return "\n".join(said) or string(object_of(item.error), "message")
+            texts = [string(part, "text") or f"[{string(part, 'type')}]" for part in content]
+            return "\n".join(texts) or string(object_of(item.error), "message")
         case "web_search":
             return json.dumps(item.action, ensure_ascii=False)
         case "collab_tool_call":

@@ -23,10 +23,10 @@ _OWN_WORDS = (("high demand", Class.OVERLOADED), ("Missing environment variable"
 
 
 class Trouble:
-    """Records in `heard` what Codex says of failures."""
+    """Records in `summary` what Codex says of failures."""
 
-    def __init__(self, heard: OutputSummary) -> None:
-        self._heard = heard
+    def __init__(self, summary: OutputSummary) -> None:
+        self._summary = summary
         self._error = ""
 
     def seen(self, text: str) -> list[Event]:
@@ -45,8 +45,8 @@ class Trouble:
     def retrying(self, why: str, *, attempt: int | None = None, of: int | None = None) -> list[Event]:
         """Return the event of a retry."""
         if _INCOMPLETE_WORDS in why and (incomplete := _INCOMPLETE.search(why)):
-            self._heard.ended = _ENDS.get(incomplete[1], "")  # it tries again, and gets the same answer
-        return self._heard.retrying(why, attempt=attempt, of=of, class_=failure_class(why))
+            self._summary.ended = _ENDS.get(incomplete[1], "")  # it tries again, and gets the same answer
+        return self._summary.retrying(why, attempt=attempt, of=of, class_=failure_class(why))
 
     def fatal(self, text: str, class_: Class | None = None) -> list[Event]:
         """Return the event of the failure that ends the turn, which Codex may repeat."""
@@ -55,9 +55,9 @@ class Trouble:
         self._error = text
         incomplete = _INCOMPLETE.search(text) if _INCOMPLETE_WORDS in text else None
         if incomplete and incomplete[1] in _ENDS:
-            self._heard.ended = _ENDS[incomplete[1]]
+            self._summary.ended = _ENDS[incomplete[1]]
             return [events.Notice(text=text, code="incomplete")]
-        return self._heard.failed(plain(text), class_=class_ or failure_class(text))
+        return self._summary.failed(plain(text), class_=class_ or failure_class(text))
 
 
 def failure_class(text: str) -> Class:

@@ -34,7 +34,7 @@ class Lines:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._heard = OutputSummary(name="copilot", model=turn.model)
+        self._summary = OutputSummary(name="copilot", model=turn.model)
         self._tools: dict[str, tuple[str, object]] = {}
         self._trouble: Failure | None = None
         self._attempt = 0
@@ -59,7 +59,7 @@ class Lines:
             case "tool.execution_start":
                 call_id, name, given = string(data, "toolCallId"), string(data, "toolName"), data.get("arguments")
                 self._tools[call_id] = (name, given)
-                return self._heard.called(call_id, name, given)
+                return self._summary.called(call_id, name, given)
             case "tool.execution_partial_result" | "tool.execution_progress":
                 text = string(data, "partialOutput") or string(data, "progressMessage")
                 return [events.ToolProgress(call_id=string(data, "toolCallId"), text=text)]
@@ -73,7 +73,7 @@ class Lines:
             case "assistant.turn_retry":
                 return self._retry(string(data, "reason"))
             case "session.error":
-                return self._heard.failed(string(data, "message"), integer(data, "statusCode"))
+                return self._summary.failed(string(data, "message"), integer(data, "statusCode"))
             case "session.warning" | "session.info":
                 return [events.Notice(text=string(data, "message"), code=kind)]
             case "session.compaction_start":
@@ -92,18 +92,18 @@ class Lines:
             return [events.Text(text=text, parent=parent)] if text else []
         self._trouble, self._attempt = None, 0
         self._answered = not objects(data, "toolRequests")
-        self._heard.said = []
-        self._heard.model = string(data, "model") or self._heard.model
-        return self._heard.text(text)
+        self._summary.texts = []
+        self._summary.model = string(data, "model") or self._summary.model
+        return self._summary.text(text)
 
     def _returned(self, data: Object) -> list[Event]:
         call_id, error, result = string(data, "toolCallId"), obj(data, "error"), obj(data, "result")
         name, given = self._tools.pop(call_id, ("", None))
         if data.get("success") is not True:
             if string(error, "code") == "denied":
-                self._heard.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(given)))
-            return self._heard.returned(call_id, string(error, "message"), is_error=True)
-        emitted = self._heard.returned(call_id, string(result, "content"))
+                self._summary.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(given)))
+            return self._summary.returned(call_id, string(error, "message"), is_error=True)
+        emitted = self._summary.returned(call_id, string(result, "content"))
         for edit in objects(data, "fileEdits"):
             emitted.append(
                 events.FileChanged(path=string(edit, "path"), kind=_KINDS.get(string(edit, "kind"), "update"))
@@ -114,10 +114,10 @@ class Lines:
         """Return the events of a failed request; the CLI may try again."""
         status, text = integer(data, "statusCode"), string(data, "errorMessage")
         try:
-            told = document(text.encode())
+            parsed = document(text.encode())
         except ValueError:
-            told = None
-        text = string(told, "message") or text if isinstance(told, dict) else text
+            parsed = None
+        text = string(parsed, "message") or text if isinstance(parsed, dict) else text
         class_ = class_of(status, text)
         if class_ is Class.UNKNOWN and string(data, "failureKind") == "transport":
             class_ = Class.NETWORK
@@ -128,20 +128,20 @@ class Lines:
         self._attempt += 1
         trouble = self._trouble
         if trouble is None:
-            return self._heard.retrying(reason, attempt=self._attempt)
+            return self._summary.retrying(reason, attempt=self._attempt)
         status, class_ = trouble.http_status, trouble.class_
-        return self._heard.retrying(trouble.reason, attempt=self._attempt, http_status=status, class_=class_)
+        return self._summary.retrying(trouble.reason, attempt=self._attempt, http_status=status, class_=class_)
 
     def _result(self, value: Object) -> list[Event]:
-        heard = self._heard
-        heard.usage = Usage(calls=self._answers or None)
-        emitted = [*heard.opened(self._turn, string(value, "sessionId")), self._worked(obj(value, "usage"))]
-        if heard.failure is None:
-            heard.failure = self._trouble
+        summary = self._summary
+        summary.usage = Usage(calls=self._answers or None)
+        emitted = [*summary.opened(self._turn, string(value, "sessionId")), self._worked(obj(value, "usage"))]
+        if summary.failure is None:
+            summary.failure = self._trouble
         if value.get("exitCode") == 0:
-            heard.ended = "stop" if self._answered else ""
-        elif heard.failure is None:
-            heard.failure = Failure(class_of(None, ""), f"copilot ended the turn with {value.get('exitCode')}")
+            summary.ended = "stop" if self._answered else ""
+        elif summary.failure is None:
+            summary.failure = Failure(class_of(None, ""), f"copilot ended the turn with {value.get('exitCode')}")
         return emitted
 
     def _worked(self, usage: Object) -> Event:
@@ -153,15 +153,15 @@ class Lines:
             lines_removed=integer(changes, "linesRemoved"),
         )
         before = figures.NOTHING_YET if self._turn.session_id is None else self._turn.carried
-        self._heard.work = figures.work_of_turn(total, before)
-        return events.UsageSeen(usage=self._heard.usage, total=figures.with_work(Total(), total))
+        self._summary.work = figures.work_of_turn(total, before)
+        return events.UsageSeen(usage=self._summary.usage, total=figures.with_work(Total(), total))
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the verdict; the CLI's own sentence on stderr proves that the session of the asked id does
         not exist.
         """
-        heard = self._heard
+        summary = self._summary
         gone = _NO_SESSION.format(self._turn.session_id)
-        if self._turn.session_id and heard.session_id is None and gone in exit.stderr_tail:
-            heard.lost = gone
-        return verdict(self._turn, exit, heard)
+        if self._turn.session_id and summary.session_id is None and gone in exit.stderr_tail:
+            summary.lost = gone
+        return verdict(self._turn, exit, summary)

@@ -48,20 +48,22 @@ class Frames:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._heard = oneshot.OutputSummary(name="gemini")
+        self._summary = oneshot.OutputSummary(name="gemini")
         self._calls: dict[str, tuple[str, Object]] = {}
         self._piece = ""
         self._error = ""
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Return the events of this line; the text that it ends comes first, and carries no line."""
-        said = wire.read(line)
-        if said is None:
+        record = wire.read(line)
+        if record is None:
             return oneshot.no_json(line)
-        if said.type == "message":
-            return self._message(said, line)
-        before, decode = self._spoken(), _KINDS.get(said.type)
-        emitted: list[Event] = [events.Unknown(what=said.type or "no type")] if decode is None else decode(self, said)
+        if record.type == "message":
+            return self._message(record, line)
+        before, decode = self._spoken(), _KINDS.get(record.type)
+        emitted: list[Event] = (
+            [events.Unknown(what=record.type or "no type")] if decode is None else decode(self, record)
+        )
         return before + oneshot.with_line(emitted, line)
 
     def error_line(self, line: bytes) -> Sequence[Event]:
@@ -71,82 +73,82 @@ class Frames:
             return ()
         http_status = int(found[2]) if found[2] else None
         why = _plain(found[3].removeprefix("_ApiError: ").removeprefix("Error: "))
-        return self._heard.retrying(why, attempt=int(found[1]), http_status=http_status)
+        return self._summary.retrying(why, attempt=int(found[1]), http_status=http_status)
 
-    def _init(self, said: Line) -> list[Event]:
-        model = said.model if said.model != "auto" else None
-        emitted = self._heard.opened(self._turn, said.session_id, model=model)
+    def _init(self, record: Line) -> list[Event]:
+        model = record.model if record.model != "auto" else None
+        emitted = self._summary.opened(self._turn, record.session_id, model=model)
         if emitted and self._turn.session_id and not is_own_id(self._turn.session_id):
             emitted.append(events.Notice(text=_AT_RISK, code="session_at_risk"))
         return emitted
 
-    def _message(self, said: Line, line: bytes) -> list[Event]:
-        is_delta = said.delta is True
-        if is_delta and said.role == "assistant":
-            self._piece += said.content
-            return [events.TextDelta(text=said.content)] if said.content else []
+    def _message(self, record: Line, line: bytes) -> list[Event]:
+        is_delta = record.delta is True
+        if is_delta and record.role == "assistant":
+            self._piece += record.content
+            return [events.TextDelta(text=record.content)] if record.content else []
         before = [] if is_delta else self._spoken()
-        if said.role == "user":
+        if record.role == "user":
             return before
-        if said.role == "assistant":
-            emitted = self._heard.text(said.content)
+        if record.role == "assistant":
+            emitted = self._summary.text(record.content)
         else:
-            emitted = [events.Unknown(what=f"message/{said.role}")]
+            emitted = [events.Unknown(what=f"message/{record.role}")]
         return before + oneshot.with_line(emitted, line)
 
     def _spoken(self) -> list[Event]:
         text, self._piece = self._piece, ""
-        return self._heard.text(text)
+        return self._summary.text(text)
 
-    def _called(self, said: Line) -> list[Event]:
-        given = object_of(said.parameters)
-        self._calls[said.tool_id] = (said.tool_name, given)
-        return self._heard.called(said.tool_id, said.tool_name, given)
+    def _called(self, record: Line) -> list[Event]:
+        given = object_of(record.parameters)
+        self._calls[record.tool_id] = (record.tool_name, given)
+        return self._summary.called(record.tool_id, record.tool_name, given)
 
-    def _returned(self, said: Line) -> list[Event]:
-        name, given = self._calls.pop(said.tool_id, ("", {}))
-        is_error = said.status != "success"
-        emitted = self._heard.returned(said.tool_id, said.output or said.error.message, is_error=is_error)
+    def _returned(self, record: Line) -> list[Event]:
+        name, given = self._calls.pop(record.tool_id, ("", {}))
+        is_error = record.status != "success"
+        emitted = self._summary.returned(record.tool_id, record.output or record.error.message, is_error=is_error)
         if not is_error and name in _WRITERS:
             emitted.append(events.FileChanged(path=string(given, "file_path")))
-        if said.error.type in _NOT_ALLOWED and name.startswith(_CHANGING) and self._turn.access != "full":
-            self._heard.denials.append(Denial(tool=name, call_id=said.tool_id, input=raw_json(given)))
+        if record.error.type in _NOT_ALLOWED and name.startswith(_CHANGING) and self._turn.access != "full":
+            self._summary.denials.append(Denial(tool=name, call_id=record.tool_id, input=raw_json(given)))
         return emitted
 
-    def _trouble(self, said: Line) -> list[Event]:
-        if said.severity != "warning":
-            self._error = said.message
-        return [events.Notice(text=said.message, code=said.severity or "error")]
+    def _trouble(self, record: Line) -> list[Event]:
+        if record.severity != "warning":
+            self._error = record.message
+        return [events.Notice(text=record.message, code=record.severity or "error")]
 
-    def _result(self, said: Line) -> list[Event]:
-        stats = said.stats
+    def _result(self, record: Line) -> list[Event]:
+        stats = record.stats
         models = tuple(
             ModelUsage(model=name, usage=_usage(used))
             for name, used in object_of(stats.models).items()
             if isinstance(used, dict)
         )
-        self._heard.model = models[-1].model if models else self._heard.model
+        self._summary.model = models[-1].model if models else self._summary.model
         usage = Usage(input_tokens=stats.input, output_tokens=stats.output_tokens, cached_tokens=stats.cached)
-        failed = self._judge(said)
-        if self._heard.failure is not None and not (usage.input_tokens or usage.output_tokens or usage.cached_tokens):
+        failed = self._judge(record)
+        if self._summary.failure is not None and not (usage.input_tokens or usage.output_tokens or usage.cached_tokens):
             usage = Usage()  # a turn that failed immediately has zeros, which mean that nothing was counted
         elif models and added(models)[0] == usage:
-            self._heard.models = models
-        self._heard.usage = usage
+            self._summary.models = models
+        self._summary.usage = usage
         return [events.UsageSeen(usage=usage), *failed]
 
-    def _judge(self, said: Line) -> list[Event]:
-        if said.status == "success":
-            self._heard.ended = "stop"
+    def _judge(self, record: Line) -> list[Event]:
+        if record.status == "success":
+            self._summary.ended = "stop"
             return []
-        text = _plain(said.error.message) or self._error or "gemini gave no reason"
+        text = _plain(record.error.message) or self._error or "gemini gave no reason"
         if _BLOCKED in text:
-            self._heard.ended = "refused"
+            self._summary.ended = "refused"
             return []
         cut_off = "without a finish reason" in text
-        http_status = self._heard.retry.http_status if self._heard.retry else None
-        class_ = Class.NETWORK if cut_off else _class_of(said.error.message, text, http_status)
-        emitted = self._heard.failed(text, class_=class_)
+        http_status = self._summary.retry.http_status if self._summary.retry else None
+        class_ = Class.NETWORK if cut_off else _class_of(record.error.message, text, http_status)
+        emitted = self._summary.failed(text, class_=class_)
         return [] if text == self._error else emitted
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
@@ -154,22 +156,22 @@ class Frames:
         stopped, or died.
         """
         emitted = self._spoken()
-        if self._heard.session_id is None and exit.stopped_by is None:
+        if self._summary.session_id is None and exit.stopped_by is None:
             emitted += self._complaint(exit)
-        quiet = msgspec.structs.replace(exit, stderr_tail="\n".join(_said(exit)))
-        last, verdict = oneshot.verdict(self._turn, quiet, self._heard)
+        quiet = msgspec.structs.replace(exit, stderr_tail="\n".join(_stderr_lines(exit)))
+        last, verdict = oneshot.verdict(self._turn, quiet, self._summary)
         return [*emitted, *last], verdict
 
     def _complaint(self, exit: Exit) -> list[Event]:
         """Return what gemini wrote to stderr instead of opening a session."""
-        asked, said = self._turn.session_id, _said(exit)
-        if asked is not None and any(proof.format(asked) in line for proof in _NO_SESSION for line in said):
-            self._heard.lost = f"gemini has no session {asked} in this folder"
+        asked, record = self._turn.session_id, _stderr_lines(exit)
+        if asked is not None and any(proof.format(asked) in line for proof in _NO_SESSION for line in record):
+            self._summary.lost = f"gemini has no session {asked} in this folder"
             return []
         if exit.code == 55:
-            return self._heard.failed(_UNTRUSTED, class_=Class.BAD_REQUEST)
-        if said and (exit.code in _BY_CODE or said[0].startswith("Unknown argument")):
-            return self._heard.failed(said[0], class_=_BY_CODE.get(exit.code or 0, Class.BAD_REQUEST))
+            return self._summary.failed(_UNTRUSTED, class_=Class.BAD_REQUEST)
+        if record and (exit.code in _BY_CODE or record[0].startswith("Unknown argument")):
+            return self._summary.failed(record[0], class_=_BY_CODE.get(exit.code or 0, Class.BAD_REQUEST))
         return []
 
 
@@ -190,7 +192,7 @@ def _usage(used: Object) -> Usage:
     )
 
 
-def _said(exit: Exit) -> list[str]:
+def _stderr_lines(exit: Exit) -> list[str]:
     """Return the lines of stderr that carry text, without colours, each up to 500 characters."""
     lines = [line.strip() for line in _COLOUR.sub("", exit.stderr_tail).splitlines()]
     return [line[:500] for line in lines if line and not line.startswith(_NOISE)]

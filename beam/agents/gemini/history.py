@@ -43,12 +43,12 @@ class _Chat:
     """One turn in a chat file, from the person's text on."""
 
     def __init__(self, turn: Turn) -> None:
-        self.word = ""
+        self.state = ""
         self.error: str | None = None
         self._turn = turn
-        self._said: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
         self._usage: dict[str, ModelUsage] = {}
-        self._told: set[str] = set()
+        self._reported_calls: set[str] = set()
         self._model: str | None = None
         self._is_over = False
 
@@ -58,14 +58,14 @@ class _Chat:
         if value is None:
             return ()
         match string(value, "type"):
-            case "user" if self.word == "" and _text(value).strip() == self._turn.text.strip():
-                self.word = "working"
+            case "user" if self.state == "" and _text(value).strip() == self._turn.text.strip():
+                self.state = "working"
                 session_id = _session_id(self._turn)
                 opened = events.SessionResumed if self._turn.session_id else events.SessionStarted
                 return (opened(session_id=session_id, cwd=self._turn.cwd),)
-            case "user" if self.word and not _is_result(value):
+            case "user" if self.state and not _is_result(value):
                 self._is_over = True  # an interrupt leaves the conversation so far, written again
-            case "gemini" if self.word and not self._is_over:
+            case "gemini" if self.state and not self._is_over:
                 return self._answered(value)
         return ()
 
@@ -74,7 +74,7 @@ class _Chat:
         usage, models = added(self._usage.values())
         return Verdict(
             status=Status.COMPLETED,
-            reply="\n\n".join(text for text in self._said.values() if text),
+            reply="\n\n".join(text for text in self._texts.values() if text),
             session_id=_session_id(self._turn),
             model=self._model,
             usage=usage,
@@ -98,11 +98,11 @@ class _Chat:
         emitted: list[Event] = []
         calls = objects(value, "toolCalls")
         if calls:
-            self._said = {}
+            self._texts = {}
         elif text:
-            self._said[message_id] = text
-        if text and message_id not in self._told:
-            self._told.add(message_id)
+            self._texts[message_id] = text
+        if text and message_id not in self._reported_calls:
+            self._reported_calls.add(message_id)
             emitted.append(events.Text(text=text))
         for call in calls:
             emitted += self._called(call)
@@ -111,13 +111,13 @@ class _Chat:
     def _called(self, call: Object) -> list[Event]:
         call_id, status = string(call, "id"), string(call, "status")
         emitted: list[Event] = []
-        if f"called {call_id}" not in self._told:
-            self._told.add(f"called {call_id}")
+        if f"called {call_id}" not in self._reported_calls:
+            self._reported_calls.add(f"called {call_id}")
             emitted.append(
                 events.ToolCalled(call_id=call_id, name=string(call, "name"), input=raw_json(obj(call, "args")))
             )
-        if status in ("success", "error", "cancelled") and f"returned {call_id}" not in self._told:
-            self._told.add(f"returned {call_id}")
+        if status in ("success", "error", "cancelled") and f"returned {call_id}" not in self._reported_calls:
+            self._reported_calls.add(f"returned {call_id}")
             output = json.dumps(call.get("result"), ensure_ascii=False)
             emitted.append(events.ToolReturned(call_id=call_id, output=output, is_error=status != "success"))
         return emitted

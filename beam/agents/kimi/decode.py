@@ -25,7 +25,7 @@ class Lines:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._heard = OutputSummary(name="kimi", model=turn.model)
+        self._summary = OutputSummary(name="kimi", model=turn.model)
         self._version = ""
 
     def line(self, line: bytes) -> Sequence[Event]:
@@ -33,42 +33,44 @@ class Lines:
         return read(line, self._decode)
 
     def _decode(self, value: Object) -> list[Event]:
-        role, heard = string(value, "role"), self._heard
+        role, summary = string(value, "role"), self._summary
         if role == "assistant":
             return self._assistant(value)
         if role == "tool":
-            return heard.returned(string(value, "tool_call_id"), _text(value.get("content")))
+            return summary.returned(string(value, "tool_call_id"), _text(value.get("content")))
         kind = string(value, "type")
         if kind == "system.version":
             self._version = string(value, "version")
             return []
         if kind == "session.resume_hint":
-            heard.ended = "stop"
-            return heard.opened(self._turn, string(value, "session_id"), version=self._version or None)
+            summary.ended = "stop"
+            return summary.opened(self._turn, string(value, "session_id"), version=self._version or None)
         return [events.Unknown(what=f"{role or 'no role'}/{kind}")]
 
     def _assistant(self, value: Object) -> list[Event]:
-        heard = self._heard
-        heard.said = []
+        summary = self._summary
+        summary.texts = []
         emitted: list[Event] = []
         thinking = string(value, "reasoning_content")
         if thinking:
             emitted.append(events.Thinking(text=thinking))
-        emitted += heard.text(_text(value.get("content")))
+        emitted += summary.text(_text(value.get("content")))
         for call in objects(value, "tool_calls"):
             function = obj(call, "function")
-            emitted += heard.called(string(call, "id"), string(function, "name"), _given(string(function, "arguments")))
+            emitted += summary.called(
+                string(call, "id"), string(function, "name"), _given(string(function, "arguments"))
+            )
         return emitted
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the verdict; failures are on stderr only, mixed with what the tools wrote there."""
-        heard = self._heard
+        summary = self._summary
         gone = _NO_SESSION.format(self._turn.session_id)
-        if self._turn.session_id and not heard.ended and gone in exit.stderr_tail:
-            heard.lost = gone
-        elif not heard.ended and exit.code and (errors := _ERROR.findall(exit.stderr_tail)):
-            heard.failure = Failure(class_of(None, errors[-1]), errors[-1])
-        return verdict(self._turn, exit, heard)
+        if self._turn.session_id and not summary.ended and gone in exit.stderr_tail:
+            summary.lost = gone
+        elif not summary.ended and exit.code and (errors := _ERROR.findall(exit.stderr_tail)):
+            summary.failure = Failure(class_of(None, errors[-1]), errors[-1])
+        return verdict(self._turn, exit, summary)
 
 
 def _given(arguments: str) -> object:

@@ -34,7 +34,7 @@ class Lines:
 
     def __init__(self, turn: Turn, program: str) -> None:
         self._turn = turn
-        self._heard = OutputSummary(name=program, model=turn.model)
+        self._summary = OutputSummary(name=program, model=turn.model)
         self._attempt = 0
 
     def line(self, line: bytes) -> Sequence[Event]:
@@ -47,17 +47,17 @@ class Lines:
         if found is None or class_of(None, found[1]) not in _TRIED_AGAIN:
             return ()
         self._attempt += 1
-        return self._heard.retrying(found[1], attempt=self._attempt)
+        return self._summary.retrying(found[1], attempt=self._attempt)
 
     def _decode(self, value: Object) -> list[Event]:
-        heard, kind, part = self._heard, string(value, "type"), obj(value, "part")
-        opened = heard.opened(self._turn, string(value, "sessionID"))
+        summary, kind, part = self._summary, string(value, "type"), obj(value, "part")
+        opened = summary.opened(self._turn, string(value, "sessionID"))
         match kind:
             case "step_start":
-                heard.ended, heard.said = "", []
+                summary.ended, summary.texts = "", []
                 return opened
             case "text":
-                return opened + heard.text(string(part, "text"))
+                return opened + summary.text(string(part, "text"))
             case "reasoning":
                 text = string(part, "text")
                 return opened + ([events.Thinking(text=text)] if text else [])
@@ -65,40 +65,40 @@ class Lines:
                 return opened + self._tool(part)
             case "step_finish":
                 self._attempt = 0
-                heard.ended = _ENDS.get(string(part, "reason"), "")
-                return opened + heard.counted(_usage(obj(part, "tokens")), number(part, "cost"))
+                summary.ended = _ENDS.get(string(part, "reason"), "")
+                return opened + summary.counted(_usage(obj(part, "tokens")), number(part, "cost"))
             case "error":
                 return opened + self._failed(obj(value, "error"))
         return [*opened, events.Unknown(what=kind or "no type")]
 
     def _tool(self, part: Object) -> list[Event]:
-        heard, state = self._heard, obj(part, "state")
+        summary, state = self._summary, obj(part, "state")
         call_id, name, given = string(part, "callID"), string(part, "tool"), state.get("input")
-        said = heard.said  # of this step; its texts and tools come in any order
-        emitted = heard.called(call_id, name, given)
-        heard.said = said
+        said = summary.texts  # of this step; its texts and tools come in any order
+        emitted = summary.called(call_id, name, given)
+        summary.texts = said
         if string(state, "status") != "error":
-            emitted += heard.returned(call_id, string(state, "output"))
+            emitted += summary.returned(call_id, string(state, "output"))
             return emitted + _changed(name, obj(state, "metadata"), obj(state, "input"))
         error = string(state, "error")
         if error.startswith(DENIED) or name in left_out(self._turn.access):
             by = "rule" if self._turn.access == "full" and error.startswith(_RULE) else "default"
-            heard.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(given), by=by))
-        return emitted + heard.returned(call_id, error, is_error=True)
+            summary.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(given), by=by))
+        return emitted + summary.returned(call_id, error, is_error=True)
 
     def _failed(self, error: Object) -> list[Event]:
         name, data = string(error, "name"), obj(error, "data")
         text = string(data, "message") or name or "it gave no reason"
         if name == "UnknownError" and text.startswith("Unexpected server error"):
             text += " (a model that there is none of does this, and its session keeps it: name a good one with --model)"
-        return self._heard.failed(text, integer(data, "statusCode"), _BY_NAME.get(name))
+        return self._summary.failed(text, integer(data, "statusCode"), _BY_NAME.get(name))
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the verdict; `Session not found` on stderr proves that the session of the asked id does not exist."""
-        heard = self._heard
-        if self._turn.session_id and heard.session_id is None and _NO_SESSION.search(exit.stderr_tail):
-            heard.lost = f"{heard.name} has no session {self._turn.session_id}"
-        return verdict(self._turn, exit, heard)
+        summary = self._summary
+        if self._turn.session_id and summary.session_id is None and _NO_SESSION.search(exit.stderr_tail):
+            summary.lost = f"{summary.name} has no session {self._turn.session_id}"
+        return verdict(self._turn, exit, summary)
 
 
 def _usage(tokens: Object) -> Usage:

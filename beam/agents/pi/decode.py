@@ -41,7 +41,7 @@ class Lines:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._heard = OutputSummary(name="pi", model=turn.model)
+        self._summary = OutputSummary(name="pi", model=turn.model)
         self._stop = ""
         self._error = ""
         self._writes: dict[str, str] = {}
@@ -52,10 +52,10 @@ class Lines:
         return read(line, self._decode)
 
     def _decode(self, value: Object) -> list[Event]:
-        heard, kind = self._heard, string(value, "type")
+        summary, kind = self._summary, string(value, "type")
         match kind:
             case "session":
-                return heard.opened(self._turn, string(value, "id"))
+                return summary.opened(self._turn, string(value, "id"))
             case "message_update":
                 delta = obj(value, "assistantMessageEvent")
                 text = string(delta, "delta") if string(delta, "type") == "text_delta" else ""
@@ -65,10 +65,10 @@ class Lines:
             case "tool_execution_start" | "tool_execution_update" | "tool_execution_end":
                 return self._tool(kind, value)
             case "agent_end":
-                heard.ended = "" if "willRetry" in value else _ENDS.get(self._stop, "")
+                summary.ended = "" if "willRetry" in value else _ENDS.get(self._stop, "")
                 return self._agent_end()
             case "agent_settled":
-                heard.ended = _ENDS.get(self._stop, "")
+                summary.ended = _ENDS.get(self._stop, "")
                 return []
             case "auto_retry_start" | "summarization_retry_scheduled":
                 return self._retry(value)
@@ -81,20 +81,20 @@ class Lines:
     def _message(self, message: Object) -> list[Event]:
         if string(message, "role") != "assistant":
             return []
-        heard = self._heard
-        heard.said = []
-        heard.model = string(message, "model") or heard.model
+        summary = self._summary
+        summary.texts = []
+        summary.model = string(message, "model") or summary.model
         self._stop, self._error = string(message, "stopReason"), string(message, "errorMessage")
         emitted: list[Event] = []
         for block in objects(message, "content"):
             if string(block, "type") == "text":
-                emitted += heard.text(string(block, "text"))
+                emitted += summary.text(string(block, "text"))
             elif string(block, "type") == "thinking":
                 emitted.append(events.Thinking(text=string(block, "thinking")))
         usage = obj(message, "usage")
         if integer(usage, "totalTokens"):
             model = string(message, "model")
-            emitted += heard.counted(_usage(usage), number(obj(usage, "cost"), "total"), model)
+            emitted += summary.counted(_usage(usage), number(obj(usage, "cost"), "total"), model)
         return emitted
 
     def _tool(self, kind: str, value: Object) -> list[Event]:
@@ -103,14 +103,14 @@ class Lines:
             self._given[call_id] = given
             if name in _WRITERS:
                 self._writes[call_id] = string(given, "path")
-            return self._heard.called(call_id, name, given)
+            return self._summary.called(call_id, name, given)
         if kind == "tool_execution_update":
             return [events.ToolProgress(call_id=call_id, text=_text(obj(value, "partialResult")))]
         is_error = value.get("isError") is True
-        emitted = self._heard.returned(call_id, _text(obj(value, "result")), is_error=is_error)
+        emitted = self._summary.returned(call_id, _text(obj(value, "result")), is_error=is_error)
         asked = self._given.pop(call_id, None)
         if is_error and name in _LEFT_OUT.get(self._turn.access, ()):
-            self._heard.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(asked)))
+            self._summary.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(asked)))
         path = self._writes.pop(call_id, "")
         return emitted + ([events.FileChanged(path=path)] if path and not is_error else [])
 
@@ -119,25 +119,25 @@ class Lines:
 
         An error here may be retried: then a new `agent_start` and another end follow.
         """
-        heard = self._heard
+        summary = self._summary
         if self._stop in ("error", "aborted"):
-            return heard.failed(self._error or f"pi stopped: {self._stop}")
-        heard.failure = None
+            return summary.failed(self._error or f"pi stopped: {self._stop}")
+        summary.failure = None
         return []
 
     def _retry(self, value: Object) -> list[Event]:
         attempt, of = integer(value, "attempt"), integer(value, "maxAttempts")
-        return self._heard.retrying(string(value, "errorMessage"), attempt=attempt, of=of)
+        return self._summary.retrying(string(value, "errorMessage"), attempt=attempt, of=of)
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the verdict; the CLI's own sentence on stderr proves that the session of the asked id does
         not exist.
         """
-        heard = self._heard
+        summary = self._summary
         gone = _NO_SESSION.format(self._turn.session_id)
-        if self._turn.session_id and heard.session_id is None and gone in exit.stderr_tail:
-            heard.lost = gone
-        return verdict(self._turn, exit, heard)
+        if self._turn.session_id and summary.session_id is None and gone in exit.stderr_tail:
+            summary.lost = gone
+        return verdict(self._turn, exit, summary)
 
 
 def _usage(usage: Object) -> Usage:

@@ -39,7 +39,7 @@ class Lines:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._heard = OutputSummary(name="qwen", model=turn.model)
+        self._summary = OutputSummary(name="qwen", model=turn.model)
         self._counted = 0
         self._attempt = 0
         self._again = 0
@@ -61,7 +61,7 @@ class Lines:
         if found[3] != "retrying" and not (status is not None and (status == 429 or status >= 500)):
             return []
         self._attempt += 1
-        return self._heard.retrying(found[1], attempt=self._attempt, http_status=status)
+        return self._summary.retrying(found[1], attempt=self._attempt, http_status=status)
 
     def _decode(self, value: Object) -> list[Event]:
         kind = string(value, "type")
@@ -85,7 +85,7 @@ class Lines:
         if subtype != "init":
             return [events.Unknown(what=f"system/{subtype}")]
         model, version = string(value, "model") or None, string(value, "qwen_code_version") or None
-        opened = self._heard.opened(self._turn, string(value, "session_id"), model=model, version=version)
+        opened = self._summary.opened(self._turn, string(value, "session_id"), model=model, version=version)
         changed = mentions.changed(self._turn.text)
         return [*opened, events.Notice(text=changed, code="prompt_changed")] if changed else opened
 
@@ -99,8 +99,8 @@ class Lines:
         self._answered = False
         self._again += 1
         kept = data.get("preserveText") is True
-        said = "the answer broke off, and the model is asked to go on" if kept else "the answer ended early"
-        return self._heard.retrying(said, attempt=self._again, class_=Class.NETWORK)
+        reason = "the answer broke off, and the model is asked to go on" if kept else "the answer ended early"
+        return self._summary.retrying(reason, attempt=self._again, class_=Class.NETWORK)
 
     def _assistant(self, value: Object) -> list[Event]:
         message = obj(value, "message")
@@ -111,7 +111,7 @@ class Lines:
         for block in objects(message, "content"):
             kind = string(block, "type")
             if kind == "text" and parent is None:
-                emitted += self._heard.text(string(block, "text"))
+                emitted += self._summary.text(string(block, "text"))
             elif kind == "text":
                 emitted.append(events.Text(text=string(block, "text"), parent=parent))
             elif kind == "thinking":
@@ -119,11 +119,11 @@ class Lines:
             elif kind == "tool_use":
                 call_id, name = string(block, "id"), string(block, "name")
                 self._open[call_id] = (name, obj(block, "input"))
-                emitted += self._heard.called(call_id, name, block.get("input"))
+                emitted += self._summary.called(call_id, name, block.get("input"))
             else:
                 emitted.append(events.Unknown(what=f"assistant/{kind}"))
         if self._counted:
-            emitted += self._heard.counted(usage, None)
+            emitted += self._summary.counted(usage, None)
         return emitted
 
     def _user(self, value: Object) -> list[Event]:
@@ -133,56 +133,56 @@ class Lines:
                 continue
             call_id, is_error = string(block, "tool_use_id"), block.get("is_error") is True
             name, given = self._open.pop(call_id, ("", {}))
-            emitted += self._heard.returned(call_id, _text(block.get("content")), is_error=is_error)
+            emitted += self._summary.returned(call_id, _text(block.get("content")), is_error=is_error)
             path = string(given, _WRITERS[name]) if name in _WRITERS and not is_error else ""
             if path:
                 emitted.append(events.FileChanged(path=path))
         return emitted
 
     def _result(self, value: Object) -> list[Event]:
-        heard = self._heard
-        heard.session_id = heard.session_id or string(value, "session_id") or None
+        summary = self._summary
+        summary.session_id = summary.session_id or string(value, "session_id") or None
         for denial in objects(value, "permission_denials"):
             call_id, given = string(denial, "tool_use_id"), raw_json(denial.get("tool_input"))
-            heard.denials.append(Denial(tool=string(denial, "tool_name"), call_id=call_id, input=given))
+            summary.denials.append(Denial(tool=string(denial, "tool_name"), call_id=call_id, input=given))
         api_ms = integer(value, "duration_api_ms")
-        heard.work = figures.Work(api_s=None if api_ms is None else api_ms / 1000)  # of this process alone
+        summary.work = figures.Work(api_s=None if api_ms is None else api_ms / 1000)  # of this process alone
         emitted = self._used(obj(value, "usage"))
         text = string(value, "result")
         if value.get("is_error") is True or string(value, "subtype") != "success":
             error = string(obj(value, "error"), "message") or text or string(value, "subtype")
-            return emitted + heard.failed(
+            return emitted + summary.failed(
                 error.removeprefix(_API_ERROR).removesuffix("]") if error.startswith(_API_ERROR) else error
             )
         if text.startswith(_API_ERROR) and not self._counted:
-            return emitted + heard.failed(text.removeprefix(_API_ERROR).removesuffix("]"))
+            return emitted + summary.failed(text.removeprefix(_API_ERROR).removesuffix("]"))
         if (cut := _CUT.search(text)) is not None:
-            return emitted + heard.failed(cut[1])
-        heard.reply, heard.ended = text, "stop"
+            return emitted + summary.failed(cut[1])
+        summary.reply, summary.ended = text, "stop"
         return emitted
 
     def _used(self, usage: Object) -> list[Event]:
         """Return the turn's figures: the CLI's total of the session, including calls that no message shows, minus what
         it was before the turn.
         """
-        heard, turn = self._heard, self._turn
+        summary, turn = self._summary, self._turn
         total = figures.total(_usage(usage), cost_usd=None, models=None)
         if figures.is_nothing(total):
             return []
-        used = figures.of_turn(total, figures.NOTHING_YET if turn.session_id is None else turn.carried, heard.usage)
-        heard.usage = Usage() if used is None or figures.is_nothing(used) else figures.usage_of(used)
-        return [events.UsageSeen(usage=heard.usage, total=total)]
+        used = figures.of_turn(total, figures.NOTHING_YET if turn.session_id is None else turn.carried, summary.usage)
+        summary.usage = Usage() if used is None or figures.is_nothing(used) else figures.usage_of(used)
+        return [events.UsageSeen(usage=summary.usage, total=total)]
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the verdict; the CLI's own sentence on stderr proves that the session of the asked id does
         not exist.
         """
-        heard = self._heard
+        summary = self._summary
         gone = _NO_SESSION.format(self._turn.session_id)
-        if self._turn.session_id and heard.session_id is None and gone in exit.stderr_tail:
-            heard.lost = gone
-        emitted, found = verdict(self._turn, exit, heard)
-        if _LIMIT in exit.stderr_tail and not heard.ended and exit.stopped_by is None:
+        if self._turn.session_id and summary.session_id is None and gone in exit.stderr_tail:
+            summary.lost = gone
+        emitted, found = verdict(self._turn, exit, summary)
+        if _LIMIT in exit.stderr_tail and not summary.ended and exit.stopped_by is None:
             found = msgspec.structs.replace(found, status=Status.LIMIT, class_=None, reason=_LIMIT)
         return emitted, found
 

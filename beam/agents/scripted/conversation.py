@@ -104,11 +104,11 @@ def _clean(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _answered(said: Object) -> Answered:
+def _answered(frame: Object) -> Answered:
     return Answered(
-        id=string(said, "id"),
-        ok=said.get("ok") is True,
-        code=string(said, "code"),
-        message=string(said, "message"),
-        result=raw_json(said.get("result")),
+        id=string(frame, "id"),
+        ok=frame.get("ok") is True,
+        code=string(frame, "code"),
+        message=string(frame, "message"),
+        result=raw_json(frame.get("result")),
     )

@@ -28,14 +28,14 @@ class Lines:
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._heard = OutputSummary(name="vibe")
+        self._summary = OutputSummary(name="vibe")
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Return the events of this line."""
         return read(line, self._decode)
 
     def _decode(self, value: Object) -> list[Event]:
-        opened = self._heard.opened(self._turn, string(value, "sessionId"))
+        opened = self._summary.opened(self._turn, string(value, "sessionId"))
         kind, role = string(value, "type"), string(value, "role")
         if kind == "effect":
             return opened + self._effect(value)
@@ -49,39 +49,39 @@ class Lines:
         text = "".join(string(part, "text") for part in objects(value, "content"))
         if string(obj(value, "outcome"), "type") == "discarded":
             return [events.Notice(text=f"vibe threw an answer away and asks again: {text}", code="discarded")]
-        self._heard.ended = "stop"
-        return self._heard.text(text)
+        self._summary.ended = "stop"
+        return self._summary.text(text)
 
     def _effect(self, value: Object) -> list[Event]:
-        heard, detail, state = self._heard, obj(value, "detail"), obj(value, "state")
+        summary, detail, state = self._summary, obj(value, "detail"), obj(value, "state")
         call_id, name, shown = string(value, "id"), string(detail, "toolName"), obj(state, "display")
-        heard.ended = ""
-        emitted = heard.called(call_id, name, detail.get("input"))
+        summary.ended = ""
+        emitted = summary.called(call_id, name, detail.get("input"))
         denied = string(obj(obj(state, "output"), "error"), "code") == "tool_denied"
         failed = string(state, "status") != "completed" or shown.get("success") is False
         if denied:
             # It was not offered, or it is not allowed here: the model was told, and went on.
             emitted += [events.Notice(text=f"{name} was denied", code="denied")]
         output = string(state, "outputText") or string(shown, "message")
-        emitted += heard.returned(call_id, output, is_error=failed)
+        emitted += summary.returned(call_id, output, is_error=failed)
         path = string(obj(state, "output"), "filePath")
         if not failed and path and string(detail, "kind") in _WRITES:
             emitted.append(events.FileChanged(path=path, kind="update"))
         if denied:
-            heard.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(detail.get("input"))))
+            summary.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(detail.get("input"))))
         return emitted
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the verdict; stderr tells why a turn failed."""
-        heard, turn = self._heard, self._turn
+        summary, turn = self._summary, self._turn
         if exit.code != 0:
-            heard.ended = ""
+            summary.ended = ""
         if turn.session_id is not None and _NO_SESSION.format(turn.session_id) in exit.stderr_tail.splitlines():
-            heard.lost = _NO_SESSION.format(turn.session_id).removeprefix("Error: ")
-        said = _ERROR.search(exit.stderr_tail)
+            summary.lost = _NO_SESSION.format(turn.session_id).removeprefix("Error: ")
+        match = _ERROR.search(exit.stderr_tail)
         before: list[Event] = []
-        if exit.code and said and not heard.lost and exit.stopped_by is None:
-            text = " ".join(said[1].split())[:500]
-            before = heard.failed(text, class_=Class.NETWORK if text.startswith(_CUT_OFF) else None)
-        emitted, found = verdict(turn, exit, heard)
+        if exit.code and match and not summary.lost and exit.stopped_by is None:
+            text = " ".join(match[1].split())[:500]
+            before = summary.failed(text, class_=Class.NETWORK if text.startswith(_CUT_OFF) else None)
+        emitted, found = verdict(turn, exit, summary)
         return before + emitted, found

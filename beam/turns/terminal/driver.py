@@ -313,7 +313,7 @@ class TerminalTurn:
                 end=self.end,
                 view=self.session.seen,
                 reply=self.conversation.reply,
-                told=told if reader is not None and reader.word else None,
+                told=told if reader is not None and reader.state else None,
                 failed=self.conversation.failed or self.dialogs.failed,
                 stopped=self.session.is_stopped,
                 session_id=told.session_id if told is not None else None,

@@ -61,9 +61,9 @@ class Reader:
             self._file = _File(path, self._transcript, _size(path))
 
     @property
-    def word(self) -> str:
+    def state(self) -> str:
         """Return the transcript's state of the turn: "" (unknown), working, waiting, done."""
-        return self._transcript.word
+        return self._transcript.state
 
     @property
     def error(self) -> str | None:
@@ -94,7 +94,7 @@ class Reader:
         self._reads += 1
         for file in self._files.values():
             bodies = file.read()
-            if file.transcript.word:
+            if file.transcript.state:
                 self._file, self._transcript = file, file.transcript
                 for body in bodies:
                     self._record(body)

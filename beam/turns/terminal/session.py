@@ -113,7 +113,7 @@ class TerminalSession:
         if self.reader is None:
             return
         self.reader.read()
-        if self.reader.word:
-            self.end.told(self.reader.word, self._clock.monotonic(), error=self.reader.error)
+        if self.reader.state:
+            self.end.told(self.reader.state, self._clock.monotonic(), error=self.reader.error)
             if self.told is None and self.end.ended and self.end.via == "history":
                 self.told = self.reader.verdict()  # what it writes when it quits is no answer

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.agents.claude.history import Line, OutputSummary, decode, read, where
+from beam.agents.claude.history import Line, ReceivedMessage, decode, read, where
 from beam.model import events
 
 TEAMS = Path(__file__).parents[2] / "recordings" / "claude-teams" / "2.1.197"
@@ -71,7 +71,9 @@ def test_messages_of_teammates_are_heard_alone_and_in_bundles() -> None:
     )
     text = f"Another Claude session sent a message:\n{letter}\n\n{letter}\n\nThis came from another session"
     line = read(json.dumps({"type": "user", "message": {"content": text}}).encode())
-    assert line is not None and line.heard == (OutputSummary(sender="bob", text="two\nlines", summary='a "b"'),) * 2
+    assert (
+        line is not None and line.received == (ReceivedMessage(sender="bob", text="two\nlines", summary='a "b"'),) * 2
+    )
 
 
 def test_an_api_error_is_a_notice_and_uses_no_tokens() -> None:

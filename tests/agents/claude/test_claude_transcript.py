@@ -55,22 +55,22 @@ def read(*lines: dict[str, Any]) -> Transcript:
 
 def test_a_turn_is_not_done_while_agents_or_workflows_of_its_own_run() -> None:
     for pending in ({"pendingBackgroundAgentCount": 1}, {"pendingWorkflowCount": 2}):
-        assert read(asked("hi"), said("started"), ended(**pending)).word == "waiting"
-    assert read(asked("hi"), said("started"), ended(pendingBackgroundAgentCount=0)).word == "done"
+        assert read(asked("hi"), said("started"), ended(**pending)).state == "waiting"
+    assert read(asked("hi"), said("started"), ended(pendingBackgroundAgentCount=0)).state == "done"
 
 
 def test_what_claude_says_when_its_agent_is_done_is_the_answer() -> None:
     begun = (asked("hi"), said("started"), ended(pendingBackgroundAgentCount=1))
     transcript = read(*begun, *notice())
-    assert transcript.word == "working"
+    assert transcript.state == "working"
     transcript = read(*begun, *notice(), said("all done"), ended())
-    assert (transcript.word, transcript.verdict().reply, transcript.verdict().unfinished) == ("done", "all done", ())
+    assert (transcript.state, transcript.verdict().reply, transcript.verdict().unfinished) == ("done", "all done", ())
 
 
 def test_a_command_in_the_background_is_told_as_unfinished_until_it_ends() -> None:
     lines = (asked("hi"), *called("Bash", SHELL, backgroundTaskId="b1"), said("started"), ended())
     transcript = read(*lines)
-    assert transcript.word == "done"
+    assert transcript.state == "done"
     (left,) = transcript.verdict().unfinished
     assert (left.tool, left.call_id, json.loads(bytes(left.input)), left.how) == ("Bash", "t1", SHELL, "running")
     assert read(*lines, *notice()).verdict().unfinished == ()
@@ -80,9 +80,9 @@ def test_a_command_in_the_background_is_told_as_unfinished_until_it_ends() -> No
 def test_a_task_of_an_earlier_turn_that_ends_before_the_prompt_is_no_part_of_this_turn() -> None:
     other = (*notice(), said("the server stopped"), ended())
     transcript = read(*other)
-    assert transcript.word == ""
+    assert transcript.state == ""
     transcript = read(*other, asked("hi"), said("hello"), ended())
-    assert (transcript.word, transcript.verdict().status, transcript.verdict().reply) == (
+    assert (transcript.state, transcript.verdict().status, transcript.verdict().reply) == (
         "done",
         Status.COMPLETED,
         "hello",
@@ -95,21 +95,21 @@ def test_a_run_that_claude_began_before_the_prompt_is_no_part_of_this_turn_thoug
 ):
     run = chained(*notice(), said("the server stopped"), ended(), asked("hi"), said("hello"), ended())
     transcript = read(*run[2:])
-    assert (transcript.word, transcript.verdict().reply) == ("done", "hello")
-    assert read(*run[2:4]).word == "", "nothing of this turn is there yet"
+    assert (transcript.state, transcript.verdict().reply) == ("done", "hello")
+    assert read(*run[2:4]).state == "", "nothing of this turn is there yet"
 
 
 def test_an_answer_that_is_written_before_its_prompt_is_of_this_turn() -> None:
     lines = chained(asked("hi"), said("hello"), ended())
     transcript = read(*lines[1:], lines[0])
-    assert (transcript.word, transcript.verdict().reply) == ("done", "hello")
+    assert (transcript.state, transcript.verdict().reply) == ("done", "hello")
     other = chained(*notice(), said("the server stopped"), ended())
     assert (
-        read(*other, *[{**line, "uuid": f"a{at}", "parentUuid": f"a{at - 1}"} for at, line in enumerate(lines)]).word
+        read(*other, *[{**line, "uuid": f"a{at}", "parentUuid": f"a{at - 1}"} for at, line in enumerate(lines)]).state
         == "done"
     )
 
 
 def test_a_message_of_another_member_of_its_team_is_not_the_prompt() -> None:
     letter = {**asked("<teammate-message>hi</teammate-message>"), "origin": {"kind": "teammate"}}
-    assert read(letter, said("to my team"), ended()).word == ""
+    assert read(letter, said("to my team"), ended()).state == ""

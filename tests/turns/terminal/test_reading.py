@@ -16,7 +16,7 @@ class Lines:
     """A transcript of lines of text: it begins with the turn's own."""
 
     def __init__(self, turn: Turn) -> None:
-        self.word = ""
+        self.state = ""
         self.error: str | None = None
         self.turn = turn
         self.seen: list[str] = []
@@ -24,8 +24,8 @@ class Lines:
     def line(self, line: bytes) -> Sequence[Event]:
         text = line.decode()
         if text == self.turn.text:
-            self.word = "working"
-        if not self.word:
+            self.state = "working"
+        if not self.state:
             return ()
         self.seen.append(text)
         return (events.Text(text=text),)
@@ -67,7 +67,7 @@ def test_of_many_files_the_one_that_speaks_of_the_turn_is_read(tmp_path: Path) -
     (tmp_path / "new-2.txt").write_text("hello\nfirst\nhal")
     for _ in range(5):
         found.read()
-    assert (told, found.word) == (["hello", "first"], "working")
+    assert (told, found.state) == (["hello", "first"], "working")
     with (tmp_path / "new-2.txt").open("a") as file:
         file.write("f\n")
     (tmp_path / "new-3.txt").write_text("hello\nof somebody else\n")
@@ -83,7 +83,7 @@ def test_what_stood_in_a_resumed_sessions_file_is_no_part_of_the_turn(tmp_path: 
     for where in (str(path), f"{tmp_path}/s-*.txt"):
         found, told = reader(where)
         found.read()
-        assert (told, found.word) == ([], "")
+        assert (told, found.state) == ([], "")
     with path.open("a") as file:
         file.write("hello\nnow\n")
     for _ in range(5):
@@ -95,4 +95,4 @@ def test_a_file_that_is_not_there_yet_says_nothing(tmp_path: Path) -> None:
     for where in (f"{tmp_path}/none.txt", f"{tmp_path}/none-*.txt"):
         found, told = reader(where)
         found.read()
-        assert (told, found.word) == ([], "")
+        assert (told, found.state) == ([], "")

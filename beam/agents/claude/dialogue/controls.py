@@ -18,10 +18,10 @@ CALL_S = 20.0
 
 
 class Controls:
-    """The calls of one process. `told` is what it said of itself when it began."""
+    """The calls of one process. `initialized` is what it said of itself when it began."""
 
     def __init__(self, calls: Calls) -> None:
-        self.told: Object = {}
+        self.initialized: Object = {}
         self._calls = calls
         self._steers: dict[str, str] = {}  # by the key of its message: the call
 
@@ -63,7 +63,7 @@ class Controls:
     def query(self, wanted: Query, now: float) -> list[Step]:
         """Return the step that looks something up, or the answer."""
         if wanted.name in _TOLD:
-            return [Answered(id=wanted.id, result=raw_json(_TOLD[wanted.name](self.told)))]
+            return [Answered(id=wanted.id, result=raw_json(_TOLD[wanted.name](self.initialized)))]
         if wanted.name not in _ASKED:
             return [_refused(wanted.id, f"claude can't tell {wanted.name!r}")]
         subtype, show = _ASKED[wanted.name]
@@ -83,9 +83,9 @@ def _context(result: Object) -> Object:
 
 
 _TOLD: dict[str, Callable[[Object], object]] = {
-    "account": lambda told: told.get("account"),
-    "commands": lambda told: [string(each, "name") for each in objects(told, "commands")],
-    "models": lambda told: [string(each, "value") for each in objects(told, "models")],
+    "account": lambda initialized: initialized.get("account"),
+    "commands": lambda initialized: [string(each, "name") for each in objects(initialized, "commands")],
+    "models": lambda initialized: [string(each, "value") for each in objects(initialized, "models")],
 }
 _ASKED: dict[str, tuple[str, Callable[[Object], object]]] = {
     "context": ("get_context_usage", _context),

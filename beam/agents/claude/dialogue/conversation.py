@@ -98,7 +98,7 @@ class ClaudeLink:
             unknown = events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace"))
             return [Say(unknown)] if self.busy else []
         self._until = None
-        found = self._heard(read, now)
+        found = self._line_of_turn(read, now)
         if self._reader is not None and self._reader.is_late:
             self._until = now + SETTLE_S
         return found
@@ -128,7 +128,7 @@ class ClaudeLink:
         refused = rights.denied(self._first, reply.result)
         if refused:
             return self._break(f"it did not take over {refused}", Class.UNSUPPORTED)
-        self._controls.told = reply.result
+        self._controls.initialized = reply.result
         self._is_ready = True
         return [Ready()]
 
@@ -166,7 +166,7 @@ class ClaudeLink:
 
     # -- what is heard -------------------------------------------------------------------------------------------------
 
-    def _heard(self, read: Native, now: float) -> list[Step]:
+    def _line_of_turn(self, read: Native, now: float) -> list[Step]:
         value = read.value
         match string(value, "type"):
             case "control_response":
@@ -185,9 +185,9 @@ class ClaudeLink:
             case "system" if string(value, "subtype") == "session_state_changed":
                 return self._is_now(string(value, "state"))
             case kind:
-                return self._said(kind, read)
+                return self._about_session(kind, read)
 
-    def _said(self, kind: str, read: Native) -> list[Step]:
+    def _about_session(self, kind: str, read: Native) -> list[Step]:
         reader = self._reader
         if reader is not None:
             return [Say(event) for event in reader.frame(read)]
@@ -242,8 +242,8 @@ class ClaudeLink:
 
     def _over(self, emitted: Sequence[events.Event], verdict: Verdict, *, fit: bool) -> list[Step]:
         self._reader, self._until, self._is_stopping = None, None, False
-        said: list[Step] = [Say(event) for event in emitted]
-        return [*said, *self._controls.over(), Over(verdict=verdict, fit=fit)]
+        steps: list[Step] = [Say(event) for event in emitted]
+        return [*steps, *self._controls.over(), Over(verdict=verdict, fit=fit)]
 
     def _break(self, why: str, class_: Class = Class.CRASHED) -> list[Step]:
         self._is_broken, self._reader, self._until = True, None, None

@@ -127,6 +127,6 @@ def _json(value: Object) -> str:
 
 def _unanswerable(subtype: str, request: Object) -> list[Step]:
     """Return what a person should know of a request that nobody can decide here."""
-    said = " ".join(part for part in (string(request, "message"), string(request, "url")) if part)
-    text = f"claude asked what nobody can decide here: {said or subtype[:80]}"
+    question = " ".join(part for part in (string(request, "message"), string(request, "url")) if part)
+    text = f"claude asked what nobody can decide here: {question or subtype[:80]}"
     return [Say(events.Notice(text=text, code="not_asked"))]

@@ -38,10 +38,10 @@ def without_tools(access: Access) -> tuple[str, ...]:
     return ("--disallowedTools", ",".join(_QUESTIONS if access == "ask" else (*_QUESTIONS, *_PLANS)))
 
 
-def denied(turn: Turn, said: Object) -> str:
+def denied(turn: Turn, answer: Object) -> str:
     """Return what claude did not take over, as it answers to `initialize`; "" if it took all, or is too old to tell."""
     wanted = mode(turn)
-    return "" if said.get("current_permission_mode", wanted) == wanted else f"the permission mode {wanted}"
+    return "" if answer.get("current_permission_mode", wanted) == wanted else f"the permission mode {wanted}"
 
 
 def for_the_session(suggestions: list[Object]) -> list[Object]:

@@ -22,14 +22,14 @@ def request(key: str, subtype: str, given: Object) -> Send:
 
 def answer(key: str, response: Object) -> Send:
     """Return the answer to a request of claude's."""
-    said = {"subtype": "success", "request_id": key, "response": response}
-    return _send({"type": "control_response", "response": said})
+    envelope = {"subtype": "success", "request_id": key, "response": response}
+    return _send({"type": "control_response", "response": envelope})
 
 
 def refusal(key: str, why: str) -> Send:
     """Return the answer to a request of claude's that beam does not carry out."""
-    said = {"subtype": "error", "request_id": key, "error": why}
-    return _send({"type": "control_response", "response": said})
+    envelope = {"subtype": "error", "request_id": key, "error": why}
+    return _send({"type": "control_response", "response": envelope})
 
 
 def _send(line: Object) -> Send:

@@ -161,10 +161,10 @@ class CodexLink:
         return found
 
     def _account(self, reply: Reply) -> list[Step]:
-        said = object_of(reply.result)
+        answer = object_of(reply.result)
         if reply.is_late:
             return self._break(reply.error)
-        if not reply.error and said.get("account") is None and said.get("requiresOpenaiAuth") is True:
+        if not reply.error and answer.get("account") is None and answer.get("requiresOpenaiAuth") is True:
             return self._break(_LOGIN, Class.AUTH)
         return self._opened()
 
@@ -297,12 +297,12 @@ class CodexLink:
 
     # -- its end -------------------------------------------------------------------------------------------------------
 
-    def _completed(self, reader: TurnReader, said: wire.Turn, now: float) -> list[Step]:
+    def _completed(self, reader: TurnReader, answer: wire.Turn, now: float) -> list[Step]:
         if not self._is_stopping:
-            return self._over(*reader.end(said), fit=True)
+            return self._over(*reader.end(answer), fit=True)
 
         def then(reply: Reply) -> list[Step]:
-            return self._over(*reader.end(said), fit=not reply.error) if reader is self._reader else []
+            return self._over(*reader.end(answer), fit=not reply.error) if reader is self._reader else []
 
         params: Object = {"threadId": self._thread_id}  # a command that runs does not end with its turn
         return [self._calls.call("thread/backgroundTerminals/clean", params, then, now + CLEAN_S)]
@@ -311,8 +311,8 @@ class CodexLink:
         reader, self._reader, self._is_stopping = self._reader, None, False
         if reader is not None:
             self._total = reader.total
-        said: list[Step] = [Say(event) for event in emitted]
-        return [*said, *self._controls.over(), Over(verdict=verdict, fit=fit)]
+        steps: list[Step] = [Say(event) for event in emitted]
+        return [*steps, *self._controls.over(), Over(verdict=verdict, fit=fit)]
 
     def _break(self, why: str, class_: Class = Class.CRASHED) -> list[Step]:
         self._is_broken, self._reader = True, None

@@ -96,9 +96,9 @@ def _unanswerable(method: str, params: Object) -> list[Step]:
     """Return what a person should know of a request that nobody can decide here."""
     if method in REFUSED:
         return []
-    said = string(params, "message") or "; ".join(string(each, "question") for each in objects(params, "questions"))
+    text = string(params, "message") or "; ".join(string(each, "question") for each in objects(params, "questions"))
     url = string(params, "url")
-    what = " ".join(part for part in (said, url) if part) or method
+    what = " ".join(part for part in (text, url) if part) or method
     return [Say(events.Notice(text=f"codex asked what nobody can decide here: {what}", code="not_asked"))]
 
 
@@ -158,10 +158,10 @@ def _files(params: Object, reader: TurnReader | None) -> Ask | None:
     given: Object = {"changes": changes}
     lines = [_change(change) for change in changes]
     for name, words in (("grantRoot", "from now on anything in"), ("reason", "")):
-        said = string(params, name)
-        if said:
-            given[name] = said
-            lines.append(f"{words} {said}".strip())
+        text = string(params, name)
+        if text:
+            given[name] = text
+            lines.append(f"{words} {text}".strip())
     return _asked("apply_patch", given, lines, call_id=_call_id(params, reader), **_offer(True)), _decision
 
 

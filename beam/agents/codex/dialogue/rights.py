@@ -71,13 +71,13 @@ def own_sandbox(result: object) -> Object:
 
 def denied(turn: Turn, result: object) -> str:
     """Return what Codex did not take over from `of_thread`, as it answers; "" if it took all."""
-    said = object_of(result)
+    answer = object_of(result)
     wanted = {"approvalPolicy": approval(turn), "approvalsReviewer": "user"}
     for name, value in wanted.items():
-        if said.get(name) != value:
+        if answer.get(name) != value:
             return f"{name} {value}"
-    if string(obj(said, "sandbox"), "type") != "readOnly":
+    if string(obj(answer, "sandbox"), "type") != "readOnly":
         return "a sandbox that only reads"
-    if turn.access in _READS and string(obj(said, "activePermissionProfile"), "id") != PROFILE:
+    if turn.access in _READS and string(obj(answer, "activePermissionProfile"), "id") != PROFILE:
         return f"the profile {PROFILE}"
     return ""

@@ -55,17 +55,17 @@ class TurnReader:
         self._before = before
         self._is_counted = False
         self._thread_id = thread_id
-        self._heard = oneshot.OutputSummary(name="codex")
+        self._summary = oneshot.OutputSummary(name="codex")
         self._model = model
-        self._trouble = Trouble(self._heard)
-        self._items = {thread_id: exec_items.Items(self._heard, prefix=self.prefix)}
+        self._trouble = Trouble(self._summary)
+        self._items = {thread_id: exec_items.Items(self._summary, prefix=self.prefix)}
         self._children: dict[str, str] = {}  # threads of subagents: the calls that began them
         self._changes: dict[str, list[Object]] = {}
         self._progress: dict[str, tuple[float, str]] = {}  # by call: when it was last told, and what was not
 
     def opened(self) -> list[Event]:
         """Return the session's event."""
-        return self._heard.opened(self.turn, self._thread_id, model=self._model)
+        return self._summary.opened(self.turn, self._thread_id, model=self._model)
 
     def count_from(self, total: Total) -> None:
         """Take note of what the thread had used before the turn, as Codex itself tells it."""
@@ -99,7 +99,7 @@ class TurnReader:
 
     def rejected(self, line: str) -> None:
         """Take note of a line of the log that tells of a call which Codex refused by itself."""
-        self._heard.denials += [denial(text) for text in REJECTED.findall(_COLOURS.sub("", line))]
+        self._summary.denials += [denial(text) for text in REJECTED.findall(_COLOURS.sub("", line))]
 
     # -- notifications -------------------------------------------------------------------------------------------------
 
@@ -125,8 +125,8 @@ class TurnReader:
     def _items_of(self, params: Params) -> exec_items.Items:
         found = self._items.get(params.thread_id)
         if found is None:  # what a subagent says and calls is not the turn's own
-            heard = oneshot.OutputSummary(name="codex")
-            found = self._items[params.thread_id] = exec_items.Items(heard, prefix=self.prefix)
+            summary = oneshot.OutputSummary(name="codex")
+            found = self._items[params.thread_id] = exec_items.Items(summary, prefix=self.prefix)
         return found
 
     def _adopt(self, item: Item) -> None:
@@ -171,7 +171,7 @@ class TurnReader:
             return []
         self._is_counted = True
         self.total = total = thread_total(params.token_usage.total)
-        usage = self._heard.usage = since(self._before, total) if self._before is not None else Usage()
+        usage = self._summary.usage = since(self._before, total) if self._before is not None else Usage()
         return [events.UsageSeen(usage=usage, total=total)]
 
     def _planned(self, params: Params) -> list[Event]:
@@ -207,18 +207,18 @@ class TurnReader:
         if said.error is not None:
             emitted = self._trouble.fatal(said.error.message, class_of(said.error))
         if said.status == "completed":
-            self._heard.ended = self._heard.ended or "stop"
-        elif said.status == "failed" and self._heard.failure is None and not self._heard.ended:
-            emitted += self._heard.failed("codex did not say why the turn failed", class_=Class.UNKNOWN)
+            self._summary.ended = self._summary.ended or "stop"
+        elif said.status == "failed" and self._summary.failure is None and not self._summary.ended:
+            emitted += self._summary.failed("codex did not say why the turn failed", class_=Class.UNKNOWN)
         why = None
         if said.status == "interrupted":
-            why = "retries" if self._heard.retry is not None else "interrupted"
-        more, verdict = oneshot.verdict(self.turn, Exit(code=0, stopped_by=why), self._heard)
+            why = "retries" if self._summary.retry is not None else "interrupted"
+        more, verdict = oneshot.verdict(self.turn, Exit(code=0, stopped_by=why), self._summary)
         return emitted + more, with_structured(self.turn, verdict)
 
     def cut_off(self, exit: Exit) -> tuple[list[Event], Verdict]:
         """Return the same for a turn whose process ended first, or could not be spoken to any more."""
-        return oneshot.verdict(self.turn, exit, self._heard)
+        return oneshot.verdict(self.turn, exit, self._summary)
 
 
 _SPECIAL = frozenset({"contextCompaction", "subAgentActivity", "imageView", "imageGeneration"})
