@@ -271,7 +271,7 @@ def test_no_message_is_stranded_when_holders_hand_over(beam: Cli, rounds: int) -
     is answered with nobody helping. (How often the lock can change hands, without turns: test_hand_over.py.)"""
     beam.config("agents:\n  copy: {command: [cat]}\nlimits: {segment_bytes: 50000}\n")
     program = Beam(cwd=beam.project, environ=beam.env)
-    said = Following(program.context.place("copy").journal)
+    said = Following(program.context.agent_paths("copy").journal)
     for number in range(rounds):
         said.types.clear()
         leaving = beam.start("send", "copy", f"first {number}")

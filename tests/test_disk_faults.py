@@ -208,13 +208,13 @@ def queue_sweep(root: Root) -> Row:
 
 def said(root: Root) -> list[str]:
     """What the journal says, which a reader must always be able to read; its numbers have no gap."""
-    found = Reader(root.context.place("box").journal).poll()
+    found = Reader(root.context.agent_paths("box").journal).poll()
     assert [event.seq for event in found] == list(range(1, len(found) + 1))
     return [event.text for event in found if isinstance(event, events.Text)]
 
 
 def journal_of(root: Root, *texts: str) -> Journal:
-    journal = Journal.open(root.context.place("box").journal, "box", root.clock, SMALL)
+    journal = Journal.open(root.context.agent_paths("box").journal, "box", root.clock, SMALL)
     for text in texts:
         journal.append(events.Text(text=text), sync=True)
     return journal
@@ -281,13 +281,13 @@ def rotate(root: Root) -> Row:
 def read_the_state(root: Root) -> Row:
     root.place("box")
     journal_of(root, "one").close()
-    return Row(lambda: read_state(root.context.place("box").journal), done=lambda: True)
+    return Row(lambda: read_state(root.context.agent_paths("box").journal), done=lambda: True)
 
 
 def follow(root: Root) -> Row:
     root.place("box")
     journal_of(root, "one").close()
-    reader, found = Reader(root.context.place("box").journal), list[str]()
+    reader, found = Reader(root.context.agent_paths("box").journal), list[str]()
 
     def act() -> None:
         found.extend(event.text for event in reader.poll() if isinstance(event, events.Text))
@@ -330,7 +330,7 @@ def control_remove(root: Root) -> Row:
 
 
 def create(root: Root) -> Row:
-    place = root.context.place("box")
+    place = root.context.agent_paths("box")
     ignore = root.context.home.root / ".gitignore"
     return Row(
         lambda: directories.create(root.context.home, place),

@@ -100,7 +100,7 @@ class Scene:
 
     def put(self, to: str, text: str = "hi", *, waits: bool = True) -> Message:
         """A message in the asker's name; `put` has returned."""
-        place = self.context.place(to)
+        place = self.context.agent_paths(to)
         directories.create(self.context.home, place)
         message = Message(
             id=new_id(to, self.clock.now_ns(), self.clock.random(4)),
@@ -119,7 +119,7 @@ class Scene:
 
     def hold(self, agent: str) -> AgentLease:
         """The agent's lease, after recovery."""
-        place = self.context.place(agent)
+        place = self.context.agent_paths(agent)
         directories.create(self.context.home, place)
         lease = AgentLease.acquire(self.context, place)
         assert lease is not None
@@ -148,7 +148,7 @@ class Scene:
             target=target,
             **fields,  # type: ignore[arg-type]
         )
-        control.publish(self.context.place(agent).control, wish)
+        control.publish(self.context.agent_paths(agent).control, wish)
         lease = self.hold(agent)
         answer_requests(lease)
         lease.close()
@@ -179,22 +179,22 @@ def a_failure_tried_again(scene: Scene) -> None:
 
 def a_mailbox(scene: Scene) -> None:
     message = scene.put("box")
-    assert mailbox.recv(scene.context, scene.context.place("box"), 1.0) is not None
-    outcome = mailbox.reply(scene.context, scene.context.place("box"), message.id, "yes", failed=False)
+    assert mailbox.recv(scene.context, scene.context.agent_paths("box"), 1.0) is not None
+    outcome = mailbox.reply(scene.context, scene.context.agent_paths("box"), message.id, "yes", failed=False)
     scene.disk.mark("told", (message.id, 1, outcome.status.value, outcome.reply))
 
 
 def a_lease_that_ran_out(scene: Scene) -> None:
     scene.put("box")
-    assert mailbox.recv(scene.context, scene.context.place("box"), 1.0) is not None
+    assert mailbox.recv(scene.context, scene.context.agent_paths("box"), 1.0) is not None
     scene.clock.sleep(2)
     scene._claimed = (scene._claimed or ("", 0))[0], 2
-    assert mailbox.recv(scene.context, scene.context.place("box"), 1.0) is not None
+    assert mailbox.recv(scene.context, scene.context.agent_paths("box"), 1.0) is not None
 
 
 def a_reply_that_is_taken(scene: Scene) -> None:
     a_mailbox(scene)
-    place = scene.context.place("asker")
+    place = scene.context.agent_paths("asker")
     (reply,) = Queue(place.queue, place.put_lock).entries("new")
     scene._claimed = reply.id, 1
     assert mailbox.recv(scene.context, place, 1.0) is not None
@@ -298,7 +298,7 @@ class Recovered:
             answer_requests(lease)
             lease.waiting.scan()
             lease.close()
-            place = self.context.place(agent)
+            place = self.context.agent_paths(agent)
             self.events[agent] = Reader(place.journal).poll()
             for box in ("tmp", "new", "cur", "dead"):
                 for path in (place.queue / box).iterdir():
@@ -388,7 +388,7 @@ def play(
         scene.record(patch)
         scene_of(scene)
     disk, count = scene.disk, 0
-    recorded = {agent: Reader(scene.context.place(agent).journal).poll() for agent in AGENTS}
+    recorded = {agent: Reader(scene.context.agent_paths(agent).journal).poll() for agent in AGENTS}
     left: Iterable[tuple[int, Tree]] = different(disk, upto, drawn, seed)
     if limit is not None:
         every = list(left)

@@ -164,36 +164,36 @@ def _survey(source: RootPaths, here: RootPaths) -> tuple[Finding, ...]:
     ownership.check_owner(source, uid=os.geteuid())
     found = []
     for name in source.agents():
-        directories.check_place(source, source.agent(name))
+        directories.check_paths(source, source.agent(name))
         found.append(_look(source.agent(name), taken=name in taken))
     return tuple(found)
 
 
-def _look(place: AgentPaths, *, taken: bool) -> Finding:
+def _look(paths: AgentPaths, *, taken: bool) -> Finding:
     try:
-        settings = files.read(place.dir / AGENT_JSON, 1 << 20).decode("utf-8", "replace")
+        settings = files.read(paths.dir / AGENT_JSON, 1 << 20).decode("utf-8", "replace")
     except FileNotFoundError:
         settings = None
     return Finding(
-        agent=place.agent,
+        agent=paths.agent,
         settings=settings,
-        session=_session(place),
-        waiting=tuple(found for each in (place, *place.lanes()) for found in _waiting(each)),
+        session=_session(paths),
+        waiting=tuple(found for each in (paths, *paths.lanes()) for found in _waiting(each)),
         taken=taken,
     )
 
 
-def _session(place: AgentPaths) -> str | None:
+def _session(paths: AgentPaths) -> str | None:
     try:
-        state = read_state(place.journal)
+        state = read_state(paths.journal)
     except CorruptError as error:
         return f"unknown: {error.message}"
     found = state.session or state.fork
     return None if found is None else f"{found.session_id} ({found.adapter})"
 
 
-def _waiting(place: AgentPaths) -> Iterator[Waiting]:
-    queue = Queue(place.queue, place.put_lock)
+def _waiting(paths: AgentPaths) -> Iterator[Waiting]:
+    queue = Queue(paths.queue, paths.put_lock)
     for entry in (*queue.entries("new"), *queue.entries("cur")):
         try:
             message = decode(files.read(queue.path(entry), MESSAGE_BYTES))

@@ -106,16 +106,16 @@ def agent_shown(context: RootContext, name: str) -> AgentShown:
         features=features(adapter.card),
         installed=line.installed,
         untrusted=standing.stands(context, resolved).refusal,
-        status=status_of(context, context.place(name)),
+        status=status_of(context, context.agent_paths(name)),
         environment="that of the process that runs the turn, minus the deny list, plus env:",
         cwd=folder_of(context, resolved.settings),
-        fork=_fork(context.place(name)),
+        fork=_fork(context.agent_paths(name)),
     )
 
 
-def _fork(place: AgentPaths) -> str | None:
+def _fork(paths: AgentPaths) -> str | None:
     try:
-        fork = read_state(place.journal).fork
+        fork = read_state(paths.journal).fork
     except CorruptError:
         return None
     return f"session {fork.session_id} of {fork.of}" if fork is not None else None

@@ -10,7 +10,7 @@ import contextlib
 import shutil
 from collections.abc import Iterator
 
-from beam.api.find import places, queue_of
+from beam.api.find import all_paths, queue_of
 from beam.api.manage import is_vouched_for, lock_of
 from beam.base import files
 from beam.base.clock import rfc3339
@@ -35,25 +35,25 @@ def archive(context: RootContext, name: str, *, by: str) -> Steps[str]:
 
     Raises UnfinishedError while a turn of it runs or messages wait for it, NotFoundError.
     """
-    place = _existing(context, name)
-    with (yield from lock_of(context, place, by=by)), _locked_while_idle(context, place):
-        if place.archived.exists():
+    paths = _existing(context, name)
+    with (yield from lock_of(context, paths, by=by)), _locked_while_idle(context, paths):
+        if paths.archived.exists():
             return f"{name} is archived already"
         crash_point("archive.before")
-        files.replace(place.archived, rfc3339(context.clock.now_ns()).encode() + b"\n")
+        files.replace(paths.archived, rfc3339(context.clock.now_ns()).encode() + b"\n")
         crash_point("archive.done")
     return f"{name} is archived; to bring it back: beam agent archive --restore {name}"
 
 
 def restore(context: RootContext, name: str, *, by: str) -> Steps[str]:
     """Restore an archived agent. Return what was done, in words. Raises NotFoundError."""
-    place = _existing(context, name)
-    if not place.archived.exists():
+    paths = _existing(context, name)
+    if not paths.archived.exists():
         raise NotFoundError(f"{name} is not archived", "beam agent sessions", subject=name)
-    with (yield from lock_of(context, place, by=by)):
+    with (yield from lock_of(context, paths, by=by)):
         crash_point("restore.before")
-        files.remove(place.archived)
-        files.sync_directory(place.dir)
+        files.remove(paths.archived)
+        files.sync_directory(paths.dir)
         crash_point("restore.done")
     return f"{name} takes messages again"
 
@@ -64,17 +64,17 @@ def rename(context: RootContext, name: str, new: str, *, by: str) -> Steps[str]:
     Raises UnfinishedError while a turn runs or something waits for it or is due to it, UsageError where the name is
     taken, or would give it other settings, NotFoundError.
     """
-    place, target = _existing(context, name), context.place(check_name(new))
-    _check_new_name(context, place, target)
+    paths, target = _existing(context, name), context.agent_paths(check_name(new))
+    _check_new_name(context, paths, target)
     lock = yield from lock_of(context, target, by=by)
-    with lock, (yield from lock_of(context, place, by=by)), _locked_while_idle(context, place):
+    with lock, (yield from lock_of(context, paths, by=by)), _locked_while_idle(context, paths):
         if target.dir.exists():
             raise _is_taken(new)
-        own = read_bytes(place.dir / AGENT_JSON)
-        if own is not None and (digest := is_vouched_for(context, place, own)) is not None:
+        own = read_bytes(paths.dir / AGENT_JSON)
+        if own is not None and (digest := is_vouched_for(context, paths, own)) is not None:
             ledger.remember(target.dir / AGENT_JSON, digest, context.environ)
         crash_point("rename.before")
-        files.move(place.dir, target.dir)
+        files.move(paths.dir, target.dir)
         crash_point("rename.moved")
         journal = Journal.open(target.journal, new, context.clock, context.limits)
         try:
@@ -82,12 +82,12 @@ def rename(context: RootContext, name: str, new: str, *, by: str) -> Steps[str]:
         finally:
             journal.close()
         crash_point("rename.recorded")
-        shutil.rmtree(context.home.turns_of(place), ignore_errors=True)
+        shutil.rmtree(context.home.turns_of(paths), ignore_errors=True)
     return f"{name} is called {new} now"
 
 
-def _check_new_name(context: RootContext, place: AgentPaths, target: AgentPaths) -> None:
-    name, new = place.agent, target.agent
+def _check_new_name(context: RootContext, paths: AgentPaths, target: AgentPaths) -> None:
+    name, new = paths.agent, target.agent
     if target.dir.exists() or new in context.config.names() or (new == base_of(new) and context.is_agent(new)):
         raise _is_taken(new)
     said = [file.path for origin, file in context.config.files if name in file.agents]
@@ -101,7 +101,7 @@ def _check_new_name(context: RootContext, place: AgentPaths, target: AgentPaths)
                 subject=new,
             )
         return
-    path = place.dir / AGENT_JSON
+    path = paths.dir / AGENT_JSON
     data = read_bytes(path)
     own = parse_agent_json(data, path) if data is not None else None
     if own is None or not (own.adapter or own.command or own.script or own.mailbox):
@@ -120,43 +120,43 @@ def _is_taken(name: str) -> UsageError:
 
 
 def _existing(context: RootContext, name: str) -> AgentPaths:
-    place = context.place(check_name(name))
+    paths = context.agent_paths(check_name(name))
     if name not in context.home.agents():
         raise NotFoundError(f"{name} has no files here", "beam agent sessions; beam agent list", subject=name)
-    return place
+    return paths
 
 
 @contextlib.contextmanager
-def _locked_while_idle(context: RootContext, place: AgentPaths) -> Iterator[None]:
+def _locked_while_idle(context: RootContext, paths: AgentPaths) -> Iterator[None]:
     """Lock the agent's queue against new messages while nothing of it is under way. Raises UnfinishedError."""
-    with short_lock(place.put_lock):
-        why = _why_busy(context, place)
+    with short_lock(paths.put_lock):
+        why = _why_busy(context, paths)
         if why is not None:
             raise UnfinishedError(
-                f"{place.agent} {why}",
-                f"wait for it: beam wait --agent {place.agent} --until idle",
-                subject=place.agent,
+                f"{paths.agent} {why}",
+                f"wait for it: beam wait --agent {paths.agent} --until idle",
+                subject=paths.agent,
             )
         yield
 
 
-def _why_busy(context: RootContext, place: AgentPaths) -> str | None:
-    state = read_state(place.journal)
+def _why_busy(context: RootContext, paths: AgentPaths) -> str | None:
+    state = read_state(paths.journal)
     if state.blocked is not None or state.kept is not None or not state.is_over():
         return "has an unfinished turn"
-    queue = queue_of(place)
-    if any(queue.entries(box) for box in ("new", "cur")) or control.waiting(place.control):
+    queue = queue_of(paths)
+    if any(queue.entries(box) for box in ("new", "cur")) or control.waiting(paths.control):
         return "has messages that wait"
-    if lanes.entered(place):
+    if lanes.entered(paths):
         return "has --once messages that are not over"
-    for other in places(context):
+    for other in all_paths(context):
         for box in ("new", "cur"):
             for entry in queue_of(other).entries(box):
                 try:
                     message = queue_of(other).read(entry)
                 except (FileNotFoundError, BeamError):
                     continue  # whoever runs it says what is wrong
-                if message.sender == place.agent and message.reply == "queue":
+                if message.sender == paths.agent and message.reply == "queue":
                     return f"is owed an answer to {message.id} by {other.agent}"
     return None
 

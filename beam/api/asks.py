@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Raw, Struct
 
-from beam.api.find import places
+from beam.api.find import all_paths
 from beam.base.errors import BeamError, NotFoundError, UsageError
 from beam.base.steps import Steps
 from beam.broker.context import RootContext
@@ -73,13 +73,13 @@ def _line(asked: PermissionAsked) -> AskLine:
 
 
 def _open(context: RootContext, agents: list[str] | None) -> Iterator[tuple[AgentPaths, AskLine]]:
-    for place in places(context, agents):
+    for paths in all_paths(context, agents):
         try:
-            lines = of_state(read_state(place.journal))
+            lines = of_state(read_state(paths.journal))
         except BeamError:
             continue  # a damaged journal is for `beam doctor`; the others' asks can still be decided
         for line in lines:
-            yield place, line
+            yield paths, line
 
 
 def find(context: RootContext, ask_id: str) -> tuple[AgentPaths, str]:
@@ -91,7 +91,7 @@ def find(context: RootContext, ask_id: str) -> tuple[AgentPaths, str]:
         raise UsageError(
             f"{ask_id!r} is too short to name an ask", f"give at least {SHORTEST} characters of its end", subject=ask_id
         )
-    found = [(place, line.id) for place, line in _open(context, None) if line.id.endswith(ask_id)]
+    found = [(paths, line.id) for paths, line in _open(context, None) if line.id.endswith(ask_id)]
     exact = [pair for pair in found if pair[1] == ask_id]
     if not found:
         raise NotFoundError(
@@ -119,5 +119,5 @@ def decide(
 
     Raises what `find` raises, and what the holder refused with.
     """
-    place, whole = find(context, ask_id)
-    return (yield from request(context, place, verb, whole, by=by, text=message, always=always, stop=stop))
+    paths, whole = find(context, ask_id)
+    return (yield from request(context, paths, verb, whole, by=by, text=message, always=always, stop=stop))

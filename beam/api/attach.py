@@ -111,7 +111,7 @@ class Attached:
         self._line.close()
 
 
-def attach(context: RootContext, place: AgentPaths) -> Attached:
+def attach(context: RootContext, paths: AgentPaths) -> Attached:
     """Connect to the terminal of the agent, or of its `--once` message that runs now.
 
     Raises NotFoundError if it has none now, UnsupportedError if its turn runs in another mode, LimitError for another
@@ -119,11 +119,11 @@ def attach(context: RootContext, place: AgentPaths) -> Attached:
     """
     deadline = time.monotonic() + _APPEARS_S
     while True:
-        here = [place, *place.lanes()]
+        here = [paths, *paths.lanes()]
         for each in here:
             line = _connected(each.dir)
             if line is not None:
-                return Attached(place.agent, line)
+                return Attached(paths.agent, line)
         turns = [
             turn for each in here if (turn := read_state(each.journal).open_turn) is not None and not turn.finished
         ]
@@ -132,14 +132,14 @@ def attach(context: RootContext, place: AgentPaths) -> Attached:
         time.sleep(0.05)
     if turns and turns[0].via != "terminal":
         raise UnsupportedError(
-            f"the turn of {place.agent} runs with --via {turns[0].via}, which has no screen",
-            f"beam watch {place.agent} shows its events; to have a screen: beam send {place.agent} --via terminal …",
-            subject=place.agent,
+            f"the turn of {paths.agent} runs with --via {turns[0].via}, which has no screen",
+            f"beam watch {paths.agent} shows its events; to have a screen: beam send {paths.agent} --via terminal …",
+            subject=paths.agent,
         )
     raise NotFoundError(
-        f"{place.agent} has no terminal now",
-        f"beam send {place.agent} --via terminal …; a broker keeps it after the turn",
-        subject=place.agent,
+        f"{paths.agent} has no terminal now",
+        f"beam send {paths.agent} --via terminal …; a broker keeps it after the turn",
+        subject=paths.agent,
     )
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from beam.agents import registry
 from beam.agents.base import Adapter
-from beam.api.find import agent_names, places
+from beam.api.find import agent_names, all_paths
 from beam.api.last_errors import last_errors
 from beam.api.root import check
 from beam.api.verify import damage
@@ -52,9 +52,9 @@ def checks(context: RootContext, *, every: bool = False) -> Iterator[Check]:
         yield Check(what="root", result="ok", detail=f"{root} ({kind or 'unknown file system'})")
     for note in check(context.home, context.environ):
         yield Check(what="root", result="note", detail=note)
-    for place in places(context):
-        bad = damage(place.journal)
-        name = f"journal {place.agent}" + (f" (once {place.lane})" if place.lane else "")
+    for paths in all_paths(context):
+        bad = damage(paths.journal)
+        name = f"journal {paths.agent}" + (f" (once {paths.lane})" if paths.lane else "")
         yield Check(what=name, result="bad" if bad else "ok", detail=bad[0] if bad else "whole")
     yield from _agents(context, every=every)
     for error in last_errors(context, _ERRORS):

@@ -15,17 +15,17 @@ from beam.store.segment import read_state
 BOXES: dict[str, Literal["waiting", "running", "dead"]] = {"new": "waiting", "cur": "running", "dead": "dead"}
 
 
-def queue_of(place: AgentPaths) -> Queue:
+def queue_of(paths: AgentPaths) -> Queue:
     """Return the place's queue."""
-    return Queue(place.queue, place.put_lock)
+    return Queue(paths.queue, paths.put_lock)
 
 
-def places(context: RootContext, agents: list[str] | None = None) -> Iterator[AgentPaths]:
+def all_paths(context: RootContext, agents: list[str] | None = None) -> Iterator[AgentPaths]:
     """Yield every place of the root that has files, the lanes included."""
     for name in context.home.agents() if agents is None else agents:
-        place = context.home.agent(name)
-        yield place
-        yield from place.lanes()
+        paths = context.home.agent(name)
+        yield paths
+        yield from paths.lanes()
 
 
 def agent_names(context: RootContext) -> list[str]:
@@ -34,7 +34,7 @@ def agent_names(context: RootContext) -> list[str]:
     return [name for name in names if not context.home.agent(name).archived.exists()]
 
 
-def find_place(context: RootContext, message_id: str) -> tuple[AgentPaths, str]:
+def find_message(context: RootContext, message_id: str) -> tuple[AgentPaths, str]:
     """Find a message by its whole id or any unique ending of at least four characters; return its place and its whole
     id.
 
@@ -42,15 +42,15 @@ def find_place(context: RootContext, message_id: str) -> tuple[AgentPaths, str]:
     """
     agent = agent_of(message_id)
     if agent in context.home.agents():
-        place = context.home.agent(agent)
-        lane = _lane(place, message_id)
-        for candidate in (lane, place):
+        paths = context.home.agent(agent)
+        lane = _lane(paths, message_id)
+        for candidate in (lane, paths):
             if candidate is not None and _has(candidate, message_id):
                 return candidate, message_id
     if len(message_id) < 4:
         raise UsageError(f"{message_id!r} is too short to name a message", "give at least four characters of its end")
     found = sorted(
-        {(known, place) for place, known in message_ids(context) if known.endswith(message_id)},
+        {(known, paths) for paths, known in message_ids(context) if known.endswith(message_id)},
         key=lambda pair: pair[0],
     )
     if not found:
@@ -69,20 +69,20 @@ def find_place(context: RootContext, message_id: str) -> tuple[AgentPaths, str]:
     return found[0][1], found[0][0]
 
 
-def _lane(place: AgentPaths, message_id: str) -> AgentPaths | None:
+def _lane(paths: AgentPaths, message_id: str) -> AgentPaths | None:
     suffix = message_id.rpartition("-")[2]
-    lane = place.lane_of(suffix)
+    lane = paths.lane_of(suffix)
     return lane if lane.dir.is_dir() else None
 
 
-def _has(place: AgentPaths, message_id: str) -> bool:
-    return queue_of(place).find(message_id) is not None or message_id in read_state(place.journal).known
+def _has(paths: AgentPaths, message_id: str) -> bool:
+    return queue_of(paths).find(message_id) is not None or message_id in read_state(paths.journal).known
 
 
 def message_ids(context: RootContext) -> Iterator[tuple[AgentPaths, str]]:
-    for place in places(context):
+    for paths in all_paths(context):
         for box in BOXES:
-            for entry in queue_of(place).entries(box):
-                yield place, entry.id
-        for known in read_state(place.journal).known:
-            yield place, known
+            for entry in queue_of(paths).entries(box):
+                yield paths, entry.id
+        for known in read_state(paths.journal).known:
+            yield paths, known

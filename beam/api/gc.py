@@ -81,14 +81,14 @@ def collect(
     with contextlib.ExitStack() as locks:
         candidates = [*_of_root(home, now)]
         for name in home.agents():
-            for place in (home.agent(name), *home.agent(name).lanes()):
-                lock = try_lock(place.lock)
+            for paths in (home.agent(name), *home.agent(name).lanes()):
+                lock = try_lock(paths.lock)
                 if lock is None:
-                    held.append(_name(place))
+                    held.append(_name(paths))
                     continue
                 locks.enter_context(lock)
-                waiting[place] = _waiting(place)
-                candidates += _of_place(home, place, now, dead=dead)
+                waiting[paths] = _waiting(paths)
+                candidates += _of_agent(home, paths, now, dead=dead)
         candidates += _of_threads(home, now)
         for candidate in candidates:
             if candidate.found.age_s > (_MOMENT_S if candidate.found.what == "left behind" else older_than):
@@ -98,19 +98,19 @@ def collect(
         for candidate in sorted(left, key=lambda one: -one.found.age_s) if keep_bytes is not None else ():
             if keep_bytes is not None and size > keep_bytes:
                 take(candidate)
-    for place, before in waiting.items():
-        if not set(_waiting(place)).issubset(before):
-            launch.ensure(context, place)
+    for paths, before in waiting.items():
+        if not set(_waiting(paths)).issubset(before):
+            launch.ensure(context, paths)
     return Collected(removed=tuple(removed), held=tuple(held), bytes=size)
 
 
-def _waiting(place: AgentPaths) -> list[str]:
+def _waiting(paths: AgentPaths) -> list[str]:
     """Return the files that wait for a holder: who published one while the lock was taken counts on this process."""
-    return [*files.names(place.queue / "new"), *control.waiting(place.control)]
+    return [*files.names(paths.queue / "new"), *control.waiting(paths.control)]
 
 
-def _name(place: AgentPaths) -> str:
-    return place.agent if place.lane is None else f"{place.agent} (once {place.lane})"
+def _name(paths: AgentPaths) -> str:
+    return paths.agent if paths.lane is None else f"{paths.agent} (once {paths.lane})"
 
 
 def _size(path: Path) -> int:
@@ -181,83 +181,83 @@ def _of_threads(home: RootPaths, now: float) -> Iterator[_Candidate]:
     if not names:
         return
     for agent in home.agents():
-        for place in (home.agent(agent), *home.agent(agent).lanes()):
-            names.difference_update(_threads_in(place))
+        for paths in (home.agent(agent), *home.agent(agent).lanes()):
+            names.difference_update(_threads_in(paths))
     for name in sorted(names):
         yield _candidate(home, home.threads / name, "thread", now)
 
 
-def _threads_in(place: AgentPaths) -> Iterator[str]:
-    queue = Queue(place.queue, place.put_lock)
+def _threads_in(paths: AgentPaths) -> Iterator[str]:
+    queue = Queue(paths.queue, paths.put_lock)
     for entry in (entry for box in BOXES for entry in queue.entries(box)):
         with contextlib.suppress(FileNotFoundError, DiskError):  # it went on just now, or is no message
             message = queue.read(entry)
             yield file_name(message.thread or message.id)
 
 
-def _of_place(home: RootPaths, place: AgentPaths, now: float, *, dead: bool) -> Iterator[_Candidate]:
+def _of_agent(home: RootPaths, paths: AgentPaths, now: float, *, dead: bool) -> Iterator[_Candidate]:
     """Yield what is over in a place whose lock this process has."""
-    state = read_state(place.journal)
-    if place.lane is not None and _is_over(place, state, dead=dead):
+    state = read_state(paths.journal)
+    if paths.lane is not None and _is_over(paths, state, dead=dead):
         what: What = "lane" if state.known else "left behind"  # nothing ever came into that one
-        yield _candidate(home, place.dir, what, now, partial(_remove_lane, place, dead=dead))
+        yield _candidate(home, paths.dir, what, now, partial(_remove_lane, paths, dead=dead))
         return
-    if dead and not control.waiting(place.control):
-        for name in files.names(place.queue / "dead"):
-            yield _candidate(home, place.queue / "dead" / name, "dead letter", now)
+    if dead and not control.waiting(paths.control):
+        for name in files.names(paths.queue / "dead"):
+            yield _candidate(home, paths.queue / "dead" / name, "dead letter", now)
     age = float("inf")
-    for name in _old_segments(place, state):
-        segment = _candidate(home, place.journal / name, "segment", now)
+    for name in _old_segments(paths, state):
+        segment = _candidate(home, paths.journal / name, "segment", now)
         age = min(age, segment.found.age_s)  # none goes before the one before it
         yield structs.replace(segment, found=structs.replace(segment.found, age_s=age))
-    if place.log.exists():
-        yield _candidate(home, place.log, "log", now)
-    for name in files.names(place.dir / "casts"):
-        yield _candidate(home, place.dir / "casts" / name, "recording", now)
+    if paths.log.exists():
+        yield _candidate(home, paths.log, "log", now)
+    for name in files.names(paths.dir / "casts"):
+        yield _candidate(home, paths.dir / "casts" / name, "recording", now)
     if state.open_turn is None:
-        for name in files.names(home.turns_of(place)):
-            path = home.turns_of(place) / name
+        for name in files.names(home.turns_of(paths)):
+            path = home.turns_of(paths) / name
             yield _candidate(home, path, "scratch", now, partial(_remove_tree, path))
-    yield from _left_behind(home, place, now)
+    yield from _left_behind(home, paths, now)
 
 
-def _left_behind(home: RootPaths, place: AgentPaths, now: float) -> Iterator[_Candidate]:
+def _left_behind(home: RootPaths, paths: AgentPaths, now: float) -> Iterator[_Candidate]:
     """Yield the temporary files of writers that died. A writer has an hour to publish one."""
-    for folder in (place.dir, place.journal):
+    for folder in (paths.dir, paths.journal):
         for name in files.names(folder):
             if name.startswith(".") and name.endswith(".tmp"):
                 path = folder / name
                 remove = partial(_remove_tree, path) if path.is_dir() else None
                 yield _candidate(home, path, "left behind", now, remove)
-    for folder in (place.queue / "tmp", place.control / "tmp"):
+    for folder in (paths.queue / "tmp", paths.control / "tmp"):
         for name in files.names(folder):
             yield _candidate(home, folder / name, "left behind", now)
-    for name in files.names(lanes.folder(place)) if place.lane is None else ():
-        if not (place.dir / "once" / name).is_dir():
-            yield _candidate(home, lanes.folder(place) / name, "left behind", now)
-    for name in files.names(place.dir / "once") if place.lane is None else ():
+    for name in files.names(lanes.folder(paths)) if paths.lane is None else ():
+        if not (paths.dir / "once" / name).is_dir():
+            yield _candidate(home, lanes.folder(paths) / name, "left behind", now)
+    for name in files.names(paths.dir / "once") if paths.lane is None else ():
         if name.startswith(GONE):
-            path = place.dir / "once" / name
+            path = paths.dir / "once" / name
             yield _candidate(home, path, "left behind", now, partial(_remove_tree, path))
 
 
-def _is_over(place: AgentPaths, state: State, *, dead: bool) -> bool:
+def _is_over(paths: AgentPaths, state: State, *, dead: bool) -> bool:
     """Return whether a lane can go: its message has an outcome or never came, and nobody wants what its queue has."""
     boxes = ("new", "cur") if dead else ("new", "cur", "dead")
     return (
         state.is_over()
-        and not any(files.names(place.queue / box) for box in (*boxes, "tmp"))
-        and not control.waiting(place.control)
+        and not any(files.names(paths.queue / box) for box in (*boxes, "tmp"))
+        and not control.waiting(paths.control)
     )
 
 
-def _old_segments(place: AgentPaths, state: State) -> list[str]:
+def _old_segments(paths: AgentPaths, state: State) -> list[str]:
     """Return the oldest segments, up to the first in which something is still looked up.
 
     That is the newest one, and the outcome of any message that is not closed or whose file is still here.
     """
-    names = segments(place.journal)
-    queue = Queue(place.queue, place.put_lock)
+    names = segments(paths.journal)
+    queue = Queue(paths.queue, paths.put_lock)
     here = {entry.id for box in ("new", "cur", "dead") for entry in queue.entries(box)}
     wanted = [
         known.outcome_seq
@@ -278,17 +278,17 @@ def _remove_tree(path: Path) -> bool:
     return True
 
 
-def _remove_lane(place: AgentPaths, *, dead: bool) -> bool:
+def _remove_lane(paths: AgentPaths, *, dead: bool) -> bool:
     """Move the lane away, so that nobody can publish into it, look once more, and remove it."""
-    away = place.dir.with_name(f"{GONE}{place.lane}")
-    files.move(place.dir, away)
-    moved = AgentPaths(place.agent, away, place.lane)
+    away = paths.dir.with_name(f"{GONE}{paths.lane}")
+    files.move(paths.dir, away)
+    moved = AgentPaths(paths.agent, away, paths.lane)
     try:
         is_over = _is_over(moved, read_state(moved.journal), dead=dead)
     except DiskError:
         is_over = False
     if not is_over:
-        files.move(away, place.dir)
+        files.move(away, paths.dir)
         return False
-    (lanes.folder(place) / place.dir.name).unlink(missing_ok=True)
+    (lanes.folder(paths) / paths.dir.name).unlink(missing_ok=True)
     return _remove_tree(away)

@@ -34,13 +34,13 @@ class Keeping:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
 
-    def hold_now(self, place: AgentPaths) -> None:
+    def hold_now(self, paths: AgentPaths) -> None:
         """Hold the agent, unless somebody else does: whoever holds it runs its messages."""
-        asyncio.run_coroutine_threadsafe(self._hold(place), self._loop).result()
+        asyncio.run_coroutine_threadsafe(self._hold(paths), self._loop).result()
 
-    async def hold(self, place: AgentPaths) -> None:
+    async def hold(self, paths: AgentPaths) -> None:
         """Do the same from an event loop."""
-        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._hold(place), self._loop))
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._hold(paths), self._loop))
 
     def close(self) -> None:
         """End what runs and what is kept, and let all agents go."""
@@ -53,14 +53,14 @@ class Keeping:
 
     # -- in the thread -----------------------------------------------------------------------------------------------
 
-    async def _hold(self, place: AgentPaths) -> None:
-        if place.agent in self._held:
+    async def _hold(self, paths: AgentPaths) -> None:
+        if paths.agent in self._held:
             return
-        lease = AgentLease.acquire(self._context, place)
+        lease = AgentLease.acquire(self._context, paths)
         if lease is not None:
             tree.become_subreaper()
-            self._held.add(place.agent)
-            task = asyncio.create_task(self._serve(lease, place.agent))
+            self._held.add(paths.agent)
+            task = asyncio.create_task(self._serve(lease, paths.agent))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -74,8 +74,8 @@ class Keeping:
             self._held.discard(agent)
             waits = lease.hand_over(start_worker=not is_left)
         if is_left and waits:
-            await left_to_its_sender(lease.log.place)
-            launch.ensure(self._context, lease.log.place)
+            await left_to_its_sender(lease.log.paths)
+            launch.ensure(self._context, lease.log.paths)
 
     async def _end(self) -> None:
         for stop in self._stops:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from beam.api.find import places
+from beam.api.find import all_paths
 from beam.base.errors import BeamError
 from beam.broker.context import RootContext
 from beam.model import events
@@ -37,17 +37,17 @@ class LastError(Struct, frozen=True, kw_only=True):
 
 def last_errors(context: RootContext, most: int) -> list[LastError]:
     """Return the last outcomes without success of all agents, the newest first, at most `most`; one a message."""
-    found = [error for place in places(context) for error in _errors(place)]
+    found = [error for paths in all_paths(context) for error in _errors(paths)]
     by_message = {error.outcome.message_id: error for error in sorted(found, key=lambda error: error.at)}
     return sorted(by_message.values(), key=lambda error: error.at, reverse=True)[:most]
 
 
-def _errors(place: AgentPaths) -> Iterator[LastError]:
+def _errors(paths: AgentPaths) -> Iterator[LastError]:
     """Yield the outcomes without success; a journal that can't be read is told of by a check of its own."""
     finished = set()
     try:
-        for name in segments(place.journal)[-_SEGMENTS:]:
-            for event in Segment.read(place.journal / name).events:
+        for name in segments(paths.journal)[-_SEGMENTS:]:
+            for event in Segment.read(paths.journal / name).events:
                 attempt = (event.message_id, getattr(event, "attempt", 1))
                 if isinstance(event, events.TurnFinished):
                     finished.add(attempt)

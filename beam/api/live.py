@@ -18,22 +18,22 @@ QUESTIONS = ("account", "models", "modes", "commands", "mcp", "context")
 _MARGIN_S = 5.0  # for the holder to say that the process did not answer
 
 
-def steer(context: RootContext, place: AgentPaths, text: str, *, by: str) -> Steps[str]:
+def steer(context: RootContext, paths: AgentPaths, text: str, *, by: str) -> Steps[str]:
     """Give the running turn a text; return once the agent has read it.
 
     Raises NotFoundError where no turn runs, UnsupportedError for one that takes none, UnfinishedError where the turn
     was over before the agent read it.
     """
-    state = read_state(place.journal)
+    state = read_state(paths.journal)
     turn = state.open_turn
     if turn is None or turn.message_id is None or turn.finished:
         raise NotFoundError(
-            f"no turn of {place.agent} runs that could be told anything",
-            f"beam send {place.agent}",
-            subject=place.agent,
+            f"no turn of {paths.agent} runs that could be told anything",
+            f"beam send {paths.agent}",
+            subject=paths.agent,
         )
-    _check_via(place, turn.via, "turn")
-    yield from request(context, place, "steer", turn.message_id, by=by, text=text, timeout=STEER_S + _MARGIN_S)
+    _check_via(paths, turn.via, "turn")
+    yield from request(context, paths, "steer", turn.message_id, by=by, text=text, timeout=STEER_S + _MARGIN_S)
     return f"{turn.message_id} was told, and the agent has read it"
 
 
@@ -43,56 +43,56 @@ def is_live(state: State) -> bool:
 
 
 def set_live(
-    context: RootContext, place: AgentPaths, name: str, value: str, *, by: str, is_declared: bool = False
+    context: RootContext, paths: AgentPaths, name: str, value: str, *, by: str, is_declared: bool = False
 ) -> Steps[str]:
     """Change a setting of the agent's process; return what it said of that, or "". `is_declared`: the agent's settings
     say the same, so that its next turns can go on in this process.
 
     Raises NotFoundError where there is no process, UnsupportedError where it can't.
     """
-    _check_live(place)
+    _check_live(paths)
     text, timeout = f"{name}={value}", LIMIT_S + _MARGIN_S
-    return (yield from request(context, place, "set", by=by, text=text, always=is_declared, timeout=timeout))
+    return (yield from request(context, paths, "set", by=by, text=text, always=is_declared, timeout=timeout))
 
 
-def ask(context: RootContext, place: AgentPaths, *, by: str) -> Steps[dict[str, object]]:
+def ask(context: RootContext, paths: AgentPaths, *, by: str) -> Steps[dict[str, object]]:
     """Ask the agent's process all that it may tell; return what it told, by question.
 
     Raises NotFoundError where there is no process, UnsupportedError where it tells nothing.
     """
-    _check_live(place)
+    _check_live(paths)
     told: dict[str, object] = {}
     for question in QUESTIONS:
         try:
-            done = yield from answer(context, place, "query", by=by, text=question, timeout=LIMIT_S + _MARGIN_S)
+            done = yield from answer(context, paths, "query", by=by, text=question, timeout=LIMIT_S + _MARGIN_S)
         except BeamError as error:
             if error.kind not in (UnsupportedError.kind, BeamError.kind):
                 raise
             continue
         told[question] = msgspec.json.decode(done.result)
     if not told:
-        raise UnsupportedError(f"{place.agent} tells nothing of its process", "beam agent show", subject=place.agent)
+        raise UnsupportedError(f"{paths.agent} tells nothing of its process", "beam agent show", subject=paths.agent)
     return told
 
 
-def _check_live(place: AgentPaths) -> None:
-    state = read_state(place.journal)
+def _check_live(paths: AgentPaths) -> None:
+    state = read_state(paths.journal)
     if not is_live(state):
         raise NotFoundError(
-            f"no process of {place.agent} is kept or in a turn",
-            f"beam send {place.agent} --via dialogue --keep 10m …",
-            subject=place.agent,
+            f"no process of {paths.agent} is kept or in a turn",
+            f"beam send {paths.agent} --via dialogue --keep 10m …",
+            subject=paths.agent,
         )
     if state.kept is not None:
-        _check_via(place, state.kept.via or "terminal", "process")
+        _check_via(paths, state.kept.via or "terminal", "process")
     elif state.open_turn is not None:
-        _check_via(place, state.open_turn.via, "turn")
+        _check_via(paths, state.open_turn.via, "turn")
 
 
-def _check_via(place: AgentPaths, via: str, what: str) -> None:
+def _check_via(paths: AgentPaths, via: str, what: str) -> None:
     if via != "dialogue":
         raise UnsupportedError(
-            f"a {what} of {place.agent} in {via} mode takes no such request",
+            f"a {what} of {paths.agent} in {via} mode takes no such request",
             "one in dialogue mode does: beam send --via dialogue",
-            subject=place.agent,
+            subject=paths.agent,
         )

@@ -40,13 +40,13 @@ _LOOK_S = 0.02
 
 def add(context: RootContext, name: str, settings: AgentSettings, *, by: str = "human") -> Path:
     """Write the agent.json of a new agent and return its path."""
-    place = context.place(check_name(name))
-    if (place.dir / AGENT_JSON).exists():
+    paths = context.agent_paths(check_name(name))
+    if (paths.dir / AGENT_JSON).exists():
         raise UsageError(
             f"agent {name} is already declared", f"beam agent set {name} …, or beam agent rm {name}", subject=name
         )
-    path = _write(context, place, settings)
-    settings_events.tell(context, place, settings_events.differences(AgentSettings(), settings), by=by)
+    path = _write(context, paths, settings)
+    settings_events.tell(context, paths, settings_events.differences(AgentSettings(), settings), by=by)
     return path
 
 
@@ -69,7 +69,7 @@ def change(context: RootContext, name: str, changes: Mapping[str, str | None], *
 def own_settings(context: RootContext, name: str) -> AgentSettings:
     """Return what an agent's own agent.json says. Raises NotFoundError if there is no such agent."""
     context.resolve(name)
-    path = context.place(name).dir / AGENT_JSON
+    path = context.agent_paths(name).dir / AGENT_JSON
     data = file.read_bytes(path)
     return parse_agent_json(data, path) if data is not None else AgentSettings()
 
@@ -78,9 +78,9 @@ def write_settings(
     context: RootContext, name: str, before: AgentSettings, after: AgentSettings, *, by: str = "human"
 ) -> Path:
     """Write an agent's agent.json, as a person wants it, and record what changed; return its path."""
-    place = context.place(name)
-    path = _write(context, place, after)
-    settings_events.tell(context, place, settings_events.differences(before, after), by=by)
+    paths = context.agent_paths(name)
+    path = _write(context, paths, after)
+    settings_events.tell(context, paths, settings_events.differences(before, after), by=by)
     return path
 
 
@@ -101,7 +101,7 @@ def adopt_session(context: RootContext, name: str, session: str, settings: Agent
         settings = msgspec.structs.replace(settings, adapter=adapter)
     begin_in(context, name, adapter, session_id, by=by)
     if settings != AgentSettings():
-        _write(context, context.place(name), settings)
+        _write(context, context.agent_paths(name), settings)
     return f"the first turn of {name} continues in session {session_id} of {adapter}: beam send {name} …"
 
 
@@ -117,7 +117,7 @@ def fork(context: RootContext, name: str, new: str, *, by: str) -> str:
     from beam.store.segment import read_state
     from beam.turns.request import face_of
 
-    place = context.place(check_name(new))
+    paths = context.agent_paths(check_name(new))
     settings = msgspec.structs.replace(context.config, variables={}).resolve(name).settings
     resolved = context.resolve(name)
     standing.check_trusted(context, resolved)
@@ -128,48 +128,48 @@ def fork(context: RootContext, name: str, new: str, *, by: str) -> str:
             f"beam agent add {new} {settings.adapter} starts with an empty one",
             subject=name,
         )
-    state = read_state(context.place(name).journal)
+    state = read_state(context.agent_paths(name).journal)
     source = state.session or state.fork
     if source is None or source.adapter != settings.adapter:
         raise NotFoundError(f"{name} has no session yet", f"beam send {name} … starts one", subject=name)
     face_of(registry.adapter(settings.adapter), None)
-    before = read_state(place.journal)
+    before = read_state(paths.journal)
     if new in context.config.names() or before.turn or before.known:
         raise UsageError(f"there is already an agent {new} here", "give the copy another name", subject=new)
-    discovery.create(context.home, place)
-    lock = _wait_for_lock(lambda: try_lock(place.lock))
+    discovery.create(context.home, paths)
+    lock = _wait_for_lock(lambda: try_lock(paths.lock))
     if lock is None:
         raise UnfinishedError(
             f"another process is creating {new} at this moment", "give the copy another name", subject=new
         )
     with lock:
-        journal = Journal.open(place.journal, new, context.clock, context.limits)
+        journal = Journal.open(paths.journal, new, context.clock, context.limits)
         try:
             body = events.SessionForked(session_id=source.session_id, of=name, adapter=source.adapter, by=by)
             journal.append(body, sync=True)
         finally:
             journal.close()
-        _write(context, place, settings)
+        _write(context, paths, settings)
     return source.session_id
 
 
-def _write(context: RootContext, place: AgentPaths, settings: AgentSettings) -> Path:
-    is_new = not place.dir.exists()
-    discovery.create(context.home, place)
+def _write(context: RootContext, paths: AgentPaths, settings: AgentSettings) -> Path:
+    is_new = not paths.dir.exists()
+    discovery.create(context.home, paths)
     discovery.remember(context.home, context.environ)
     data = encode_agent_json(settings)
-    path = place.dir / AGENT_JSON
+    path = paths.dir / AGENT_JSON
     before = file.read_bytes(path)
     files.replace(path, data)
     try:
-        context.resolve(place.agent)
+        context.resolve(paths.agent)
     except BeamError:
         if before is None:
             files.remove(path)
         else:
             files.replace(path, before)
         if is_new:
-            _remove_empty(place.dir)
+            _remove_empty(paths.dir)
         raise
     ledger.remember(path, hashlib.sha256(data).hexdigest(), context.environ)
     return path
@@ -187,29 +187,29 @@ def remove(context: RootContext, name: str, *, purge: bool, by: str = "human") -
 
     Raises UnfinishedError while it is held.
     """
-    place = context.place(check_name(name))
-    path = place.dir / AGENT_JSON
-    if not path.exists() and not (purge and place.dir.is_dir()):
+    paths = context.agent_paths(check_name(name))
+    path = paths.dir / AGENT_JSON
+    if not path.exists() and not (purge and paths.dir.is_dir()):
         known = name in context.config.names()
         hint = "it is declared in beam.yaml; take it out there" if known else "beam agent list"
         raise NotFoundError(f"agent {name} was not added by command", hint, subject=name)
     if not purge:
         data = file.read_bytes(path)
-        with _locked(place):
+        with _locked(paths):
             files.remove(path)
         with contextlib.suppress(BeamError):  # a broken file is gone all the same
             before = parse_agent_json(data or b"{}", path)
-            settings_events.tell(context, place, settings_events.differences(before, AgentSettings()), by=by)
-        return f"{name} is not declared any more; its queue and journal stay in {place.dir}{_stay(context, name)}"
+            settings_events.tell(context, paths, settings_events.differences(before, AgentSettings()), by=by)
+        return f"{name} is not declared any more; its queue and journal stay in {paths.dir}{_stay(context, name)}"
     with contextlib.ExitStack() as held:
-        leases = [_lease_of(context, each, held) for each in (place, *place.lanes())]
+        leases = [_lease_of(context, each, held) for each in (paths, *paths.lanes())]
         waited = sum(_give_up_all(lease) for lease in leases if lease is not None)
-        away = place.dir.with_name(f"{GONE}{name}")
-        with files.disk("remove", place.dir):
+        away = paths.dir.with_name(f"{GONE}{name}")
+        with files.disk("remove", paths.dir):
             shutil.rmtree(away, ignore_errors=True)  # what a purge that was killed left
-            place.dir.rename(away)  # who sends meanwhile finds no queue, and not half of one
+            paths.dir.rename(away)  # who sends meanwhile finds no queue, and not half of one
             shutil.rmtree(away)
-        for turns in (context.home.turns_of(place), *context.home.turns.glob(f"{name}.*")):
+        for turns in (context.home.turns_of(paths), *context.home.turns.glob(f"{name}.*")):
             shutil.rmtree(turns, ignore_errors=True)
     told = f"; {waited} waited, and who waits for an answer is told" if waited else ""
     return f"{name} and all its messages and events are gone{told}{_stay(context, name)}"
@@ -223,48 +223,48 @@ def _stay(context: RootContext, name: str) -> str:
     return f"; its sessions stay{settings}: {', '.join(beside)} (beam agent rm --purge)"
 
 
-def _lease_of(context: RootContext, place: AgentPaths, held: contextlib.ExitStack) -> AgentLease | None:
+def _lease_of(context: RootContext, paths: AgentPaths, held: contextlib.ExitStack) -> AgentLease | None:
     """Take the agent's lease until `held` ends; return None if its files are too damaged for one, and only its lock is
     held.
     """
     from beam.broker.lease import AgentLease
 
     try:
-        lease = _wait_for_lock(lambda: AgentLease.acquire(context, place))
+        lease = _wait_for_lock(lambda: AgentLease.acquire(context, paths))
     except DiskError:
-        held.enter_context(_locked(place))
+        held.enter_context(_locked(paths))
         return None
     if lease is None:
-        raise _in_a_turn(place)
+        raise _in_a_turn(paths)
     held.callback(lease.close)
     return lease
 
 
-def _locked(place: AgentPaths) -> Lock:
-    lock = try_lock(place.lock)
+def _locked(paths: AgentPaths) -> Lock:
+    lock = try_lock(paths.lock)
     if lock is None:
-        raise _in_a_turn(place)
+        raise _in_a_turn(paths)
     return lock
 
 
-def lock_of(context: RootContext, place: AgentPaths, *, by: str) -> Steps[Lock]:
+def lock_of(context: RootContext, paths: AgentPaths, *, by: str) -> Steps[Lock]:
     """Take the agent's lock, which a broker is asked for. Raises UnfinishedError while a turn has it."""
     from beam.broker.registry import running
     from beam.broker.requests import request
 
-    lock = try_lock(place.lock)
-    if lock is None and running(context.home) is not None and place.dir.is_dir():
-        yield from request(context, place, "release", by=by)
-    lock = lock or _wait_for_lock(lambda: try_lock(place.lock))
+    lock = try_lock(paths.lock)
+    if lock is None and running(context.home) is not None and paths.dir.is_dir():
+        yield from request(context, paths, "release", by=by)
+    lock = lock or _wait_for_lock(lambda: try_lock(paths.lock))
     if lock is None:
-        raise _in_a_turn(place)
+        raise _in_a_turn(paths)
     return lock
 
 
-def is_vouched_for(context: RootContext, place: AgentPaths, data: bytes) -> str | None:
+def is_vouched_for(context: RootContext, paths: AgentPaths, data: bytes) -> str | None:
     """Return the digest of these bytes of the agent's agent.json if a person is known to have written them."""
     digest = hashlib.sha256(data).hexdigest()
-    return digest if ledger.is_remembered(place.dir / AGENT_JSON, digest, context.environ) else None
+    return digest if ledger.is_remembered(paths.dir / AGENT_JSON, digest, context.environ) else None
 
 
 def _wait_for_lock(take: Callable[[], Taken | None]) -> Taken | None:
@@ -275,8 +275,8 @@ def _wait_for_lock(take: Callable[[], Taken | None]) -> Taken | None:
     return taken
 
 
-def _in_a_turn(place: AgentPaths) -> UnfinishedError:
-    return UnfinishedError(f"{place.agent} is in a turn", "wait for it, or interrupt it", subject=place.agent)
+def _in_a_turn(paths: AgentPaths) -> UnfinishedError:
+    return UnfinishedError(f"{paths.agent} is in a turn", "wait for it, or interrupt it", subject=paths.agent)
 
 
 def _give_up_all(lease: AgentLease) -> int:
@@ -288,7 +288,7 @@ def _give_up_all(lease: AgentLease) -> int:
     from beam.broker import closing
 
     log = lease.log
-    name = log.place.agent
+    name = log.paths.agent
     count = 0
     for box in ("cur", "new"):
         for entry in log.queue.entries(box):
@@ -319,13 +319,13 @@ def unblock(context: RootContext, name: str) -> str:
     from beam.store.journal import Journal
     from beam.store.segment import read_state
 
-    place = context.place(check_name(name))
-    state = read_state(place.journal)
+    paths = context.agent_paths(check_name(name))
+    state = read_state(paths.journal)
     turn = state.open_turn or state.kept
     if state.blocked is None or turn is None:
         raise UsageError(f"{name} is not blocked", "beam status", subject=name)
-    with _locked(place):
-        journal = Journal.open(place.journal, name, context.clock, context.limits)
+    with _locked(paths):
+        journal = Journal.open(paths.journal, name, context.clock, context.limits)
         try:
             text = f"a person said that no process of turn {turn.turn} is left"
             journal.append(events.Notice(code="unblocked", text=text), turn=turn.turn, sync=True)

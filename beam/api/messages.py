@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from beam.api.find import BOXES, places, queue_of
+from beam.api.find import BOXES, all_paths, queue_of
 from beam.api.turns_now import is_run
 from beam.base.errors import DiskError, NotFoundError
 from beam.broker.context import RootContext
@@ -47,14 +47,14 @@ class Pending(Struct, frozen=True, kw_only=True):
     text: str
 
 
-def _box(entry: Entry, place: AgentPaths, state: State) -> Literal["waiting", "running", "died", "dead"]:
-    return "died" if entry.box == "cur" and not is_run(place, state) else BOXES[entry.box]
+def _box(entry: Entry, paths: AgentPaths, state: State) -> Literal["waiting", "running", "died", "dead"]:
+    return "died" if entry.box == "cur" and not is_run(paths, state) else BOXES[entry.box]
 
 
 def queue_items(context: RootContext, agents: list[str]) -> Iterator[QueueItem]:
     """Yield what lies in the queues: running, waiting, dead."""
-    for place in places(context, agents):
-        queue, state = queue_of(place), read_state(place.journal)
+    for paths in all_paths(context, agents):
+        queue, state = queue_of(paths), read_state(paths.journal)
         for box in ("cur", "new", "dead"):
             for entry in queue.entries(box):
                 known = state.known.get(entry.id)
@@ -64,13 +64,13 @@ def queue_items(context: RootContext, agents: list[str]) -> Iterator[QueueItem]:
                 except FileNotFoundError:
                     continue
                 except DiskError as error:
-                    where = _box(entry, place, state)
-                    yield QueueItem(id=entry.id, agent=place.agent, box=where, error=error.message)
+                    where = _box(entry, paths, state)
+                    yield QueueItem(id=entry.id, agent=paths.agent, box=where, error=error.message)
                     continue
                 yield QueueItem(
                     id=entry.id,
-                    agent=place.agent,
-                    box=_box(entry, place, state),
+                    agent=paths.agent,
+                    box=_box(entry, paths, state),
                     sender=message.sender,
                     timestamp=message.timestamp,
                     attempt=message.attempt,
@@ -80,20 +80,20 @@ def queue_items(context: RootContext, agents: list[str]) -> Iterator[QueueItem]:
                 )
 
 
-def shown(place: AgentPaths, message_id: str) -> Outcome | Pending:
+def shown(paths: AgentPaths, message_id: str) -> Outcome | Pending:
     """Return the outcome, or how far the message is. Looks at the queue, the journal, and the queue again."""
     for _ in range(2):
-        entry = queue_of(place).find(message_id)
-        outcome = outcome_in(place, read_state(place.journal), message_id)
+        entry = queue_of(paths).find(message_id)
+        outcome = outcome_in(paths, read_state(paths.journal), message_id)
         if outcome is not None and (entry is None or entry.box != "new"):
             return outcome
         if entry is not None and entry.box != "dead":
-            return _pending(place, message_id)
+            return _pending(paths, message_id)
     raise NotFoundError(f"{message_id} is not in the queue and has no outcome", "", subject=message_id)
 
 
-def _pending(place: AgentPaths, message_id: str) -> Pending:
-    queue = queue_of(place)
+def _pending(paths: AgentPaths, message_id: str) -> Pending:
+    queue = queue_of(paths)
     entry = queue.find(message_id)
     attempt, text, box, ahead = 1, "", "cur", 0
     if entry is not None:
@@ -104,10 +104,10 @@ def _pending(place: AgentPaths, message_id: str) -> Pending:
             attempt, text = message.attempt, message.text
         except (FileNotFoundError, DiskError):
             box = "cur"
-    has_died = box != "new" and not is_run(place, read_state(place.journal))
+    has_died = box != "new" and not is_run(paths, read_state(paths.journal))
     return Pending(
         message_id=message_id,
-        agent=place.agent,
+        agent=paths.agent,
         status="waiting" if box == "new" else "died" if has_died else "running",
         attempt=attempt,
         position=ahead,

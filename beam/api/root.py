@@ -40,13 +40,13 @@ def lines(environ: Mapping[str, str]) -> list[RootLine]:
 
 def _line(home: RootPaths) -> RootLine:
     names = tuple(home.agents())
-    places = [place for name in names for place in (home.agent(name), *home.agent(name).lanes())]
+    all_paths = [paths for name in names for paths in (home.agent(name), *home.agent(name).lanes())]
     return RootLine(
         root=text(home.root),
         project=text(home.project),
         exists=os.path.isdir(home.project),  # noqa: PTH112 - Path.is_dir raises where it may not look
         agents=names,
-        waiting=sum(len(files.names(place.queue / "new")) for place in places),
+        waiting=sum(len(files.names(paths.queue / "new")) for paths in all_paths),
     )
 
 
@@ -109,14 +109,14 @@ def remove(path: Path, environ: Mapping[str, str], *, sure: bool) -> str:
         return take_away(home)
 
 
-def hold(home: RootPaths, places: list[AgentPaths], held: contextlib.ExitStack) -> None:
+def hold(home: RootPaths, all_paths: list[AgentPaths], held: contextlib.ExitStack) -> None:
     """Take the locks of these agents, their lanes, and the root's broker. Raises UnfinishedError if one is held."""
     if (home.root / "broker.lock").exists():
         _take(home.root / "broker.lock", "a broker serves", home, held, "beam broker stop")
-    for place in places:
-        files.make_directory(place.lock.parent)
-        for each in (place, *place.lanes()):
-            _take(each.lock, f"{place.agent} is held in", home, held, "stop its broker, or wait for its turn to end")
+    for paths in all_paths:
+        files.make_directory(paths.lock.parent)
+        for each in (paths, *paths.lanes()):
+            _take(each.lock, f"{paths.agent} is held in", home, held, "stop its broker, or wait for its turn to end")
 
 
 def _take(path: Path, what: str, home: RootPaths, held: contextlib.ExitStack, hint: str) -> None:

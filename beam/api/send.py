@@ -28,7 +28,7 @@ from beam.turns.stop import Stop
 
 async def send(
     context: RootContext,
-    place: AgentPaths,
+    paths: AgentPaths,
     message: Message,
     seen: Callable[[Event], None],
     fold: Fold | None = None,
@@ -44,32 +44,32 @@ async def send(
     """
     stop = Stop()
     by = f"{message.actor or message.sender} (signal)"
-    fold = fold or Fold(place.journal)
+    fold = fold or Fold(paths.journal)
     before = fold.state()
     if message.options.no_circuit is not True:
-        _check_circuit(context, place, before)
+        _check_circuit(context, paths, before)
     after = before.seq
     with stopping(stop, by=by) as came:
         await asyncio.sleep(0)  # a ^C from before the handlers stood ends it here, with nothing put
-        is_new = put(context, place, message)
-        if not is_new and (outcome := replay_outcome(place, read_state(place.journal), message.id, seen)) is not None:
+        is_new = put(context, paths, message)
+        if not is_new and (outcome := replay_outcome(paths, read_state(paths.journal), message.id, seen)) is not None:
             return outcome
         outcome = None
-        if stop.reason is None and place.lane is None:
-            await sleeping(registry.yield_to_broker(context, place))
-        if stop.reason is None and hold is not None and place.lane is None:
-            if await sleeping(until_let_go(context, place, message)):
-                await hold(place)
+        if stop.reason is None and paths.lane is None:
+            await sleeping(registry.yield_to_broker(context, paths))
+        if stop.reason is None and hold is not None and paths.lane is None:
+            if await sleeping(until_let_go(context, paths, message)):
+                await hold(paths)
         elif stop.reason is None and kept_for(message) is None:  # who keeps its process outlives this one
-            with gone_as_not_found(place, message.id):
-                await sleeping(until_let_go(context, place, message))
+            with gone_as_not_found(paths, message.id):
+                await sleeping(until_let_go(context, paths, message))
                 if stop.reason is None:
-                    outcome = await _run_here(context, place, message, stop, seen=seen, fold=fold)
+                    outcome = await _run_here(context, paths, message, stop, seen=seen, fold=fold)
         if outcome is None and stop.reason is None:
             outcome = await sleeping(
                 follow(
                     context,
-                    place,
+                    paths,
                     message.id,
                     seen=seen,
                     wanted=lambda: stop.reason is None,
@@ -77,7 +77,7 @@ async def send(
                 )
             )
         if outcome is None and is_new:
-            outcome = await sleeping(withdraw(context, place, message.id, by=by, hurry=lambda: len(came) > 1))
+            outcome = await sleeping(withdraw(context, paths, message.id, by=by, hurry=lambda: len(came) > 1))
     if came:
         hint = f"beam wait {message.id}"
         raise SignalledError(came[0], outcome, message=f"{message.id} was not stopped and goes on", hint=hint)
@@ -85,7 +85,7 @@ async def send(
     return outcome
 
 
-def _check_circuit(context: RootContext, place: AgentPaths, state: State) -> None:
+def _check_circuit(context: RootContext, paths: AgentPaths, state: State) -> None:
     """Refuse to wait for an agent that keeps failing (LimitError). Messages that wait already are tried when its time
     is over.
     """
@@ -93,15 +93,15 @@ def _check_circuit(context: RootContext, place: AgentPaths, state: State) -> Non
         last = f", the last one with: {state.last.reason}" if state.last is not None and state.last.reason else ""
         count = len(state.failures)
         raise LimitError(
-            f"{place.agent} failed {count} time{'s' if count != 1 else ''} in a row{last}; nothing is sent to it until "
+            f"{paths.agent} failed {count} time{'s' if count != 1 else ''} in a row{last}; nothing is sent to it until "
             f"{local_time(state.circuit_until or '')} (its circuit is open)",
             "wait until then, send with --no-wait (it is tried then), or with --no-circuit (now)",
-            subject=place.agent,
+            subject=paths.agent,
         )
 
 
 async def _run_here(
-    context: RootContext, place: AgentPaths, message: Message, stop: Stop, *, seen: Callable[[Event], None], fold: Fold
+    context: RootContext, paths: AgentPaths, message: Message, stop: Stop, *, seen: Callable[[Event], None], fold: Fold
 ) -> Outcome | None:
     """Run the message if nobody holds the agent and nothing is ahead; return None if somebody else will run it."""
 
@@ -109,7 +109,7 @@ async def _run_here(
         if event.message_id == message.id:
             seen(event)
 
-    lease = AgentLease.acquire(context, place, watch, fold)
+    lease = AgentLease.acquire(context, paths, watch, fold)
     if lease is None:
         return None
     try:
@@ -118,7 +118,7 @@ async def _run_here(
             return None
         claimed = lease.waiting.claim(due.entries[0])
         if claimed is None:
-            return replay_outcome(place, lease.log.state, message.id, seen)
+            return replay_outcome(paths, lease.log.state, message.id, seen)
         from beam.broker.turn import run
         from beam.broker.wake import told_at_once
         from beam.process import tree

@@ -51,15 +51,15 @@ def sessions(context: RootContext, agents: Sequence[str] = ()) -> list[SessionLi
     return [line for name in wanted for line in lines_of(context.home.agent(name))]
 
 
-def lines_of(place: AgentPaths) -> list[SessionLine]:
+def lines_of(paths: AgentPaths) -> list[SessionLine]:
     """Return the sessions of one agent, oldest first, as far back as its journal goes; what is damaged is said."""
     history, error = _History(), None
     try:
-        reader = Reader(place.journal)
+        reader = Reader(paths.journal)
         while found := reader.poll():
             for event in found:
                 history.take(event)
-        state = read_state(place.journal)
+        state = read_state(paths.journal)
         current = state.session or state.fork
         if current is not None:
             history.add(current.session_id, current.adapter)
@@ -68,13 +68,13 @@ def lines_of(place: AgentPaths) -> list[SessionLine]:
         now = current.session_id if current is not None else None
     except BeamError as trouble:
         error, now = trouble.message, None
-    is_archived = place.archived.exists()
+    is_archived = paths.archived.exists()
     lines = [
-        msgspec.structs.replace(line, agent=place.agent, state="current" if line.session_id == now else line.state)
+        msgspec.structs.replace(line, agent=paths.agent, state="current" if line.session_id == now else line.state)
         for line in history.lines.values()
     ]
     if not lines:
-        lines = [SessionLine(agent=place.agent, session_id=None, adapter="", state="none", error=error)]
+        lines = [SessionLine(agent=paths.agent, session_id=None, adapter="", state="none", error=error)]
     return [msgspec.structs.replace(line, archived=is_archived, error=error) for line in lines]
 
 
@@ -135,8 +135,8 @@ def resume(context: RootContext, agent: str, session_id: str, *, by: str) -> Ste
     from beam.broker.requests import request
 
     settings = context.resolve(agent).settings
-    place = context.place(agent)
-    known = [line for line in lines_of(place) if line.session_id is not None]
+    paths = context.agent_paths(agent)
+    known = [line for line in lines_of(paths) if line.session_id is not None]
     found = [line for line in known if line.session_id == session_id]
     if not found and len(session_id) >= _SHORTEST:
         found = [line for line in known if (line.session_id or "").startswith(session_id)]
@@ -151,7 +151,7 @@ def resume(context: RootContext, agent: str, session_id: str, *, by: str) -> Ste
             subject=whole,
         )
     _check_resumes(agent, settings.adapter)
-    return (yield from request(context, place, "select", whole, by=by, text=settings.adapter))
+    return (yield from request(context, paths, "select", whole, by=by, text=settings.adapter))
 
 
 def _never(agent: str, session_id: str) -> str:
@@ -182,7 +182,7 @@ def begin_in(context: RootContext, name: str, adapter: str, session_id: str, *, 
     turn, or a message, already."""
     from beam.store.lock import try_lock
 
-    place = context.place(check_name(name))
+    paths = context.agent_paths(check_name(name))
     _check_resumes(name, adapter)
     if "@" in name and context.resolve(name).settings.adapter != adapter:
         raise UsageError(
@@ -190,17 +190,17 @@ def begin_in(context: RootContext, name: str, adapter: str, session_id: str, *, 
             "give it a name of its own: beam agent add NAME --session …",
             subject=name,
         )
-    discovery.create(context.home, place)
-    lock = try_lock(place.lock)
+    discovery.create(context.home, paths)
+    lock = try_lock(paths.lock)
     if lock is None:
         raise UnfinishedError(
             f"another process uses {name} at this moment", "give the agent another name", subject=name
         )
     with lock:
-        state = read_state(place.journal)
+        state = read_state(paths.journal)
         if state.turn or state.known or state.session or state.fork:
             raise UsageError(f"there is already an agent {name} here", "give the agent another name", subject=name)
-        journal = Journal.open(place.journal, name, context.clock, context.limits)
+        journal = Journal.open(paths.journal, name, context.clock, context.limits)
         try:
             journal.append(events.SessionSelected(session_id=session_id, adapter=adapter, by=by), sync=True)
         finally:

@@ -42,31 +42,31 @@ def differences(before: AgentSettings, after: AgentSettings) -> dict[str, str | 
     return found
 
 
-def tell(context: RootContext, place: AgentPaths, changes: dict[str, str | None], *, by: str) -> None:
+def tell(context: RootContext, paths: AgentPaths, changes: dict[str, str | None], *, by: str) -> None:
     """Record the changes in the agent's journal, now or as soon as its holder looks."""
     if not changes:
         return
     with contextlib.suppress(BeamError):
-        lock = try_lock(place.lock)
+        lock = try_lock(paths.lock)
         if lock is None:
-            _ask(context, place, changes, by=by)
+            _ask(context, paths, changes, by=by)
             return
         with lock:
-            journal = Journal.open(place.journal, place.agent, context.clock, context.limits)
+            journal = Journal.open(paths.journal, paths.agent, context.clock, context.limits)
             try:
                 journal.append(events.SettingsChanged(changes=changes, by=by), sync=True)
             finally:
                 journal.close()
 
 
-def _ask(context: RootContext, place: AgentPaths, changes: dict[str, str | None], *, by: str) -> None:
+def _ask(context: RootContext, paths: AgentPaths, changes: dict[str, str | None], *, by: str) -> None:
     now = context.clock.now_ns()
     wish = Control(
-        id=new_id(place.agent, now, context.clock.random(4)),
+        id=new_id(paths.agent, now, context.clock.random(4)),
         verb="settings",
         sender=by,
         timestamp=rfc3339(now),
         expires=rfc3339(now + _EXPIRES_NS),
         text=msgspec.json.encode(changes).decode(),
     )
-    control.publish(place.control, wish)
+    control.publish(paths.control, wish)

@@ -68,23 +68,23 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
     estimated_usd: float | None = None
 
 
-def status_of(context: RootContext, place: AgentPaths) -> AgentStatus:
+def status_of(context: RootContext, paths: AgentPaths) -> AgentStatus:
     """Return the agent's state now. A damaged journal or configuration is in it, and not raised."""
-    adapter, error, circuit, state = "", None, "closed", State(agent=place.agent)
+    adapter, error, circuit, state = "", None, "closed", State(agent=paths.agent)
     works_in = ""
     try:
-        directories.check_place(context.home, place)
-        state = read_state(place.journal)
+        directories.check_paths(context.home, paths)
+        state = read_state(paths.journal)
         circuit = circuit_word(state, context.clock.now_ns())
-        settings = context.resolve(place.agent).settings
+        settings = context.resolve(paths.agent).settings
         adapter, works_in = settings.adapter, folder_of(context, settings)
     except BeamError as trouble:
         error = trouble.message
-    queue = queue_of(place)
+    queue = queue_of(paths)
     waiting = queue.entries("new")
-    once = turns_now.once(place)
-    sums = turns_now.with_lanes(place, state)
-    running = turns_now.running(state, place)
+    once = turns_now.once(paths)
+    sums = turns_now.with_lanes(paths, state)
+    running = turns_now.running(state, paths)
     words = {turn.state for turn in once}
     word = state.word
     if running is not None and running.alive is False and running.lease_until is None:
@@ -93,17 +93,17 @@ def status_of(context: RootContext, place: AgentPaths) -> AgentStatus:
         word = "running" if "running" in words else "died"
     elif word == "idle" and state.paused:
         word = "paused"
-    if place.archived.exists():
+    if paths.archived.exists():
         word = "archived"
-    untrusted = _waiting_reason(context, place) if word == "idle" and waiting else None
+    untrusted = _waiting_reason(context, paths) if word == "idle" and waiting else None
     word = "untrusted" if untrusted is not None else word
     return AgentStatus(
-        agent=place.agent,
+        agent=paths.agent,
         adapter=adapter,
         state=word,
         waiting=len(waiting) + sum(turn.state == "waiting" for turn in once),
         dead=len(queue.entries("dead")) + sums.dead,
-        oldest=_oldest(place, waiting),
+        oldest=_oldest(paths, waiting),
         running=running,
         session_id=state.session.session_id if state.session else None,
         turn=state.turn,
@@ -132,10 +132,10 @@ def _estimate(totals: Totals) -> float | None:
     return estimate(totals)
 
 
-def _waiting_reason(context: RootContext, place: AgentPaths) -> str | None:
+def _waiting_reason(context: RootContext, paths: AgentPaths) -> str | None:
     from beam.broker.standing import waiting_reason  # it loads what looks through folders; most agents need it not
 
-    return waiting_reason(context, place)
+    return waiting_reason(context, paths)
 
 
 def folder_of(context: RootContext, settings: AgentSettings) -> str:
@@ -155,10 +155,10 @@ def running_ids(agent: AgentPaths) -> list[str]:
     return own + [turn.message_id for turn in turns_now.once(agent) if turn.state != "waiting"]
 
 
-def _oldest(place: AgentPaths, waiting: list[Entry]) -> str | None:
-    queues = [queue_of(lane) for lane in lanes.entered(place)]
+def _oldest(paths: AgentPaths, waiting: list[Entry]) -> str | None:
+    queues = [queue_of(lane) for lane in lanes.entered(paths)]
     found = [_timestamp(queue, queue.entries("new")) for queue in queues]
-    return min(filter(None, [_timestamp(queue_of(place), waiting), *found]), default=None)
+    return min(filter(None, [_timestamp(queue_of(paths), waiting), *found]), default=None)
 
 
 def _timestamp(queue: Queue, waiting: list[Entry]) -> str | None:

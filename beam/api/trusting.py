@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from msgspec import Struct
 
-from beam.api.find import places, queue_of
+from beam.api.find import all_paths, queue_of
 from beam.broker import launch, standing
 from beam.broker.context import RootContext
 from beam.model.autoloaded import Finding
@@ -37,9 +37,9 @@ def look(context: RootContext) -> Looked:
 def trust(context: RootContext, looked: Looked) -> None:
     """Trust the folder as it was looked at, and run the messages that waited for that."""
     ledger.trust(context.base, looked.found, context.environ)
-    for place in places(context):
-        if queue_of(place).entries("new"):
-            launch.ensure(context, place)
+    for paths in all_paths(context):
+        if queue_of(paths).entries("new"):
+            launch.ensure(context, paths)
 
 
 def allowed(looked: Looked) -> Iterator[str]:

@@ -93,11 +93,11 @@ class Sums(Struct, frozen=True, kw_only=True):
     dead: int
 
 
-def begun(place: AgentPaths) -> list[AnyEvent]:
+def begun(paths: AgentPaths) -> list[AnyEvent]:
     """Return the events of the turn that runs now, so far; nothing where none does, or the journal can't be read."""
     try:
-        names = segments(place.journal)
-        found = Segment.read(place.journal / names[-1]) if names else None  # a turn lies in one of them whole
+        names = segments(paths.journal)
+        found = Segment.read(paths.journal / names[-1]) if names else None  # a turn lies in one of them whole
     except (BeamError, OSError):
         return []
     if found is None:
@@ -106,7 +106,7 @@ def begun(place: AgentPaths) -> list[AnyEvent]:
     return [] if start is None else found.events[start:]
 
 
-def running(state: State, place: AgentPaths) -> Running | None:
+def running(state: State, paths: AgentPaths) -> Running | None:
     """Return the turn that runs now, as the journal says."""
     from beam.process import load, tree
 
@@ -115,7 +115,7 @@ def running(state: State, place: AgentPaths) -> Running | None:
         return None
     calls: dict[str, ToolCalled] = {}
     usage, cost_usd = None, None
-    for event in begun(place):
+    for event in begun(paths):
         match event:
             case ToolCalled():
                 calls[event.call_id] = event
@@ -164,15 +164,15 @@ def kept(state: State) -> KeptProcess | None:
     )
 
 
-def is_run(place: AgentPaths, state: State) -> bool:
+def is_run(paths: AgentPaths, state: State) -> bool:
     """Return whether somebody continues what was claimed there: its holder, or who has its lease."""
     from beam.process import tree
 
     turn = state.open_turn
     if turn is not None and turn.lease_until is not None:
         return True
-    if place.lane is not None:
-        return is_held(place.lock)
+    if paths.lane is not None:
+        return is_held(paths.lock)
     return turn is None or tree.is_alive(turn.owner) is not False
 
 

@@ -34,10 +34,10 @@ def lines(context: RootContext, agents: Sequence[str]) -> list[UsageLine]:
     """Return a line for each agent and model that did something; the last one is the sum."""
     found: list[UsageLine] = []
     for agent in agents:
-        place = context.place(agent)
+        paths = context.agent_paths(agent)
         by_model: dict[str | None, Sum] = {}
         error = None
-        for each in (place, *place.lanes()):
+        for each in (paths, *paths.lanes()):
             try:
                 totals = read_state(each.journal).totals
             except BeamError as trouble:

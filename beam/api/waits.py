@@ -32,12 +32,12 @@ def several(
     left = dict(enumerate(waits))
     while left:
         pause = 60.0
-        for place, steps in list(left.items()):
+        for paths, steps in list(left.items()):
             try:
                 pause = min(pause, next(steps))
             except StopIteration as done:
-                del left[place]
-                ended(place, done.value)
+                del left[paths]
+                ended(paths, done.value)
                 if only_first:
                     return
         if left:
@@ -45,7 +45,7 @@ def several(
 
 
 def state_of(
-    context: RootContext, place: AgentPaths, until: Until, *, timeout: float | None, looks_only: bool
+    context: RootContext, paths: AgentPaths, until: Until, *, timeout: float | None, looks_only: bool
 ) -> Steps[Outcome | None]:
     """Wait until the agent, its `--once` messages included, is in that state.
 
@@ -55,60 +55,60 @@ def state_of(
     """
     if until not in get_args(Until):
         raise UsageError(f"--until {until}: unknown state", f"use one of {', '.join(get_args(Until))}", subject=until)
-    clock, had_files = context.clock, place.dir.is_dir()
-    ended = _Ended(place) if until == "finished" else None
+    clock, had_files = context.clock, paths.dir.is_dir()
+    ended = _Ended(paths) if until == "finished" else None
     began = clock.monotonic()
     served = began
     while True:
-        if had_files and not place.dir.is_dir():
-            raise NotFoundError(f"{place.agent} was removed", "beam agent list", subject=place.agent)
+        if had_files and not paths.dir.is_dir():
+            raise NotFoundError(f"{paths.agent} was removed", "beam agent list", subject=paths.agent)
         if ended is not None:
             outcome = ended.look()
             if outcome is not None:
                 return outcome
-        elif is_idle(place) if until == "idle" else _is_asking(place):
+        elif is_idle(paths) if until == "idle" else _is_asking(paths):
             return None
         now = clock.monotonic()
         if timeout is not None and now - began >= timeout:
             raise UnfinishedError(
-                f"{place.agent} is not {until} after {timeout:g} s; nothing was stopped",
-                f"beam status {place.agent}",
-                subject=place.agent,
+                f"{paths.agent} is not {until} after {timeout:g} s; nothing was stopped",
+                f"beam status {paths.agent}",
+                subject=paths.agent,
             )
-        if now - served >= _TAKE_OVER_S and not looks_only and not context.is_mailbox(place.agent):
+        if now - served >= _TAKE_OVER_S and not looks_only and not context.is_mailbox(paths.agent):
             served = now
             from beam.broker.duty import ensure_running
 
-            for lane in _places(place):
+            for lane in _own_and_lanes(paths):
                 if find.queue_of(lane).first("new") is not None:
                     ensure_running(context, lane)
         yield _POLL_S
 
 
-def _places(place: AgentPaths) -> list[AgentPaths]:
-    return [place, *lanes.entered(place)]
+def _own_and_lanes(paths: AgentPaths) -> list[AgentPaths]:
+    return [paths, *lanes.entered(paths)]
 
 
-def is_idle(place: AgentPaths) -> bool:
+def is_idle(paths: AgentPaths) -> bool:
     """Return whether nothing waits or runs; what waits is looked for first, as it is claimed meanwhile."""
-    return not any(find.queue_of(each).first(box) for each in _places(place) for box in ("new", "cur"))
+    return not any(find.queue_of(each).first(box) for each in _own_and_lanes(paths) for box in ("new", "cur"))
 
 
-def _is_asking(place: AgentPaths) -> bool:
-    return any(read_state(each.journal).word == "waiting" for each in _places(place))
+def _is_asking(paths: AgentPaths) -> bool:
+    return any(read_state(each.journal).word == "waiting" for each in _own_and_lanes(paths))
 
 
 class _Ended:
     """The turns of an agent that end from now on, those of its `--once` messages included."""
 
-    def __init__(self, place: AgentPaths) -> None:
-        self._place = place
-        self._before = {each.dir: _last_turn(each) for each in _places(place)}
-        self._over = {lane.dir for lane in place.lanes()} - set(self._before)
+    def __init__(self, paths: AgentPaths) -> None:
+        self._paths = paths
+        self._before = {each.dir: _last_turn(each) for each in _own_and_lanes(paths)}
+        self._over = {lane.dir for lane in paths.lanes()} - set(self._before)
 
     def look(self) -> Outcome | None:
         """Return the outcome of a turn that has ended; None if there is none yet."""
-        for each in (self._place, *self._place.lanes()):
+        for each in (self._paths, *self._paths.lanes()):
             if each.dir in self._over:
                 continue
             state = read_state(each.journal)
@@ -121,6 +121,6 @@ class _Ended:
         return None
 
 
-def _last_turn(place: AgentPaths) -> int:
-    last = read_state(place.journal).last
+def _last_turn(paths: AgentPaths) -> int:
+    last = read_state(paths.journal).last
     return 0 if last is None else last.turn or 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct, structs
 
-from beam.api.find import places
+from beam.api.find import all_paths
 from beam.base.clock import rfc3339
 from beam.base.errors import CorruptError
 from beam.broker.context import RootContext
@@ -71,14 +71,14 @@ def _watch(
         for home in homes():
             if teams is not None:
                 teams.also(home.root / "agents")
-            for place in places(structs.replace(context, home=home, environ={}), agents or None):
-                name = str(place.dir)
+            for paths in all_paths(structs.replace(context, home=home, environ={}), agents or None):
+                name = str(paths.dir)
                 if name in damaged:
                     continue
                 try:
                     if name not in readers:
-                        readers[name] = _reader(place, from_start=history or not first)
-                    batch += [Placed(event, home, place.lane) for event in readers[name].poll()]
+                        readers[name] = _reader(paths, from_start=history or not first)
+                    batch += [Placed(event, home, paths.lane) for event in readers[name].poll()]
                 except CorruptError as error:
                     damaged[name] = error
         batch.sort(key=lambda one: one.event.ts)  # of one time: in the order in which its source tells it
@@ -101,8 +101,8 @@ def since(seconds: float) -> str:
     return rfc3339(time.time_ns() - int(seconds * 1e9))
 
 
-def _reader(place: AgentPaths, *, from_start: bool) -> Reader:
-    return Reader(place.journal, 0 if from_start else read_state(place.journal).seq)
+def _reader(paths: AgentPaths, *, from_start: bool) -> Reader:
+    return Reader(paths.journal, 0 if from_start else read_state(paths.journal).seq)
 
 
 def _changes(context: RootContext) -> Iterator[None]:

@@ -54,14 +54,14 @@ def _send(
     message = _message(context, request, name, sender)
     check_receiver(context, message.to, context.access_for(context.resolve(message.to), message))
     lane = message.id.rpartition("-")[2] if message.options.once else None
-    place = context.place(message.to, lane)
-    put(context, place, message, once=True)
+    paths = context.agent_paths(message.to, lane)
+    put(context, paths, message, once=True)
     crash_point("outbox.put")
-    launch.ensure(context, place)
+    launch.ensure(context, paths)
     if not request.wait:
         return Answer(accepted=message.id)
     accept(Answer(accepted=message.id))
-    outcome = yield from follow(context, place, message.id, seen=lambda event: None)
+    outcome = yield from follow(context, paths, message.id, seen=lambda event: None)
     return Answer(accepted=message.id, outcome=outcome)
 
 
@@ -114,9 +114,9 @@ def _reply(context: RootContext, request: Request, sender: Sender) -> Steps[Answ
     from beam.broker.mailbox import replying
     from beam.store.outbox import Answer
 
-    place = _place_of(context, request.target)
+    paths = _paths_of(context, request.target)
     outcome = yield from replying(
-        context, place, request.target, request.text, failed=request.failed, at_most=sender.at_most
+        context, paths, request.target, request.text, failed=request.failed, at_most=sender.at_most
     )
     return Answer(outcome=outcome)
 
@@ -125,17 +125,17 @@ def _interrupt(context: RootContext, request: Request, sender: Sender) -> Steps[
     from beam.broker.requests import request as ask
     from beam.store.outbox import Answer
 
-    place = _place_of(context, request.target)
-    _check_own(place, request.target, sender)
-    said = yield from ask(context, place, "interrupt", request.target, by=sender.agent)
+    paths = _paths_of(context, request.target)
+    _check_own(paths, request.target, sender)
+    said = yield from ask(context, paths, "interrupt", request.target, by=sender.agent)
     return Answer(said=said)
 
 
-def _check_own(place: AgentPaths, message_id: str, sender: Sender) -> None:
+def _check_own(paths: AgentPaths, message_id: str, sender: Sender) -> None:
     """Raise UsageError for a message that the agent did not send itself, NotFoundError for one that is over."""
     from beam.store.queue import Queue
 
-    queue = Queue(place.queue, place.put_lock)
+    queue = Queue(paths.queue, paths.put_lock)
     entry = queue.find(message_id)
     if entry is None:
         raise NotFoundError(f"{message_id} has ended, or never existed", "beam show ID", subject=message_id)
@@ -157,13 +157,13 @@ def _deny(context: RootContext, request: Request, sender: Sender) -> Steps[Answe
     from beam.store.outbox import Answer
     from beam.store.segment import read_state
 
-    place = _place_of(context, request.target)
-    turn = read_state(place.journal).open_turn
+    paths = _paths_of(context, request.target)
+    turn = read_state(paths.journal).open_turn
     if request.stop and turn is not None and turn.message_id is not None and request.target in turn.asks:
-        _check_own(place, turn.message_id, sender)
+        _check_own(paths, turn.message_id, sender)
     said = yield from ask(
         context,
-        place,
+        paths,
         "deny",
         request.target,
         by=sender.agent,
@@ -173,16 +173,16 @@ def _deny(context: RootContext, request: Request, sender: Sender) -> Steps[Answe
     return Answer(said=said)
 
 
-def _place_of(context: RootContext, whole_id: str) -> AgentPaths:
+def _paths_of(context: RootContext, whole_id: str) -> AgentPaths:
     """Return where the message or ask with that id belongs. Raises NotFoundError for an id of no agent of this root."""
     name = agent_of(whole_id)
     if name not in context.home.agents():
         raise NotFoundError(
             f"{whole_id[:120]!r} names no message of this root", "give the whole id", subject=whole_id[:120]
         )
-    place = context.place(name)
+    paths = context.agent_paths(name)
     lane = whole_id.rpartition("-")[2]
-    return next((each for each in place.lanes() if each.lane == lane), place)
+    return next((each for each in paths.lanes() if each.lane == lane), paths)
 
 
 def _inside(folder: Path, named: str) -> Path:

@@ -37,7 +37,7 @@ BY_FLAG = "this message"  # whose the rules are that a person sent along
 
 def order_of(log: AgentLog, message: Message) -> TurnRequest:
     """Return the request for this message's turn. Set the session aside first if the message asks for a new one."""
-    context, place = log.context.at_once(), log.place
+    context, paths = log.context.at_once(), log.paths
     resolved = context.resolve(message.to)
     settings = resolved.settings
     stands = standing.stands_for(context, resolved, message)
@@ -45,7 +45,7 @@ def order_of(log: AgentLog, message: Message) -> TurnRequest:
     session_id = _session(log, message, settings.adapter)
     session = log.state.session if session_id is not None else None
     fork = log.state.fork if session_id is not None else None
-    place_key = escape_surrogates(str(place.dir))
+    place_key = escape_surrogates(str(paths.dir))
     adapter = registry.adapter(settings.adapter)
     is_held = any(can.access for can in adapter.card.faces.values())  # a program has all the rights of its user
     return TurnRequest(
@@ -65,8 +65,8 @@ def order_of(log: AgentLog, message: Message) -> TurnRequest:
             "BEAM_ROOT": str(context.home.root),
             "BEAM_PROJECT": str(context.base),
             "BEAM_AGENT": message.to,
-            "BEAM_LANE": place.lane or "",
-            "BEAM_OUTBOX": str(context.home.turns_of(place) / turn_key / "outbox"),
+            "BEAM_LANE": paths.lane or "",
+            "BEAM_OUTBOX": str(context.home.turns_of(paths) / turn_key / "outbox"),
             "BEAM_BIN": program(),
             "BEAM_MESSAGE_ID": message.id,
             "BEAM_THREAD": message.thread,
@@ -74,10 +74,10 @@ def order_of(log: AgentLog, message: Message) -> TurnRequest:
             "BEAM_CHAIN": ",".join((*message.chain, message.to)),
         },
         base=context.base,
-        scratch=context.home.turns_of(place) / turn_key,
+        scratch=context.home.turns_of(paths) / turn_key,
         owner=tree.this_process(),
         own=Own.of(context.home.root, context.environ) if is_held else None,
-        unstarted=place.unstarted(turn_key),
+        unstarted=paths.unstarted(turn_key),
         untrusted=stands.refusal,
         folder_trusted=stands.trusted,
         left_out=stands.left_out,
@@ -153,7 +153,7 @@ def _carried_by(context: RootContext, fork: Fork) -> Total | None:
     nobody knows.
     """
     try:
-        state = read_state(context.place(fork.of).journal)
+        state = read_state(context.agent_paths(fork.of).journal)
     except BeamError:
         return None
     session = state.session

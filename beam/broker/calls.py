@@ -51,7 +51,7 @@ class ForwardedCalls:
         return self._answers.pop(request.id, None)
 
     def _pass_on(self, request: Control, call: Call) -> None:
-        agent, turn, target = self._log.place.agent, self._turn(), request.target or ""
+        agent, turn, target = self._log.paths.agent, self._turn(), request.target or ""
         seconds = STEER_S if request.verb == "steer" else LIMIT_S
         if turn is None:
             if request.verb == "steer":

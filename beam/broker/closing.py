@@ -108,7 +108,7 @@ def dead_letter(
 
 def finish_dead_letter(log: AgentLog, entry: Entry, message: Message, known: MessageRecord) -> None:
     """Finish what `dead_letter` began: the journal calls the message dead, and its file is not in dead/ yet."""
-    dead = read_event(log.place.journal, known.outcome_seq or 0)
+    dead = read_event(log.paths.journal, known.outcome_seq or 0)
     _finish_burial(log, entry, message, dead if isinstance(dead, events.MessageDead) else None)
 
 

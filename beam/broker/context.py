@@ -88,7 +88,7 @@ class RootContext(Struct, frozen=True, kw_only=True):
     def base(self) -> Path:
         return self.home.project
 
-    def place(self, agent: str, lane: str | None = None) -> AgentPaths:
+    def agent_paths(self, agent: str, lane: str | None = None) -> AgentPaths:
         """Return where the agent's files are, or those of one of its lanes."""
-        place = self.home.agent(agent)
-        return place if lane is None else place.lane_of(lane)
+        paths = self.home.agent(agent)
+        return paths if lane is None else paths.lane_of(lane)

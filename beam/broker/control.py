@@ -41,7 +41,7 @@ class _Requests:
 
     def answer(self) -> None:
         """Answer every request that waits."""
-        directory = self.log.place.control
+        directory = self.log.paths.control
         for name in control.waiting(directory):
             try:
                 request = control.read(directory, name)
@@ -112,7 +112,7 @@ class _Requests:
             return self._interrupt(target, request.sender)
         entry = self.log.queue.find(target)
         if entry is None:
-            raise NotFoundError(f"no message {target} is in the queue of {self.log.place.agent}", subject=target)
+            raise NotFoundError(f"no message {target} is in the queue of {self.log.paths.agent}", subject=target)
         return {"drop": self._drop, "retry": self._retry, "edit": self._edit}[request.verb](entry, request)
 
     def _decide(self, ask_id: str, request: Control) -> str:
@@ -163,7 +163,7 @@ class _Requests:
 
     def _drop(self, entry: Entry, request: Control) -> str:
         if entry.box == "cur":
-            raise UnfinishedError(f"{entry.id} is running", f"beam interrupt {self.log.place.agent}", subject=entry.id)
+            raise UnfinishedError(f"{entry.id} is running", f"beam interrupt {self.log.paths.agent}", subject=entry.id)
         if entry.box == "dead":
             self.log.queue.remove(entry)
             return "removed"
@@ -214,7 +214,7 @@ class _Requests:
         if session is None:
             return "no session"
         if self.lease.turn is not None:
-            raise UnfinishedError(f"{self.log.place.agent} is in a turn", "wait for it, or interrupt it")
+            raise UnfinishedError(f"{self.log.paths.agent} is in a turn", "wait for it, or interrupt it")
         self.log.record(
             events.SessionArchived(session_id=session.session_id, reason=reason, by=request.sender), sync=True
         )
@@ -232,7 +232,7 @@ class _Requests:
 
     def _close(self, request: Control) -> str | None:
         """Have the kept process closed; return what was closed once it is gone."""
-        lease, agent = self.lease, self.log.place.agent
+        lease, agent = self.lease, self.log.paths.agent
         if lease.turn is not None:
             raise UnfinishedError(f"{agent} is in a turn", f"wait for it, or: beam interrupt {agent}", subject=agent)
         process = lease.keeper.process
@@ -255,9 +255,9 @@ class _Requests:
     def _release(self) -> str:
         if self.log.state.kept is not None:
             self.lease.keeper.unwanted = "somebody else wants the agent"
-            raise UnfinishedError(f"{self.log.place.agent} had a kept process, which is ending", "try again")
+            raise UnfinishedError(f"{self.log.paths.agent} had a kept process, which is ending", "try again")
         if self.lease.turn is not None or not self.log.state.is_over():
-            raise UnfinishedError(f"{self.log.place.agent} has an unfinished turn", "wait for it, or interrupt it")
+            raise UnfinishedError(f"{self.log.paths.agent} has an unfinished turn", "wait for it, or interrupt it")
         self.lease.is_wanted = True
         return "released"
 

@@ -81,12 +81,12 @@ async def run_first(
     return False
 
 
-def ensure_running(context: RootContext, place: AgentPaths, message_id: str | None = None) -> bool:
+def ensure_running(context: RootContext, paths: AgentPaths, message_id: str | None = None) -> bool:
     """Take the agent's lease for one step and hand over, if nobody has it; return whether a worker was started.
 
     Of a mailbox only that message is checked. Raises UnfinishedError if the agent is blocked.
     """
-    lease = AgentLease.acquire(context, place)
+    lease = AgentLease.acquire(context, paths)
     if lease is None:
         return False
     started = False
@@ -94,9 +94,9 @@ def ensure_running(context: RootContext, place: AgentPaths, message_id: str | No
         due = step(lease, about=message_id)
         if due.blocked is not None:
             raise UnfinishedError(
-                f"{place.agent} is blocked: {due.blocked}",
-                f"end those processes; if they are gone: beam agent unblock {place.agent} (no message is lost)",
-                subject=place.agent,
+                f"{paths.agent} is blocked: {due.blocked}",
+                f"end those processes; if they are gone: beam agent unblock {paths.agent} (no message is lost)",
+                subject=paths.agent,
                 kind="blocked",
             )
         if due.entries:

@@ -144,8 +144,8 @@ def root_spent(context: RootContext) -> Spent:
     """Return what all agents of the root used so far, by their journals. One that can't be read counts as nothing."""
     turns, cost = 0, 0.0
     for name in context.home.agents():
-        place = context.place(name)
-        for each in (place, *place.lanes()):
+        paths = context.agent_paths(name)
+        for each in (paths, *paths.lanes()):
             try:
                 totals = read_state(each.journal).totals
             except BeamError:

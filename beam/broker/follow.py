@@ -23,22 +23,22 @@ _LONGEST_PAUSE_S = 8.0
 _MOST_STARTS = 7  # with the growing pauses half a minute
 
 
-def outcome_in(place: AgentPaths, state: State, message_id: str) -> Outcome | None:
+def outcome_in(paths: AgentPaths, state: State, message_id: str) -> Outcome | None:
     """Return the message's outcome, if it has one and nothing more will happen to it."""
     known = state.known.get(message_id)
     if known is None or known.phase not in (CLOSED, DEAD) or known.outcome_seq is None:
         return None
-    return events.outcome_of(_outcome_event(place, known, message_id))
+    return events.outcome_of(_outcome_event(paths, known, message_id))
 
 
 def _outcome_event(
-    place: AgentPaths, known: MessageRecord, message_id: str
+    paths: AgentPaths, known: MessageRecord, message_id: str
 ) -> events.TurnFinished | events.MessageDead:
     """Return the event with the outcome. Raises NotFoundError if `doctor --gc` removed it: the message is known for
     longer.
     """
     try:
-        event = read_event(place.journal, known.outcome_seq or 0)
+        event = read_event(paths.journal, known.outcome_seq or 0)
     except DiskError as error:
         if error.kind != GONE:
             raise
@@ -48,21 +48,21 @@ def _outcome_event(
             subject=message_id,
         ) from error
     if not isinstance(event, events.TurnFinished | events.MessageDead):
-        raise CorruptError(f"event {known.outcome_seq} of {place.journal} is not an outcome")
+        raise CorruptError(f"event {known.outcome_seq} of {paths.journal} is not an outcome")
     return event
 
 
-def replay_outcome(place: AgentPaths, state: State, message_id: str, seen: Callable[[Event], None]) -> Outcome | None:
+def replay_outcome(paths: AgentPaths, state: State, message_id: str, seen: Callable[[Event], None]) -> Outcome | None:
     """Return what `outcome_in` returns; the event that put it on disk goes to `seen`."""
-    outcome = outcome_in(place, state, message_id)
+    outcome = outcome_in(paths, state, message_id)
     if outcome is not None:
-        seen(_outcome_event(place, state.known[message_id], message_id))
+        seen(_outcome_event(paths, state.known[message_id], message_id))
     return outcome
 
 
 def follow(
     context: RootContext,
-    place: AgentPaths,
+    paths: AgentPaths,
     message_id: str,
     *,
     seen: Callable[[Event], None],
@@ -78,11 +78,11 @@ def follow(
     UnfinishedError after `timeout` seconds, when the agent is blocked, or when its workers end without a word; nothing
     is stopped then. Raises NotFoundError when the message is gone with its agent.
     """
-    with gone_as_not_found(place, message_id):
+    with gone_as_not_found(paths, message_id):
         return (
             yield from _follow(
                 context,
-                place,
+                paths,
                 message_id,
                 seen=seen,
                 timeout=timeout,
@@ -95,7 +95,7 @@ def follow(
 
 def _follow(
     context: RootContext,
-    place: AgentPaths,
+    paths: AgentPaths,
     message_id: str,
     *,
     seen: Callable[[Event], None],
@@ -104,10 +104,10 @@ def _follow(
     after_seq: int | None,
     looks_only: bool,
 ) -> Steps[Outcome | None]:
-    state = read_state(place.journal)
-    if after_seq is None and (outcome := replay_outcome(place, state, message_id, seen)) is not None:
+    state = read_state(paths.journal)
+    if after_seq is None and (outcome := replay_outcome(paths, state, message_id, seen)) is not None:
         return outcome
-    reader = Reader(place.journal, state.seq if after_seq is None else after_seq)
+    reader = Reader(paths.journal, state.seq if after_seq is None else after_seq)
     for event in reader.poll() if after_seq is not None else ():  # a turn of a kept process may be over by now
         if event.seq > state.seq:
             apply(state, event)
@@ -118,7 +118,7 @@ def _follow(
     looked = began - pause
     while True:
         now = context.clock.monotonic()
-        outcome = outcome_in(place, state, message_id)
+        outcome = outcome_in(paths, state, message_id)
         if outcome is not None:
             return outcome
         if not wanted():
@@ -131,15 +131,15 @@ def _follow(
             )
         if now - looked >= pause and not looks_only:
             looked = now
-            _check_is_there(place, message_id, state.places.get(message_id))
+            _check_is_there(paths, message_id, state.places.get(message_id))
             from beam.broker.duty import ensure_running  # what is over needs none of it
 
-            if ensure_running(context, place, message_id):
+            if ensure_running(context, paths, message_id):
                 pause, starts = min(2 * pause, _LONGEST_PAUSE_S), starts + 1
             if starts > _MOST_STARTS:
                 raise UnfinishedError(
-                    f"{starts} workers of {place.agent} ended without running a message",
-                    f"see {place.log}",
+                    f"{starts} workers of {paths.agent} ended without running a message",
+                    f"see {paths.log}",
                     subject=message_id,
                     kind="stalled",
                 )
@@ -155,24 +155,24 @@ def _follow(
             yield _POLL_S
 
 
-def _check_is_there(place: AgentPaths, message_id: str, position: int | None = None) -> None:
+def _check_is_there(paths: AgentPaths, message_id: str, position: int | None = None) -> None:
     """Raise NotFoundError if neither the queue nor the journal has the message any more."""
-    if Queue(place.queue, place.put_lock).find(message_id, position) is None:
-        if message_id in read_state(place.journal).known:
+    if Queue(paths.queue, paths.put_lock).find(message_id, position) is None:
+        if message_id in read_state(paths.journal).known:
             return
         raise NotFoundError(
-            f"{message_id} is gone: {place.agent} was removed with all its messages",
+            f"{message_id} is gone: {paths.agent} was removed with all its messages",
             "nothing will answer it; if it was not begun, send it to another agent",
             subject=message_id,
         )
 
 
 @contextlib.contextmanager
-def gone_as_not_found(place: AgentPaths, message_id: str) -> Iterator[None]:
+def gone_as_not_found(paths: AgentPaths, message_id: str) -> Iterator[None]:
     """Raise NotFoundError for a DiskError inside, if somebody removed the message with all of its agent's files."""
     try:
         yield
     except DiskError:
         with contextlib.suppress(DiskError):  # the first one says more
-            _check_is_there(place, message_id)
+            _check_is_there(paths, message_id)
         raise

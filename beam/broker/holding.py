@@ -50,8 +50,8 @@ class Holder:
         Return whether a message was left to its sender.
         """
         lease = self._lease
-        place = lease.log.place
-        for directory in (place.queue / "new", place.control / "new", lease.log.context.home.root):
+        paths = lease.log.paths
+        for directory in (paths.queue / "new", paths.control / "new", lease.log.context.home.root):
             self._wake.watch(directory)
         self._wake.on_change = lease.knock
         lease.calls.on_answer = self._answered
@@ -89,7 +89,7 @@ class Holder:
                     return True
                 await duty.run_first(lease, duty.Due(entries=[entry]), self._stop, begun=self._begun)
                 if keeper.process is not None:
-                    stranded.rescue(lease.log.context, lease.log.place)  # nobody else leaves the agent for a while
+                    stranded.rescue(lease.log.context, lease.log.paths)  # nobody else leaves the agent for a while
             elif keeper.process is not None:
                 await self._first(self._wake.wait(self._pause_s()), self._stop.wait(_LOOK_S))
             elif due.pause_s:
@@ -150,11 +150,11 @@ class Holder:
             self._lease.log.record(events.Notice(code="environment", text=text), message_id=message.id)
 
 
-async def left_to_its_sender(place: AgentPaths) -> None:
+async def left_to_its_sender(paths: AgentPaths) -> None:
     """Wait until somebody holds the agent, for a while: the sender of a message that was declined, or a broker."""
     for _ in range(round(_SENDERS_S / _SENDERS_LOOK_S)):
         await asyncio.sleep(_SENDERS_LOOK_S)
-        if not is_free(place.lock):
+        if not is_free(paths.lock):
             return
 
 

@@ -25,28 +25,28 @@ def kept_for(message: Message) -> float | None:
     return message.options.keep if message.options.keep is not UNSET and message.hops == 0 else None
 
 
-def until_let_go(context: RootContext, place: AgentPaths, message: Message) -> Steps[bool]:
+def until_let_go(context: RootContext, paths: AgentPaths, message: Message) -> Steps[bool]:
     """Wait while a holder that keeps a process and runs no turn may still take this message, which is in its queue.
 
     Return whether nobody holds the agent then. A broker takes every message, so nobody waits for it here.
     """
-    if is_free(place.lock):
+    if is_free(paths.lock):
         return True
     from beam.process import tree
     from beam.store.journal import read_state  # who sends to an agent that nobody holds needs neither
 
-    state = read_state(place.journal)
+    state = read_state(paths.journal)
     kept = state.kept
     if kept is None or state.open_turn is not None or not tree.is_alive(kept.owner):
         return False
     if registry.serves_here(context.home):
         return False
-    queue, until = Queue(place.queue, place.put_lock), context.clock.monotonic() + _CLOSING_S
+    queue, until = Queue(paths.queue, paths.put_lock), context.clock.monotonic() + _CLOSING_S
     while context.clock.monotonic() < until:
         entry = queue.find(message.id)
         if entry is None or entry.box != "new":
             return False
-        if is_free(place.lock):
+        if is_free(paths.lock):
             return True
         yield _LOOK_S
     return False

@@ -22,25 +22,25 @@ _LOG_BYTES = 256 * 1024
 served_here: set[Path] = set()  # the roots whose agents a broker in this process takes, new ones as well
 
 
-def ensure(context: RootContext, place: AgentPaths) -> None:
+def ensure(context: RootContext, paths: AgentPaths) -> None:
     """Make sure that somebody drains the queue: start a worker if nobody has the agent's lock.
 
     Whoever has the lock checks the queue again after giving it away. A broker in this process takes the agent itself.
     A mailbox needs no worker: its messages are asked for. A lane always gets one, because others take its lock for a
     moment, too.
     """
-    if context.is_mailbox(place.agent):
+    if context.is_mailbox(paths.agent):
         return
-    if place.lane is not None or (is_free(place.lock) and context.home.root not in served_here):
-        start(context, place)
+    if paths.lane is not None or (is_free(paths.lock) and context.home.root not in served_here):
+        start(context, paths)
 
 
-def start(context: RootContext, place: AgentPaths) -> None:
+def start(context: RootContext, paths: AgentPaths) -> None:
     """Start a worker, detached from this process and its terminal."""
-    start_process(context.home, place, context.environ)
+    start_process(context.home, paths, context.environ)
 
 
-def start_process(home: RootPaths, place: AgentPaths, environ: Mapping[str, str]) -> None:
+def start_process(home: RootPaths, paths: AgentPaths, environ: Mapping[str, str]) -> None:
     """Start the worker's process. Its output goes to the agent's worker.log.
 
     Raises DiskError where the system starts no more processes.
@@ -50,13 +50,13 @@ def start_process(home: RootPaths, place: AgentPaths, environ: Mapping[str, str]
     from beam.process import tree
 
     mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    with files.disk("open", place.log):
-        if place.log.exists() and place.log.stat().st_size > _LOG_BYTES:
+    with files.disk("open", paths.log):
+        if paths.log.exists() and paths.log.stat().st_size > _LOG_BYTES:
             mode |= os.O_TRUNC
-        log = files.open_stream(place.log, mode)
-    argv = [sys.executable, "-P", "-m", "beam.broker.worker", str(home.root), place.agent]
-    if place.lane is not None:
-        argv.append(place.lane)
+        log = files.open_stream(paths.log, mode)
+    argv = [sys.executable, "-P", "-m", "beam.broker.worker", str(home.root), paths.agent]
+    if paths.lane is not None:
+        argv.append(paths.lane)
     try:
         with files.disk("start a worker in", home.project):
             started = subprocess.Popen(

@@ -37,7 +37,7 @@ class AgentLease:
         self.log = log
         self.waiting = Waiting(log)
         self.outboxes = Outboxes(log)
-        self.keeper = ProcessKeeper(log.place.dir, log.record, log.context.clock)
+        self.keeper = ProcessKeeper(log.paths.dir, log.record, log.context.clock)
         self.kept_session = KeptSession()
         self.blocked: str | None = None
         self.turn: RunningTurn | None = None
@@ -49,25 +49,25 @@ class AgentLease:
 
     @classmethod
     def acquire(
-        cls, context: RootContext, place: AgentPaths, watcher: Watcher = ignore, fold: Fold | None = None
+        cls, context: RootContext, paths: AgentPaths, watcher: Watcher = ignore, fold: Fold | None = None
     ) -> AgentLease | None:
         """Take the agent's lock and recover what the last lease left; None if another process has the lock.
 
         The journal's events from now on go to `watcher`. `fold`: what the caller read of the journal already. Raises
         DiskError, CorruptError.
         """
-        directories.check_place(context.home, place)
-        lock = try_lock(place.lock)
+        directories.check_paths(context.home, paths)
+        lock = try_lock(paths.lock)
         if lock is None:
             return None
         try:
             journal = Journal.open(
-                place.journal, place.agent, context.clock, context.limits, Reserve(place.reserve), fold
+                paths.journal, paths.agent, context.clock, context.limits, Reserve(paths.reserve), fold
             )
         except BaseException:
             lock.release()
             raise
-        lease = cls(AgentLog(context, place, journal, watcher), lock)
+        lease = cls(AgentLog(context, paths, journal, watcher), lock)
         try:
             lease.blocked = recovery.recover(lease.log)
         except BaseException:
@@ -85,25 +85,25 @@ class AgentLease:
         self.close()
         waits = self.blocked is None and self.waits()
         if waits and start_worker:
-            launch.start(self.log.context, self.log.place)
+            launch.start(self.log.context, self.log.paths)
         if start_worker:
-            stranded.rescue(self.log.context, self.log.place)
+            stranded.rescue(self.log.context, self.log.paths)
         return waits
 
     def close(self) -> None:
         """Close the journal and release the lock. A kept process is ended forcibly (`end_kept` is politer)."""
-        place = self.log.place
+        paths = self.log.paths
         self.keeper.drop()
         self.outboxes.close()
         self.kept_session.close()
-        if place.lane is not None and self.blocked is None and self.log.state.is_over():
-            lanes.leave(place)
+        if paths.lane is not None and self.blocked is None and self.log.state.is_over():
+            lanes.leave(paths)
         self.log.journal.close()
         self._lock.release()
 
     def waits(self) -> bool:
         """Return whether a message or a request waits that a worker could do something about."""
-        if control.waiting(self.log.place.control):
+        if control.waiting(self.log.paths.control):
             return True
         if self.log.state.paused or self.log.is_mailbox():
             return False
@@ -131,7 +131,7 @@ class AgentLease:
         state = self.log.state
         if state.paused:
             return "its queue was paused"
-        if not self.log.context.is_agent(self.log.place.agent):
+        if not self.log.context.is_agent(self.log.paths.agent):
             return "the agent is not declared any more"
         return self.keeper.over(state.session.session_id if state.session is not None else None)
 

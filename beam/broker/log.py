@@ -28,11 +28,11 @@ def ignore(event: Event) -> None:
 class AgentLog:
     """An agent's journal and queue. `context` may be replaced when the configuration was read again."""
 
-    def __init__(self, context: RootContext, place: AgentPaths, journal: Journal, watcher: Watcher = ignore) -> None:
+    def __init__(self, context: RootContext, paths: AgentPaths, journal: Journal, watcher: Watcher = ignore) -> None:
         self.context = context
-        self.place = place
+        self.paths = paths
         self.journal = journal
-        self.queue = Queue(place.queue, place.put_lock)
+        self.queue = Queue(paths.queue, paths.put_lock)
         self.watcher = watcher
         self._checked: set[tuple[str, int]] = set()
 
@@ -49,13 +49,13 @@ class AgentLog:
         Returns the event as it was written. Raises DiskError.
         """
         event = self.journal.append(body, turn=turn, message_id=message_id, sync=sync)
-        asks.follow(self.place.asks, event)
+        asks.follow(self.paths.asks, event)
         self.watcher(event)
         return event
 
     def is_mailbox(self) -> bool:
         """Return whether the agent's messages are taken by `recv`, never run."""
-        return self.context.is_mailbox(self.place.agent)
+        return self.context.is_mailbox(self.paths.agent)
 
     def is_lent(self) -> bool:
         """Return whether somebody took the open message by `recv` and may still answer it."""

@@ -172,17 +172,17 @@ class Broker:
         if served.lease is not None:
             return served.lease
         assert self._wake is not None
-        is_lane = served.place.lane is not None
+        is_lane = served.paths.lane is not None
         if is_lane and self.roster.held_lanes() >= self.cap:
             served.is_dirty, served.is_put_off = False, True
             return None
-        if not is_lane and (served.place.archived.exists() or not served.place.dir.is_dir()):
+        if not is_lane and (served.paths.archived.exists() or not served.paths.dir.is_dir()):
             served.is_dirty = False
             return None
         if not is_lane:
-            discovery.create(self.context.home, served.place)
+            discovery.create(self.context.home, served.paths)
             watch(served, self._wake)
-        served.lease = AgentLease.acquire(self.context, served.place)
+        served.lease = AgentLease.acquire(self.context, served.paths)
         if served.lease is None:
             served.missed += 1
             again = _TRY_SOON_S if served.missed <= _MOST_SOON else min(_TRY_AGAIN_S, self.poll)
@@ -218,7 +218,7 @@ class Broker:
         served.waits = due.untrusted is None and due.pause_s is not None
         if wait_s is not None:
             served.look_at = self.context.clock.monotonic() + wait_s
-        if served.place.lane is not None:
+        if served.paths.lane is not None:
             self.roster.let_go(served)
         return None
 
@@ -235,8 +235,8 @@ class Broker:
     def _trouble(self, served: Served, error: BaseException) -> None:
         text = str(error)
         if text != served.trouble:
-            lane = f" (once {served.place.lane})" if served.place.lane is not None else ""
-            self.say(f"{served.place.agent}{lane}: {text}")
+            lane = f" (once {served.paths.lane})" if served.paths.lane is not None else ""
+            self.say(f"{served.paths.agent}{lane}: {text}")
         served.trouble = text
         served.next, served.is_dirty = None, True
         served.not_before = self.context.clock.monotonic() + _TROUBLE_S
@@ -282,8 +282,8 @@ class Broker:
         """Begin its next turn. `due` is what this very poll found; None if that is from an earlier one."""
         served.stop = Stop()
         served.started = self.context.clock.monotonic()
-        if served.place.lane is not None:
-            self._lane_began[served.place.agent] = served.started
+        if served.paths.lane is not None:
+            self._lane_began[served.paths.agent] = served.started
         served.next = None
         served.task = asyncio.get_running_loop().create_task(self._turn(served, served.stop, due))
 
@@ -352,14 +352,14 @@ class Broker:
             return
         agents = self.roster.agents
         held = [served for served in agents.values() if served.lease is not None]
-        before = {served.place.agent: self._last_waiting(served) for served in held}
+        before = {served.paths.agent: self._last_waiting(served) for served in held}
         for name in set(self.context.home.agents()).difference(agents):
-            agents[name] = Served(self.context.place(name))
+            agents[name] = Served(self.context.agent_paths(name))
         for served in self.roster.all():
             self.roster.let_go(served)
         for name, served in agents.items():
             if self._last_waiting(served) > before.get(name, 0):
-                launch.ensure(self.context, served.place)
+                launch.ensure(self.context, served.paths)
         left = sum(1 for served in self.roster.all() for _ in self._waiting(served))
         if left:
             self.say(f"{left} messages wait; beam broker start, or beam wait ID, goes on with them")
@@ -368,7 +368,7 @@ class Broker:
         from beam.store.queue import Queue
 
         try:
-            entries = Queue(served.place.queue, served.place.put_lock).entries("new")
+            entries = Queue(served.paths.queue, served.paths.put_lock).entries("new")
         except BeamError:
             return []
         return [entry.position for entry in entries]

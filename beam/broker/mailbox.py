@@ -25,20 +25,20 @@ _PATIENCE_S = 5.0
 _POLL_S = 0.01
 
 
-def _acquire(context: RootContext, place: AgentPaths) -> Steps[AgentLease]:
+def _acquire(context: RootContext, paths: AgentPaths) -> Steps[AgentLease]:
     """Acquire the mailbox's lease and take one step of its duty; wait some seconds while another process has it."""
-    settings = context.resolve(place.agent).settings
+    settings = context.resolve(paths.agent).settings
     if "mailbox" not in registry.adapter(settings.adapter).card.faces:
         raise UnsupportedError(
-            f"{place.agent} is not a mailbox: {settings.adapter} answers its messages",
+            f"{paths.agent} is not a mailbox: {settings.adapter} answers its messages",
             "beam agent list",
-            subject=place.agent,
+            subject=paths.agent,
         )
-    discovery.create(context.home, place)
+    discovery.create(context.home, paths)
     until = context.clock.monotonic() + _PATIENCE_S
-    while (lease := AgentLease.acquire(context, place)) is None:
+    while (lease := AgentLease.acquire(context, paths)) is None:
         if context.clock.monotonic() > until:
-            raise UnfinishedError(f"{place.agent} is held by another process", "try again", subject=place.agent)
+            raise UnfinishedError(f"{paths.agent} is held by another process", "try again", subject=paths.agent)
         yield _POLL_S
     try:
         due = duty.step(lease)
@@ -47,16 +47,16 @@ def _acquire(context: RootContext, place: AgentPaths) -> Steps[AgentLease]:
         raise
     if due.blocked is not None:
         lease.close()
-        raise UnfinishedError(f"{place.agent} is blocked: {due.blocked}", "beam status", subject=place.agent)
+        raise UnfinishedError(f"{paths.agent} is blocked: {due.blocked}", "beam status", subject=paths.agent)
     return lease
 
 
-def recv(context: RootContext, place: AgentPaths, seconds: float | None) -> Message | None:
+def recv(context: RootContext, paths: AgentPaths, seconds: float | None) -> Message | None:
     """Return the next message, claimed for so many seconds (default: the agent's lease, else the limit).
 
     None if none waits, or the queue is paused. Raises UnfinishedError while one is out and not answered.
     """
-    lease = finished(_acquire(context, place))
+    lease = finished(_acquire(context, paths))
     try:
         turn = lease.log.state.open_turn
         if turn is not None and turn.lease_until is not None and not turn.finished:
@@ -103,14 +103,14 @@ def _lend(log: AgentLog, message: Message, seconds: float | None) -> None:
     crash_point("prompt.sent")
 
 
-def reply(context: RootContext, place: AgentPaths, message_id: str, text: str, *, failed: bool) -> Outcome:
+def reply(context: RootContext, paths: AgentPaths, message_id: str, text: str, *, failed: bool) -> Outcome:
     """Answer a message that was taken. Raises NotFoundError if it is not out (answered already, its lease is over)."""
-    return finished(replying(context, place, message_id, text, failed=failed))
+    return finished(replying(context, paths, message_id, text, failed=failed))
 
 
 def replying(
     context: RootContext,
-    place: AgentPaths,
+    paths: AgentPaths,
     message_id: str,
     text: str,
     *,
@@ -121,7 +121,7 @@ def replying(
 
     `at_most` is the access of the agent that answers: whoever gets the answer as a message runs it with no more.
     """
-    lease = yield from _acquire(context, place)
+    lease = yield from _acquire(context, paths)
     log = lease.log
     try:
         turn, known = log.state.open_turn, log.state.known.get(message_id)

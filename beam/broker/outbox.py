@@ -50,7 +50,7 @@ class Outboxes:
 
     def make(self, turn_key: str) -> Path:
         """Make the outbox of a turn; return where it is. Raises DiskError."""
-        path = self.log.context.home.turns_of(self.log.place) / turn_key / "outbox"
+        path = self.log.context.home.turns_of(self.log.paths) / turn_key / "outbox"
         self._folders[turn_key] = Folder.make(path)
         return path
 
@@ -96,7 +96,7 @@ class Outboxes:
 
     def drain_left(self, sender: Sender) -> None:
         """Take what the agent of a dead process's turn had asked for; may wait a moment."""
-        self._folders = dict(left_in(self.log.context.home.turns_of(self.log.place)))
+        self._folders = dict(left_in(self.log.context.home.turns_of(self.log.paths)))
         try:
             for pause in self.end(sender):
                 time.sleep(pause)

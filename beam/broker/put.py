@@ -27,68 +27,68 @@ def check_receiver(context: RootContext, agent: str, access: Access | None = Non
     from beam.turns.request import find_executable
 
     resolved = context.resolve(agent)
-    if os.path.lexists(context.place(agent).archived):
+    if os.path.lexists(context.agent_paths(agent).archived):
         raise is_archived(agent)
     stands = check_trusted(context, resolved, access)
     find_executable(registry.adapter(resolved.settings.adapter), resolved.settings, context.environ, context.base)
     return stands
 
 
-def put(context: RootContext, place: AgentPaths, message: Message, *, once: bool = False) -> bool:
+def put(context: RootContext, paths: AgentPaths, message: Message, *, once: bool = False) -> bool:
     """Put the message into its queue, on disk; return False if it is there already, with the same text.
 
     That can be a message with a key, or with `once` an id: both are idempotent. Raises UsageError if that one's text
     was another, LimitError for a full queue or a thread without budget, NotFoundError if somebody removes the agent's
     files meanwhile, DiskError.
     """
-    if place.lane is not None and context.is_mailbox(place.agent):
-        raise UsageError(f"{place.agent} is a mailbox, and has no sessions", "send without --once")
+    if paths.lane is not None and context.is_mailbox(paths.agent):
+        raise UsageError(f"{paths.agent} is a mailbox, and has no sessions", "send without --once")
     if message.hops > 0:
         from beam.broker.failure import check_budget
 
         check_budget(context, message)
-    discovery.create(context.home, place)
+    discovery.create(context.home, paths)
     discovery.remember(context.home, context.environ)
-    queue = Queue(place.queue, place.put_lock)
-    if place.lane is not None:
-        lanes.enter(place)
+    queue = Queue(paths.queue, paths.put_lock)
+    if paths.lane is not None:
+        lanes.enter(paths)
     try:
-        is_new = _put(context, place, queue, message, once=once)
+        is_new = _put(context, paths, queue, message, once=once)
     except DiskError as error:
-        if place.dir.exists():
+        if paths.dir.exists():
             raise
         raise NotFoundError(
-            f"{message.id} is gone: {place.agent} was removed with all its messages",
+            f"{message.id} is gone: {paths.agent} was removed with all its messages",
             "nothing will answer it; send it to another agent",
             subject=message.id,
         ) from error
-    if place.lane is not None:
-        lanes.enter(place)  # whoever found it empty between the two took it out
+    if paths.lane is not None:
+        lanes.enter(paths)  # whoever found it empty between the two took it out
     return is_new
 
 
-def _put(context: RootContext, place: AgentPaths, queue: Queue, message: Message, *, once: bool) -> bool:
+def _put(context: RootContext, paths: AgentPaths, queue: Queue, message: Message, *, once: bool) -> bool:
     if message.key is None and not once:
         return queue.put(message, context.clock, context.limits)
-    if queue.put(message, context.clock, context.limits, known=lambda: _is_known(place, message.id)):
+    if queue.put(message, context.clock, context.limits, known=lambda: _is_known(paths, message.id)):
         return True
-    _check_same(place, message)
+    _check_same(paths, message)
     return False
 
 
-def _is_known(place: AgentPaths, message_id: str) -> bool:
+def _is_known(paths: AgentPaths, message_id: str) -> bool:
     from beam.store.segment import read_state
 
-    return message_id in read_state(place.journal).known
+    return message_id in read_state(paths.journal).known
 
 
-def _check_same(place: AgentPaths, message: Message) -> None:
+def _check_same(paths: AgentPaths, message: Message) -> None:
     from beam.store.segment import read_state
 
-    known = read_state(place.journal).known.get(message.id)
+    known = read_state(paths.journal).known.get(message.id)
     there = known.digest if known is not None else ""
     if not there:
-        queue = Queue(place.queue, place.put_lock)
+        queue = Queue(paths.queue, paths.put_lock)
         entry = queue.find(message.id)
         if entry is None:
             return

@@ -44,7 +44,7 @@ def recover(log: AgentLog) -> str | None:
     """
     blocked = _recover(log)
     turn = log.state.open_turn
-    asks.rebuild(log.place.asks, turn.asks if turn is not None else {})
+    asks.rebuild(log.paths.asks, turn.asks if turn is not None else {})
     return blocked
 
 
@@ -66,12 +66,12 @@ def _recover(log: AgentLog) -> str | None:
             log.record(cancelled, turn=turn.turn, message_id=turn.message_id, sync=True)
     _drain(log)
     log.queue.sweep()
-    control.sweep(log.place.control, log.context.clock.now_ns() - _OLD_NS)
+    control.sweep(log.paths.control, log.context.clock.now_ns() - _OLD_NS)
     for entry in log.queue.entries("cur"):
         message = Waiting(log).read(entry)
         if message is not None:
             _recover_claimed(log, entry, message)
-    shutil.rmtree(log.context.home.turns_of(log.place), ignore_errors=True)
+    shutil.rmtree(log.context.home.turns_of(log.paths), ignore_errors=True)
     remove_words(log)
     turn = log.state.open_turn
     if turn is not None and turn.message_id is None:
@@ -103,7 +103,7 @@ def _drain(log: AgentLog) -> None:
 def _end_kept(log: AgentLog) -> str | None:
     """End the terminal that the last holder kept, if it is still there; return why it can't be ended."""
     kept = log.state.kept
-    (log.place.dir / "terminal.sock").unlink(missing_ok=True)
+    (log.paths.dir / "terminal.sock").unlink(missing_ok=True)
     if kept is None:
         return None
     blocked = _end_processes(log, kept.turn_key, kept.owner, kept.processes)
@@ -186,9 +186,9 @@ def _recover_claimed(log: AgentLog, entry: Entry, message: Message) -> None:
 
 
 def _finished(log: AgentLog, known: MessageRecord) -> TurnFinished:
-    event = read_event(log.place.journal, known.outcome_seq or 0)
+    event = read_event(log.paths.journal, known.outcome_seq or 0)
     if not isinstance(event, TurnFinished):
-        raise CorruptError(f"event {known.outcome_seq} of {log.place.journal} is not an outcome")
+        raise CorruptError(f"event {known.outcome_seq} of {log.paths.journal} is not an outcome")
     return event
 
 
@@ -208,15 +208,15 @@ def _back(log: AgentLog, entry: Entry, message: Message, known: MessageRecord) -
 def _was_never_started(log: AgentLog) -> bool:
     """Return whether the guard of the open turn, which is gone now, left a note that it never let the agent start."""
     turn = log.state.open_turn
-    return turn is not None and log.place.unstarted(turn.turn_key).is_file()
+    return turn is not None and log.paths.unstarted(turn.turn_key).is_file()
 
 
 def remove_words(log: AgentLog) -> None:
     """Remove the notes that guards left, where the journal says what came of it."""
-    for name in files.names(log.place.dir):
+    for name in files.names(log.paths.dir):
         if name.endswith(".unstarted"):
             with contextlib.suppress(OSError):
-                (log.place.dir / name).unlink()
+                (log.paths.dir / name).unlink()
 
 
 def _recover_sent(log: AgentLog, entry: Entry, message: Message, known: MessageRecord) -> None:

@@ -122,17 +122,17 @@ def running(home: RootPaths) -> BrokerFile | None:
     return None if told is None or tree.is_alive(told.owner) is False else told
 
 
-def yield_to_broker(context: RootContext, place: AgentPaths) -> Generator[float, None, None]:
+def yield_to_broker(context: RootContext, paths: AgentPaths) -> Generator[float, None, None]:
     """Wait (it yields the seconds to sleep) until somebody holds the agent, if a broker of this host serves the root.
 
     It waits half a second at most, and not at all without a broker or for a mailbox. A broker takes an agent that is
     new to it as soon as it is told of its files. Who has just sent to it is often a little faster, and would keep the
     agent from the broker for a whole turn.
     """
-    if context.is_mailbox(place.agent):
+    if context.is_mailbox(paths.agent):
         return
     until = context.clock.monotonic() + _MOMENT_S
-    while serves_here(context.home) and is_free(place.lock) and context.clock.monotonic() < until:
+    while serves_here(context.home) and is_free(paths.lock) and context.clock.monotonic() < until:
         yield _LOOK_S
 
 

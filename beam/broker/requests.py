@@ -27,7 +27,7 @@ _EXPIRES_NS = 60 * 1_000_000_000
 
 def request(
     context: RootContext,
-    place: AgentPaths,
+    paths: AgentPaths,
     verb: Verb,
     target: str | None = None,
     *,
@@ -38,13 +38,13 @@ def request(
     timeout: float = 10.0,
 ) -> Steps[str]:
     """Publish a request and return what was done, as text. Raises what `answer` raises."""
-    done = yield from answer(context, place, verb, target, by=by, text=text, always=always, stop=stop, timeout=timeout)
+    done = yield from answer(context, paths, verb, target, by=by, text=text, always=always, stop=stop, timeout=timeout)
     return done.message
 
 
 def answer(
     context: RootContext,
-    place: AgentPaths,
+    paths: AgentPaths,
     verb: Verb,
     target: str | None = None,
     *,
@@ -60,10 +60,10 @@ def answer(
     """
     from beam.broker.duty import ensure_running  # loads what a turn needs
 
-    discovery.create(context.home, place)
+    discovery.create(context.home, paths)
     now = context.clock.now_ns()
     wish = Control(
-        id=new_id(place.agent, now, context.clock.random(4)),
+        id=new_id(paths.agent, now, context.clock.random(4)),
         verb=verb,
         sender=by,
         timestamp=rfc3339(now),
@@ -73,38 +73,38 @@ def answer(
         always=always,
         stop=stop,
     )
-    reader = Reader(place.journal, read_state(place.journal).seq)
-    if place.lane is not None:
-        lanes.enter(place)
-    control.publish(place.control, wish)
-    if place.lane is not None:
-        lanes.enter(place)
+    reader = Reader(paths.journal, read_state(paths.journal).seq)
+    if paths.lane is not None:
+        lanes.enter(paths)
+    control.publish(paths.control, wish)
+    if paths.lane is not None:
+        lanes.enter(paths)
     began = context.clock.monotonic()
     looked = began - _TAKE_OVER_S
     while True:
         now_s = context.clock.monotonic()
         if now_s - looked >= _TAKE_OVER_S:
             looked = now_s
-            ensure_running(context, place)
+            ensure_running(context, paths)
         for event in reader.poll():
             if isinstance(event, ControlDone) and event.control_id == wish.id:
                 if event.ok:
                     return event
                 raise BeamError(
-                    event.message, subject=target or place.agent, kind=event.code, exit_code=exit_code_of(event.code)
+                    event.message, subject=target or paths.agent, kind=event.code, exit_code=exit_code_of(event.code)
                 )
         if now_s - began > timeout:
             raise UnfinishedError(
-                f"the process that runs {place.agent} did not answer within {timeout:g} s",
+                f"the process that runs {paths.agent} did not answer within {timeout:g} s",
                 "try again; beam status",
-                subject=place.agent,
+                subject=paths.agent,
             )
         yield _POLL_S
 
 
 def withdraw(
     context: RootContext,
-    place: AgentPaths,
+    paths: AgentPaths,
     message_id: str,
     *,
     by: str,
@@ -122,11 +122,11 @@ def withdraw(
         if asked == 0 or (asked == 1 and hurry()):
             asked += 1
             try:
-                yield from request(context, place, "interrupt", message_id, by=by, timeout=timeout / 2)
+                yield from request(context, paths, "interrupt", message_id, by=by, timeout=timeout / 2)
             except BeamError:
                 asked = 2  # it is over, or about to be
                 until = min(until, context.clock.monotonic() + _SETTLE_S)
-        outcome = outcome_in(place, read_state(place.journal), message_id)
+        outcome = outcome_in(paths, read_state(paths.journal), message_id)
         if outcome is not None:
             return outcome
         yield _POLL_S

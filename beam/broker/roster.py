@@ -35,10 +35,10 @@ class Roster:
         wake.watch(context.home.root / "agents")
         for name in names:
             if name not in self.agents:
-                place = context.place(name)
-                self.agents[name] = Served(place)
+                paths = context.agent_paths(name)
+                self.agents[name] = Served(paths)
                 with contextlib.suppress(BeamError):  # the agent's own step says it
-                    lanes.make(place)
+                    lanes.make(paths)
                 wake.watch(self.agents[name].lanes_folder)
             watch(self.agents[name], wake)
         for name in set(self.agents).difference(names):
@@ -64,13 +64,13 @@ class Roster:
         for served in self.agents.values():
             with contextlib.suppress(BeamError):  # the agent's own step says it
                 found.update(served.entered_lanes(now_ns, wake.watch))
-        for place in sorted(found.difference(self.lanes), key=lambda lane: lane.lane or ""):
-            self.lanes[place] = lane = Served(place)
-            lane.started = began.get(place.agent, 0.0)
-            lane.not_before = context.clock.monotonic() + stranded.own_s(place, context.clock.now_ns())
-        for place in set(self.lanes).difference(found):
-            if not self.lanes[place].is_busy:
-                self.let_go(self.lanes.pop(place))
+        for paths in sorted(found.difference(self.lanes), key=lambda lane: lane.lane or ""):
+            self.lanes[paths] = lane = Served(paths)
+            lane.started = began.get(paths.agent, 0.0)
+            lane.not_before = context.clock.monotonic() + stranded.own_s(paths, context.clock.now_ns())
+        for paths in set(self.lanes).difference(found):
+            if not self.lanes[paths].is_busy:
+                self.let_go(self.lanes.pop(paths))
 
     def held_lanes(self) -> int:
         """Return how many lanes' leases are held."""

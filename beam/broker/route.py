@@ -61,7 +61,10 @@ def _why_dead(context: RootContext, answer: Message) -> str | None:
     used_up = failure.budget_used_up(context, answer)
     if used_up is not None:
         return f"the budget is used up: {used_up}"
-    if answer.for_session is not None and answer.for_session in read_state(context.place(answer.to).journal).archived:
+    if (
+        answer.for_session is not None
+        and answer.for_session in read_state(context.agent_paths(answer.to).journal).archived
+    ):
         return f"it answers session {answer.for_session}, which was put aside"
     return None
 
@@ -101,14 +104,14 @@ def answer_to(context: RootContext, message: Message, finished: TurnFinished, st
 
 def put(context: RootContext, message: Message) -> None:
     """Put a message whose id says what it is into its agent's queue, and make sure that it is run. Idempotent."""
-    place = context.place(message.to)
-    discovery.create(context.home, place)
-    queue = Queue(place.queue, place.put_lock)
+    paths = context.agent_paths(message.to)
+    discovery.create(context.home, paths)
+    queue = Queue(paths.queue, paths.put_lock)
     queue.put(
-        message, context.clock, context.limits, exempt=True, known=lambda: message.id in read_state(place.journal).known
+        message, context.clock, context.limits, exempt=True, known=lambda: message.id in read_state(paths.journal).known
     )
     crash_point("route.put")
     entry = queue.find(message.id)
     if entry is not None and entry.box == "new":
-        launch.ensure(context, place)
+        launch.ensure(context, paths)
     crash_point("route.told")

@@ -31,12 +31,12 @@ class Served:
     and as many lanes as may be are held.
     """
 
-    def __init__(self, place: AgentPaths) -> None:
-        self.place = place
-        self.directories = (place.queue / "new", place.control / "new")
+    def __init__(self, paths: AgentPaths) -> None:
+        self.paths = paths
+        self.directories = (paths.queue / "new", paths.control / "new")
         self._names = (str(self.directories[0]), str(self.directories[1]))
-        self.lanes_folder = lanes.folder(place)
-        self._once = place.dir / "once"
+        self.lanes_folder = lanes.folder(paths)
+        self._once = paths.dir / "once"
         self._lanes: list[AgentPaths] = []
         self._lanes_stamps: tuple[object, ...] = ()
         self._no_lanes: tuple[int, ...] | None = None  # the stamp of the agent's directory while it had none
@@ -87,7 +87,7 @@ class Served:
         They are listed again only if their directory may have changed; then the directory is also watched. An agent
         without lanes gets its first one only with a change of its own directory.
         """
-        own = stamp_of(self.place.dir)
+        own = stamp_of(self.paths.dir)
         if own is not None and own == self._no_lanes:
             return self._lanes
         stamps = (stamp_of(self.lanes_folder), stamp_of(self._once))
@@ -96,7 +96,7 @@ class Served:
         if stamps != self._lanes_stamps:
             if stamps[0] is not None:
                 watch(self.lanes_folder)
-            self._lanes = lanes.entered(self.place)
+            self._lanes = lanes.entered(self.paths)
             latest = max((stamp[0] for stamp in stamps if stamp is not None), default=0)
             self._lanes_stamps = stamps if now_ns - latest > _SETTLED_NS and _are_listed(*stamps) else ()
         return self._lanes

@@ -109,11 +109,11 @@ def waits_for_trust(context: RootContext, queue: Queue, entry: Entry) -> str | N
         return error.message
 
 
-def waiting_reason(context: RootContext, place: AgentPaths) -> str | None:
+def waiting_reason(context: RootContext, paths: AgentPaths) -> str | None:
     """Return why the agent's next message waits until a person does something; None if it does not."""
-    queue = Queue(place.queue, place.put_lock)
+    queue = Queue(paths.queue, paths.put_lock)
     head = queue.first("new")
-    if head is None or context.is_mailbox(place.agent):
+    if head is None or context.is_mailbox(paths.agent):
         return None
     return waits_for_trust(context, queue, head)
 

@@ -114,7 +114,7 @@ class _Turn:
                     await asyncio.sleep(pause)
 
             renewal = Renewal(log, order)
-            asks = Asks(log.place.agent, record, context.clock, context.limits.ask_timeout)
+            asks = Asks(log.paths.agent, record, context.clock, context.limits.ask_timeout)
             self.turn.news = asyncio.Event()
             services = TurnServices(
                 record=record,

@@ -25,7 +25,7 @@ class Waiting:
 
     def __init__(self, log: AgentLog) -> None:
         self.log = log
-        self._reserve = Reserve(log.place.reserve)
+        self._reserve = Reserve(log.paths.reserve)
         self._deadlines: dict[tuple[str, int], str | None] = {}
 
     def read(self, entry: Entry) -> Message | None:
@@ -47,7 +47,7 @@ class Waiting:
         return message
 
     def _what_is_wrong(self, entry: Entry, message: Message) -> str | None:
-        if message.id != entry.id or message.to != self.log.place.agent:
+        if message.id != entry.id or message.to != self.log.paths.agent:
             return f"the file of {entry.id} holds {message.id} to {message.to}"
         if entry.position > LAST_POSITION:
             return f"its position {entry.position} is larger than any"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def told_at_once(lease: AgentLease) -> Iterator[None]:
     """Have the turn that runs inside look at each request as soon as it is there."""
     wake = Wake()
-    wake.watch(lease.log.place.control / "new")
+    wake.watch(lease.log.paths.control / "new")
     wake.on_change = lease.knock
     try:
         yield

@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
     check_filesystem(home, allow_fs=config.allow_fs)
     context = RootContext(home=home, config=config, clock=SystemClock(), environ=environ, carry_out=carry_out)
     files.check_descriptors(files.TURN_FILES)
-    asyncio.run(serve(context, context.place(argv[1], argv[2] if len(argv) > 2 else None)))
+    asyncio.run(serve(context, context.agent_paths(argv[1], argv[2] if len(argv) > 2 else None)))
     return 0
 
 
@@ -55,7 +55,7 @@ def _told(argv: list[str]) -> int:
         return int(error.exit_code)
 
 
-async def serve(context: RootContext, place: AgentPaths) -> None:
+async def serve(context: RootContext, paths: AgentPaths) -> None:
     """Drain the agent or lane, and then every lane of the agent whose own worker died.
 
     A lane that can't be drained is reported on stderr, and the others are drained.
@@ -64,10 +64,10 @@ async def serve(context: RootContext, place: AgentPaths) -> None:
 
     from beam.broker import stranded
 
-    goes_on = await drain(context, place)
-    tried = {place.lane}
+    goes_on = await drain(context, paths)
+    tried = {paths.lane}
     while goes_on:
-        lane = next((one for one in stranded.found(context.home.agent(place.agent)) if one.lane not in tried), None)
+        lane = next((one for one in stranded.found(context.home.agent(paths.agent)) if one.lane not in tried), None)
         if lane is None:
             return
         own_s = stranded.own_s(lane, context.clock.now_ns())
@@ -81,7 +81,7 @@ async def serve(context: RootContext, place: AgentPaths) -> None:
             sys.stderr.write(f"beam worker: lane {lane.lane} of {lane.agent}: {error}\n")
 
 
-async def drain(context: RootContext, place: AgentPaths) -> bool:
+async def drain(context: RootContext, paths: AgentPaths) -> bool:
     """Run all that waits for the agent; return when nothing does or somebody else holds it, and False if a signal asked
     to stop.
 
@@ -94,7 +94,7 @@ async def drain(context: RootContext, place: AgentPaths) -> bool:
     tree.become_subreaper()
     bugs = 0
     declined: set[str] = set()
-    while (lease := await _acquired(context, place)) is not None:
+    while (lease := await _acquired(context, paths)) is not None:
         stop = Stop()
         waits = is_left = False
         try:
@@ -116,22 +116,22 @@ async def drain(context: RootContext, place: AgentPaths) -> bool:
         if is_left:
             from beam.broker.holding import left_to_its_sender
 
-            await left_to_its_sender(place)
+            await left_to_its_sender(paths)
     return True
 
 
-async def _acquired(context: RootContext, place: AgentPaths) -> AgentLease | None:
+async def _acquired(context: RootContext, paths: AgentPaths) -> AgentLease | None:
     """Acquire the lease. A lane's is asked for again: somebody may just have checked whether its lock is free."""
     import asyncio
 
     from beam.broker.lease import AgentLease
 
-    lease = AgentLease.acquire(context, place)
-    for _ in range(_MORE_TRIES if place.lane is not None else 0):
+    lease = AgentLease.acquire(context, paths)
+    for _ in range(_MORE_TRIES if paths.lane is not None else 0):
         if lease is not None:
             break
         await asyncio.sleep(_MOMENT_S)
-        lease = AgentLease.acquire(context, place)
+        lease = AgentLease.acquire(context, paths)
     return lease
 
 

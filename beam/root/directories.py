@@ -23,13 +23,13 @@ _PLACE_DIRS = (
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
-def create(home: RootPaths, place: AgentPaths | None = None) -> None:
+def create(home: RootPaths, paths: AgentPaths | None = None) -> None:
     """Create the root (0700, ignored by git) and the agent's directories, durably; existing ones stay.
 
     Raises DiskError that names the path.
     """
     _make_root(home.root)
-    _make_dirs(_folders(home, place) if place is not None else [home.root / name for name in ROOT_DIRS])
+    _make_dirs(_folders(home, paths) if paths is not None else [home.root / name for name in ROOT_DIRS])
 
 
 def _make_root(root: Path) -> None:
@@ -90,18 +90,18 @@ def not_a_directory(path: Path) -> DiskError:
     return DiskError(f"{path} is a file; beam needs a directory there", "move the file away", subject=str(path))
 
 
-def check_place(home: RootPaths, place: AgentPaths) -> None:
+def check_paths(home: RootPaths, paths: AgentPaths) -> None:
     """Refuse (DiskError) an agent's paths if a symbolic link or a file is in place of a directory.
 
     Missing ones pass.
     """
-    for folder in _folders(home, place):
+    for folder in _folders(home, paths):
         _check_directory(folder, None)
 
 
-def _folders(home: RootPaths, place: AgentPaths) -> list[Path]:
-    outer = [place.dir] if place.lane is None else [place.dir.parent.parent, place.dir.parent, place.dir]
-    return [*(home.root / name for name in ROOT_DIRS), *outer, *(place.dir / name for name in _PLACE_DIRS)]
+def _folders(home: RootPaths, paths: AgentPaths) -> list[Path]:
+    outer = [paths.dir] if paths.lane is None else [paths.dir.parent.parent, paths.dir.parent, paths.dir]
+    return [*(home.root / name for name in ROOT_DIRS), *outer, *(paths.dir / name for name in _PLACE_DIRS)]
 
 
 def _check_directory(folder: Path, cause: OSError | None) -> None:

@@ -236,12 +236,12 @@ def project_of(folder: Path) -> Project:
     )
 
 
-def create(home: RootPaths, place: AgentPaths | None = None) -> None:
+def create(home: RootPaths, paths: AgentPaths | None = None) -> None:
     """Create the root, durably, and the directories of an agent; record in it which folder it belongs to.
 
     Existing ones stay. Raises DiskError.
     """
-    directories.create(home, place)
+    directories.create(home, paths)
     if not (home.root / PROJECT_JSON).exists():
         belongs_to(home.root, home.project)
 

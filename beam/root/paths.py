@@ -124,13 +124,13 @@ class RootPaths(Struct, frozen=True):
         """Return the directory of the turns' own folders: outside the root, as agents may write there."""
         return self.root.with_name(f"{self.root.name}.turns")
 
-    def turns_of(self, place: AgentPaths) -> Path:
+    def turns_of(self, paths: AgentPaths) -> Path:
         """Return the directory for the turns of one agent, or of one lane.
 
         Agents are told its path, and some CLIs take a word with @ for a file to be read: `+` stands for it.
         """
-        name = place.agent.replace("@", "+")
-        return self.turns / (name if place.lane is None else f"{name}.{place.lane}")
+        name = paths.agent.replace("@", "+")
+        return self.turns / (name if paths.lane is None else f"{name}.{paths.lane}")
 
     def exists(self) -> bool:
         return self.root.is_dir()

@@ -24,9 +24,9 @@ def folder(agent: AgentPaths) -> Path:
     return (agent.dir if agent.lane is None else agent.dir.parent.parent) / _NAME
 
 
-def has_left(place: AgentPaths) -> bool:
+def has_left(paths: AgentPaths) -> bool:
     """Return whether a message or a request in there still has to be handled."""
-    return bool(files.names(place.queue / "new") or files.names(place.queue / "cur") or control.waiting(place.control))
+    return bool(files.names(paths.queue / "new") or files.names(paths.queue / "cur") or control.waiting(paths.control))
 
 
 def enter(lane: AgentPaths) -> None:

@@ -36,7 +36,7 @@ def test_open_asks_are_listed_oldest_first_with_whose_they_are(root: Root) -> No
         ("other-aaaa", "other", "other-m", 1),
     ]
     assert [line.id for line in open_asks(root.context, ["other"])] == ["other-aaaa"]
-    running = status_of(root.context, root.context.place("worker")).running
+    running = status_of(root.context, root.context.agent_paths("worker")).running
     assert running is not None and [ask.id for ask in running.asks] == ["worker-bbbb"]
 
 

@@ -44,7 +44,7 @@ def answered(root: Root, agent: str = "box", *, failed: bool = False) -> str:
 
 def lane(root: Root, *, dead_letter: bool = False) -> AgentPaths:
     """A lane whose message has its outcome."""
-    place = root.context.place("box", "aaaa")
+    place = root.context.agent_paths("box", "aaaa")
     directories.create(root.context.home, place)
     message = root.message("box")
     Queue(place.queue, place.put_lock).put(message, root.clock, root.context.limits)
@@ -212,7 +212,7 @@ def test_a_dry_run_says_the_same_and_removes_nothing(root: Root) -> None:
 
 
 def test_a_lane_into_which_nothing_ever_came_goes_and_so_does_the_name_of_one_that_is_gone(root: Root) -> None:
-    empty = root.context.place("box", "empty")
+    empty = root.context.agent_paths("box", "empty")
     directories.create(root.context.home, empty)
     lanes.enter(empty)
     gone = lanes.folder(empty) / "gone"

@@ -41,7 +41,7 @@ class Life:
         self.held: AgentLease | None = None
 
     def _agent(self) -> str:
-        free = [name for name in BOXES if self.held is None or self.held.log.place.agent != name]
+        free = [name for name in BOXES if self.held is None or self.held.log.paths.agent != name]
         return self.chance.choice(free)
 
     def put(self) -> None:
@@ -93,7 +93,7 @@ class Life:
 
     def lane(self) -> None:
         """A `--once` message, at any point of its way."""
-        place = self.root.context.place("worker", f"l{self.chance.randrange(4)}")
+        place = self.root.context.agent_paths("worker", f"l{self.chance.randrange(4)}")
         directories.create(self.root.context.home, place)
         queue = Queue(place.queue, place.put_lock)
         step = self.chance.randrange(3)
@@ -146,7 +146,7 @@ class Kept:
         self.places = [
             place
             for name in root.context.home.agents()
-            for place in (root.context.place(name), *root.context.place(name).lanes())
+            for place in (root.context.agent_paths(name), *root.context.agent_paths(name).lanes())
         ]
         boxes = ("queue/new", "queue/cur", "control/new", *(() if dead else ("queue/dead",)))
         kept = [path for place in self.places for box in boxes for path in (place.dir / box).glob("*")]
@@ -212,7 +212,7 @@ def test_nothing_that_waits_runs_is_unread_or_dead_is_ever_removed(tmp_path: Pat
         then = (root.clock.now_ns() - chance.randrange(60 * DAY_S) * SECOND_NS) / 1e9
         os.utime(path, (then, then))
     dead, keep_bytes, days = chance.random() < 0.3, chance.choice((None, 0, 4096)), chance.choice((0, 1, 30))
-    held = life.held.log.place if life.held is not None else None
+    held = life.held.log.paths if life.held is not None else None
     before = Kept(root, dead=dead, held=held)
     collected = collect(root.context, older_than=days * DAY_S, keep_bytes=keep_bytes, dead=dead)
     before.check(root)
@@ -223,5 +223,5 @@ def test_nothing_that_waits_runs_is_unread_or_dead_is_ever_removed(tmp_path: Pat
     for name in BOXES:
         if name in root.context.home.agents():
             root.hold(name).close()
-            said = Reader(root.context.place(name).journal).poll()
+            said = Reader(root.context.agent_paths(name).journal).poll()
             assert [event.seq for event in said] == list(range(said[0].seq, said[-1].seq + 1)) if said else True

@@ -81,7 +81,7 @@ def test_an_agent_that_is_held_is_not_removed(root: Root) -> None:
         manage.remove(root.context, "mine", purge=True)
     lease.close()
     assert "gone" in manage.remove(root.context, "mine", purge=True)
-    assert not root.context.place("mine").dir.exists()
+    assert not root.context.agent_paths("mine").dir.exists()
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_fork_takes_no_name_that_is_used_and_launders_no_untrusted_setting(roo
 @pytest.mark.slow
 def test_an_agent_is_removed_though_somebody_looks_for_a_moment_whether_it_is_free(root: Root) -> None:
     manage.add(root.context, "doomed", AgentSettings(adapter="scripted"))
-    place = root.context.place("doomed")
+    place = root.context.agent_paths("doomed")
     held = try_lock(place.lock)
     assert held is not None
     letting_go = Timer(0.2, held.release)

@@ -31,7 +31,7 @@ def test_a_damaged_journal_is_said_not_raised(root: Root) -> None:
 
 def test_looking_at_an_agent_creates_nothing(root: Root) -> None:
     agent_shown(root.context, "worker")
-    status_of(root.context, root.context.place("worker"))
+    status_of(root.context, root.context.agent_paths("worker"))
     list(queue_items(root.context, root.context.home.agents()))
     assert not root.context.home.root.exists()
 

@@ -146,7 +146,7 @@ def test_a_message_in_a_root_where_agents_may_write_has_read_at_the_most(root: R
     assert order_of(root.hold("coder").log, root.message("coder")).at_most is None
     context = root.context
     inside = msgspec.structs.replace(context, home=RootPaths(root.base / "state", root.base))
-    place = inside.place("coder")
+    place = inside.agent_paths("coder")
     discovery.create(inside.home, place)
     lease = AgentLease.acquire(inside, place)
     assert lease is not None

@@ -115,7 +115,7 @@ def test_a_broker_starts_no_worker_for_an_agent_that_it_will_take_itself(
     monkeypatch.setattr(launch, "served_here", {root.context.home.root})
     place = root.place("worker")
     launch.ensure(root.context, place)
-    lane = root.context.place("worker", "once")
+    lane = root.context.agent_paths("worker", "once")
     directories.create(root.context.home, lane)
     launch.ensure(root.context, lane)
     assert started == ["once"], "nobody serves the lanes of an agent but workers"

@@ -50,7 +50,7 @@ def test_requests_are_answered_before_anything_may_be_claimed(root: Root) -> Non
     ask(root, "worker", "pause")
     lease = root.hold("worker")
     assert duty.step(lease) == duty.Due()
-    assert control.waiting(lease.log.place.control) == [] and lease.log.state.paused
+    assert control.waiting(lease.log.paths.control) == [] and lease.log.state.paused
     ask(root, "worker", "resume")
     assert len(duty.step(lease).entries) == 1
     lease.close()
@@ -75,7 +75,7 @@ def test_a_blocked_agent_gets_no_answer_and_nothing_to_run(root: Root) -> None:
     lease = root.hold("worker")
     lease.blocked = "processes are left"
     assert duty.step(lease) == duty.Due(blocked="processes are left")
-    assert len(control.waiting(lease.log.place.control)) == 1
+    assert len(control.waiting(lease.log.paths.control)) == 1
     lease.close()
 
 

@@ -232,10 +232,10 @@ def test_a_terminal_that_a_dead_holder_kept_is_ended_and_said(root: Root) -> Non
         events.TurnClosed(),
     ):
         lease.log.record(body, turn=1, sync=True)
-    (lease.log.place.dir / "terminal.sock").touch()
+    (lease.log.paths.dir / "terminal.sock").touch()
     lease.close()
     again = root.hold("worker")
     gone = last(root, events.AgentExited)
     assert isinstance(gone, events.AgentExited)
     assert (gone.pid, gone.turn, gone.stopped_by) == (begun.pid, None, "its holder went")
-    assert again.log.state.kept is None and not (again.log.place.dir / "terminal.sock").exists()
+    assert again.log.state.kept is None and not (again.log.paths.dir / "terminal.sock").exists()

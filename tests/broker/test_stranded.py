@@ -25,7 +25,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
 
 
 def sent(root: Root, name: str) -> tuple[AgentPaths, Message]:
-    place = root.context.place("worker", name)
+    place = root.context.agent_paths("worker", name)
     directories.create(root.context.home, place)
     lanes.enter(place)
     message = root.message("worker", id=f"worker-{name}")

@@ -11,7 +11,7 @@ from tests.support.context import SECOND_NS, Root
 
 
 def lane(root: Root, name: str) -> AgentPaths:
-    place = root.context.place("worker", name)
+    place = root.context.agent_paths("worker", name)
     directories.create(root.context.home, place)
     return place
 

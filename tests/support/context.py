@@ -70,7 +70,7 @@ class Root:
 
     def place(self, agent: str) -> AgentPaths:
         """The agent's place, with its directories."""
-        place = self.context.place(agent)
+        place = self.context.agent_paths(agent)
         discovery.create(self.context.home, place)
         return place
 
@@ -105,7 +105,7 @@ class Root:
 
     def events(self, agent: str) -> list[object]:
         """Every event of the agent's journal."""
-        return list(Reader(self.context.place(agent).journal).poll())
+        return list(Reader(self.context.agent_paths(agent).journal).poll())
 
     def boxes(self, agent: str) -> dict[str, list[str]]:
         """The ids in each box of the agent's queue that is not empty."""

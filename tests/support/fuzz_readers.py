@@ -588,7 +588,7 @@ def _transcript(name: str, data: bytes) -> str:
     bodies = [body for line in data.split(b"\n") for body in read.line(line)]
     _journaled(bodies)
     msgspec.json.encode(read.verdict())
-    return read.word
+    return read.state
 
 
 # -- terminals ---------------------------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ class Made:
         self.root.put("box", "first", reply="wait")
         mailbox.recv(self.root.context, self.root.place("box"), None)
         self.root.put("box", "second, that waits", sender="asker", reply="queue")
-        self.place = self.root.context.place("box")
+        self.place = self.root.context.agent_paths("box")
         self._kept = base / f"{name}.kept"
         shutil.copytree(self.root.context.home.root, self._kept)
 

@@ -47,7 +47,7 @@ class AgentVerbs(OpenedRoot):
         from beam.store.segment import read_state
 
         set_to = {line.model for line in self.agents() if line.model}
-        used = {model for place in find.places(self.context) for model in read_state(place.journal).totals.by_model}
+        used = {model for paths in find.all_paths(self.context) for model in read_state(paths.journal).totals.by_model}
         return sorted(set_to | used)
 
     def add_agent(self, name: str, settings: AgentSettings) -> Path:
@@ -75,8 +75,8 @@ class AgentVerbs(OpenedRoot):
         self.check_person("changes agents")
         from beam.api import live
 
-        place = self._existing(agent)
-        return (yield from live.set_live(self.context, place, name, value, by=self.me, is_declared=is_declared))
+        paths = self._existing(agent)
+        return (yield from live.set_live(self.context, paths, name, value, by=self.me, is_declared=is_declared))
 
     @waiting_verb
     def ask_live(self, agent: str) -> Steps[dict[str, object]]:
@@ -174,11 +174,11 @@ class AgentVerbs(OpenedRoot):
         from beam.broker.requests import request
         from beam.store.journal import read_state
 
-        place = self._existing(agent)
-        state = read_state(place.journal)
+        paths = self._existing(agent)
+        state = read_state(paths.journal)
         if state.kept is None and state.open_turn is None:
-            return NOTHING_KEPT.format(place.agent)
-        return (yield from request(self.context, place, "close", by=self.me))
+            return NOTHING_KEPT.format(paths.agent)
+        return (yield from request(self.context, paths, "close", by=self.me))
 
     @waiting_verb
     def reset(self, agent: str) -> Steps[str]:
@@ -189,5 +189,5 @@ class AgentVerbs(OpenedRoot):
         self.check_person("puts a session aside")
         from beam.broker.requests import request
 
-        place = self._existing(agent)
-        return (yield from request(self.context, place, "reset", by=self.me))
+        paths = self._existing(agent)
+        return (yield from request(self.context, paths, "reset", by=self.me))

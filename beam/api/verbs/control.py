@@ -164,5 +164,5 @@ class ControlVerbs(OpenedRoot):
     def _request(self, verb: Verb, message_id: str, text: str | None = None) -> Steps[str]:
         from beam.broker.requests import request
 
-        place, whole = self._find(message_id)
-        return (yield from request(self.context, place, verb, whole, by=self.me, text=text))
+        paths, whole = self._find(message_id)
+        return (yield from request(self.context, paths, verb, whole, by=self.me, text=text))

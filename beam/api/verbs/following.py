@@ -27,9 +27,9 @@ class FollowVerbs(OpenedRoot):
         """Wait for a message and return its outcome. Raises UnfinishedError after `timeout` seconds; nothing stops."""
         from beam.broker.follow import follow
 
-        place, whole = self._find(message_id)
+        paths, whole = self._find(message_id)
         outcome = yield from follow(
-            self.context, place, whole, seen=seen or ignore, timeout=timeout, looks_only=self.is_agent
+            self.context, paths, whole, seen=seen or ignore, timeout=timeout, looks_only=self.is_agent
         )
         assert outcome is not None
         return outcome
@@ -62,8 +62,8 @@ class FollowVerbs(OpenedRoot):
 
         found = [self._find(each) for each in dict.fromkeys(message_ids)]
         waits = [
-            follow(self.context, place, whole, seen=seen or ignore, timeout=timeout, looks_only=self.is_agent)
-            for place, whole in {whole: (place, whole) for place, whole in found}.values()
+            follow(self.context, paths, whole, seen=seen or ignore, timeout=timeout, looks_only=self.is_agent)
+            for paths, whole in {whole: (paths, whole) for paths, whole in found}.values()
         ]
         yield from several(waits, only_first=only_first, ended=came)
         return outcomes
@@ -80,9 +80,9 @@ class FollowVerbs(OpenedRoot):
         from beam.api.waits import several, state_of
 
         names = list(dict.fromkeys(agents))
-        places = [self._existing(name) for name in names]
+        all_paths = [self._existing(name) for name in names]
         found: dict[str, Outcome | None] = {}
-        waits = [state_of(self.context, place, until, timeout=timeout, looks_only=self.is_agent) for place in places]
+        waits = [state_of(self.context, paths, until, timeout=timeout, looks_only=self.is_agent) for paths in all_paths]
         yield from several(waits, only_first=only_first, ended=lambda at, outcome: found.update({names[at]: outcome}))
         return found
 
@@ -103,7 +103,7 @@ class FollowVerbs(OpenedRoot):
         self.check_person("takes messages of a mailbox")
         from beam.broker.mailbox import recv
 
-        return recv(self.context, self.context.place(agent), lease)
+        return recv(self.context, self.context.agent_paths(agent), lease)
 
     @waiting_verb
     def recv_wait(
@@ -127,5 +127,5 @@ class FollowVerbs(OpenedRoot):
         if self.turn is not None:
             answered: Outcome = finished(self.turn.reply(message_id, text, self._clock, failed=failed))
             return answered
-        place, whole = self._find(message_id)
-        return reply(self.context, place, whole, text, failed=failed)
+        paths, whole = self._find(message_id)
+        return reply(self.context, paths, whole, text, failed=failed)

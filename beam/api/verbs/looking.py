@@ -29,14 +29,14 @@ class LookVerbs(OpenedRoot):
         """Return where each of these agents, or of all, stands."""
         from beam.api import status
 
-        return [status.status_of(self.context, self.context.place(name)) for name in self._names(agents)]
+        return [status.status_of(self.context, self.context.agent_paths(name)) for name in self._names(agents)]
 
     def events(self, agent: str, *, after: int = 0) -> Iterator[AnyEvent]:
         """Yield the agent's events so far, those after the event numbered `after`, in order."""
         from beam.store.reader import Reader
 
-        place = self._existing(agent)
-        yield from Reader(place.journal, after).poll()
+        paths = self._existing(agent)
+        yield from Reader(paths.journal, after).poll()
 
     def watch(self, agents: Sequence[str] = (), *, follow: bool = True, history: bool = False) -> Iterator[AnyEvent]:
         """Yield the events of these agents, or of all, as they are written, also those of agents that appear later.
@@ -102,8 +102,8 @@ class LookVerbs(OpenedRoot):
 
     def find_message(self, message_id: str) -> tuple[str, str]:
         """Return the message's agent and whole id. Raises NotFoundError, and UsageError for an ambiguous ending."""
-        place, whole = self._find(message_id)
-        return place.agent, whole
+        paths, whole = self._find(message_id)
+        return paths.agent, whole
 
     def message_ids(self, most: int) -> list[str]:
         """Return the ids of messages that are known here, the newest first, at most `most`."""

@@ -82,7 +82,7 @@ class OpenedRoot:
     def _existing(self, agent: str) -> AgentPaths:
         if agent not in self.home.agents():
             self.context.resolve(agent)
-        return self.context.place(agent)
+        return self.context.agent_paths(agent)
 
     def _names(self, agents: Sequence[str]) -> list[str]:
         from beam.api import find
@@ -90,6 +90,6 @@ class OpenedRoot:
         return [self._existing(name).agent for name in agents] or find.agent_names(self.context)
 
     def _find(self, message_id: str) -> tuple[AgentPaths, str]:
-        from beam.api.find import find_place
+        from beam.api.find import find_message
 
-        return find_place(self.context, message_id)
+        return find_message(self.context, message_id)

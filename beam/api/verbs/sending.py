@@ -148,12 +148,12 @@ class SendVerbs(OpenedRoot):
 
         if self.turn is not None:
             return await self.turn.deliver(message, self._clock)
-        place = self._place(message)
+        paths = self._paths(message)
         fold = self.__dict__.pop("_fold", None)
-        if fold is not None and fold.directory != place.journal:
+        if fold is not None and fold.directory != paths.journal:
             fold = None
         hold = self._keeping.hold if self._keeping is not None else None
-        return await send(self.context, place, message, seen or ignore, fold, hold=hold)
+        return await send(self.context, paths, message, seen or ignore, fold, hold=hold)
 
     @waiting_verb
     def put(self, message: Message) -> Steps[str]:
@@ -169,15 +169,15 @@ class SendVerbs(OpenedRoot):
 
         if self.turn is not None:
             return (yield from self.turn.put(message, self._clock))
-        place = self._place(message)
-        put(self.context, place, message)
+        paths = self._paths(message)
+        put(self.context, paths, message)
         if not self._is_mailbox(message.to):
-            if place.lane is None:
-                yield from brokers.yield_to_broker(self.context, place)
-                yield from until_let_go(self.context, place, message)
+            if paths.lane is None:
+                yield from brokers.yield_to_broker(self.context, paths)
+                yield from until_let_go(self.context, paths, message)
                 if self._keeping is not None:
-                    self._keeping.hold_now(place)
-            launch.ensure(self.context, place)
+                    self._keeping.hold_now(paths)
+            launch.ensure(self.context, paths)
         return message.id
 
     def default_access(self, agent: str, via: str | None) -> Access | None:
@@ -201,10 +201,10 @@ class SendVerbs(OpenedRoot):
         from beam.broker import standing
         from beam.store.segment import Fold
 
-        self._fold = Fold(self._place(message).journal)
+        self._fold = Fold(self._paths(message).journal)
         if self._fold.state().paused:
             return f"the queue of {message.to} is paused; beam queue resume {message.to}"
-        why = standing.waiting_reason(self.context, self._place(message))
+        why = standing.waiting_reason(self.context, self._paths(message))
         return None if why is None else f"what waits for {message.to} stays waiting: {why}"
 
     def loader_variables(self, agent: str) -> list[str]:
@@ -224,7 +224,7 @@ class SendVerbs(OpenedRoot):
         watched: Watched | None = None
 
         def where() -> AgentPaths:
-            return self._place(message) if isinstance(message, Message) else self._find(message)[0]
+            return self._paths(message) if isinstance(message, Message) else self._find(message)[0]
 
         def look() -> Progress | None:
             nonlocal watched
@@ -292,9 +292,9 @@ class SendVerbs(OpenedRoot):
             session_id=state.session.session_id if state.session else None, turn_number=state.turn or None
         )
 
-    def _place(self, message: Message) -> AgentPaths:
+    def _paths(self, message: Message) -> AgentPaths:
         lane = message.id.rpartition("-")[2] if message.options.once else None
-        return self.context.place(message.to, lane)
+        return self.context.agent_paths(message.to, lane)
 
     def _is_mailbox(self, agent: str) -> bool:
         return "mailbox" in registry.adapter(self.context.resolve(agent).settings.adapter).card.faces
