@@ -90,9 +90,11 @@ def _check_new_name(context: RootContext, paths: AgentPaths, target: AgentPaths)
     name, new = paths.agent, target.agent
     if target.dir.exists() or new in context.config.names() or (new == base_of(new) and context.is_agent(new)):
         raise _is_taken(new)
-    said = [file.path for origin, file in context.config.files if name in file.agents]
-    if said:
-        raise UsageError(f"{name} has settings in {said[0]}", "rename it there, and then its files", subject=name)
+    declaring_files = [file.path for origin, file in context.config.files if name in file.agents]
+    if declaring_files:
+        raise UsageError(
+            f"{name} has settings in {declaring_files[0]}", "rename it there, and then its files", subject=name
+        )
     if "@" in name or "@" in new:
         if "@" not in name or "@" not in new or base_of(name) != base_of(new):
             raise UsageError(

@@ -65,20 +65,20 @@ class Attached:
                     f"the process that runs {self.agent} sends no pictures of its terminal", "beam broker status"
                 )
             for line in lines:
-                self._told(line)
+                self._handle(line)
 
-    def _told(self, line: bytes) -> None:
+    def _handle(self, line: bytes) -> None:
         try:
-            told = _decoder.decode(line)
+            frame = _decoder.decode(line)
         except (ValueError, RecursionError) as error:
             hint = "its broker may be of another version: beam broker status"
             raise BeamError(
                 f"the process that runs {self.agent} sends data that this version of beam does not know", hint
             ) from error
-        if isinstance(told, Bye):
-            self.why = self.why or told.why
-        elif 0 <= told.height <= 10_000:
-            self._show(told)
+        if isinstance(frame, Bye):
+            self.why = self.why or frame.why
+        elif 0 <= frame.height <= 10_000:
+            self._show(frame)
 
     def _show(self, frame: Frame) -> None:
         self._rows = [*self._rows[: frame.height], *[()] * (frame.height - len(self._rows))]

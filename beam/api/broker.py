@@ -84,10 +84,10 @@ def start(
         os.close(handle)
     until = time.monotonic() + _START_S
     while time.monotonic() < until:
-        told = registry.running(context.home)
-        if told is not None and told.owner.pid == started.pid:
+        running = registry.running(context.home)
+        if running is not None and running.owner.pid == started.pid:
             started.returncode = 0  # it outlives this process on purpose
-            return told
+            return running
         if started.poll() is not None:
             break
         time.sleep(0.02)
@@ -120,31 +120,33 @@ def stop(context: RootContext, *, grace: float) -> BrokerFile:
 
     Raises NotFoundError if none runs, UnsupportedError for one on another host.
     """
-    told = registry.running(context.home)
-    if told is None:
+    running = registry.running(context.home)
+    if running is None:
         raise NotFoundError(
             f"no broker serves {context.home.root}", "beam broker start", subject=str(context.home.root)
         )
-    if tree.is_alive(told.owner) is None:
+    if tree.is_alive(running.owner) is None:
         raise UnsupportedError(
-            f"the broker of {context.home.root} runs on {told.owner.host} (pid {told.owner.pid})", "stop it there"
+            f"the broker of {context.home.root} runs on {running.owner.host} (pid {running.owner.pid})", "stop it there"
         )
-    os.kill(told.owner.pid, signal.SIGTERM)
-    if _gone(told, grace):
-        return told
+    os.kill(running.owner.pid, signal.SIGTERM)
+    if _gone(running, grace):
+        return running
     until = time.monotonic() + _END_S
     while time.monotonic() < until:
         # Two signals that come at once are one to the kernel, so the second is sent until it counts.
         with contextlib.suppress(ProcessLookupError):
-            os.kill(told.owner.pid, signal.SIGTERM)
-        if _gone(told, 0.5):
-            return told
-    raise UnfinishedError(f"the broker (pid {told.owner.pid}) did not end", f"kill -9 {told.owner.pid}", kind="broker")
+            os.kill(running.owner.pid, signal.SIGTERM)
+        if _gone(running, 0.5):
+            return running
+    raise UnfinishedError(
+        f"the broker (pid {running.owner.pid}) did not end", f"kill -9 {running.owner.pid}", kind="broker"
+    )
 
 
-def _gone(told: BrokerFile, seconds: float) -> bool:
+def _gone(running: BrokerFile, seconds: float) -> bool:
     until = time.monotonic() + seconds
-    while tree.is_alive(told.owner):
+    while tree.is_alive(running.owner):
         if time.monotonic() > until:
             return False
         time.sleep(0.02)
@@ -153,21 +155,21 @@ def _gone(told: BrokerFile, seconds: float) -> bool:
 
 def status(context: RootContext) -> BrokerStatus | None:
     """Return how the broker is; None if none runs."""
-    told = registry.running(context.home)
-    if told is None:
+    running = registry.running(context.home)
+    if running is None:
         return None
     return BrokerStatus(
-        pid=told.owner.pid,
-        host=told.owner.host,
-        version=told.version,
-        skew=told.version != __version__,
-        started_at=told.started_at,
-        poll=told.poll,
-        cap=told.cap,
-        idle=told.idle,
+        pid=running.owner.pid,
+        host=running.owner.host,
+        version=running.version,
+        skew=running.version != __version__,
+        started_at=running.started_at,
+        poll=running.poll,
+        cap=running.cap,
+        idle=running.idle,
         kept=context.limits.kept,
         keep=context.limits.keep,
-        rss_mb=_megabytes(rss_bytes(told.owner.pid)) if tree.is_alive(told.owner) else None,
+        rss_mb=_megabytes(rss_bytes(running.owner.pid)) if tree.is_alive(running.owner) else None,
         log=str(registry.log_path(context.home)),
     )
 
@@ -178,10 +180,10 @@ def _megabytes(size: int | None) -> float | None:
 
 def skew(context: RootContext) -> str | None:
     """Return a sentence if the broker has another version than this process; None if not."""
-    told = registry.running(context.home)
-    if told is None or told.version == __version__:
+    running = registry.running(context.home)
+    if running is None or running.version == __version__:
         return None
-    return f"the broker runs beam {told.version}, this is {__version__}; beam broker stop, then start"
+    return f"the broker runs beam {running.version}, this is {__version__}; beam broker stop, then start"
 
 
 def unit(context: RootContext) -> str:

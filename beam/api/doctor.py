@@ -67,9 +67,9 @@ def _agents(context: RootContext, *, every: bool) -> Iterator[Check]:
     declared = agent_names(context)
     others = [name for name in registry.NAMES if name not in declared]
     unverified = [name for name in others if name in registry.ADAPTERS and registry.adapter(name).card.unverified]
-    seen = [name for name in others if name not in unverified]
+    checkable = [name for name in others if name not in unverified]
     with ThreadPoolExecutor(_AT_ONCE) as pool:  # each is asked for its version, which takes some of them seconds
-        looked = list(pool.map(lambda name: _agent(context, name), [*declared, *seen]))
+        looked = list(pool.map(lambda name: _agent(context, name), [*declared, *checkable]))
     for rank in (_DECLARED, _HERE, _MISSING):
         yield from (check for found, check in looked if found == rank)
     for name, why in registry.ignored():
@@ -93,8 +93,8 @@ def _agent(context: RootContext, name: str) -> tuple[int, Check]:
         executable = find_executable(adapter, resolved.settings, context.environ, context.base)
     except BeamError as error:
         if name in context.home.agents() and not context.is_agent(name):
-            kept = f"it is not declared any more, and its files are kept; beam agent remove {name} --purge removes them"
-            return rank, Check(what=what, result="note", detail=kept)
+            note = f"it is not declared any more, and its files are kept; beam agent remove {name} --purge removes them"
+            return rank, Check(what=what, result="note", detail=note)
         if error.kind == "switched_off":
             return rank, Check(what=what, result="note", detail=f"{error.message}; {error.hint}")
         missing = error.kind == "not_installed" and not declared
@@ -109,8 +109,8 @@ def _agent(context: RootContext, name: str) -> tuple[int, Check]:
     version = _version(executable, adapter.card.version_argv, context)
     other = untested(version, adapter.card.versions)
     held = held_by(adapter.card)
-    kept = f"below full access: {held}" if held else ""
-    details = (f"{executable} {version}".rstrip(), _face(adapter), kept, other)
+    confined = f"below full access: {held}" if held else ""
+    details = (f"{executable} {version}".rstrip(), _face(adapter), confined, other)
     return rank, Check(what=what, result="note" if other else "ok", detail="; ".join(filter(None, details)))
 
 
@@ -159,5 +159,5 @@ def _version(executable: str, argv: tuple[str, ...], context: RootContext) -> st
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"(does not say its version: {error})"
-    said = ended.stdout.strip() or ended.stderr.strip()
-    return said.splitlines()[0] if said else ""
+    output = ended.stdout.strip() or ended.stderr.strip()
+    return output.splitlines()[0] if output else ""

@@ -28,11 +28,11 @@ class LastError(Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """Return it in a line: when, what it was, why, and the message's id."""
         outcome = self.outcome
-        word = f"{outcome.status} ({outcome.class_})" if outcome.class_ else str(outcome.status)
+        status = f"{outcome.status} ({outcome.class_})" if outcome.class_ else str(outcome.status)
         reason = " ".join((outcome.reason or "").split())
         short = reason if len(reason) <= _SHOWN else f"{reason[: _SHOWN - 1]}…"
-        said = f": {short}" if short else ""
-        return f"{self.at[:10]} {self.at[11:19]} UTC {word}{said} [{outcome.message_id}]"
+        detail = f": {short}" if short else ""
+        return f"{self.at[:10]} {self.at[11:19]} UTC {status}{detail} [{outcome.message_id}]"
 
 
 def last_errors(context: RootContext, most: int) -> list[LastError]:

@@ -61,7 +61,7 @@ def ask(context: RootContext, paths: AgentPaths, *, by: str) -> Steps[dict[str, 
     Raises NotFoundError where there is no process, UnsupportedError where it tells nothing.
     """
     _check_live(paths)
-    told: dict[str, object] = {}
+    answers: dict[str, object] = {}
     for question in QUESTIONS:
         try:
             done = yield from answer(context, paths, "query", by=by, text=question, timeout=LIMIT_S + _MARGIN_S)
@@ -69,10 +69,10 @@ def ask(context: RootContext, paths: AgentPaths, *, by: str) -> Steps[dict[str, 
             if error.kind not in (UnsupportedError.kind, BeamError.kind):
                 raise
             continue
-        told[question] = msgspec.json.decode(done.result)
-    if not told:
+        answers[question] = msgspec.json.decode(done.result)
+    if not answers:
         raise UnsupportedError(f"{paths.agent} tells nothing of its process", "beam agent show", subject=paths.agent)
-    return told
+    return answers
 
 
 def _check_live(paths: AgentPaths) -> None:

@@ -211,8 +211,8 @@ def remove(context: RootContext, name: str, *, purge: bool, by: str = "human") -
             shutil.rmtree(away)
         for turns in (context.home.turns_of(paths), *context.home.turns.glob(f"{name}.*")):
             shutil.rmtree(turns, ignore_errors=True)
-    told = f"; {waited} waited, and who waits for an answer is told" if waited else ""
-    return f"{name} and all its messages and events are gone{told}{_stay(context, name)}"
+    waiting_note = f"; {waited} waited, and who waits for an answer is told" if waited else ""
+    return f"{name} and all its messages and events are gone{waiting_note}{_stay(context, name)}"
 
 
 def _stay(context: RootContext, name: str) -> str:

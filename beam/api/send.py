@@ -10,7 +10,7 @@ from beam.base.errors import LimitError, SignalledError
 from beam.base.steps import sleeping
 from beam.broker import duty, registry
 from beam.broker.context import RootContext
-from beam.broker.failure import circuit_word
+from beam.broker.failure import circuit_state
 from beam.broker.follow import follow, gone_as_not_found, replay_outcome
 from beam.broker.kept import kept_for, until_let_go
 from beam.broker.lease import AgentLease
@@ -89,7 +89,7 @@ def _check_circuit(context: RootContext, paths: AgentPaths, state: State) -> Non
     """Refuse to wait for an agent that keeps failing (LimitError). Messages that wait already are tried when its time
     is over.
     """
-    if circuit_word(state, context.clock.now_ns()) == "open":
+    if circuit_state(state, context.clock.now_ns()) == "open":
         last = f", the last one with: {state.last.reason}" if state.last is not None and state.last.reason else ""
         count = len(state.failures)
         raise LimitError(

@@ -153,20 +153,20 @@ class _Runs:
             code, out, err = self._run(_command(registry.adapter(name)), env, f"{scratch}/project", _TURN_S + _GRACE_S)
             seconds = round(time.monotonic() - began, 1)
             prompts = model.prompts()
-        said = _json(out)
-        found = said.get("error")
+        outcome = _json(out)
+        found = outcome.get("error")
         error = found if isinstance(found, dict) else {}
-        heard = any(TEXT in prompt for prompt in prompts)
-        reason = said.get("reason") or error.get("message") or next(reversed(_lines(err)), None)
-        if code == 0 and not heard:
+        was_asked = any(TEXT in prompt for prompt in prompts)
+        reason = outcome.get("reason") or error.get("message") or next(reversed(_lines(err)), None)
+        if code == 0 and not was_asked:
             reason = "it answered, and its model was never sent the prompt"
         return Smoked(
             agent=name,
-            result="ok" if code == 0 and heard else "failed",
+            result="ok" if code == 0 and was_asked else "failed",
             executable=executable,
             version=version,
-            face=said.get("via"),
-            status=said.get("status"),
+            face=outcome.get("via"),
+            status=outcome.get("status"),
             exit_code=code,
             seconds=seconds,
             got=next((prompt for prompt in prompts if TEXT in prompt), prompts[-1] if prompts else None),

@@ -13,7 +13,7 @@ from beam.api.turns_now import KeptProcess, OnceTurn, Running
 from beam.base.errors import BeamError, DiskError
 from beam.base.surrogates import escape_surrogates
 from beam.broker.context import RootContext
-from beam.broker.failure import circuit_word
+from beam.broker.failure import circuit_state
 from beam.model.outcome import Status
 from beam.model.settings import AgentSettings
 from beam.model.state import State, Totals
@@ -75,7 +75,7 @@ def status_of(context: RootContext, paths: AgentPaths) -> AgentStatus:
     try:
         directories.check_paths(context.home, paths)
         state = read_state(paths.journal)
-        circuit = circuit_word(state, context.clock.now_ns())
+        circuit = circuit_state(state, context.clock.now_ns())
         settings = context.resolve(paths.agent).settings
         adapter, works_in = settings.adapter, folder_of(context, settings)
     except BeamError as trouble:
@@ -86,21 +86,21 @@ def status_of(context: RootContext, paths: AgentPaths) -> AgentStatus:
     sums = turns_now.with_lanes(paths, state)
     running = turns_now.running(state, paths)
     words = {turn.state for turn in once}
-    word = state.word
+    now = state.word
     if running is not None and running.alive is False and running.lease_until is None:
-        word = "died"
-    elif word == "idle" and words & {"running", "died"}:
-        word = "running" if "running" in words else "died"
-    elif word == "idle" and state.paused:
-        word = "paused"
+        now = "died"
+    elif now == "idle" and words & {"running", "died"}:
+        now = "running" if "running" in words else "died"
+    elif now == "idle" and state.paused:
+        now = "paused"
     if paths.archived.exists():
-        word = "archived"
-    untrusted = _waiting_reason(context, paths) if word == "idle" and waiting else None
-    word = "untrusted" if untrusted is not None else word
+        now = "archived"
+    untrusted = _waiting_reason(context, paths) if now == "idle" and waiting else None
+    now = "untrusted" if untrusted is not None else now
     return AgentStatus(
         agent=paths.agent,
         adapter=adapter,
-        state=word,
+        state=now,
         waiting=len(waiting) + sum(turn.state == "waiting" for turn in once),
         dead=len(queue.entries("dead")) + sums.dead,
         oldest=_oldest(paths, waiting),
@@ -141,8 +141,8 @@ def _waiting_reason(context: RootContext, paths: AgentPaths) -> str | None:
 def folder_of(context: RootContext, settings: AgentSettings) -> str:
     """Return where an agent with these settings works: the project folder, or the one in it that `cwd` names."""
     folder = os.path.realpath(context.base / settings.cwd) if settings.cwd else str(context.base)
-    said: str = escape_surrogates(folder)
-    return said
+    path: str = escape_surrogates(folder)
+    return path
 
 
 def running_ids(agent: AgentPaths) -> list[str]:

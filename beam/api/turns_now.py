@@ -124,7 +124,7 @@ def running(state: State, paths: AgentPaths) -> Running | None:
             case UsageSeen():
                 usage, cost_usd = event.usage, event.cost_usd if event.cost_usd is not None else cost_usd
     call = next(reversed(calls.values()), None)
-    seen = load.of_trees(turn.processes)
+    loads = load.of_trees(turn.processes)
     return Running(
         message_id=turn.message_id,
         turn=turn.turn,
@@ -133,8 +133,8 @@ def running(state: State, paths: AgentPaths) -> Running | None:
         host=turn.owner.host,
         alive=tree.is_alive(turn.owner),
         tools=tuple(turn.tools.values()),
-        processes=seen.processes if seen is not None else None,
-        rss_mb=round(seen.rss_bytes / 2**20, 1) if seen is not None else None,
+        processes=loads.processes if loads is not None else None,
+        rss_mb=round(loads.rss_bytes / 2**20, 1) if loads is not None else None,
         lease_until=turn.lease_until,
         asks=tuple(OpenAsk(id=ask.ask_id, tool=ask.tool, expires=ask.expires) for ask in turn.asks.values()),
         call=OpenCall(name=call.name, input=call.input, since=call.ts) if call is not None else None,
@@ -150,7 +150,7 @@ def kept(state: State) -> KeptProcess | None:
     found = state.kept
     if found is None or tree.is_alive(found.owner) is False:
         return None
-    seen = load.of_trees(found.processes)
+    loads = load.of_trees(found.processes)
     return KeptProcess(
         pid=found.pid,
         via=found.via or "terminal",  # as an earlier beam kept nothing else
@@ -159,8 +159,8 @@ def kept(state: State) -> KeptProcess | None:
         until=found.until,
         holder=found.owner.pid,
         host=found.owner.host,
-        processes=seen.processes if seen is not None else None,
-        rss_mb=round(seen.rss_bytes / 2**20, 1) if seen is not None else None,
+        processes=loads.processes if loads is not None else None,
+        rss_mb=round(loads.rss_bytes / 2**20, 1) if loads is not None else None,
     )
 
 
@@ -184,19 +184,19 @@ def once(agent: AgentPaths) -> list[OnceTurn]:
 def _in_lane(lane: AgentPaths) -> Iterator[OnceTurn]:
     queue = Queue(lane.queue, lane.put_lock)
     for entry in queue.entries("cur"):
-        if (word := _word(lane, queue, entry)) is not None:
+        if (state_name := _claimed_state(lane, queue, entry)) is not None:
             turn = None
-            if word == "running":
+            if state_name == "running":
                 try:
                     turn = running(read_state(lane.journal), lane)
                 except BeamError:  # it runs all the same; `beam doctor` says what is wrong with the journal
                     turn = None
-            yield OnceTurn(message_id=entry.id, state=word, turn=turn)
+            yield OnceTurn(message_id=entry.id, state=state_name, turn=turn)
     for entry in queue.entries("new"):
         yield OnceTurn(message_id=entry.id, state="waiting")
 
 
-def _word(lane: AgentPaths, queue: Queue, entry: Entry) -> Literal["running", "died"] | None:
+def _claimed_state(lane: AgentPaths, queue: Queue, entry: Entry) -> Literal["running", "died"] | None:
     """Return the state of a claimed message; None if it is over, or was requeued, just now."""
     if is_held(lane.lock):
         return "running"

@@ -62,11 +62,11 @@ class _End:
         compared.
         """
         return [
-            f"{path}:1: its snapshot says {what} {said}, and the lines of {self.name} add up to {true}"
-            for what, true, said in zip(
+            f"{path}:1: its snapshot says {what} {problems}, and the lines of {self.name} add up to {true}"
+            for what, true, problems in zip(
                 ("seq", "turn", "session", "paused"), _counts(self.state), _counts(next_segment.state), strict=True
             )
-            if true != said
+            if true != problems
         ]
 
 
@@ -78,13 +78,13 @@ def _changed(path: Path, segment: Segment, walk: Walk) -> list[str]:
     """Return the lines that are not what was written. What a notice covers was lost in a crash, and is said there."""
     covered = [event.covers for event in segment.events if isinstance(event, events.Notice) and event.covers]
     covered += [segment.uncovered] if segment.uncovered is not None else []
-    said = []
-    for wrong in walk.feed(files.pieces(path)):
-        if any(begin <= wrong.begin <= end for begin, end in covered):
+    problems = []
+    for bad_line in walk.feed(files.pieces(path)):
+        if any(begin <= bad_line.begin <= end for begin, end in covered):
             continue
-        lines = f"{wrong.line}" if wrong.since == wrong.line else f"{wrong.since}-{wrong.line}"
-        said.append(f"{path}:{lines}: not what was written there: the hash is another")
-    return said
+        lines = f"{bad_line.line}" if bad_line.since == bad_line.line else f"{bad_line.since}-{bad_line.line}"
+        problems.append(f"{path}:{lines}: not what was written there: the hash is another")
+    return problems
 
 
 def _every_bad_line(path: Path) -> list[str]:

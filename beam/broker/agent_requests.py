@@ -127,8 +127,8 @@ def _interrupt(context: RootContext, request: Request, sender: Sender) -> Steps[
 
     paths = _paths_of(context, request.target)
     _check_own(paths, request.target, sender)
-    said = yield from ask(context, paths, "interrupt", request.target, by=sender.agent)
-    return Answer(said=said)
+    answer = yield from ask(context, paths, "interrupt", request.target, by=sender.agent)
+    return Answer(said=answer)
 
 
 def _check_own(paths: AgentPaths, message_id: str, sender: Sender) -> None:
@@ -161,7 +161,7 @@ def _deny(context: RootContext, request: Request, sender: Sender) -> Steps[Answe
     turn = read_state(paths.journal).open_turn
     if request.stop and turn is not None and turn.message_id is not None and request.target in turn.asks:
         _check_own(paths, turn.message_id, sender)
-    said = yield from ask(
+    answer = yield from ask(
         context,
         paths,
         "deny",
@@ -170,7 +170,7 @@ def _deny(context: RootContext, request: Request, sender: Sender) -> Steps[Answe
         text=f"[from {sender.agent}] {request.text}" if request.text else None,
         stop=request.stop,
     )
-    return Answer(said=said)
+    return Answer(said=answer)
 
 
 def _paths_of(context: RootContext, whole_id: str) -> AgentPaths:

@@ -115,8 +115,8 @@ def finish_dead_letter(log: AgentLog, entry: Entry, message: Message, known: Mes
 def _finish_burial(log: AgentLog, entry: Entry, message: Message, dead: events.MessageDead | None) -> None:
     if dead is not None and dead.tell:
         verdict = Verdict(status=dead.status, class_=dead.class_, reason=dead.detail)
-        told = events.turn_finished(verdict, attempt=dead.attempt)
-        closed = route.reply(log.context, message, told, log.state)
+        finished = events.turn_finished(verdict, attempt=dead.attempt)
+        closed = route.reply(log.context, message, finished, log.state)
         if closed.reply == "dead":
             log.record(events.Notice(code="reply_dead", text=closed.detail), message_id=message.id)
     move_to_dead(log, entry)

@@ -140,12 +140,12 @@ def replace_surrogates(text: str) -> str:
 
 
 def _check_words(**words: str | None) -> None:
-    for name, word in words.items():
-        if word is None:
+    for name, label in words.items():
+        if label is None:
             continue
-        if word != replace_surrogates(word) or not word.strip() or "\0" in word:
+        if label != replace_surrogates(label) or not label.strip() or "\0" in label:
             raise UsageError(
-                f"--{name} {word!r} is not a word that a message can carry", "use plain text", subject=name
+                f"--{name} {label!r} is not a word that a message can carry", "use plain text", subject=name
             )
 
 

@@ -71,9 +71,9 @@ def _chance(message_id: str, number: int) -> float:
     return sha256(f"{message_id} {number}".encode()).digest()[0] / 256
 
 
-def circuit_word(state: State, now_ns: int) -> str:
+def circuit_state(state: State, now_ns: int) -> str:
     """Return the state of the circuit: closed, open, or half open."""
-    return Circuit(until=_until(state)).word(now_ns / _NS)
+    return Circuit(until=_until(state)).state(now_ns / _NS)
 
 
 def _until(state: State) -> float | None:

@@ -34,7 +34,7 @@ async def run(
     discovery.create(context.home)
     held = files.HELD_FILES * (len(context.home.agents()) + cap)
     files.check_descriptors(files.TURN_FILES + files.MORE_TURN_FILES * (cap - 1) + held)
-    told = registry.BrokerFile(
+    entry = registry.BrokerFile(
         owner=tree.this_process(),
         version=__version__,
         started_at=rfc3339(context.clock.now_ns()),
@@ -52,7 +52,7 @@ async def run(
     gc.set_threshold(*_GC_THRESHOLDS)
     claimed = None
     try:
-        claimed = registry.claim(context.home, told)  # who reads broker.json may send a signal at once
+        claimed = registry.claim(context.home, entry)  # who reads broker.json may send a signal at once
         broker.why_lost = claimed.why_lost
         say(f"serving {context.home.root} (pid {os.getpid()}, up to {cap} turns at once)")
         await broker.serve(grace=grace)

@@ -74,7 +74,7 @@ class Claim:
         self._lock.release()
 
 
-def claim(home: RootPaths, told: BrokerFile) -> Claim:
+def claim(home: RootPaths, entry: BrokerFile) -> Claim:
     """Make this process the root's broker. Raises UsageError if there is one."""
     lock = try_lock(home.root / "broker.lock")
     if lock is None:
@@ -91,7 +91,7 @@ def claim(home: RootPaths, told: BrokerFile) -> Claim:
         lock.release()
         raise
     try:
-        files.replace(path(home), msgspec.json.encode(told) + b"\n")
+        files.replace(path(home), msgspec.json.encode(entry) + b"\n")
     except BaseException:
         claimed.release()
         raise
@@ -118,8 +118,8 @@ def read(home: RootPaths) -> BrokerFile | None:
 
 def running(home: RootPaths) -> BrokerFile | None:
     """Return the live broker; None where there is none. One on another host counts as live."""
-    told = read(home)
-    return None if told is None or tree.is_alive(told.owner) is False else told
+    entry = read(home)
+    return None if entry is None or tree.is_alive(entry.owner) is False else entry
 
 
 def yield_to_broker(context: RootContext, paths: AgentPaths) -> Generator[float, None, None]:
@@ -139,7 +139,7 @@ def yield_to_broker(context: RootContext, paths: AgentPaths) -> Generator[float,
 def serves_here(home: RootPaths) -> bool:
     """Return whether a broker of this host serves the root."""
     try:
-        told = read(home)
+        entry = read(home)
     except BeamError:  # whoever starts or stops a broker says it
         return False
-    return told is not None and bool(tree.is_alive(told.owner))
+    return entry is not None and bool(tree.is_alive(entry.owner))

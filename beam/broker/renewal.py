@@ -88,5 +88,5 @@ def _taken(document: Any, keys: Sequence[str]) -> Any:
 
 
 def _content(cwd: Path, one: Remembers) -> bytes | None:
-    seen = scan.look_at(cwd, one.path)
-    return seen[0].content if seen else None
+    found_file = scan.look_at(cwd, one.path)
+    return found_file[0].content if found_file else None

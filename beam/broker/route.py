@@ -36,8 +36,8 @@ def reply(context: RootContext, message: Message, finished: TurnFinished, state:
         return TurnClosed(attempt=finished.attempt, reply="dead", to=to, detail=f"no agent is called {to}")
     answer = answer_to(context, message, finished, state)
     if answer is None:
-        said = "it said END" if (finished.reply or "").strip() else "nothing was said"
-        return TurnClosed(attempt=finished.attempt, reply="none", to=to, detail=said)
+        detail = "it said END" if (finished.reply or "").strip() else "nothing was said"
+        return TurnClosed(attempt=finished.attempt, reply="none", to=to, detail=detail)
     try:
         put(context, answer)
         why_dead = _why_dead(context, answer)

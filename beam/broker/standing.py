@@ -23,7 +23,7 @@ from beam.root.paths import AgentPaths
 from beam.root.user_dirs import user_home
 from beam.store.queue import Entry, Queue
 from beam.trust import git_config, ledger, scan
-from beam.trust.declarations import VariablesGiven, wants
+from beam.trust.declarations import AdapterFacts, wants
 from beam.trust.ledger import Change, Standing
 
 _NAMED = 3  # things that a refusal names
@@ -85,7 +85,7 @@ def _planted(context: RootContext, resolved: Resolved) -> list[Finding]:
     """
     if not context.is_exposed or AGENT_JSON in _vouched(resolved, context.environ):
         return []
-    return wants(context.config, resolved, VariablesGiven(), vouched=(BEAM_YAML,))
+    return wants(context.config, resolved, AdapterFacts(), vouched=(BEAM_YAML,))
 
 
 def _vouched(resolved: Resolved, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -138,8 +138,8 @@ def everything(context: RootContext) -> list[Finding]:
 def found_for(context: RootContext, resolved: Resolved, access: Access) -> tuple[list[Finding], git_config.Git]:
     """Return what this agent would obey in the folder with that access, and how git is kept from its share of it."""
     card = registry.adapter(resolved.settings.adapter).card
-    told = VariablesGiven(adapters=tuple(registry.ADAPTERS), runs_text=card.runs_text)
-    found = wants(context.config, resolved, told, vouched=_vouched(resolved, context.environ))
+    facts = AdapterFacts(adapters=tuple(registry.ADAPTERS), runs_text=card.runs_text)
+    found = wants(context.config, resolved, facts, vouched=_vouched(resolved, context.environ))
     if card.runs_code or not card.executable:
         return found, git_config.Git()
     base, home = _real(context.base), _real(user_home(context.environ))
@@ -183,13 +183,13 @@ def _hint(base: Path, standing: Standing) -> str:
 def _listed(found: Iterable[Finding]) -> str:
     """Return in words what the declarations ask for, then whose files there are."""
     everything = list(found)
-    said = [each.name for each in everything if each.says]
+    sentences = [each.name for each in everything if each.says]
     by: dict[tuple[str, ...], list[str]] = {}
     for each in everything:
-        if not each.says and not (each.runs and said):
+        if not each.says and not (each.runs and sentences):
             by.setdefault(each.by, []).append(each.name)
-    said += [f"{_names(who)} obeys {_names(names)} of this folder" for who, names in by.items()]
-    return "; ".join(said[:_NAMED]) + (f"; and {len(said) - _NAMED} more" if len(said) > _NAMED else "")
+    sentences += [f"{_names(who)} obeys {_names(names)} of this folder" for who, names in by.items()]
+    return "; ".join(sentences[:_NAMED]) + (f"; and {len(sentences) - _NAMED} more" if len(sentences) > _NAMED else "")
 
 
 def _changed(changes: Sequence[Change]) -> str:

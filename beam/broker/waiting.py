@@ -40,9 +40,9 @@ class Waiting:
                 raise
             self._dead_letter_unread(entry, error.message)
             return None
-        wrong = self._what_is_wrong(entry, message)
-        if wrong is not None:
-            self._dead_letter_unread(entry, wrong)
+        problem = self._what_is_wrong(entry, message)
+        if problem is not None:
+            self._dead_letter_unread(entry, problem)
             return None
         return message
 

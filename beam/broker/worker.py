@@ -47,7 +47,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _told(argv: list[str]) -> int:
+def _run_arguments(argv: list[str]) -> int:
     try:
         return main(argv)
     except BeamError as error:
@@ -147,4 +147,4 @@ async def _work(lease: AgentLease, stop: Stop, declined: set[str]) -> bool:
 
 
 if __name__ == "__main__":
-    raise SystemExit(_told(sys.argv[1:]))
+    raise SystemExit(_run_arguments(sys.argv[1:]))

@@ -99,42 +99,46 @@ def show(
     from beam.cli.render.tables import pairs
 
     if live:
-        told = call.beam.ask_live(agent)
+        answers = call.beam.ask_live(agent)
         if as_json:
-            write_json(told)
+            write_json(answers)
         else:
-            pairs([(name, _in_words(value)) for name, value in told.items()])
+            pairs([(name, _in_words(value)) for name, value in answers.items()])
         return
-    shown = call.beam.agent(agent)
+    details = call.beam.agent(agent)
     if as_json:
-        write_json(shown)
+        write_json(details)
         return
-    default = msgspec.structs.replace(type(shown.settings)())
-    rows = [("agent", shown.agent), ("adapter", f"{shown.adapter} ({shown.card.summary})")]
-    for name in shown.settings.__struct_fields__:
-        value = getattr(shown.settings, name)
-        if name != "adapter" and (value != getattr(default, name) or (origin and shown.origin.get(name) != "default")):
+    default = msgspec.structs.replace(type(details.settings)())
+    rows = [("agent", details.agent), ("adapter", f"{details.adapter} ({details.card.summary})")]
+    for name in details.settings.__struct_fields__:
+        value = getattr(details.settings, name)
+        if name != "adapter" and (
+            value != getattr(default, name) or (origin and details.origin.get(name) != "default")
+        ):
             text = msgspec.json.encode(value).decode() if not isinstance(value, str) else value
-            rows.append((name, f"{text}   [{shown.origin.get(name)}]" if origin else text))
+            rows.append((name, f"{text}   [{details.origin.get(name)}]" if origin else text))
     rows += [
-        ("declared in", shown.declared_in),
+        ("declared in", details.declared_in),
         (
             "installed",
-            {None: f"no; {shown.card.install}", "": "needs no program"}.get(shown.installed, shown.installed or ""),
+            {None: f"no; {details.card.install}", "": "needs no program"}.get(
+                details.installed, details.installed or ""
+            ),
         ),
-        ("folder", shown.cwd),
-        ("environment", shown.environment),
-        ("trust", shown.untrusted or "nothing here needs it, or it was given"),
+        ("folder", details.cwd),
+        ("environment", details.environment),
+        ("trust", details.untrusted or "nothing here needs it, or it was given"),
     ]
-    for face, can in shown.card.faces.items():
+    for face, can in details.card.faces.items():
         words = [name for name in can.__struct_fields__ if getattr(can, name) is True]
         rows.append((f"face {face}", ", ".join([*words, *(f"access {word}" for word in can.access)]) or "-"))
-    status = shown.status
+    status = details.status
     rows += [("state", f"{status.state}, {status.waiting} waiting, {status.dead} dead, {status.totals.turns} turns")]
     if status.session_id:
         rows.append(("session", status.session_id))
-    elif shown.fork:
-        rows.append(("session", f"none yet; its first turn continues in a copy of {shown.fork}"))
+    elif details.fork:
+        rows.append(("session", f"none yet; its first turn continues in a copy of {details.fork}"))
     pairs(rows)
 
 
@@ -190,14 +194,14 @@ def set_(
     changes = dict(_pairs(setting))
     if live:
         for key, value in changes.items():
-            said = call.beam.set_live(agent, key, value)
-            call.note(f"{key}={value} in the running process{f': {said}' if said else ''}")
+            answer = call.beam.set_live(agent, key, value)
+            call.note(f"{key}={value} in the running process{f': {answer}' if answer else ''}")
         return
     call.note(f"wrote {call.beam.set_agent(agent, {key: value or None for key, value in changes.items()})}")
     if changes.get("model") and call.beam.is_live(agent):
         try:
-            said = call.beam.set_live(agent, "model", changes["model"], is_declared=True)
-            call.note(f"the running process has it{f' {said}' if said else ''}")
+            answer = call.beam.set_live(agent, "model", changes["model"], is_declared=True)
+            call.note(f"the running process has it{f' {answer}' if answer else ''}")
         except BeamError as error:
             call.note(f"the next turn has it, in a new process: {error.message}")
 

@@ -124,11 +124,11 @@ def _usage(error: Any) -> ErrorBody:
     if option is not None and hasattr(error, "possibilities"):
         from beam.cli.habits import option_instead
 
-        near = nearest(option, error.possibilities or ())
+        nearest_option = nearest(option, error.possibilities or ())
         message = f"no such option: {option}"
         dash = f"to send text that begins with a dash, put `--` before it; options: {hint}"
         instead = option_instead(error.ctx.command_path, option) if getattr(error, "ctx", None) is not None else None
-        hint = instead or (f"did you mean {near}?" if near else dash)
+        hint = instead or (f"did you mean {nearest_option}?" if nearest_option else dash)
     return ErrorBody(exit_code=int(ExitCode.USAGE), kind="usage", message=message[:1].lower() + message[1:], hint=hint)
 
 
@@ -162,8 +162,8 @@ def _bug(error: BaseException) -> ErrorBody:
         ) as file:
             file.write(f"beam {__version__}, Python {sys.version}\n{text}")
     except OSError as trouble:
-        place = text.strip().splitlines()[-2].strip() if text.count("\n") > 1 else ""
-        hint = f"its traceback could not be written ({trouble.strerror}); it was at {place}"
+        position = text.strip().splitlines()[-2].strip() if text.count("\n") > 1 else ""
+        hint = f"its traceback could not be written ({trouble.strerror}); it was at {position}"
         return ErrorBody(exit_code=code, kind="bug", message=what, hint=hint)
     return ErrorBody(
         exit_code=code, kind="bug", message=what, hint=f"the traceback is in {file.name}", subject=file.name

@@ -78,8 +78,8 @@ def _verify(call: Context, agent: str) -> int:
     from beam.cli.render.text import safe, write_line
 
     damage = call.beam.verify(agent)
-    for place in damage:
-        write_line(safe(place, sys.stdout))
+    for damaged in damage:
+        write_line(safe(damaged, sys.stdout))
     if not damage:
         call.note(f"the journal of {agent} is undamaged")
         return 0

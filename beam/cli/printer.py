@@ -234,14 +234,14 @@ class Printer:
 
     def _denied_by_a_person(self, outcome: Outcome) -> None:
         """Print a turn's denials by a person or a rule: they are an answer, and may be the only result."""
-        said = [
+        lines = [
             f"{outcomes.shown(one)} was denied by {one.by}"
             for one in outcome.denials or ()
             if one.by != outcomes.BY_DEFAULT
         ]
-        if said:
+        if lines:
             rest = "the answer may be incomplete" if outcome.reply else "it gave no answer"
-            self._call.note(f"{outcome.agent}: {', '.join(dict.fromkeys(said))}; {rest}")
+            self._call.note(f"{outcome.agent}: {', '.join(dict.fromkeys(lines))}; {rest}")
 
 
 def _asking(call: Context, say: Callable[[str], None]) -> Asking | None:
@@ -261,8 +261,8 @@ def diagnosis(outcome: Outcome) -> str:
         line += f": {outcome.reason.partition(outcomes.SCREEN)[0]}"
     elif outcome.denials:
         line += f": {', '.join(dict.fromkeys(denial.tool for denial in outcome.denials))}"
-    word = "deadline" if outcome.status == "timeout" and outcome.turn is None else str(outcome.status)
-    hint = _HINTS.get(outcome.class_ or "") or _HINTS.get(word)
+    status = "deadline" if outcome.status == "timeout" and outcome.turn is None else str(outcome.status)
+    hint = _HINTS.get(outcome.class_ or "") or _HINTS.get(status)
     return (
         f"{line}; {hint.format(agent=outcome.agent, id=outcome.message_id)}"
         if hint

@@ -39,8 +39,8 @@ def schema(name: str) -> dict[str, Any]:
         return {"$schema": _DIALECT, **_VALUES[name]()}
     if name in events.types():
         return {"$schema": _DIALECT, **_made(events.types()[name])}
-    near = nearest(name, names())
-    hint = f"did you mean {near}?" if near else "`beam dev schema` lists them"
+    closest = nearest(name, names())
+    hint = f"did you mean {closest}?" if closest else "`beam dev schema` lists them"
     raise UsageError(f"there is no schema called {name!r}", hint, subject=name)
 
 

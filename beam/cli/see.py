@@ -54,8 +54,8 @@ def watch(
     from beam import since as since_time
     from beam.cli.render.stream import Stream
 
-    for wrong in _unfit(types or ()):
-        call.note(wrong)
+    for problem in _unfit(types or ()):
+        call.note(problem)
     if stuck is not None:
         if not _stuck(call, durations.parse(stuck), team or (), claude_home or (), as_json=as_json):
             call.note(f"no member of your teams has waited for longer than {stuck}")
@@ -239,8 +239,8 @@ def status(
         render.table(found, call.beam.home.project)
         sys.stdout.flush()
         is_elsewhere = os.path.realpath(call.cwd) != os.path.realpath(call.beam.home.project)
-        told = call.note if is_elsewhere or any(line.git is not None for line in found) else call.detail
-        told(f"the agents of {render.place(call.beam.home.project, found)}")
+        write_note = call.note if is_elsewhere or any(line.git is not None for line in found) else call.detail
+        write_note(f"the agents of {render.project_line(call.beam.home.project, found)}")
     else:
         call.note(f'no agent was used in {call.beam.home.project} yet; beam send claude "hello"')
 

@@ -225,10 +225,10 @@ def _smoke(call: Context, names: list[str], *, as_json: bool) -> int:
                 continue
             call.detail(f"{one.agent}: {one.result}")
             seconds = "" if one.seconds is None else f"{one.seconds:g}"
-            said = one.reason or one.hint or ("" if one.got is None else f"the model got: {one.got}")
+            detail = one.reason or one.hint or ("" if one.got is None else f"the model got: {one.got}")
             exit_code = f" (exit {one.exit_code})" if one.result == "failed" else ""
             outcome = one.result if one.result != "failed" else f"failed: {one.status or 'no outcome'}{exit_code}"
-            rows.append((one.agent, one.version or "", one.face or "", outcome, seconds, said))
+            rows.append((one.agent, one.version or "", one.face or "", outcome, seconds, detail))
     if rows:
         columns(("CLI", "VERSION", "MODE", "OUTCOME", "SECONDS", "MESSAGE"), rows, wide=is_terminal(sys.stdout))
     if failed:

@@ -262,12 +262,12 @@ def screen_fields(given: object, at: tuple[str, ...], source: Source) -> dict[st
         raise source.error((*at, "dialogs"), "expected a list of dialogs", "each has `name`, `match`, `allow`, `deny`")
     dialogs = []
     for number, item in enumerate(given_dialogs):
-        place = (*at, "dialogs", str(number))
-        dialog = fields_of(item, Dialog, place, source)
+        position = (*at, "dialogs", str(number))
+        dialog = fields_of(item, Dialog, position, source)
         for name in ("name", "match"):
             if not dialog.get(name):
-                raise source.error(place, f"a dialog needs {name!r}")
+                raise source.error(position, f"a dialog needs {name!r}")
         for name in dialog:
-            check_patterns(Dialog, name, dialog[name], (*place, name), source)
+            check_patterns(Dialog, name, dialog[name], (*position, name), source)
         dialogs.append(dialog)
     return {**fields, "dialogs": dialogs}

@@ -106,10 +106,10 @@ def state_dir_in(data: bytes, path: Path, *, home: Path) -> Path | None:
     """Return the folder that a YAML file's bytes name in `state_dir:`, with `~` as `home`; None if they don't."""
     values, lines = parse_yaml(data, path)
     source = Source(str(path), lines)
-    said = _state_dir(mapping(values, (), source).get("state_dir"), source)
-    if said is None:
+    folder = _state_dir(mapping(values, (), source).get("state_dir"), source)
+    if folder is None:
         return None
-    return home / said[2:] if said.startswith("~/") else Path(said)
+    return home / folder[2:] if folder.startswith("~/") else Path(folder)
 
 
 def _state_dir(given: object, source: Source) -> str | None:

@@ -16,16 +16,16 @@ def at_most(own: AgentSettings, agent: AgentSettings) -> AgentSettings:
 
     An agent without an access of its own has `read`; one without a bound leaves it to the session.
     """
-    kept: dict[str, object] = {}
+    narrowed: dict[str, object] = {}
     if own.access is not None and RANK[own.access] > RANK[agent.access or "read"]:
-        kept["access"] = agent.access or "read"
+        narrowed["access"] = agent.access or "read"
     for name in _BOUNDS:
-        bound, said = getattr(agent, name), getattr(own, name)
-        if bound is not None and (said is None or said > bound):
-            kept[name] = bound
+        bound, own_bound = getattr(agent, name), getattr(own, name)
+        if bound is not None and (own_bound is None or own_bound > bound):
+            narrowed[name] = bound
     if set(own.rules.allow) > set(agent.rules.allow):
-        kept["rules"] = msgspec.structs.replace(own.rules, allow=agent.rules.allow)
-    return msgspec.structs.replace(own, **kept) if kept else own
+        narrowed["rules"] = msgspec.structs.replace(own.rules, allow=agent.rules.allow)
+    return msgspec.structs.replace(own, **narrowed) if narrowed else own
 
 
 def narrowing(lists: RuleLists) -> RuleLists:

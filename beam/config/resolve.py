@@ -84,7 +84,7 @@ class Resolved(Struct, frozen=True, kw_only=True):
     rules: tuple[WrittenRules, ...] = ()
 
 
-class _Said(Struct, frozen=True):
+class _Layers(Struct, frozen=True):
     """What the files say about one agent: its layers, the weakest first, and its agent.json."""
 
     layers: list[tuple[str, Fields]] = []
@@ -128,13 +128,13 @@ class Config(Struct, frozen=True, kw_only=True):
         Raises NotFoundError with the nearest name, ConfigError for a bad agent.json or an agent without an adapter.
         """
         base = base_of(name) if NAME.match(name) else name
-        said = self._said(base)
+        said = self._layers_of(base)
         if not said.declared_in and base not in self.adapters:
             raise self._not_found(name)
         general = [(origin, file.defaults) for origin, file in self.files if file.defaults]
         layers = [*general, *said.layers]
         layers.sort(key=self._strength)
-        own = self._said(name) if name != base else _Said()
+        own = self._layers_of(name) if name != base else _Layers()
         variables = [(variable, {VARIABLES[variable]: value}) for variable, value in self.variables.items()]
         fields, origin = _merged([*layers, *own.layers, *variables])
         declared_in = (*said.declared_in, *own.declared_in)
@@ -153,16 +153,16 @@ class Config(Struct, frozen=True, kw_only=True):
             rules=(*_rules_in(general, is_general=True), *_rules_in(said.layers), *_rules_of_session(own.layers)),
         )
 
-    def _said(self, name: str) -> _Said:
+    def _layers_of(self, name: str) -> _Layers:
         """Return what the files say about exactly this agent, the weakest first."""
         layers = [(origin, file.agents[name]) for origin, file in self.files if name in file.agents]
         path = _agent_json(self.home, name) if NAME.match(name) else None
         data = file.read_bytes(path) if path else None
         if path is None or data is None:
-            return _Said(layers)
+            return _Layers(layers)
         fields = _json_fields(data, path)
         check_session(name, fields, (), Source(str(path)))
-        return _Said([*layers, (AGENT_JSON, fields)], (AgentFile(path, sha256(data).hexdigest()),))
+        return _Layers([*layers, (AGENT_JSON, fields)], (AgentFile(path, sha256(data).hexdigest()),))
 
     def _strength(self, layer: tuple[str, Fields]) -> int:
         return [*(origin for origin, _ in self.files), AGENT_JSON].index(layer[0])
@@ -185,12 +185,12 @@ class Config(Struct, frozen=True, kw_only=True):
 
     def _not_found(self, name: str) -> NotFoundError:
         known = list(dict.fromkeys([*self.names(), *self.adapters]))
-        near = nearest(name, known)
-        if not near:
+        closest = nearest(name, known)
+        if not closest:
             check_name(name)
         declared = f"declared here: {', '.join(self.names())}; " if self.names() else ""
         every = f"{declared}beam agent list --all shows what there is, beam agent add makes one"
-        hint = f"did you mean {near}?" if near else every
+        hint = f"did you mean {closest}?" if closest else every
         return NotFoundError(f"no agent is called {name!r}", hint, subject=name)
 
 

@@ -13,8 +13,8 @@ def check_patterns(kind: type[Struct], name: str, value: object, at: tuple[str, 
 
     for text in patterns_of(kind, name, value):
         known = PATTERNS[kind][name]
-        wrong = patterns.problem(text, whole_screen=known.whole_screen)
-        if not wrong and known.group and text and patterns.groups(text) != 1:
-            wrong = "needs exactly one group ( ): what it is to find; (?: ) is none"
-        if wrong:
-            raise source.error(at, f"{text[:60]!r}: {wrong}", "see docs/terminals.md")
+        problem = patterns.problem(text, whole_screen=known.whole_screen)
+        if not problem and known.group and text and patterns.groups(text) != 1:
+            problem = "needs exactly one group ( ): what it is to find; (?: ) is none"
+        if problem:
+            raise source.error(at, f"{text[:60]!r}: {problem}", "see docs/terminals.md")

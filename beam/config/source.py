@@ -19,8 +19,8 @@ class Source(Struct, frozen=True):
     def error(self, keys: tuple[str, ...], what: str, hint: str = "") -> ConfigError:
         """Return the error about the value at `keys`."""
         line = next((self.lines[keys[:n]] for n in range(len(keys), 0, -1) if keys[:n] in self.lines), None)
-        place = self.name + (f", line {line}" if line else "") + (f": {'.'.join(keys)}" if keys else "")
-        return ConfigError(f"{place}: {what}", hint, subject=self.name)
+        position = self.name + (f", line {line}" if line else "") + (f": {'.'.join(keys)}" if keys else "")
+        return ConfigError(f"{position}: {what}", hint, subject=self.name)
 
 
 def mapping(value: object, at: tuple[str, ...], source: Source) -> dict[str, object]:
@@ -38,5 +38,5 @@ def _kind(value: object) -> str:
 
 
 def nearest(word: str, words: Collection[str]) -> str:
-    near = near_word(word, words)
-    return f"did you mean {near}?" if near else f"there are: {', '.join(words)}"
+    closest = near_word(word, words)
+    return f"did you mean {closest}?" if closest else f"there are: {', '.join(words)}"

@@ -64,7 +64,7 @@ class Circuit(Struct, frozen=True, kw_only=True):
     failures: tuple[float, ...] = ()
     until: float | None = None
 
-    def word(self, now: float) -> str:
+    def state(self, now: float) -> str:
         """Return the state: closed, open, or half open."""
         if self.until is None:
             return "closed"

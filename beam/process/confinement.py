@@ -55,12 +55,12 @@ def aliases(paths: Iterable[str], mountinfo: str) -> Iterator[str]:
             continue
         device, root, at = max(reversed(here), key=lambda mount: len(mount[2]))
         inside = _joined(root, path[len(at.rstrip("/")) :])
-        for other, shown, point in mounts:
+        for other, mounted, point in mounts:
             if other != device or point == at:
                 continue
-            if is_within(inside, shown):
-                yield _joined(point, inside[len(shown.rstrip("/")) :])
-            elif is_within(shown, inside):
+            if is_within(inside, mounted):
+                yield _joined(point, inside[len(mounted.rstrip("/")) :])
+            elif is_within(mounted, inside):
                 yield point
 
 

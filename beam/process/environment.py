@@ -68,10 +68,10 @@ def environment(
     only the absolute folders stay.
     """
     refused = DENY | deny
-    kept = {name: value for name, value in environ.items() if name not in refused}
-    if "PATH" in kept:
-        kept["PATH"] = absolute_folders(kept["PATH"])
-    return kept | {name: value for name, value in extra.items() if name not in LOADER}
+    inherited = {name: value for name, value in environ.items() if name not in refused}
+    if "PATH" in inherited:
+        inherited["PATH"] = absolute_folders(inherited["PATH"])
+    return inherited | {name: value for name, value in extra.items() if name not in LOADER}
 
 
 def absolute_folders(path: str) -> str:

@@ -62,16 +62,16 @@ _GO = b"g"
 PATH = b"/usr/local/bin:/usr/bin:/bin"  # for an agent whose environment has none
 
 
-def command(told: int) -> list[str]:
+def command(instructions: int) -> list[str]:
     """Return the command line of a guard, for `sys.executable`.
 
-    The holder makes it a session leader and passes on `told`, a descriptor of a file with `telling(...)`, and the
-    descriptors named in there. Its own environment is the agent's, with the marker set to `table.GUARD_VALUE`. It is
-    imported and not run as a script for the sake of its cached bytecode: 5 ms of CPU. The interpreter is not named by
-    its path, which may contain any text (`.../venvs/beam/bin/python`).
+    The holder makes it a session leader and passes on `instructions`, a descriptor of a file with `telling(...)`, and
+    the descriptors named in there. Its own environment is the agent's, with the marker set to `table.GUARD_VALUE`. It
+    is imported and not run as a script for the sake of its cached bytecode: 5 ms of CPU. The interpreter is not named
+    by its path, which may contain any text (`.../venvs/beam/bin/python`).
     """
     name = "/proc/self/exe" if table.LINUX else sys.executable
-    return [name, "-I", "-S", "-c", _BOOT, str(told)]
+    return [name, "-I", "-S", "-c", _BOOT, str(instructions)]
 
 
 def telling(
@@ -94,7 +94,7 @@ def telling(
     here = __file__.rpartition("/")[0].encode(sys.getfilesystemencoding(), "surrogateescape")
     numbers = (str(lifeline).encode(), str(status).encode(), str(holder).encode())
     words = [here, *numbers, marker, str(grace).encode(), unstarted, confined, *argv]
-    if any(b"\0" in word for word in words):
+    if any(b"\0" in keyword for keyword in words):
         raise ValueError("embedded null byte")
     return b"\0".join(words)
 
@@ -235,12 +235,12 @@ class Guard:
 
     def on_wish(self, line: bytes) -> None:
         """Carry out a line of the lifeline."""
-        word, _, value = line.partition(b" ")
-        if word == b"go":
+        keyword, _, value = line.partition(b" ")
+        if keyword == b"go":
             self.let_go()
-        elif word == b"interrupt":
+        elif keyword == b"interrupt":
             self.interrupt(int(value))
-        elif word == b"end":
+        elif keyword == b"end":
             self.end(float(value))
 
     def kill(self) -> int:
@@ -401,15 +401,15 @@ def _wait(guard: Guard, *, lifeline: int, wakeup: int, holder: int) -> None:
                 guard.end(min(guard.grace, HOLDER_GRACE))
 
 
-def main(told: list[bytes]) -> None:
-    """Run the agent to its end and exit as it did. `told` is the split output of `telling`."""
-    lifeline, status, holder_pid = (int(word) for word in told[:3])
-    marker, unstarted, confined, argv = told[3], told[5], told[6], told[7:]
+def main(instructions: list[bytes]) -> None:
+    """Run the agent to its end and exit as it did. `instructions` is the split output of `telling`."""
+    lifeline, status, holder_pid = (int(keyword) for keyword in instructions[:3])
+    marker, unstarted, confined, argv = instructions[3], instructions[5], instructions[6], instructions[7:]
     if posix.fstat(lifeline).st_mode & 0o170000 != 0o010000:
         posix._exit(EXIT_NOT_STARTED)  # not a FIFO: the number belongs to something else here
     posix.set_inheritable(lifeline, False)
     posix.set_inheritable(status, False)
-    guard = Guard(status=status, holder=holder_pid, marker=marker, grace=float(told[4]))
+    guard = Guard(status=status, holder=holder_pid, marker=marker, grace=float(instructions[4]))
     try:
         wakeup = _wake_on_signals()
         if posix.isatty(0):  # a session's leader that opens a terminal makes it the session's: ^C and job control work

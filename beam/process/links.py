@@ -47,25 +47,25 @@ def leading_into(
     """
     ends = [os.path.realpath(path) for path in protected]
     until = now() + seconds
-    waiting, links, skipped, seen = deque([tree]), [], [], 0
+    waiting, links, skipped, visited = deque([tree]), [], [], 0
     while waiting:
-        if seen >= entries or (seen % _LOOK_AT_CLOCK == 0 and now() > until):
+        if visited >= entries or (visited % _LOOK_AT_CLOCK == 0 and now() > until):
             break
         folder = waiting.popleft()
         try:
             for entry in _entries(folder):
-                seen += 1
+                visited += 1
                 if entry.is_symlink():
                     if _leads(entry.path, ends):
                         links.append(entry.path)
                 elif entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
-                if seen >= entries or (seen % _LOOK_AT_CLOCK == 0 and now() > until):
+                if visited >= entries or (visited % _LOOK_AT_CLOCK == 0 and now() > until):
                     waiting.appendleft(folder)
                     break
         except OSError:
             skipped.append(folder)
-    return Looked(links=tuple(links), entries=seen, skipped=(*skipped, *waiting))
+    return Looked(links=tuple(links), entries=visited, skipped=(*skipped, *waiting))
 
 
 def second_names(folders: Sequence[str], *, below: str, entries: int = NAMES) -> Iterator[str]:
@@ -74,14 +74,14 @@ def second_names(folders: Sequence[str], *, below: str, entries: int = NAMES) ->
     Searches the folders, and `below` at any depth, up to that many entries. Whoever may write the other name may write
     the file.
     """
-    waiting, seen = deque([*folders, below]), 0
+    waiting, visited = deque([*folders, below]), 0
     deep = len(folders)
-    while waiting and seen < entries:
+    while waiting and visited < entries:
         deep -= 1
         try:
             for entry in _entries(waiting.popleft()):
-                seen += 1
-                if seen > entries:
+                visited += 1
+                if visited > entries:
                     return
                 if entry.is_dir(follow_symlinks=False):
                     if deep < 0:

@@ -162,10 +162,10 @@ async def _held(child: Child, program: str) -> Child:
     ended = await child.wait()  # raises what the guard said
     reason = ended.stderr_tail.strip()
     lacks = [os.strerror(number) for number in PASSING] + ["MemoryError"]
-    said = f"the guard of {program} did not start: {reason or 'no reason given'}"
+    failure = f"the guard of {program} did not start: {reason or 'no reason given'}"
     if child.guard_was_killed or any(word in reason for word in lacks):
-        raise ShortageError(said, subject=program)
-    raise BeamError(said, subject=program, kind="exec")
+        raise ShortageError(failure, subject=program)
+    raise BeamError(failure, subject=program, kind="exec")
 
 
 class Child:
@@ -323,7 +323,7 @@ class Child:
             lifeline, self._lifeline = _pipe(of_the_guard, ours)
             status, self._status_fd = reversed(_pipe(ours, of_the_guard))
             os.set_blocking(self._lifeline, False)
-            told = _nameless(
+            instructions = _nameless(
                 guard.telling(
                     [os.fsencode(word) for word in argv],
                     lifeline=lifeline,
@@ -335,15 +335,15 @@ class Child:
                     confined=confinement.carried if confinement else b"",
                 )
             )
-            of_the_guard.callback(os.close, told)
+            of_the_guard.callback(os.close, instructions)
             self._process = subprocess.Popen(
-                guard.command(told),
+                guard.command(instructions),
                 executable=sys.executable,
                 bufsize=0,
                 stdin=slave or (subprocess.PIPE if stdin else subprocess.DEVNULL),
                 stdout=slave or (self._file.sink if self._file else subprocess.PIPE),
                 stderr=slave or subprocess.PIPE,
-                pass_fds=(lifeline, status, told),
+                pass_fds=(lifeline, status, instructions),
                 start_new_session=True,
                 env={**env, self._marker: table.GUARD_VALUE.decode()},
                 cwd=cwd,

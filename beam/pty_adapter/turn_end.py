@@ -75,7 +75,7 @@ class IllegalMoveError(Exception):
 
 
 class TurnEnd:
-    """One turn. `told` words: `working`, `waiting` (for work in the background), `done`. `has_history`: a
+    """One turn. `report_state` takes `working`, `waiting` (for work in the background) or `done`. `has_history`: a
     transcript will say when the turn ends. `resumes`: the agent was started to go on in a session."""
 
     def __init__(self, profile: Profile, *, now: float, has_history: bool = False, resumes: bool = False) -> None:
@@ -183,32 +183,32 @@ class TurnEnd:
             self._idle_since = None
             self._worked.add("screen")
 
-    def told(self, word: str, now: float, *, error: str | None = None) -> None:
+    def report_state(self, state_name: str, now: float, *, error: str | None = None) -> None:
         """Record what the agent's transcript says."""
         if self._sent_at is None or self.ended:
             return
-        self._waits = WAITS_S if word == "waiting" else 0.0
-        if word == "done" and self.reading.block is None:
+        self._waits = WAITS_S if state_name == "waiting" else 0.0
+        if state_name == "done" and self.reading.block is None:
             self._accept(now, "history")
             self.reason = error or ""
             self._move(State.ERROR if error else State.DONE, now, "history")
-        elif word in ("working", "waiting"):
+        elif state_name in ("working", "waiting"):
             self._worked.add("history")
             self._accept(now, "history")
 
     def hear(self, signals: Iterable[Signal], now: float) -> None:
         """Record what the agent reported to the terminal."""
         for signal in signals:
-            word = _meaning(signal)
-            if word == "" or self.ended:
+            state_name = _meaning(signal)
+            if state_name == "" or self.ended:
                 continue
             name = f"osc{signal.number}"
-            if word == "asking":
+            if state_name == "asking":
                 if self.state is not State.WAITING:
                     self._move(State.WAITING, now, name)
             elif self._sent_at is None:
                 continue
-            elif word == "working":
+            elif state_name == "working":
                 self._worked.add(name)
                 self._signal = None
                 self._accept(now, name)
@@ -356,8 +356,8 @@ class TurnEnd:
         if idle < SCREEN_S:
             return ""
         if profile.at_cursor:
-            seen = "screen" in self._worked or not self._learned or self._by_lines
-            return "screen" if self.position > self._position and (seen or self._wrote_on(now)) else ""
+            has_worked = "screen" in self._worked or not self._learned or self._by_lines
+            return "screen" if self.position > self._position and (has_worked or self._wrote_on(now)) else ""
         if "screen" in self._worked:
             return "screen"
         return "screen" if self._finished_line() else ""

@@ -132,7 +132,7 @@ def team_line(team: Team) -> TeamLine:
     roster = team.roster
     present = team.members.present
     states = team.members.states
-    words = [states[name].word for name in present if name in states]
+    words = [states[name].activity for name in present if name in states]
     return TeamLine(
         team=team.name,
         home=team.home,
@@ -174,7 +174,7 @@ def member_lines(team: Team, used: Iterable[Used], doing: dict[str, Doing]) -> l
         found.append(
             MemberLine(
                 member=name,
-                state=state.word if state and state.word else now.state,
+                state=state.activity if state and state.activity else now.state,
                 since=rfc3339(state.since_ns) if state and state.since_ns else now.since or None,
                 kind=member.kind,
                 model=member.model or (mine[-1].model if mine else None),

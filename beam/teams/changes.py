@@ -88,14 +88,14 @@ class Changes:
         any may have).
         """
         with self._lock:
-            seen, files = list(self._seen), list(self._files)
+            snapshot, files = list(self._seen), list(self._files)
             self._seen.clear()
             self._files.clear()
-        return seen, files
+        return snapshot, files
 
-    def again(self, place: TeamFile) -> None:
+    def again(self, file: TeamFile) -> None:
         """Read a file once more, even if it did not change."""
-        self._copy(place)
+        self._copy(file)
         self._announce()
 
     def sweep(
@@ -113,21 +113,21 @@ class Changes:
                     between()
             if between is not None:
                 between()  # what was told comes in its order; what is left then was not told
-            there = {place.path for place, _ in found}
+            there = {file.path for file, _ in found}
             changed = [one for one in found if self._signatures.get(one[0].path) != one[1]]
-            for place, _ in sorted(changed, key=lambda one: (one[1][0], disk.natural(one[0].path))):
-                self._copy(place)
+            for file, _ in sorted(changed, key=lambda one: (one[1][0], disk.natural(one[0].path))):
+                self._copy(file)
             known = [p for p in list(self._places.values()) if p.home == home and (groups is None or p.group in groups)]
-            for place in known:
-                if place.path not in there:
-                    self._copy(place)
+            for file in known:
+                if file.path not in there:
+                    self._copy(file)
         self._announce()
 
-    def _copy(self, place: TeamFile) -> None:
-        self._keep(*disk.read(place, time.time_ns()))
+    def _copy(self, file: TeamFile) -> None:
+        self._keep(*disk.read(file, time.time_ns()))
 
-    def _keep(self, seen: FileSnapshot, signature: Signature | None) -> None:
-        path = seen.place.path
+    def _keep(self, snapshot: FileSnapshot, signature: Signature | None) -> None:
+        path = snapshot.file.path
         with self._lock:
             if signature is None:
                 self._signatures.pop(path, None)
@@ -135,8 +135,8 @@ class Changes:
                     return
             else:
                 self._signatures[path] = signature
-                self._places[path] = seen.place
-            self._seen.append(seen)
+                self._places[path] = snapshot.file
+            self._seen.append(snapshot)
 
     def _mark(self, path: str) -> None:
         with self._lock:
@@ -245,8 +245,8 @@ class Changes:
     def _first(self, path: str) -> tuple[FileSnapshot, Signature | None] | None:
         """Return a copy of an inbox. Of all files that changed, inboxes go first because they empty fastest."""
         home = next((one for one in self._homes if path.startswith(f"{one}/teams/")), None)
-        place = disk.place_of(home, path) if home is not None else None
-        return disk.read(place, time.time_ns()) if place is not None and place.kind == "inbox" else None
+        file = disk.team_file_of(home, path) if home is not None else None
+        return disk.read(file, time.time_ns()) if file is not None and file.kind == "inbox" else None
 
     def _changed(self, path: str) -> None:
         home = next((one for one in self._homes if path.startswith(one + "/")), None)
@@ -256,9 +256,9 @@ class Changes:
             elif not path.endswith((".lock", ".json")) and ".tmp." not in path:
                 self._mark("*")
             return
-        place = disk.place_of(home, path)
-        if place is not None:
-            self._copy(place)
+        file = disk.team_file_of(home, path)
+        if file is not None:
+            self._copy(file)
             return
         parts = path[len(home) + 1 :].split("/")
         if (

@@ -37,7 +37,7 @@ class Deduplicator:
     def __init__(self) -> None:
         self._keys: dict[Hashable, None] = {}
         self._happened: dict[Hashable, int] = {}
-        self._told: dict[tuple[Hashable, str], int] = {}
+        self._counts: dict[tuple[Hashable, str], int] = {}
 
     def first(self, key: Hashable) -> bool:
         """Return whether this exact key is new."""
@@ -50,7 +50,7 @@ class Deduplicator:
 
     def new(self, what: Hashable, *, source: str) -> bool:
         """Return whether no other source reported this event yet."""
-        count = self._told[what, source] = self._told.get((what, source), 0) + 1
+        count = self._counts[what, source] = self._counts.get((what, source), 0) + 1
         if count <= self._happened.get(what, 0):
             return False
         self._happened[what] = count

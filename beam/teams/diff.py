@@ -105,14 +105,14 @@ class Diff:
         if team.roster is None:
             lead = roster.lead
             team.session_id = team.session_id or roster.session_id
-            told = {
+            fields = {
                 "lead": lead.name if lead else "",
                 "session_id": roster.session_id,
                 "cwd": lead.cwd if lead else "",
             }
             when = roster.created_ns or at_ns
             key = f"started/{when // 1_000_000}"
-            events.append(team.tell(all_events.TeamStarted, when, "", key, "files", **told))
+            events.append(team.tell(all_events.TeamStarted, when, "", key, "files", **fields))
         team.roster = roster
         self._speakers[home, roster.session_id] = (name, lead.name if (lead := roster.lead) else LEAD)
         events += team.members.roster(roster, at_ns)
@@ -221,8 +221,8 @@ class Diff:
         pid, team.lead_pid, team.is_stale = team.lead_pid, None, True
         created = (team.roster.created_ns or at_ns) // 1_000_000
         reason = f"its lead (pid {pid}) is gone" if pid else "no process leads it"
-        told = {"reason": reason, "pid": pid}
-        stale = team.tell(all_events.TeamStale, at_ns, "", f"stale/{created}", "process", **told)
+        fields = {"reason": reason, "pid": pid}
+        stale = team.tell(all_events.TeamStale, at_ns, "", f"stale/{created}", "process", **fields)
         return [stale, *team.members.orphaned(dict(orphans), at_ns)]
 
     def tick(self, team: Team, at_ns: int) -> list[Event]:
@@ -267,17 +267,17 @@ class Diff:
             events += self._proved(team, call)
         for received in line.received:
             frame = frame_of(received.text)
-            said = string(frame, "timestamp")
+            timestamp = string(frame, "timestamp")
             mail = Mail(
-                id=digest(received.sender, said or line.at, received.text),
+                id=digest(received.sender, timestamp or line.at, received.text),
                 sender=received.sender,
                 text=received.text,
                 summary=received.summary,
-                sent_ns=when_ns(said) or at_ns,
+                sent_ns=when_ns(timestamp) or at_ns,
                 kind=string(frame, "type") or "message",
                 frame=frame,
             )
-            events += self._heard(team, member, mail, at_ns)
+            events += self._message_received(team, member, mail, at_ns)
         return events
 
     def _used(self, team: Team, member: str, key: str, at_ns: int, used: Mapping[str, Tokens]) -> Event:
@@ -288,14 +288,14 @@ class Diff:
             output_tokens=tokens.output,
             cached_tokens=tokens.cache_read,
         )
-        told = {
+        fields = {
             "usage": usage,
             "cost_usd": None if None in costs.values() else sum(filter(None, costs.values())),
             "unpriced": tuple(model for model, cost in costs.items() if cost is None),
         }
-        return team.tell(all_events.MemberUsed, at_ns, member, key, "transcript", member=member, **told)
+        return team.tell(all_events.MemberUsed, at_ns, member, key, "transcript", member=member, **fields)
 
-    def _heard(self, team: Team, member: str, mail: Mail, at_ns: int) -> list[Event]:
+    def _message_received(self, team: Team, member: str, mail: Mail, at_ns: int) -> list[Event]:
         if mail.kind == "teammate_terminated":
             return team.members.frame(Letter(mail, member, at_ns), "transcript")
         is_proof = bool(mail.frame) or mail.sender not in (LEAD, *team.members.present)

@@ -42,7 +42,7 @@ class FileSnapshot(Struct, frozen=True):
     or found missing.
     """
 
-    place: TeamFile
+    file: TeamFile
     data: bytes | None
     at_ns: int
     is_large: bool = False
@@ -60,7 +60,7 @@ def is_own_list(home: str, name: str) -> bool:
     return _UUID.fullmatch(name) is not None and not os.path.isdir(f"{home}/teams/{name}")  # noqa: PTH112
 
 
-def place_of(home: str, path: str) -> TeamFile | None:
+def team_file_of(home: str, path: str) -> TeamFile | None:
     """Return what the path is; None for irrelevant ones (locks, temporary files, directories, transcripts)."""
     parts = path[len(home) + 1 :].split("/")
     last = parts[-1]
@@ -79,21 +79,21 @@ def place_of(home: str, path: str) -> TeamFile | None:
     return None
 
 
-def read(place: TeamFile, now_ns: int) -> tuple[FileSnapshot, Signature | None]:
+def read(file: TeamFile, now_ns: int) -> tuple[FileSnapshot, Signature | None]:
     """Return the file as it is now. One that can't be read, or is no plain file of this user, counts as missing."""
     try:
-        handle = files.open_to_read(place.path, follow=True, quietly=True)
+        handle = files.open_to_read(file.path, follow=True, quietly=True)
     except (OSError, DiskError):
-        return FileSnapshot(place, None, now_ns), None
+        return FileSnapshot(file, None, now_ns), None
     try:
         found = os.fstat(handle)
         data = files.content(handle, found.st_size, LARGEST)
     except OSError:
-        return FileSnapshot(place, None, now_ns), None
+        return FileSnapshot(file, None, now_ns), None
     finally:
         os.close(handle)
-    seen = FileSnapshot(place, data, found.st_mtime_ns, is_large=data is None)
-    return seen, (found.st_mtime_ns, found.st_size, found.st_ino)
+    snapshot = FileSnapshot(file, data, found.st_mtime_ns, is_large=data is None)
+    return snapshot, (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 def names(path: str) -> list[str]:
@@ -121,14 +121,14 @@ def small_files(home: str, groups: frozenset[str] | None = None) -> Iterator[tup
         folders.append(f"{home}/sessions")
     for folder in folders:
         for entry in entries(folder):
-            place = place_of(home, entry.path)
-            if place is None:
+            file = team_file_of(home, entry.path)
+            if file is None:
                 continue
             try:
                 found = entry.stat()
             except OSError:
                 continue
-            yield place, (found.st_mtime_ns, found.st_size, found.st_ino)
+            yield file, (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 def natural(path: str) -> tuple[str, int, str]:

@@ -23,11 +23,11 @@ class Look:
     def __init__(self, homes: Sequence[str]) -> None:
         self.now_ns = time.time_ns()
         self._diff = Diff()
-        found = [place for home in homes for place, _ in disk.small_files(home)]
-        for place in sorted(found, key=lambda place: _RANK[place.kind]):
-            seen, _ = disk.read(place, self.now_ns)
-            if seen.data is not None:
-                self._take(place, seen.data, seen.at_ns)
+        found = [file for home in homes for file, _ in disk.small_files(home)]
+        for file in sorted(found, key=lambda file: _RANK[file.kind]):
+            snapshot, _ = disk.read(file, self.now_ns)
+            if snapshot.data is not None:
+                self._take(file, snapshot.data, snapshot.at_ns)
         find_leads(self._diff, self.now_ns)
 
     def teams(self) -> list[Team]:
@@ -57,13 +57,13 @@ class Look:
         for member, is_member, line in self.lines(team):
             self._diff.line(team, member, line, is_member=is_member)
 
-    def _take(self, place: disk.TeamFile, data: bytes, at_ns: int) -> None:
-        home, group, name = place.home, place.group, place.name
-        if place.kind == "config" and (roster := model.roster(data)) is not None:
+    def _take(self, file: disk.TeamFile, data: bytes, at_ns: int) -> None:
+        home, group, name = file.home, file.group, file.name
+        if file.kind == "config" and (roster := model.roster(data)) is not None:
             self._diff.config(home, group, roster, at_ns)
-        elif place.kind == "inbox" and (mails := model.inbox(data)) is not None:
+        elif file.kind == "inbox" and (mails := model.inbox(data)) is not None:
             self._diff.inbox(home, group, name, mails, at_ns)
-        elif place.kind == "task" and (task := model.task(data)) is not None:
+        elif file.kind == "task" and (task := model.task(data)) is not None:
             self._diff.task(home, group, task, at_ns)
-        elif place.kind == "session" and (session := model.session(data)) is not None:
+        elif file.kind == "session" and (session := model.session(data)) is not None:
             self._diff.session(home, session)

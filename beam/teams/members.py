@@ -37,7 +37,7 @@ _ANSWERS = {
 class State(Struct):
     """What a member does, since when, and the latest time that Claude Code itself recorded for it."""
 
-    word: str = ""
+    activity: str = ""
     since_ns: int = 0
     said_ns: int = 0
     summary: str = ""
@@ -153,7 +153,7 @@ class Members:
         key = f"idle/{name}/{at_ns // 1_000_000}"
         return [self._tell(all_events.MemberIdle, at_ns, name, key, source, member=name, **fields)]
 
-    def _is_newer(self, name: str, word: str, at_ns: int, *, is_said: bool) -> bool:
+    def _is_newer(self, name: str, activity: str, at_ns: int, *, is_said: bool) -> bool:
         """Return whether this is news: an observation older than Claude Code's latest comes too late."""
         if not name:
             return False
@@ -162,15 +162,15 @@ class Members:
             return False
         if is_said:
             state.said_ns = at_ns
-        if state.word == word:
+        if state.activity == activity:
             return False
-        state.word, state.since_ns = word, at_ns
+        state.activity, state.since_ns = activity, at_ns
         return True
 
-    def believed(self, name: str, word: str, since_ns: int, said_ns: int) -> None:
+    def believed(self, name: str, activity: str, since_ns: int, said_ns: int) -> None:
         """Set the state from the end of a member's transcript while nothing else is known; causes no event."""
-        if word and not self.states.get(name, State()).word:
-            self.states[name] = State(word, since_ns, said_ns)
+        if activity and not self.states.get(name, State()).activity:
+            self.states[name] = State(activity, since_ns, said_ns)
 
     def orphaned(self, found: dict[str, int | None], at_ns: int) -> list[Event]:
         """Apply that the lead is dead.
@@ -182,8 +182,8 @@ class Members:
         for name, member in list(self.present.items()):
             if name in found:
                 key = f"orphaned/{name}/{member.joined_ns // 1_000_000}"
-                told = {"member": name, "pid": found[name], "pane": member.pane}
-                events.append(self._tell(all_events.MemberOrphaned, at_ns, name, key, "process", **told))
+                fields = {"member": name, "pid": found[name], "pane": member.pane}
+                events.append(self._tell(all_events.MemberOrphaned, at_ns, name, key, "process", **fields))
             elif name != LEAD:
                 events += self.left(name, at_ns, "its lead died", "process")
         return events
@@ -267,5 +267,5 @@ class Members:
         if not self._once.first(("answered", request_id)):
             return []
         key = f"answered/{request_id}"
-        told = {"what": what, "request_id": request_id, "sender": sender, "approved": approved, "text": text}
-        return [self._tell(all_events.MemberAnswered, at_ns, sender, key, source, **told)]
+        fields = {"what": what, "request_id": request_id, "sender": sender, "approved": approved, "text": text}
+        return [self._tell(all_events.MemberAnswered, at_ns, sender, key, source, **fields)]

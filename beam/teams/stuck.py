@@ -67,9 +67,9 @@ def _waits(team: Team) -> Iterator[tuple[str, str, str, int]]:
             yield f"#{task.id}", task.owner, f"{task.subject}: its owner is not in the team", since_ns
         elif task.status == IN_PROGRESS:
             state = team.members.states.get(task.owner)
-            if state is not None and state.word == "idle":
+            if state is not None and state.activity == "idle":
                 waits_since = max(since_ns, state.since_ns)
                 yield f"#{task.id}", task.owner, f"{task.subject}: in progress, and its owner is idle", waits_since
     for name, state in team.members.states.items():
-        if state.word == "working" and name in team.members.present:
+        if state.activity == "working" and name in team.members.present:
             yield name, "", "a sign of life: it works and says nothing", max(state.said_ns, state.since_ns)

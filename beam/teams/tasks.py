@@ -135,8 +135,11 @@ class Tasks:
         elif change.status == PENDING:
             wanted.append((all_events.TaskReopened, "reopened"))
         task = msgspec.structs.replace(task, owner=change.owner or task.owner)
-        told = [self._once_told(cls, word, task, change.at_ns, change.source, change.by) for cls, word in wanted]
-        return [event for event in told if event is not None]
+        changes = [
+            self._unless_reported(cls, change_name, task, change.at_ns, change.source, change.by)
+            for cls, change_name in wanted
+        ]
+        return [event for event in changes if event is not None]
 
     # -- from one state to the next ------------------------------------------------------------------------------------
 
@@ -149,8 +152,8 @@ class Tasks:
         found: list[Event | None] = []
         is_past = old is None and source == "files" and not self.baseline_ns
 
-        def say(cls: type[Event], word: str, **fields: Any) -> None:
-            found.append(self._once_told(cls, word, new, at_ns, source, by, **fields))
+        def say(cls: type[Event], change_name: str, **fields: Any) -> None:
+            found.append(self._unless_reported(cls, change_name, new, at_ns, source, by, **fields))
 
         if old is None:
             say(
@@ -200,8 +203,8 @@ class Tasks:
         self._since_ns.pop(task_id, None)
         if task is None:
             return []
-        told = self._once_told(all_events.TaskDeleted, "deleted", task, at_ns, source, by)
-        return [*([] if told is None else [told]), *self._unblocked(task_id, at_ns, source)]
+        changes = self._unless_reported(all_events.TaskDeleted, "deleted", task, at_ns, source, by)
+        return [*([] if changes is None else [changes]), *self._unblocked(task_id, at_ns, source)]
 
     def _unblocked(self, blocker: str, at_ns: int, source: str) -> list[Event]:
         waiting = [
@@ -209,24 +212,24 @@ class Tasks:
             for task in self.known.values()
             if blocker in task.blocked_by and task.status != COMPLETED and not self.open_blockers(task)
         ]
-        told = [
-            self._once_told(
+        changes = [
+            self._unless_reported(
                 all_events.TaskUnblocked, f"unblocked/{blocker}", task, at_ns, source, None, blocker=blocker
             )
             for task in waiting
         ]
-        return [event for event in told if event is not None]
+        return [event for event in changes if event is not None]
 
-    def _once_told(
-        self, cls: type[Event], word: str, task: Task, at_ns: int, source: str, by: str | None, **fields: Any
+    def _unless_reported(
+        self, cls: type[Event], change_name: str, task: Task, at_ns: int, source: str, by: str | None, **fields: Any
     ) -> Event | None:
-        if not self._once.new(("task", task.id, word), source="files" if source == "files" else "record"):
+        if not self._once.new(("task", task.id, change_name), source="files" if source == "files" else "record"):
             return None
-        if word == "created":
+        if change_name == "created":
             self._created.add(task.id)
         if at_ns < self.from_ns:  # thousands of them, when the watching begins
             return None
-        key = f"task/{task.id}/{word}/{at_ns // 1_000_000}"
+        key = f"task/{task.id}/{change_name}/{at_ns // 1_000_000}"
         return self._tell(
             cls,
             at_ns,

@@ -37,7 +37,7 @@ _NEVER_NS = 2**63
 class _Retry(Struct):
     """A file that could not be parsed, and when to read it again."""
 
-    place: TeamFile
+    file: TeamFile
     due_ns: int
     ticket: int
     times: int = 0
@@ -122,9 +122,9 @@ class Teams:
         """Return what happened since the last call, in order."""
         self.wake.clear()
         now_ns = self._now()
-        seen, files = self._changes.take()
-        for one in seen:
-            retry = self._retries.get(one.place.path)
+        snapshot, files = self._changes.take()
+        for one in snapshot:
+            retry = self._retries.get(one.file.path)
             self._push(self._file(one), ticket=retry.ticket if retry is not None else None)
         self._retry(now_ns)
         self._hooks(now_ns)
@@ -155,10 +155,10 @@ class Teams:
     def _start(self) -> None:
         self._spool.begin(self._since_ns)
         self._changes.start()
-        seen, _ = self._changes.take()
+        snapshot, _ = self._changes.take()
         rank = {"session": 0, "config": 1, "task": 2, "inbox": 3}
-        first = sorted(seen, key=lambda one: (rank[one.place.kind], one.at_ns))
-        known = [one for one in first if rank[one.place.kind] < 2]
+        first = sorted(snapshot, key=lambda one: (rank[one.file.kind], one.at_ns))
+        known = [one for one in first if rank[one.file.kind] < 2]
         self._push(event for one in known for event in self._file(one))
         self._liveness(self._began_ns)
         self._follow()
@@ -184,62 +184,62 @@ class Teams:
 
     def _push(self, events: Iterable[Event], *, ticket: int | None = None) -> None:
         """Add events; until the start is over only those since the requested time, after that all."""
-        told = events if self._is_begun else [event for event in events if event.ts >= self._since]
-        self._order.push(told, self._now(), ticket=ticket)
+        wanted_events = events if self._is_begun else [event for event in events if event.ts >= self._since]
+        self._order.push(wanted_events, self._now(), ticket=ticket)
 
-    def _file(self, seen: FileSnapshot) -> list[Event]:
-        place, data, at_ns = seen.place, seen.data, seen.at_ns
-        if seen.is_large:
-            return self._too_large(place, at_ns)
+    def _file(self, snapshot: FileSnapshot) -> list[Event]:
+        file, data, at_ns = snapshot.file, snapshot.data, snapshot.at_ns
+        if snapshot.is_large:
+            return self._too_large(file, at_ns)
         if data is None:
-            return self._missing(place, at_ns)
-        home, group, name = place.home, place.group, place.name
-        match place.kind:
+            return self._missing(file, at_ns)
+        home, group, name = file.home, file.group, file.name
+        match file.kind:
             case "config" if (roster := model.roster(data)) is not None:
-                self._retries.pop(place.path, None)
+                self._retries.pop(file.path, None)
                 return self.diff.config(home, group, roster, at_ns)
             case "inbox" if (mails := model.inbox(data)) is not None:
-                self._retries.pop(place.path, None)
+                self._retries.pop(file.path, None)
                 return self.diff.inbox(home, group, name, mails, at_ns)
             case "task" if (task := model.task(data)) is not None:
-                self._retries.pop(place.path, None)
+                self._retries.pop(file.path, None)
                 return self.diff.task(home, group, task, at_ns)
             case "session" if (session := model.session(data)) is not None:
-                self._retries.pop(place.path, None)
+                self._retries.pop(file.path, None)
                 self._leaving.pop((home, session.pid), None)
                 self._liveness_ns, self._is_session_new = 0, True
                 return self.diff.session(home, session)
-        self._look_again(place)
+        self._look_again(file)
         return []
 
-    def _too_large(self, place: TeamFile, at_ns: int) -> list[Event]:
+    def _too_large(self, file: TeamFile, at_ns: int) -> list[Event]:
         """Return a notice, once, that the file is too large to read; what is known of it stays."""
-        if place.path in self._large or not place.group:
+        if file.path in self._large or not file.group:
             return []
-        self._large.add(place.path)
-        text = f"{place.path} is larger than {disk.LARGEST >> 20} MiB: what it says is not shown until it is smaller"
-        return [self.diff.team(place.home, place.group).tell.body(Notice(text=text, code="too_large"), at_ns, "")]
+        self._large.add(file.path)
+        text = f"{file.path} is larger than {disk.LARGEST >> 20} MiB: what it says is not shown until it is smaller"
+        return [self.diff.team(file.home, file.group).tell.body(Notice(text=text, code="too_large"), at_ns, "")]
 
-    def _missing(self, place: TeamFile, at_ns: int) -> list[Event]:
-        if place.kind == "task":
-            return self.diff.task_gone(place.home, place.group, place.name, at_ns)
-        if place.kind == "session":
-            self._leaving[place.home, int(place.name)] = self._now()
+    def _missing(self, file: TeamFile, at_ns: int) -> list[Event]:
+        if file.kind == "task":
+            return self.diff.task_gone(file.home, file.group, file.name, at_ns)
+        if file.kind == "session":
+            self._leaving[file.home, int(file.name)] = self._now()
             return []
-        if not os.path.isdir(f"{place.home}/teams/{place.group}"):  # noqa: PTH112 - pathlib's may raise
-            self._retries.pop(place.path, None)
-            return self.diff.team_gone(place.home, place.group, at_ns)
-        known = self._retries.get(place.path)
+        if not os.path.isdir(f"{file.home}/teams/{file.group}"):  # noqa: PTH112 - pathlib's may raise
+            self._retries.pop(file.path, None)
+            return self.diff.team_gone(file.home, file.group, at_ns)
+        known = self._retries.get(file.path)
         if known is None or known.times == 0:
-            self._look_again(place)
+            self._look_again(file)
             return []
-        if place.kind == "inbox":
-            return self.diff.inbox_gone(place.home, place.group, place.name, at_ns)
-        self.diff.config_gone(place.home, place.group, at_ns)
+        if file.kind == "inbox":
+            return self.diff.inbox_gone(file.home, file.group, file.name, at_ns)
+        self.diff.config_gone(file.home, file.group, at_ns)
         return []
 
-    def _look_again(self, place: TeamFile) -> None:
-        retry = self._retries.setdefault(place.path, _Retry(place, 0, self._order.ticket()))
+    def _look_again(self, file: TeamFile) -> None:
+        retry = self._retries.setdefault(file.path, _Retry(file, 0, self._order.ticket()))
         if retry.times < len(RETRY_NS):
             retry.due_ns = self._now() + RETRY_NS[retry.times]
 
@@ -248,8 +248,8 @@ class Teams:
             if not retry.due_ns or retry.due_ns > now_ns:
                 continue
             retry.due_ns, retry.times = 0, retry.times + 1
-            seen, _ = disk.read(retry.place, now_ns)
-            self._push(self._file(seen), ticket=retry.ticket)
+            snapshot, _ = disk.read(retry.file, now_ns)
+            self._push(self._file(snapshot), ticket=retry.ticket)
             if not retry.due_ns:
                 self._retries.pop(path, None)
 

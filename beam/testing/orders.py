@@ -25,7 +25,7 @@ class Orders:
     def __init__(self) -> None:
         self.model = ""
         self._prompts: queue.SimpleQueue[dict[str, str] | None] = queue.SimpleQueue()
-        self._told: list[str] = []  # in this turn
+        self._received: list[str] = []  # in this turn
         self._unread: list[tuple[str, str]] = []  # id and text
         self._is_playing = False
         self._news = threading.Condition()
@@ -39,7 +39,7 @@ class Orders:
     def playing(self) -> Iterator[None]:
         """Let an order to interrupt raise KeyboardInterrupt in this thread: inside, a turn is played."""
         with self._news:
-            self._is_playing, self._told = True, []
+            self._is_playing, self._received = True, []
         try:
             yield
         finally:
@@ -49,16 +49,16 @@ class Orders:
                     _answer(call_id, ok=False, code="unfinished", message="the turn was over before it was read")
                 self._unread = []
 
-    def told(self, waits: bool) -> str:
+    def received(self, waits: bool) -> str:
         """Read what came into the turn and return all of it; with `waits`, wait until there is something."""
         with self._news:
-            while waits and not (self._unread or self._told):
+            while waits and not (self._unread or self._received):
                 self._news.wait(0.1)  # an interrupt is seen between two waits
             for call_id, text in self._unread:
-                self._told.append(text)
+                self._received.append(text)
                 _answer(call_id)
             self._unread = []
-            return "\n".join(self._told)
+            return "\n".join(self._received)
 
     def _read(self) -> None:
         for line in sys.stdin.buffer:

@@ -45,13 +45,13 @@ def fill(value: Any, names: Mapping[str, str], environ: Mapping[str, str]) -> An
 class Player:
     """Plays the steps of one reply; `result` is the content of the last frame.
 
-    `told` waits for a text that the agent is told in its turn and returns all that it was told; it returns at once
+    `received` waits for a text that the agent is told in its turn and returns all that it was told; it returns at once
     unless it is asked to wait.
     """
 
-    def __init__(self, forget: Callable[[], None], told: Callable[[bool], str] = lambda waits: "") -> None:
+    def __init__(self, forget: Callable[[], None], received: Callable[[bool], str] = lambda waits: "") -> None:
         self._forget = forget
-        self._told = told
+        self._received = received
         self._calls = 0
         self._tokens: dict[str, int] = {}
         self._cost: float | None = None
@@ -61,8 +61,8 @@ class Player:
     def play(self, reply: Reply, names: Mapping[str, str], environ: Mapping[str, str]) -> None:
         """Write the frames of each step, up to one that ends the turn."""
         for step in reply:
-            told = self._told(step.verb == "listen" and bool(step.value))
-            value = fill(step.value, {**names, "steered": told}, environ)
+            received = self._received(step.verb == "listen" and bool(step.value))
+            value = fill(step.value, {**names, "steered": received}, environ)
             getattr(self, f"step_{step.verb}")(value, **step.beside)
             if self._is_over:
                 return
@@ -125,8 +125,8 @@ class Player:
                 write_frame("tool_result", id=call_id, output=str(error), is_error=True)
                 return
             output.seek(0)
-            said = output.read().decode("utf-8", "replace")
-        write_frame("tool_result", id=call_id, output=said, is_error=code != 0)
+            text_read = output.read().decode("utf-8", "replace")
+        write_frame("tool_result", id=call_id, output=text_read, is_error=code != 0)
 
     def step_plan(self, steps: list[dict[str, str]]) -> None:
         write_frame("plan", steps=steps)

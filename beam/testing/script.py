@@ -222,16 +222,16 @@ def _check_keys(value: Mapping[Any, Any], keys: Mapping[str, tuple[type, ...]], 
 def _check_type(value: object, types: tuple[type, ...], where: str) -> None:
     if types and type(value) not in types:
         words = {str: "a text", bool: "true or false", int: "a whole number", float: "a number", list: "a list"}
-        said = " or ".join(words.get(kind, "bytes") for kind in types)
-        raise ScriptError(f"{where}: it takes {said}, not {value!r:.80}")
+        expected = " or ".join(words.get(kind, "bytes") for kind in types)
+        raise ScriptError(f"{where}: it takes {expected}, not {value!r:.80}")
     if types == NUMBER and isinstance(value, int | float) and not 0 <= value <= 1e6:
         raise ScriptError(f"{where}: it can't be less than 0 or more than a million")
 
 
 def _nearest(key: str, known: Iterable[str]) -> str:
     names = [str(name) for name in known]
-    near = nearest(key, names)
-    return f" (did you mean {near!r}?)" if near else f" (there are: {', '.join(names)})" if names else ""
+    closest = nearest(key, names)
+    return f" (did you mean {closest!r}?)" if closest else f" (there are: {', '.join(names)})" if names else ""
 
 
 def _check_plan(value: list[Any], where: str) -> list[dict[str, Any]]:

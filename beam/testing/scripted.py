@@ -87,7 +87,7 @@ def _serve(argv: list[str], environ: Mapping[str, str]) -> int:
             agent = agent or Agent(argv, environ)
             agent.names["from"] = prompt.get("sender", "")
             agent.names["model"] = orders.model = orders.model or agent.names["model"]
-            return agent.turn(lambda: prompt.get("text", ""), orders.told)
+            return agent.turn(lambda: prompt.get("text", ""), orders.received)
 
         signal.signal(signal.SIGINT, signal.default_int_handler)
         with orders.playing():
@@ -132,7 +132,9 @@ class Agent:
             "from": options.get("--from", ""),
         }
 
-    def turn(self, prompt: Callable[[], str], told: Callable[[bool], str] = lambda waits: "") -> dict[str, Any] | None:
+    def turn(
+        self, prompt: Callable[[], str], received: Callable[[bool], str] = lambda waits: ""
+    ) -> dict[str, Any] | None:
         """Run one turn and return its result; None if the session to resume does not exist (a frame of its own reports
         that).
         """
@@ -155,7 +157,7 @@ class Agent:
         reply = self._script.reply(text, turn)
         if reply is None:
             raise scripts.ScriptError(f"no rule of {self._name} matches the prompt, and it has no `default`")
-        player = Player(lambda: session_file(self._session_id, self._environ).unlink(missing_ok=True), told)
+        player = Player(lambda: session_file(self._session_id, self._environ).unlink(missing_ok=True), received)
         try:
             player.play(reply, {**self.names, "prompt": text, "turn": str(turn)}, self._environ)
         except KeyboardInterrupt:

@@ -60,26 +60,26 @@ _SENDING = ("hops", "replies", "sends")  # limits of what agents send
 _ADAPTER_FIELDS = ("adapter", "command", "script", "mailbox")  # each can make an agent another adapter's
 
 
-class VariablesGiven(Struct, frozen=True, kw_only=True):
+class AdapterFacts(Struct, frozen=True, kw_only=True):
     """What has to be known about adapters: all their names, and whether this agent's runs what it is sent as code."""
 
     adapters: Collection[str] = ()
     runs_text: bool = False
 
 
-def wants(config: Config, resolved: Resolved, told: VariablesGiven, *, vouched: Collection[str] = ()) -> list[Finding]:
+def wants(config: Config, resolved: Resolved, facts: AdapterFacts, *, vouched: Collection[str] = ()) -> list[Finding]:
     """Return everything that this agent needs a trusted folder for; nothing if it needs none.
 
     `vouched` names those files (`agent.json`) that the person is known to have written.
     """
     return [
-        *_of_settings(resolved, told, frozenset({BEAM_YAML, AGENT_JSON}.difference(vouched))),
+        *_of_settings(resolved, facts, frozenset({BEAM_YAML, AGENT_JSON}.difference(vouched))),
         *(_of_policy(config) if BEAM_YAML not in vouched else ()),
         *(_of_limits(config) if BEAM_YAML not in vouched else ()),
     ]
 
 
-def _of_settings(resolved: Resolved, told: VariablesGiven, foreign: frozenset[str]) -> Iterator[Finding]:
+def _of_settings(resolved: Resolved, facts: AdapterFacts, foreign: frozenset[str]) -> Iterator[Finding]:
     settings, agent = resolved.settings, base_of(resolved.name)
 
     def who_has(field: str) -> str:
@@ -100,9 +100,9 @@ def _of_settings(resolved: Resolved, told: VariablesGiven, foreign: frozenset[st
         if "/" in settings.executable:
             yield from _files(resolved, [settings.executable])
     if renamed := [who for field in _ADAPTER_FIELDS if (who := says(field)) and getattr(settings, field)]:
-        if told.runs_text:
+        if facts.runs_text:
             yield _sentence(f"{renamed[0]} has {agent} run what it is sent, by {settings.adapter}", settings.adapter)
-        elif agent in told.adapters and settings.adapter != agent:
+        elif agent in facts.adapters and settings.adapter != agent:
             yield _sentence(f"{renamed[0]} makes {agent} another agent: {settings.adapter}", settings.adapter)
     for variable, value in settings.env.items():
         if who := says(f"env.{variable}"):
@@ -177,9 +177,11 @@ def _files(resolved: Resolved, words: Collection[str], *, only_code: bool = Fals
             path = start / word
             if not _is_file(path) or (only_code and not _is_code(path)):
                 continue
-            for seen in scan.look_at(path.parent, path.name):
-                name = scan.named(seen.path, resolved.base)
-                yield Finding(name=name, digest=seen.digest, text=seen.text, by=(base_of(resolved.name),), runs=True)
+            for found_file in scan.look_at(path.parent, path.name):
+                name = scan.named(found_file.path, resolved.base)
+                yield Finding(
+                    name=name, digest=found_file.digest, text=found_file.text, by=(base_of(resolved.name),), runs=True
+                )
 
 
 def _is_code(path: Path) -> bool:

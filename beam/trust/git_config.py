@@ -61,10 +61,10 @@ def look(base: Path, cwd: Path, *, access: Access, home: Path) -> Git:
     for level in scan.parents(cwd, home=home):
         ahead, looked = [(level, *each) for each in _repositories(level)], 0
         while ahead:
-            folder, place, common = ahead.pop()
-            reading = _Repository(folder, place, common, base=base, home=home, is_full=access == "full")
+            folder, git_dir, common = ahead.pop()
+            reading = _Repository(folder, git_dir, common, base=base, home=home, is_full=access == "full")
             looked += 1
-            if place != folder:
+            if git_dir != folder:
                 inner = reading.inner() if looked < _MOST_REPOSITORIES else reading.too_many()
                 ahead += [(each, *one) for each in inner for one in _repositories(each)]
             found += reading.found
@@ -100,25 +100,25 @@ def _repositories(level: Path) -> Iterator[tuple[Path, Path]]:
         yield _with_common(level)
 
 
-def _shared(place: Path) -> list[Path]:
+def _shared(git_dir: Path) -> list[Path]:
     """Return the files in which git keeps entries of a split index."""
     try:
-        with os.scandir(place) as entries:
+        with os.scandir(git_dir) as entries:
             names = [entry.name for entry in entries if entry.name.startswith("sharedindex.")]
     except OSError:
         return []
-    return [place / name for name in sorted(names)[:_MOST_FILES]]
+    return [git_dir / name for name in sorted(names)[:_MOST_FILES]]
 
 
-def _with_common(place: Path) -> tuple[Path, Path]:
-    common = _line(place / "commondir", "")
-    return place, place if common is None else place / common
+def _with_common(git_dir: Path) -> tuple[Path, Path]:
+    common = _line(git_dir / "commondir", "")
+    return git_dir, git_dir if common is None else git_dir / common
 
 
 def _line(path: Path, prefix: str) -> str | None:
     """Return the rest of a one-line file that begins with this prefix."""
-    seen = scan.look_at(path.parent, path.name)
-    text = seen[0].text if seen else None
+    file = scan.look_at(path.parent, path.name)
+    text = file[0].text if file else None
     if text is None or not text.startswith(prefix) or "\0" in text:
         return None
     return text.removeprefix(prefix).strip() or None
@@ -127,13 +127,13 @@ def _line(path: Path, prefix: str) -> str | None:
 class _Repository:
     """The configuration of one repository."""
 
-    def __init__(self, level: Path, place: Path, common: Path, *, base: Path, home: Path, is_full: bool) -> None:
+    def __init__(self, level: Path, git_dir: Path, common: Path, *, base: Path, home: Path, is_full: bool) -> None:
         self.found: list[Finding] = []
         self.off: dict[str, str] = {}
         self._base, self._home, self._is_full = base, home, is_full
-        self._level, self._place = level, place
+        self._level, self._place = level, git_dir
         hooks = [common / "hooks"]
-        for file in (common / "config", place / "config.worktree"):
+        for file in (common / "config", git_dir / "config.worktree"):
             self._files, self._bytes = _MOST_FILES, _LARGEST
             try:
                 for key, value in self._settings(file, _DEEPEST):
@@ -145,7 +145,7 @@ class _Repository:
                 self._unreadable(file, str(error))
         for directory in dict.fromkeys(hooks):
             self._look_at_hooks(directory)
-        if place == level and self.found:
+        if git_dir == level and self.found:
             self.off["safe.bareRepository"] = "explicit"
 
     def inner(self) -> list[Path]:
@@ -195,13 +195,13 @@ class _Repository:
                 continue
             if not self._is_full:
                 self.off[_HOOKS_PATH] = os.devnull
-            for seen in scan.look_at(directory, name):
-                path = scan.named(seen.path, self._base)
-                self._add(Finding(name=path, digest=seen.digest, text=seen.text, ignored=not self._is_full))
+            for file in scan.look_at(directory, name):
+                path = scan.named(file.path, self._base)
+                self._add(Finding(name=path, digest=file.digest, text=file.text, ignored=not self._is_full))
 
     def _unreadable(self, file: Path, why: str) -> None:
         name = f"{scan.named(file, self._base)} is not read as git would read it: {why}"
-        digest = "".join(seen.digest for seen in scan.look_at(file.parent, file.name))
+        digest = "".join(file.digest for file in scan.look_at(file.parent, file.name))
         self._add(Finding(name=name, digest=digest, says=True))
 
     def _add(self, found: Finding) -> None:
@@ -305,7 +305,7 @@ def _value(text: str, at: int) -> tuple[str, int]:
     if text[at] != "=":
         raise ValueError(f"no = at {at}")
     at += 1
-    said: list[str] = []
+    value_parts: list[str] = []
     quoted = False
     while at < len(text) and (quoted or text[at] not in "\n#;"):
         character = text[at]
@@ -318,12 +318,12 @@ def _value(text: str, at: int) -> tuple[str, int]:
             escaped = text[at : at + 1]
             if escaped not in ("\n", "t", "b", "n", "\\", '"'):
                 raise ValueError(f"no escape at {at}")
-            said.append({"\n": "", "t": "\t", "b": "\b", "n": "\n"}.get(escaped, escaped))
+            value_parts.append({"\n": "", "t": "\t", "b": "\b", "n": "\n"}.get(escaped, escaped))
         else:
-            said.append(character if quoted or character not in "\t\v\f\r" else " ")
+            value_parts.append(character if quoted or character not in "\t\v\f\r" else " ")
         at += 1
     if quoted:
         raise ValueError("a quote that does not end")
     if at < len(text) and text[at] in "#;":
         at = _end_of_line(text, at)
-    return "".join(said).strip(" "), at
+    return "".join(value_parts).strip(" "), at

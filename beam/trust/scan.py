@@ -205,6 +205,6 @@ def birth_ns(path: Path, found: os.stat_result) -> int | None:
             return None
     except (OSError, AttributeError, ImportError):
         return None
-    told = int.from_bytes(buffer.raw[:4], sys.byteorder)
+    flags = int.from_bytes(buffer.raw[:4], sys.byteorder)
     seconds = int.from_bytes(buffer.raw[80:88], sys.byteorder, signed=True)
-    return seconds * 1_000_000_000 + int.from_bytes(buffer.raw[88:92], sys.byteorder) if told & _BIRTH else None
+    return seconds * 1_000_000_000 + int.from_bytes(buffer.raw[88:92], sys.byteorder) if flags & _BIRTH else None

@@ -158,14 +158,14 @@ class Asks:
 
     def rule(self, ask: Ask, ruling: Ruling) -> None:
         """Write a rule's decision on this one to disk, and go on with it."""
-        word: Literal["allow", "deny"] = "allow" if ruling.behavior == "allow" else "deny"
-        told = f"denied by the rule {ruling.text} of {ruling.whose}" if word == "deny" and ask.takes.message else ""
-        self._decide(ask, Decision(decision=word, by=BY_RULE, message=told), "", ruling)
+        verb: Literal["allow", "deny"] = "allow" if ruling.behavior == "allow" else "deny"
+        reason = f"denied by the rule {ruling.text} of {ruling.whose}" if verb == "deny" and ask.takes.message else ""
+        self._decide(ask, Decision(decision=verb, by=BY_RULE, message=reason), "", ruling)
 
     def _decide(self, ask: Ask, decision: Decision, why: str, ruling: Ruling | None = None) -> None:
         del self._open[ask.id]
-        word = "allowed" if decision.decision == "allow" else "denied"
-        self._over[ask.id] = f": it was {word} by {decision.by}"
+        verb = "allowed" if decision.decision == "allow" else "denied"
+        self._over[ask.id] = f": it was {verb} by {decision.by}"
         decided = events.PermissionDecided(
             ask_id=ask.id,
             decision=decision.decision,

@@ -145,16 +145,16 @@ async def confined(
     outside = tuple(path for path in paths if not reaches_into(path, cwd))
     inside = tuple(path for path in paths if path not in outside)
     _one_name_each(own, card)
-    said = [_lies_inside(path, turn, card) for path in inside]
+    notices = [_lies_inside(path, turn, card) for path in inside]
     version = landlock.abi() if version is None else version
     if not version:
-        said = [await _no_way_out(card, turn, outside), *said]
+        notices = [await _no_way_out(card, turn, outside), *notices]
     of_its_own = (turn.scratch, *(() if any(is_within(cwd, os.path.realpath(path)) for path in outside) else (cwd,)))
     return Confined(
         held="Landlock" if version else "links",
         confinement=Confinement(protected=outside, allowed=of_its_own) if version and outside else None,
         open=inside,
-        notice="; ".join(said),
+        notice="; ".join(notices),
         makes=card.makes,
         writes=card.writes,
         scratch=turn.scratch,
@@ -196,15 +196,15 @@ async def _no_way_out(card: Card, turn: Turn, protected: tuple[str, ...]) -> str
 
 def only_looked(card: Card, looked: Looked) -> str:
     """Return what to report if a search found no way out and nothing else confines the agent."""
-    said = (
+    notices = (
         f"this system has no Landlock: only {card.name}'s own limits keep it from beam's files; "
         "beam looked for links that lead to them and found none"
     )
     if not looked.skipped:
-        return said
+        return notices
     some = ", ".join(looked.skipped[:_LINKS_NAMED])
     more = f" and {rest} more" if (rest := len(looked.skipped) - _LINKS_NAMED) > 0 else ""
-    return f"{said}; after {looked.entries} entries it did not look into {some}{more}"
+    return f"{notices}; after {looked.entries} entries it did not look into {some}{more}"
 
 
 def _one_name_each(own: Own, card: Card) -> None:

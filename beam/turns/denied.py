@@ -26,7 +26,7 @@ def explained(verdict: Verdict, can: Capabilities, access: Access | None) -> Ver
     return msgspec.structs.replace(verdict, reason=reason + _wider(can, access))
 
 
-def told(denials: Sequence[Denial], can: Capabilities, access: Access | None) -> tuple[Denial, ...] | None:
+def reported(denials: Sequence[Denial], can: Capabilities, access: Access | None) -> tuple[Denial, ...] | None:
     """Return the denials; None if there are none and the agent's CLI would not report one.
 
     An agent that asks before everything it may not do had each request answered here, so none is missing.
@@ -37,7 +37,7 @@ def told(denials: Sequence[Denial], can: Capabilities, access: Access | None) ->
 def _wider(can: Capabilities, access: Access | None) -> str:
     if access is None or access not in can.access:
         return ""
-    wider = [word for word in can.access if _RANK[word] > _RANK[access]]
+    wider = [wider_access for wider_access in can.access if _RANK[wider_access] > _RANK[access]]
     if wider:
         return f"; it ran with access `{access}`: --access {' or '.join(wider)} allows more"
     return f"; it ran with access `{access}`, the widest it has: what denied it is a setting of its own"

@@ -196,13 +196,13 @@ class Engine:
         """Keep the turn's clocks until its process is gone or (None) stays for the next turn."""
         talking = asyncio.create_task(driver.talk())
         stopping = asyncio.create_task(self._interrupt_when_asked(driver))
-        heard = asyncio.create_task(self._news())
+        news_task = asyncio.create_task(self._news())
         try:
             while not (process.gone or stopping.done() or self._is_said(talking)):
-                tasks = [task for task in (process.ended, talking, stopping, heard) if not task.done()]
+                tasks = [task for task in (process.ended, talking, stopping, news_task) if not task.done()]
                 await asyncio.wait(tasks, timeout=self._tick_s(driver), return_when=asyncio.FIRST_COMPLETED)
-                if heard.done():
-                    heard = asyncio.create_task(self._news())
+                if news_task.done():
+                    news_task = asyncio.create_task(self._news())
                     self._polled_at = float("-inf")
                 self._duty(driver)
                 self.guarded(driver.tick)
@@ -213,7 +213,7 @@ class Engine:
                 if task.done() and not task.cancelled():
                     task.result()
         finally:
-            await _cancelled(talking, stopping, heard)
+            await _cancelled(talking, stopping, news_task)
         return await self._during(driver, driver.leave())
 
     def _is_said(self, talking: asyncio.Task[None]) -> bool:

@@ -120,8 +120,8 @@ async def _verdict(order: TurnRequest, face: Face, services: TurnServices, handl
         turn = turn_of(order, face, str(order.scratch))
         host = host_of(order)
         confined = await confine.confined(order.adapter.card, face, turn, order.own, version=order.landlock)
-        if (said := confine.notice(confined, turn)) is not None:
-            services.record(said)
+        if (confinement_notice := confine.notice(confined, turn)) is not None:
+            services.record(confinement_notice)
         if face == "terminal" and isinstance(order.adapter, HasTerminal):
             from beam.turns import terminal as terminal_face
 
@@ -259,7 +259,7 @@ def finished_of(order: TurnRequest, verdict: Verdict, stop: Stop, face: Face | N
         via=face,
         duration_s=round(duration_s, 3),
         exit_code=0 if tolerates(order, status) else exit_code(status, class_),
-        denials=denied.told(verdict.denials, can, access),
+        denials=denied.reported(verdict.denials, can, access),
         at_most=access,
         rules=_rules_told(order),
     )

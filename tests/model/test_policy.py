@@ -58,10 +58,10 @@ def test_five_failures_in_a_minute_open_the_circuit_and_a_success_closes_it() ->
     policy, circuit = Policy(), Circuit()
     for second in range(4):
         circuit = circuit_after(policy, circuit, FAILED, Class.CRASHED, float(second))
-        assert circuit.word(second) == "closed"
+        assert circuit.state(second) == "closed"
     circuit = circuit_after(policy, circuit, FAILED, Class.CRASHED, 4.0)
-    assert (circuit.word(5), circuit.word(33.9), circuit.word(34)) == ("open", "open", "half open")
-    assert circuit_after(policy, circuit, FAILED, Class.CRASHED, 40.0).word(41) == "open"
+    assert (circuit.state(5), circuit.state(33.9), circuit.state(34)) == ("open", "open", "half open")
+    assert circuit_after(policy, circuit, FAILED, Class.CRASHED, 40.0).state(41) == "open"
     assert circuit_after(policy, circuit, Status.COMPLETED, None, 40.0) == Circuit()
 
 
@@ -69,7 +69,7 @@ def test_slow_failures_never_open_the_circuit() -> None:
     circuit = Circuit()
     for second in range(0, 3000, 30):
         circuit = circuit_after(Policy(), circuit, FAILED, Class.NETWORK, float(second))
-        assert circuit.word(second) == "closed"
+        assert circuit.state(second) == "closed"
 
 
 def test_what_the_message_itself_caused_says_nothing_about_the_agent() -> None:

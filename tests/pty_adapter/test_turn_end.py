@@ -147,20 +147,20 @@ def test_a_signal_before_enter_says_nothing() -> None:
 
 def test_the_transcript_decides_at_once_and_outranks_the_screen() -> None:
     end = ready(has_history=True)
-    end.told("working", 10.1)
+    end.report_state("working", 10.1)
     assert end.state is State.ACCEPTED
     after(end, claude("❯ hello", footer=BUSY[1]), 10.1, 1.0)
     assert after(end, claude("❯ hello", "● hi"), 11.2, 2.5) is State.BUSY
-    end.told("done", 13.8)
+    end.report_state("done", 13.8)
     assert (end.state, end.via, end.structured) == (State.DONE, "history", True)
 
 
 def test_a_claude_that_waits_for_agents_in_the_background_is_not_done_though_its_screen_looks_idle() -> None:
     end = ready(has_history=True)
     after(end, claude("❯ hello", footer=BUSY[1]), 10.1, 1.0)
-    end.told("waiting", 11.1)
+    end.report_state("waiting", 11.1)
     assert after(end, claude("❯ hello", "● started"), 11.2, 20.0) is State.BUSY
-    end.told("done", 31.3)
+    end.report_state("done", 31.3)
     assert (end.state, end.via) == (State.DONE, "history")
 
 
@@ -193,7 +193,7 @@ def test_a_dialog_outranks_everything() -> None:
     )
     end = ready()
     assert after(end, dialog, 10.1, 500.0) is State.WAITING
-    end.told("done", 600.0)
+    end.report_state("done", 600.0)
     assert end.state is State.WAITING
     end.answered(601.0)
     assert end.state is State.BUSY
@@ -381,7 +381,7 @@ def test_no_order_of_events_makes_an_illegal_move_or_an_end_at_a_dialog(steps: l
         elif step == "answer":
             end.answered(now)
         else:
-            end.told("working" if step == "told" else "done", now)
+            end.report_state("working" if step == "told" else "done", now)
         seen.append(end.state)
         if end.state is State.DONE and seen[-2] is not State.DONE:
             assert end.reading.dialog is None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from beam.teams import disk
-from beam.teams.disk import place_of, read, small_files
+from beam.teams.disk import read, small_files, team_file_of
 
 UUID = "c7b5231e-7e31-4756-9ebd-26edd280bfd2"
 
@@ -24,7 +24,7 @@ UUID = "c7b5231e-7e31-4756-9ebd-26edd280bfd2"
     ],
 )
 def test_files_of_teams_are_known_by_their_place(path: str, kind: str, group: str, name: str) -> None:
-    found = place_of("/h", f"/h/{path}")
+    found = team_file_of("/h", f"/h/{path}")
     assert found is not None and (found.kind, found.group, found.name) == (kind, group, name)
 
 
@@ -44,7 +44,7 @@ def test_files_of_teams_are_known_by_their_place(path: str, kind: str, group: st
     ],
 )
 def test_everything_else_is_nobodys(path: str) -> None:
-    assert place_of("/h", f"/h/{path}") is None
+    assert team_file_of("/h", f"/h/{path}") is None
 
 
 def test_what_is_no_plain_file_or_not_there_is_as_not_there(tmp_path: Path) -> None:
@@ -55,7 +55,8 @@ def test_what_is_no_plain_file_or_not_there_is_as_not_there(tmp_path: Path) -> N
     (folder / "loop.json").symlink_to(folder / "loop.json")
     (folder / "good.json").write_text("[]")
     places = {
-        name: place_of(str(tmp_path), str(folder / f"{name}.json")) for name in ("dir", "pipe", "loop", "none", "good")
+        name: team_file_of(str(tmp_path), str(folder / f"{name}.json"))
+        for name in ("dir", "pipe", "loop", "none", "good")
     }
     seen = {name: read(place, 5)[0].data for name, place in places.items() if place is not None}
     assert seen == {"dir": None, "pipe": None, "loop": None, "none": None, "good": b"[]"}
@@ -80,9 +81,9 @@ def test_tasks_of_a_headless_session_are_looked_at_once_it_has_members_or_inboxe
     path = tmp_path / f"tasks/{UUID}/1.json"
     path.parent.mkdir(parents=True)
     path.write_text("{}")
-    assert place_of(str(tmp_path), str(path)) is None and not list(small_files(str(tmp_path)))
+    assert team_file_of(str(tmp_path), str(path)) is None and not list(small_files(str(tmp_path)))
     (tmp_path / f"teams/{UUID}/inboxes").mkdir(parents=True)
-    found = place_of(str(tmp_path), str(path))
+    found = team_file_of(str(tmp_path), str(path))
     assert found is not None and (found.kind, found.group, found.name) == ("task", UUID, "1")
     assert [place for place, _ in small_files(str(tmp_path))] == [found]
 

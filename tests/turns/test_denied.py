@@ -8,7 +8,7 @@ from msgspec import Raw
 from beam.agents.base import Capabilities, Verdict
 from beam.model.message import Access
 from beam.model.outcome import Denial, Status, shown
-from beam.turns.denied import explained, told
+from beam.turns.denied import explained, reported
 
 WRITE = Denial(tool="Write", input=Raw(b'{"content":"x","file_path":"/p/made"}'))
 BASH = Denial(tool="Bash", input=Raw(b'{"command":"touch  made\\n"}'))
@@ -59,13 +59,13 @@ def test_a_turn_that_ended_otherwise_keeps_its_reason() -> None:
 
 
 def test_no_denial_is_null_where_the_cli_would_not_tell_of_one() -> None:
-    assert told((), Capabilities(), "read") is None
-    assert told((), Capabilities(denials=True), "read") == ()
-    assert told((BASH,), Capabilities(), None) == (BASH,)
+    assert reported((), Capabilities(), "read") is None
+    assert reported((), Capabilities(denials=True), "read") == ()
+    assert reported((BASH,), Capabilities(), None) == (BASH,)
 
 
 def test_an_agent_that_asks_for_all_that_it_may_not_do_had_nothing_denied_unless_an_ask_was() -> None:
-    assert told((), Capabilities(), "ask") == ()
+    assert reported((), Capabilities(), "ask") == ()
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ _CHANGES = {"edit": "update", "delete": "delete"}
 
 
 class Call:
-    """One call. `is_told`: its event is in the journal; `is_over`: so is its end; `is_denied`: beam said no to it."""
+    """One call. `is_recorded`: its event is in the journal; `is_over`: so is its end; `is_denied`: beam said no to it.
+    """
 
     def __init__(self, call_id: str) -> None:
         self.id = call_id
@@ -32,7 +33,7 @@ class Call:
         self.text = ""
         self.places: tuple[str, ...] = ()
         self.diffs: list[Object] = []
-        self.is_told = self.is_over = self.is_denied = False
+        self.is_recorded = self.is_over = self.is_denied = False
         self._name = ""
         self._described = ""  # what might be its name, or else describes it
         self._output: object = None

@@ -140,14 +140,14 @@ class TurnReader:
         call.take(update)
         if call.status in OVER:
             return [*self._tell(call), *self._return(call)]
-        if not call.is_told:
+        if not call.is_recorded:
             return self._tell(call) if call.is_known or (is_new and call.status == "in_progress") else []
         return self._progressed(call, now)
 
     def _tell(self, call: Call) -> list[Event]:
-        if call.is_told:
+        if call.is_recorded:
             return []
-        call.is_told = self._is_alive = True
+        call.is_recorded = self._is_alive = True
         self._progress[call.id] = (float("-inf"), call.text)
         return self._summary.called(call.id, call.name, call.input)
 
@@ -245,7 +245,7 @@ class TurnReader:
         emitted = self._end_words()
         update = self._summary.texts
         for call in self._calls.values():
-            if call.is_told and call.is_denied and not call.is_over:
+            if call.is_recorded and call.is_denied and not call.is_over:
                 call.is_over = True
                 emitted += self._summary.returned(call.id, _DENIED, is_error=True)
         self._summary.texts = update

@@ -136,11 +136,11 @@ class ControlVerbs(OpenedRoot):
             rules.check_allow(self.context, agent, rule)
         text = None if input is None else input if isinstance(input, str) else msgspec.json.encode(input).decode()
         verb: Literal["approve", "amend"] = "approve" if text is None else "amend"
-        said = yield from asks.decide(self.context, ask_id, verb, by=self.me, message=text, always=always)
+        answer = yield from asks.decide(self.context, ask_id, verb, by=self.me, message=text, always=always)
         if rule is not None:
             rules.add(self.context, agent, "allow", rule, by=self.me)
-            said += f"; from its next turn on {agent} is allowed {rule}"
-        return said
+            answer += f"; from its next turn on {agent} is allowed {rule}"
+        return answer
 
     @waiting_verb
     def deny(self, ask_id: str, *, message: str | None = None, stop: bool = False) -> Steps[str]:

@@ -23,10 +23,10 @@ Key = tuple[str, str]
 
 
 class Call(Struct):
-    """One call; `is_told` once its beginning was printed."""
+    """One call; `is_printed` once its beginning was printed."""
 
     event: events.ToolCalled
-    is_told: bool = False
+    is_printed: bool = False
 
 
 class Calls:
@@ -54,26 +54,26 @@ class Calls:
         """Return the calls to print before this event: they run for long, or their agent continues."""
         parent = getattr(event, "parent", None)
         own = (event.agent, event.call_id) if isinstance(event, events.ToolReturned) else None
-        told = []
+        due = []
         for key, call in self._open.items():
             is_parent = key == (event.agent, parent)
             is_left = isinstance(event, _GOES_ON) and key[0] == event.agent and call.event.parent == parent
-            if not call.is_told and key != own and (is_parent or is_left or lasts(call.event, event.ts)):
-                told.append(call)
-        return _mark_told(told)
+            if not call.is_printed and key != own and (is_parent or is_left or lasts(call.event, event.ts)):
+                due.append(call)
+        return _mark_printed(due)
 
     def due(self, now: str) -> list[events.ToolCalled]:
         """Return the calls that have run for long at that time (RFC 3339)."""
-        return _mark_told([call for call in self._open.values() if not call.is_told and lasts(call.event, now)])
+        return _mark_printed([call for call in self._open.values() if not call.is_printed and lasts(call.event, now)])
 
     def rest(self) -> list[events.ToolCalled]:
         """Return the calls that were not printed yet."""
-        return _mark_told([call for call in self._open.values() if not call.is_told])
+        return _mark_printed([call for call in self._open.values() if not call.is_printed])
 
 
-def _mark_told(calls: list[Call]) -> list[events.ToolCalled]:
+def _mark_printed(calls: list[Call]) -> list[events.ToolCalled]:
     for call in calls:
-        call.is_told = True
+        call.is_printed = True
     return [call.event for call in calls]
 
 
@@ -119,10 +119,10 @@ def brief(doing: str) -> str:
 
 def undone(works: Sequence[Unfinished]) -> str:
     """Return what a turn left undone, and how the CLI says it ended, on one line; "" if nothing."""
-    said = [
+    phrases = [
         f"{one_line(f'{work.tool} {_brief_input(bytes(work.input))}'.rstrip(), 100)} ({work.how})" for work in works
     ]
-    return f"unfinished when its turn ended: {', '.join(said)}" if said else ""
+    return f"unfinished when its turn ended: {', '.join(phrases)}" if phrases else ""
 
 
 def _brief_input(data: bytes) -> str:
@@ -132,6 +132,6 @@ def _brief_input(data: bytes) -> str:
         return data.decode(errors="replace")
     if isinstance(value, dict):
         alone = next(iter(value.values())) if len(value) == 1 else None
-        said = next((value[key] for key in _TELLING_KEYS if isinstance(value.get(key), str) and value[key]), alone)
-        value = said if isinstance(said, str | int | float) else value
+        telling = next((value[key] for key in _TELLING_KEYS if isinstance(value.get(key), str) and value[key]), alone)
+        value = telling if isinstance(telling, str | int | float) else value
     return "" if value in (None, {}, []) else value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -50,7 +50,7 @@ class Live:
         self._lock = threading.RLock()
         self._over = threading.Event()
         self._is_drawn = False
-        self._is_told = False
+        self._has_named_turn = False
         self._thread = threading.Thread(target=self._run, name="live", daemon=True)
         self._thread.start()
 
@@ -73,7 +73,7 @@ class Live:
         while not self._over.wait(pause):
             pause = _TICK_S
             waited_s = time.monotonic() - self._began
-            if not self._is_shown and (self._is_told or self.has_begun):
+            if not self._is_shown and (self._has_named_turn or self.has_begun):
                 return
             if self.has_begun and waited_s < SILENT_S:
                 continue
@@ -87,8 +87,8 @@ class Live:
     def _show(self, now: Progress | None, waited_s: float) -> None:
         if self.is_held:
             return
-        if now is not None and not self.has_begun and not self._is_told:
-            self._is_told = True
+        if now is not None and not self.has_begun and not self._has_named_turn:
+            self._has_named_turn = True
             self._clear()
             self._tell(truncate(collapse_to_line(line(self._message_id, now, waited_s=waited_s)), _LONGEST))
         if self._is_shown and waited_s >= SILENT_S:

@@ -52,14 +52,14 @@ class LongTurns:
 
     def due(self, now: str, open_calls: Calls) -> list[tuple[AnyEvent, str]]:
         """Return an event of each turn to tell of at that time (RFC 3339), and what to say."""
-        told = []
+        reports = []
         for turn in self._open.values():
             seconds = seconds_between(turn.since, now) or 0.0
             if seconds >= turn.next_s:
-                told.append((turn.event, _described(turn, now, open_calls)))
+                reports.append((turn.event, _described(turn, now, open_calls)))
                 while turn.next_s <= seconds:
                     turn.next_s *= 2
-        return told
+        return reports
 
     def standing(self, agent: str, now: str, open_calls: Calls) -> tuple[AnyEvent, str] | None:
         """Return an event of the agent's turn, and how far it is at that time; None if it is in none."""

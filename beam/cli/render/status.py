@@ -52,7 +52,7 @@ def _what(line: AgentStatus) -> Iterator[str]:
             (words.count("waiting"), "waiting"),
             (words.count("died"), "died"),
         )
-        yield "--once: " + ", ".join(f"{count} {word}" for count, word in counts if count)
+        yield "--once: " + ", ".join(f"{count} {state}" for count, state in counts if count)
     if trouble:
         yield trouble
     elif line.running is not None:
@@ -87,7 +87,7 @@ def _used(turn: Running) -> Iterator[str]:
     yield f"${turn.cost_usd:.4f}" if turn.cost_usd is not None else ""
 
 
-def place(project: Path, found: Sequence[AgentStatus]) -> str:
+def project_line(project: Path, found: Sequence[AgentStatus]) -> str:
     """Return the project folder, with its branch and, if it is a linked one, the repository of its work tree."""
     here = os.path.realpath(project)
     git = next((line.git for line in found if line.git is not None and os.path.realpath(line.folder) == here), None)
@@ -113,7 +113,7 @@ def usage(found: Sequence[UsageLine]) -> None:
     rows = []
     for line in found:
         tokens = (getattr(line.usage, f"{kind}_tokens") for kind in _TOKENS)
-        shown = ("" if count is None else str(count) for count in tokens)
+        figures = ("" if count is None else str(count) for count in tokens)
         name = "total" if line.agent is None else line.agent
         calls = "" if line.usage.calls is None else str(line.usage.calls)
         rows.append(
@@ -122,7 +122,7 @@ def usage(found: Sequence[UsageLine]) -> None:
                 line.model or "",
                 str(line.turns),
                 calls,
-                *shown,
+                *figures,
                 _cost(line.cost_usd, line.estimated_usd),
                 line.error or "",
             )
@@ -131,11 +131,11 @@ def usage(found: Sequence[UsageLine]) -> None:
     columns(head, rows, wide=is_terminal(sys.stdout))
 
 
-def _cost(said: float | None, estimated: float | None) -> str:
+def _cost(reported: float | None, estimated: float | None) -> str:
     """Return the cost, with `~` where some of it is an estimate."""
     if estimated is None:
-        return f"${said:.4f}" if said is not None else ""
-    return f"~${(said or 0.0) + estimated:.4f}"
+        return f"${reported:.4f}" if reported is not None else ""
+    return f"~${(reported or 0.0) + estimated:.4f}"
 
 
 # -- Prometheus --------------------------------------------------------------------------------------------------------
@@ -200,9 +200,9 @@ def _families(
     yield (
         *("beam_circuit", "gauge", "State of the circuit breaker: 1 for the one it is in."),
         [
-            ({"agent": a.agent, "state": word.replace(" ", "_")}, float(a.circuit == word))
+            ({"agent": a.agent, "state": state.replace(" ", "_")}, float(a.circuit == state))
             for a in agents
-            for word in _CIRCUIT
+            for state in _CIRCUIT
         ],
     )
     yield (

@@ -125,8 +125,8 @@ class Stream:
         """Print events that came together, with their names in one column."""
         if not self._json:
             self._widen(line.shown for line in batch)
-            told = [line.event for line in batch if isinstance(line.event, events.MemberUsed)]
-            self._used = {(event.agent, event.ts): event for event in told}
+            report = [line.event for line in batch if isinstance(line.event, events.MemberUsed)]
+            self._used = {(event.agent, event.ts): event for event in report}
         for line in batch:
             if self._json:
                 write(self._stream, safe_json(line.encoded().decode(), self._stream) + "\n")
@@ -186,9 +186,9 @@ class Stream:
             elif isinstance(event, events.ToolReturned):
                 self._calls.returned(event)
             self._long.take(event)
-        told = self._long.standing(begun[0].shown.agent, now, self._calls) if begun else None
-        if told is not None:
-            self._print(told[0], RenderedLine("▶", told[1]), at=now)
+        report = self._long.standing(begun[0].shown.agent, now, self._calls) if begun else None
+        if report is not None:
+            self._print(report[0], RenderedLine("▶", report[1]), at=now)
 
     def tick(self, now: str) -> None:
         """Print the calls and the turns that have run for long at that time (RFC 3339)."""

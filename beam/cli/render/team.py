@@ -77,8 +77,8 @@ def standing(shown: TeamShown) -> Iterator[tuple[str, str, str]]:
         if member.state == "idle":
             yield member.member, "■", f"idle{since}: {member.last_words}".rstrip(": ")
         else:
-            word = f"works{since}" if member.state else "nothing was seen of it yet"
-            yield member.member, "▶", f"{word}: {brief(member.doing)}".rstrip(": ")
+            label = f"works{since}" if member.state else "nothing was seen of it yet"
+            yield member.member, "▶", f"{label}: {brief(member.doing)}".rstrip(": ")
     for wait in shown.waits:
         who = "" if wait.who.startswith("#") else wait.who
         subject = f"{wait.who} " if wait.who.startswith("#") else ""
@@ -91,9 +91,9 @@ def tasks(lines: Sequence[TaskLine]) -> None:
     rows = []
     for line in lines:
         waits_for = " ".join(f"#{one}" for one in line.blocked_by)
-        word = "ready" if line.is_ready else "blocked" if waits_for and line.status == "pending" else line.status
+        label = "ready" if line.is_ready else "blocked" if waits_for and line.status == "pending" else line.status
         since = ago(line.since) if line.since else ""
-        rows.append((f"#{line.id}", word, line.owner or "", since, waits_for, line.subject))
+        rows.append((f"#{line.id}", label, line.owner or "", since, waits_for, line.subject))
     columns(("TASK", "STATUS", "OWNER", "FOR", "AFTER", "SUBJECT"), rows, wide=is_terminal(sys.stdout))
 
 
@@ -140,13 +140,13 @@ def _frame(text: str) -> str:
     value = _object(text)
     if value is None:
         return text
-    said = next((value[key] for key in _TELLING if isinstance(value.get(key), str) and value[key]), "")
+    phrase = next((value[key] for key in _TELLING if isinstance(value.get(key), str) and value[key]), "")
     answer = next((value[key] for key in ("approved", "allow") if isinstance(value.get(key), bool)), None)
     if value.get("subtype") in ("success", "error"):
         answer = value["subtype"] == "success"
     words = [f"#{value['taskId']}"] if isinstance(value.get("taskId"), str) else []
     words += [] if answer is None else ["yes" if answer else "no"]
-    words += [said] if said else []
+    words += [phrase] if phrase else []
     rest = {key: field for key, field in value.items() if key not in _SILENT}
     return " ".join(words) or (msgspec.json.encode(rest).decode() if rest else "")
 
@@ -229,8 +229,8 @@ def render(event: AnyEvent) -> tuple[str, str] | None:
             tool = f" to use {event.tool}" if event.tool else ""
             return "?", f"asks {event.to} ({event.what}){tool}: {event.text}"
         case events.MemberAnswered():
-            word = "yes" if event.approved else "no"
-            return "·", f"says {word} ({event.what}) {event.text}".rstrip()
+            label = "yes" if event.approved else "no"
+            return "·", f"says {label} ({event.what}) {event.text}".rstrip()
         case events.MailSent(kind="message"):
             summary = f"{event.summary}: " if event.summary else ""
             return "→", f"{event.to}: {summary}{event.text}"

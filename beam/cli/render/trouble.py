@@ -24,47 +24,49 @@ class Trouble:
     """The notices of each agent that were not printed yet."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, list[events.Notice]] = {}
+        self._notices: dict[str, list[events.Notice]] = {}
 
     def takes(self, event: AnyEvent) -> bool:
         """Return whether the event is kept, and is not to be printed now."""
         if not isinstance(event, events.Notice) or event.raw is UNSET or event.turn is None:
             return False
-        kept = self._kept.setdefault(event.agent, [])
-        if not any(_says(each.text, event.text) for each in kept):
-            kept.append(event)
+        notices = self._notices.setdefault(event.agent, [])
+        if not any(_says(each.text, event.text) for each in notices):
+            notices.append(event)
         return True
 
     def before(self, event: AnyEvent) -> list[events.Notice]:
         """Return the notices to print before this event, which does not say what they say."""
         if isinstance(event, (*_BOOKKEEPING, events.Notice)) or is_internal(event):
             return []
-        kept = self._kept.pop(event.agent, [])
+        notices = self._notices.pop(event.agent, [])
         if isinstance(event, events.ToolReturned) and event.is_error:
-            return [each for each in kept if not _says(event.output, each.text)]
+            return [each for each in notices if not _says(event.output, each.text)]
         if isinstance(event, events.TurnFinished) and event.exit_code:
-            self._kept[event.agent] = kept
+            self._notices[event.agent] = notices
             return []
-        return kept
+        return notices
 
     def in_short(self, event: events.TurnFinished) -> str:
         """Return what its CLI said last before this failure, where the failure's reason does not say it; else ""."""
-        kept = self._kept.pop(event.agent, []) if event.exit_code else []
-        if not kept or any(_says(event.reason or "", each.text) for each in kept):
+        notices = self._notices.pop(event.agent, []) if event.exit_code else []
+        if not notices or any(_says(event.reason or "", each.text) for each in notices):
             return ""
-        return kept[-1].text
+        return notices[-1].text
 
     def due(self, now: str) -> list[events.Notice]:
         """Return the notices that were kept for long at that time (RFC 3339)."""
-        told = [each for kept in self._kept.values() for each in kept if _is_old(each, now)]
-        self._kept = {agent: [each for each in kept if not _is_old(each, now)] for agent, kept in self._kept.items()}
-        return told
+        due_now = [each for notices in self._notices.values() for each in notices if _is_old(each, now)]
+        self._notices = {
+            agent: [each for each in notices if not _is_old(each, now)] for agent, notices in self._notices.items()
+        }
+        return due_now
 
     def rest(self) -> list[events.Notice]:
         """Return all that was kept."""
-        told = [each for kept in self._kept.values() for each in kept]
-        self._kept.clear()
-        return told
+        due_now = [each for notices in self._notices.values() for each in notices]
+        self._notices.clear()
+        return due_now
 
 
 def _is_old(notice: events.Notice, now: str) -> bool:

@@ -56,8 +56,8 @@ def _result(cell: Cell, subject: Subject) -> dict[str, str]:
         status, evidence = cell.run(subject)
     except (AssertionError, subprocess.TimeoutExpired, ValueError, LookupError, TypeError, OSError) as error:
         status, evidence = "fails", f"{type(error).__name__}: {error}"
-    told = {"case": cell.name, "title": cell.title, "capability": cell.capability}
-    return {**told, "status": status, "evidence": " ".join(evidence.split())}
+    result = {"case": cell.name, "title": cell.title, "capability": cell.capability}
+    return {**result, "status": status, "evidence": " ".join(evidence.split())}
 
 
 def main(argv: Sequence[str]) -> int:

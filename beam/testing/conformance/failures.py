@@ -20,8 +20,8 @@ def fails(subject: Subject, prompt: str, class_: str) -> str:
     assert {event["class"] for event in retries} <= {class_}
     subject.gone()
     asked = len(subject.model.prompts()) - before
-    told = f"; {len(retries)} retries told as `status`" if retries else ""
-    return f"failed ({class_}){told}; the model was asked {asked} times: {outcome['reason']}"
+    retried = f"; {len(retries)} retries told as `status`" if retries else ""
+    return f"failed ({class_}){retried}; the model was asked {asked} times: {outcome['reason']}"
 
 
 @cell("API error 400")
@@ -56,8 +56,8 @@ def broken_then_answered(subject: Subject) -> str:
     outcome = subject.send(BREAKS, "--new", env={"BEAM_RETRIES": "3"}).json
     subject.gone()
     times = len(subject.model.prompts()) - asked
-    told = [event["detail"] for event in subject.events("status", outcome["turn"]) if event["state"] == "retrying"]
-    if outcome["status"] == "completed" and any("asked to go on" in detail for detail in told):
+    retried = [event["detail"] for event in subject.events("status", outcome["turn"]) if event["state"] == "retrying"]
+    if outcome["status"] == "completed" and any("asked to go on" in detail for detail in retried):
         assert outcome["reply"].startswith(BROKEN[:20]) and outcome["reply"].endswith(WHOLE), outcome
         return f"the model was asked to go on where its answer broke off, which `status` says ({times} times in all)"
     if outcome["status"] == "completed":

@@ -59,11 +59,11 @@ def figures(reply: Reply, asked: Asked) -> tuple[int, int, int]:
     estimated.
     """
     given = reply.answer.usage
-    said = len(reply.thinking) + len(reply.text) + sum(len(dump(call.input)) for call in reply.calls)
+    size = len(reply.thinking) + len(reply.text) + sum(len(dump(call.input)) for call in reply.calls)
     thought = tokens(len(reply.thinking)) if reply.thinking else 0
     return (
         tokens(asked.size) if given.input_tokens is None else given.input_tokens,
-        tokens(said) if given.output_tokens is None else given.output_tokens,
+        tokens(size) if given.output_tokens is None else given.output_tokens,
         thought if given.reasoning_tokens is None else given.reasoning_tokens,
     )
 

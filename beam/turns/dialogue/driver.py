@@ -96,7 +96,7 @@ class LinkTurn:
         return self._process
 
     async def begin(self) -> None:
-        self._process.hear(self._hear, self._output)
+        self._process.listen(self._hear, self._output)
         if not self._is_kept:
             self._process.go()
 
@@ -239,7 +239,7 @@ class LinkTurn:
         if self._is_kept and not self._is_sent and not engine.is_stopped:
             self.not_ready = process.unfit or _NOT_READY
         if self._may_stay():
-            process.hear(None)
+            process.listen(None)
             return None
         return await process.quit(hard=lambda: engine.is_hard() or process.broken is not None)
 

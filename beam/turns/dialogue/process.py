@@ -53,7 +53,7 @@ class LinkProcess(AgentProcess):
         self._is_taking = False
         self._out: deque[bytes | None] = deque()  # null: the end of stdin
         self._writing: asyncio.Task[None] | None = None
-        self._heard: Callable[[Step], None] = self._idle
+        self._listener: Callable[[Step], None] = self._idle
         self._on_output: Callable[[], None] = _nothing
         self._settle: Callable[[str, CallAnswer], object] = _settles_nothing
 
@@ -76,9 +76,9 @@ class LinkProcess(AgentProcess):
         )
         self.attach(child)
 
-    def hear(self, heard: Callable[[Step], None] | None, on_output: Callable[[], None] | None = None) -> None:
+    def listen(self, listener: Callable[[Step], None] | None, on_output: Callable[[], None] | None = None) -> None:
         """Give the steps that are not the process's own to a turn, until the next call; null: there is none."""
-        self._heard = heard or self._idle
+        self._listener = listener or self._idle
         self._on_output = on_output or _nothing
 
     def go(self) -> None:
@@ -144,7 +144,7 @@ class LinkProcess(AgentProcess):
                     self.ready = True
                 elif isinstance(step, Broken):
                     self.broken = self.broken or step
-                self._heard(step)
+                self._listener(step)
 
     def _idle(self, step: Step) -> None:
         """Record a step that came between two turns.
@@ -182,7 +182,7 @@ class LinkProcess(AgentProcess):
         return await super().quit(hard=hard)
 
     async def close(self, why: str) -> None:
-        self.hear(None)
+        self.listen(None)
         if self._writing is not None:
             self._writing.cancel()
         await super().close(why)

@@ -82,14 +82,14 @@ class Dialogs:
             self._compare("an edit", body.path)
         return recorded
 
-    def _compare(self, what: str, told: Any) -> None:
+    def _compare(self, what: str, reported: Any) -> None:
         """Match what was done with the approved requests."""
-        about = next((question for question in self._approved if agrees(question, told)), None)
+        about = next((question for question in self._approved if agrees(question, reported)), None)
         if about is not None:
             self._approved.remove(about)
             self._else_done.clear()
         elif self._approved:
-            shown_there = told if isinstance(told, str) else msgspec.json.encode(told).decode()
+            shown_there = reported if isinstance(reported, str) else msgspec.json.encode(reported).decode()
             self._else_done.append(f"{what} {shown_there}")
 
     def look_back(self) -> None:

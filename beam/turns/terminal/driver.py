@@ -285,10 +285,10 @@ class TerminalTurn:
 
     def _session(self, *, has_quit: bool) -> str | None:
         """Return the id of its session: as the agent wrote it when it quit, or as it was given it for this turn."""
-        said, screen = None, self.process.screen
+        printed_id, screen = None, self.process.screen
         if has_quit:
-            said = profiles.session_in(self.profile, [line.text for line in screen.lines()[-screen.rows :]])
-        found = said or (self._session_given() if self.end.state is State.DONE else None)
+            printed_id = profiles.session_in(self.profile, [line.text for line in screen.lines()[-screen.rows :]])
+        found = printed_id or (self._session_given() if self.end.state is State.DONE else None)
         if found is None:
             return None
         opened = events.SessionResumed if self.turn.session_id == found else events.SessionStarted
@@ -307,16 +307,16 @@ class TerminalTurn:
 
     def _verdict(self, ended: spawn.Ended | None) -> Verdict:
         reader = self.session.reader
-        told = self.session.told or (reader.verdict() if reader is not None else None)
+        verdict = self.session.transcript_verdict or (reader.verdict() if reader is not None else None)
         return verdict_of(
             TurnEvidence(
                 end=self.end,
                 view=self.session.seen,
                 reply=self.conversation.reply,
-                told=told if reader is not None and reader.state else None,
+                transcript=verdict if reader is not None and reader.state else None,
                 failed=self.conversation.failed or self.dialogs.failed,
                 stopped=self.session.is_stopped,
-                session_id=told.session_id if told is not None else None,
+                session_id=verdict.session_id if verdict is not None else None,
                 command=self.conversation.command,
                 denials=tuple(self.engine.asks.denials),
                 ended=ended,

@@ -117,17 +117,17 @@ def _is_about(description: str, call: ToolCalled) -> bool:
     return any(text in shown_there for text in _texts(msgspec.json.decode(call.input)))
 
 
-def agrees(question: Question, told: Any) -> bool:
+def agrees(question: Question, reported: Any) -> bool:
     """Return whether the request may be what the transcript says was done: a tool call's input, or a path.
 
     Compares the command or the path of an input; an input with neither agrees with everything.
     """
-    if isinstance(told, dict):
-        main = [told[name] for name in _MAIN if isinstance(told.get(name), str | list) and told[name]]
+    if isinstance(reported, dict):
+        main = [reported[name] for name in _MAIN if isinstance(reported.get(name), str | list) and reported[name]]
         if not main:
             return True
-        told = main[0]
-    words = told if isinstance(told, list) else [told]
+        reported = main[0]
+    words = reported if isinstance(reported, list) else [reported]
     text = max((word for word in words if isinstance(word, str)), key=len, default="")
     there, subject = _plain(question.description), _plain(question.block.only_group(question.dialog.subject))
     row = _plain(text.strip().split("\n", 1)[0])

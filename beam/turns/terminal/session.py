@@ -25,7 +25,7 @@ class TerminalSession:
     def __init__(self, engine: Engine, process: TerminalProcess, end: TurnEnd) -> None:
         self.end = end
         self.reader: Reader | None = None
-        self.told: Verdict | None = None  # the transcript's, once it has said that the turn is over
+        self.transcript_verdict: Verdict | None = None  # the transcript's, once it has said that the turn is over
         self.seen = View(())
         self.prompt_mark: Signal | None = None
         self._engine = engine
@@ -114,6 +114,6 @@ class TerminalSession:
             return
         self.reader.read()
         if self.reader.state:
-            self.end.told(self.reader.state, self._clock.monotonic(), error=self.reader.error)
-            if self.told is None and self.end.ended and self.end.via == "history":
-                self.told = self.reader.verdict()  # what it writes when it quits is no answer
+            self.end.report_state(self.reader.state, self._clock.monotonic(), error=self.reader.error)
+            if self.transcript_verdict is None and self.end.ended and self.end.via == "history":
+                self.transcript_verdict = self.reader.verdict()  # what it writes when it quits is no answer

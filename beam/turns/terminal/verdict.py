@@ -18,14 +18,14 @@ _SHOWN_ROWS = 12
 
 
 class TurnEvidence(Struct, frozen=True, kw_only=True):
-    """A turn that is over. `told` is what the transcript says of it (null: there is none, or it says nothing), `reply`
-    what the screen shows, `failed` why beam gave up, `session_id` what is known of it even so; `ended` how the process
-    ended (null: it goes on). A `command` may have no answer."""
+    """A turn that is over. `transcript` is what the transcript says of it (null: there is none, or it says nothing),
+    `reply` what the screen shows, `failed` why beam gave up, `session_id` what is known of it even so; `ended` how the
+    process ended (null: it goes on). A `command` may have no answer."""
 
     end: TurnEnd
     view: View
     reply: str = ""
-    told: Verdict | None = None
+    transcript: Verdict | None = None
     failed: Verdict | None = None
     stopped: bool = False
     session_id: str | None = None
@@ -55,7 +55,7 @@ def verdict_of(seen: TurnEvidence) -> Verdict:
 
 
 def _answered(seen: TurnEvidence) -> Verdict:
-    verdict = seen.told
+    verdict = seen.transcript
     if verdict is None or (verdict.status is Status.COMPLETED and not verdict.reply):
         known = verdict or Verdict(status=Status.COMPLETED)
         verdict = structs.replace(known, reply=seen.reply, lossy=True)

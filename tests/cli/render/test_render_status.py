@@ -81,9 +81,9 @@ def test_the_project_is_named_with_its_branch_and_a_linked_work_tree_with_its_re
     own = GitPlace(branch="main", commit=None, work_tree="/p", repository="/p/.git")
     linked = GitPlace(branch=None, commit="0123456789ab", work_tree="/w", repository="/p/.git")
     lines = [agent("a", folder="/w", git=linked), agent("b", folder="/p", git=own)]
-    assert status.place(Path("/p"), lines) == "/p on branch main"
-    assert status.place(Path("/w"), lines) == "/w at commit 0123456789ab, a work tree of /p/.git"
-    assert status.place(Path("/elsewhere"), lines) == "/elsewhere"
+    assert status.project_line(Path("/p"), lines) == "/p on branch main"
+    assert status.project_line(Path("/w"), lines) == "/w at commit 0123456789ab, a work tree of /p/.git"
+    assert status.project_line(Path("/elsewhere"), lines) == "/elsewhere"
 
 
 def test_usage_has_a_line_a_model_and_a_sum(capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,7 +57,7 @@ def test_a_denial_is_an_answer_or_the_outcome_and_a_stop_is_a_stop(
     seen = TurnEvidence(
         end=ended("history"),
         view=View(()),
-        told=Verdict(status=told, reply="so far"),
+        transcript=Verdict(status=told, reply="so far"),
         denials=(denial,),
         stopped=stopped,
     )

@@ -229,10 +229,10 @@ class ClaudeLink:
             return [Stirred()] if self._is_ready and state == "running" else []
         if state != "idle" or self._controls.are_open:
             return []
-        if reader.is_begun or (reader.is_told and not self._names_messages):
+        if reader.is_begun or (reader.has_result and not self._names_messages):
             known: list[Step] = [] if reader.is_known else [Acknowledged()]
             is_spent = self._first.budget_usd is not None  # claude counts what the whole process cost
-            return [*known, *self._over(*reader.end(), fit=reader.is_told and not is_spent)]
+            return [*known, *self._over(*reader.end(), fit=reader.has_result and not is_spent)]
         if reader.is_double:
             reason = "claude has had this message before, and answers each once"
             return self._over([], Verdict(status=Status.UNKNOWN, reason=reason), fit=False)

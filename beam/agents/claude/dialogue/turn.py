@@ -26,14 +26,13 @@ def key_of(*words: object) -> str:
 
 
 class TurnReader:
-    """Reads one turn. `is_known`: claude has the message; `is_begun`: it works on it; `is_told`: its result is there;
-    `is_double`: it has had this message before.
-    """
+    """Reads one turn. `is_known`: claude has the message; `is_begun`: it works on it; `has_result`: its result is
+    there; `is_double`: it has had this message before."""
 
     def __init__(self, turn: Turn) -> None:
         self.turn = turn
         self.key = key_of(turn.message_id, turn.attempt, turn.session_id)
-        self.is_known = self.is_begun = self.is_told = self.is_double = False
+        self.is_known = self.is_begun = self.has_result = self.is_double = False
         self._is_cut = False
         self._is_own = False  # something that is no answer to the message came
         self._frames = Frames(turn)
@@ -41,22 +40,22 @@ class TurnReader:
     @property
     def is_late(self) -> bool:
         """Return whether there is nothing left that claude could wait for before it says that the turn is over."""
-        return self.is_begun and self.is_told and not self._frames.has_tasks
+        return self.is_begun and self.has_result and not self._frames.has_tasks
 
     def begun(self) -> list[Event]:
         """Take note that claude works on the message; return the events of that."""
         self.is_known = self.is_begun = True
         if not self._is_own:
             return []
-        self._is_own, self.is_told, self._frames = False, False, Frames(self.turn)
+        self._is_own, self.has_result, self._frames = False, False, Frames(self.turn)
         return [Notice(text=_OWN, code="own_run")]
 
     def frame(self, read: Native) -> Sequence[Event]:
         """Return the events of a line."""
         if string(read.value, "type") == "result":
-            self.is_told = True
+            self.has_result = True
         elif string(read.value, "subtype") == "init":
-            self.is_told, self._is_own = False, not self.is_begun
+            self.has_result, self._is_own = False, not self.is_begun
         return self._frames.frame(read)
 
     def asked(self, read: Native) -> None:
@@ -65,7 +64,7 @@ class TurnReader:
 
     def stopped(self) -> None:
         """Take note that the turn is to end: an answer that still waits for agents of claude's is none."""
-        self._is_cut = self.is_told and self._frames.has_tasks
+        self._is_cut = self.has_result and self._frames.has_tasks
 
     def denied(self, request_id: str) -> None:
         """Take note that beam denied that request: the verdict leaves it out, because beam has it already."""
@@ -76,7 +75,7 @@ class TurnReader:
         emitted, verdict = self._frames.end(exit or Exit(code=0))
         if self._is_cut and verdict.status is Status.COMPLETED:
             verdict = structs.replace(verdict, status=Status.CANCELLED, reason="the turn was interrupted")
-        if exit is None and not self.is_told:
+        if exit is None and not self.has_result:
             reason = "claude ended the turn without a result"
             verdict = structs.replace(verdict, status=Status.FAILED, class_=Class.CRASHED, reason=reason)
         return emitted, structs.replace(verdict, denials=tuple(each for each in verdict.denials if each.by != _BEAM))
