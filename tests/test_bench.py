@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import trace
 from bench.__main__ import ROWS, table
 from bench.measure import Figure, Series, in_turns, run
 
@@ -63,3 +64,13 @@ def test_one_row_runs_by_itself(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "quartiles" in done.stdout and "decode + fold" in done.stdout.splitlines()[-1]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_the_way_of_a_message_is_traced_from_the_command_line_to_the_agents_stdin() -> None:
+    parts = trace.traced(trace.HERE, ["send", "echo", trace.PROMPT])
+    way = {(caller[0], callee[0]) for (caller, callee), _ in parts["to stdin"]["calls"]}
+    assert ("cli/send.py", "api/verbs/sending.py") in way
+    assert ("turns/exec.py", "process/spawn.py") in way
+    assert not any(callee == "broker/closing.py" for _, callee in way)  # what comes after the prompt
+    assert len(parts["to stdin"]["calls"]) < len(parts["whole"]["calls"])

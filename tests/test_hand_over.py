@@ -45,7 +45,12 @@ class Relay:
         self.kind: Any = kind
         self.root = root
         self.context = RootContext(
-            home=root.context.home, config=root.context.config, clock=_CLOCK, environ=root.environ, carry_out=carry_out
+            home=root.context.home,
+            config=root.context.config,
+            clock=_CLOCK,
+            environ=root.environ,
+            carry_out=carry_out,
+            exposed=False,
         )
         self.place = root.place(AGENT)
         self.inside = self.place.dir / "inside"

@@ -76,7 +76,12 @@ class Scene:
         self.clock = FakeClock()
         environ = {"HOME": str(base.parent), "PATH": "/usr/bin:/bin", "BEAM_TRUST": "1"}
         self.context = RootContext(
-            home=placed(base), config=config or configured(base), clock=self.clock, environ=environ, carry_out=carry_out
+            home=placed(base),
+            config=config or configured(base),
+            clock=self.clock,
+            environ=environ,
+            carry_out=carry_out,
+            exposed=False,
         )
         self.disk = Disk(base)
         self._claimed: tuple[str, int] | None = None

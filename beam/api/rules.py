@@ -160,7 +160,7 @@ def _rules(resolved: Resolved) -> Ruleset:
 
 
 def _access_of(context: RootContext, resolved: Resolved, asked: Access | None) -> Access:
-    return granted_access(resolved.settings.access, asked, at_most="read" if context.is_exposed else None)
+    return granted_access(resolved.settings.access, asked, at_most="read" if context.exposed else None)
 
 
 def _faces(resolved: Resolved, rules: list[Rule] | tuple[Rule, ...], access: Access) -> list[FaceLine]:

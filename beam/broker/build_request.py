@@ -83,8 +83,8 @@ def order_of(log: AgentLog, message: Message) -> TurnRequest:
         left_out=stands.left_out,
         folder_env=stands.env,
         from_agent=message.hops > 0,
-        at_most=lowest("read" if context.is_exposed else None, message.at_most),
-        rules=rules_for(resolved, message, is_exposed=context.is_exposed),
+        at_most=lowest("read" if context.exposed else None, message.at_most),
+        rules=rules_for(resolved, message, is_exposed=context.exposed),
     )
 
 

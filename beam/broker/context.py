@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,11 +12,11 @@ from msgspec import Struct, structs
 from beam.agents import registry
 from beam.base.clock import Clock
 from beam.base.errors import BeamError
-from beam.config.resolve import Config, Resolved
+from beam.config.resolve import Config, Resolved, load
 from beam.model.limits import Limits
 from beam.model.message import NAME, Access, Message, base_of
 from beam.model.policy import Policy
-from beam.root import discovery
+from beam.root import discovery, ownership
 from beam.root.paths import AgentPaths, RootPaths
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 class RootContext(Struct, frozen=True, kw_only=True):
     """One root as one process sees it. `carry_out`: what is done with requests of agents in their turns.
 
-    `exposed`: what `is_exposed` returned for the decision that this one is made for (`at_once`); None: it looks.
+    `exposed`: whether the root lies where agents may write, so that what it holds may be anybody's; it was looked at
+    when this was made, and `at_once` looks again.
     """
 
     home: RootPaths
@@ -38,11 +40,24 @@ class RootContext(Struct, frozen=True, kw_only=True):
     clock: Clock
     environ: Mapping[str, str]
     carry_out: CarryOut
-    exposed: bool | None = None
+    exposed: bool
+
+    @classmethod
+    def of(cls, home: RootPaths, *, environ: Mapping[str, str], clock: Clock, carry_out: CarryOut) -> RootContext:
+        """Return the root with its configuration, checked. Raises ConfigError, DiskError."""
+        config, exposed = _loaded(home, environ)
+        ownership.check_filesystem(home, allow_fs=config.allow_fs)
+        return cls(home=home, config=config, clock=clock, environ=environ, carry_out=carry_out, exposed=exposed)
+
+    def reloaded(self) -> RootContext:
+        """Return the same with the configuration as its files are now. Raises ConfigError, DiskError."""
+        config, exposed = _loaded(self.home, self.environ)
+        return structs.replace(self, config=config, exposed=exposed)
 
     def at_once(self) -> RootContext:
-        """Return the same for one decision, which asks several times where the root lies: it looks once, now."""
-        return structs.replace(self, exposed=self.is_exposed)
+        """Return the same for one decision, which may come long after this was made: look now where the root lies."""
+        exposed = discovery.exposed(self.home, self.environ) is not None
+        return self if exposed == self.exposed else structs.replace(self, exposed=exposed)
 
     @property
     def limits(self) -> Limits:
@@ -76,13 +91,8 @@ class RootContext(Struct, frozen=True, kw_only=True):
             resolved.settings.access,
             message.options.access,
             from_agent=message.hops > 0,
-            at_most="read" if self.is_exposed else message.at_most,
+            at_most="read" if self.exposed else message.at_most,
         )
-
-    @property
-    def is_exposed(self) -> bool:
-        """Return whether the root lies where agents may write: what it holds may be anybody's."""
-        return discovery.exposed(self.home, self.environ) is not None if self.exposed is None else self.exposed
 
     @property
     def base(self) -> Path:
@@ -92,3 +102,10 @@ class RootContext(Struct, frozen=True, kw_only=True):
         """Return where the agent's files are, or those of one of its lanes."""
         paths = self.home.agent(agent)
         return paths if lane is None else paths.lane_of(lane)
+
+
+def _loaded(home: RootPaths, environ: Mapping[str, str]) -> tuple[Config, bool]:
+    """Return the configuration, and whether the root is exposed: then it remembers nothing of the configuration."""
+    ownership.check_owner(home, uid=os.geteuid())
+    exposed = discovery.exposed(home, environ) is not None
+    return load(home, environ=environ, adapters=registry.NAMES, remembers=not exposed), exposed

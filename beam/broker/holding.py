@@ -173,7 +173,7 @@ def _wants_another(lease: AgentLease, key: ReuseKey, message: Message) -> bool:
         resolved = context.resolve(message.to)
         adapter = adapters.adapter(resolved.settings.adapter)
         face = face_of(adapter, options.via)
-        rules = rules_for(resolved, message, is_exposed=context.is_exposed)
+        rules = rules_for(resolved, message, is_exposed=context.exposed)
     except BeamError:
         return False  # its turn says what is wrong
     settings, can = resolved.settings, adapter.card.faces[face]

@@ -5,17 +5,11 @@ Does not depend on: who uses it, when it is asked.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
-import msgspec
-
-from beam.agents import registry as adapters
 from beam.base.errors import BeamError
 from beam.broker.context import RootContext
 from beam.broker.served import stamp_of
-from beam.config.resolve import load
-from beam.root import ownership
 from beam.root.user_dirs import config_dir
 from beam.trust import ledger
 
@@ -44,8 +38,7 @@ class ConfigWatch:
             return None
         self._stamps = now
         try:
-            ownership.check_owner(context.home, uid=os.geteuid())
-            config = load(context.home, environ=context.environ, adapters=adapters.NAMES)
+            reloaded = context.reloaded()
         except BeamError as error:
             if str(error) != self._wrong:
                 self._say(f"the old configuration stays: {error}")
@@ -53,4 +46,4 @@ class ConfigWatch:
             return None
         self._wrong = ""
         self._say("read the configuration again")
-        return msgspec.structs.replace(context, config=config)
+        return reloaded

@@ -65,9 +65,8 @@ def stands(context: RootContext, resolved: Resolved, access: Access | None = Non
 
 
 def stands_for(context: RootContext, resolved: Resolved, message: Message) -> FolderStanding:
-    """Check the folder now, for the turn of this message."""
-    once = context.at_once()
-    return stands(once, resolved, once.access_for(resolved, message))
+    """Check the folder now, for the turn of this message. The context is one that was looked at `at_once`."""
+    return stands(context, resolved, context.access_for(resolved, message))
 
 
 def check_trusted(context: RootContext, resolved: Resolved, access: Access | None = None) -> FolderStanding:
@@ -83,7 +82,7 @@ def _planted(context: RootContext, resolved: Resolved) -> list[Finding]:
 
     Trust of the folder does not make up for that.
     """
-    if not context.is_exposed or AGENT_JSON in _vouched(resolved, context.environ):
+    if not context.exposed or AGENT_JSON in _vouched(resolved, context.environ):
         return []
     return wants(context.config, resolved, AdapterFacts(), vouched=(BEAM_YAML,))
 
@@ -104,7 +103,7 @@ def waits_for_trust(context: RootContext, queue: Queue, entry: Entry) -> str | N
         is_off = isinstance(error, BeamError) and error.kind == "switched_off"
         return str(error) if is_off else None  # of all else whoever claims it says what is wrong
     try:
-        return stands_for(context, resolved, message).refusal
+        return stands_for(context.at_once(), resolved, message).refusal
     except BeamError as error:
         return error.message
 

@@ -15,7 +15,6 @@ from beam.base import files
 from beam.base.errors import BeamError
 from beam.broker.context import RootContext
 from beam.root import discovery
-from beam.root.ownership import check_filesystem, check_owner
 from beam.root.paths import AgentPaths
 
 if TYPE_CHECKING:
@@ -30,18 +29,13 @@ def main(argv: list[str]) -> int:
     """Drain the queue that the arguments name; return the exit code."""
     import asyncio
 
-    from beam.agents import registry as adapters
     from beam.base.clock import SystemClock
     from beam.broker.agent_requests import carry_out
-    from beam.config.resolve import load
 
     environ = dict(os.environ)
     home = discovery.at(Path(argv[0]), environ)
     discovery.check_folder(home, environ)
-    check_owner(home, uid=os.geteuid())
-    config = load(home, environ=environ, adapters=adapters.NAMES)
-    check_filesystem(home, allow_fs=config.allow_fs)
-    context = RootContext(home=home, config=config, clock=SystemClock(), environ=environ, carry_out=carry_out)
+    context = RootContext.of(home, environ=environ, clock=SystemClock(), carry_out=carry_out)
     files.check_descriptors(files.TURN_FILES)
     asyncio.run(serve(context, context.agent_paths(argv[1], argv[2] if len(argv) > 2 else None)))
     return 0

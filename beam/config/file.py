@@ -20,8 +20,8 @@ from beam.config.fields import (
     fields_of,
     settings_fields,
 )
+from beam.config.parsed import ParsedFiles
 from beam.config.source import Source, mapping, nearest
-from beam.config.yaml_lines import parse_yaml
 from beam.model.limits import Limits
 from beam.model.message import NAME, NAME_RULE
 from beam.model.policy import Policy
@@ -48,13 +48,13 @@ class ConfigFile(Struct, frozen=True, kw_only=True):
     state_dir: str | None = None
 
 
-def read(path: Path, *, adapters: Collection[str]) -> ConfigFile | None:
-    """Return the settings in a YAML file; None if there is none.
+def read(path: Path, *, adapters: Collection[str], parsed: ParsedFiles | None = None) -> ConfigFile | None:
+    """Return the settings in a YAML file, which `parsed` may know; None if there is none.
 
     Raises ConfigError for whatever beam would not obey, DiskError if the file can't be read.
     """
     data = read_bytes(path, follow=True)
-    return None if data is None else parse(data, path, adapters=adapters)
+    return None if data is None else parse(data, path, adapters=adapters, parsed=parsed)
 
 
 def read_bytes(path: Path, *, follow: bool = False) -> bytes | None:
@@ -73,9 +73,9 @@ def read_bytes(path: Path, *, follow: bool = False) -> bytes | None:
         raise
 
 
-def parse(data: bytes, path: Path, *, adapters: Collection[str]) -> ConfigFile:
+def parse(data: bytes, path: Path, *, adapters: Collection[str], parsed: ParsedFiles | None = None) -> ConfigFile:
     """Return the settings in the bytes of a YAML file. Raises ConfigError."""
-    values, lines = parse_yaml(data, path)
+    values, lines = (parsed or ParsedFiles()).parse(data, path)
     source = Source(str(path), lines)
     top = mapping(values, (), source)
     for key in top:
@@ -104,6 +104,8 @@ def parse(data: bytes, path: Path, *, adapters: Collection[str]) -> ConfigFile:
 
 def state_dir_in(data: bytes, path: Path, *, home: Path) -> Path | None:
     """Return the folder that a YAML file's bytes name in `state_dir:`, with `~` as `home`; None if they don't."""
+    from beam.config.yaml_lines import parse_yaml
+
     values, lines = parse_yaml(data, path)
     source = Source(str(path), lines)
     folder = _state_dir(mapping(values, (), source).get("state_dir"), source)

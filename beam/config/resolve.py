@@ -18,6 +18,7 @@ from beam.config import file
 from beam.config.fields import Fields, adapter_of, check_adapter, check_session, setting_from_text, settings_fields
 from beam.config.file import ConfigFile
 from beam.config.narrow import at_most, narrowing
+from beam.config.parsed import ParsedFiles
 from beam.config.source import Source
 from beam.model.limits import Limits
 from beam.model.message import NAME, base_of, check_name
@@ -214,13 +215,16 @@ def settled(environ: Mapping[str, str]) -> dict[str, str]:
     return {**environ, "BEAM_STATE": str(folder)} if folder is not None else dict(environ)
 
 
-def load(home: RootPaths, *, environ: Mapping[str, str], adapters: Collection[str]) -> Config:
+def load(home: RootPaths, *, environ: Mapping[str, str], adapters: Collection[str], remembers: bool = False) -> Config:
     """Return the configuration of this root; `adapters` are the names of those that exist.
 
-    Raises ConfigError for the first thing in a file or variable that beam does not understand. Reads no agent.json.
+    `remembers`: the root, out of agents' reach, may remember what its files were parsed to. Raises ConfigError for the
+    first thing in a file or variable that beam does not understand. Reads no agent.json.
     """
     paths = ((USER_CONFIG, config_dir(environ) / USER_CONFIG_NAME), (BEAM_YAML, home.config_file))
-    read = [(origin, file.read(path, adapters=adapters)) for origin, path in paths]
+    parsed = ParsedFiles(home.root if remembers else None)
+    read = [(origin, file.read(path, adapters=adapters, parsed=parsed)) for origin, path in paths]
+    parsed.remember()
     files = tuple((origin, file) for origin, file in read if file is not None)
     if any(origin == BEAM_YAML and file.state_dir is not None for origin, file in files):
         hint = f"write it into {config_dir(environ) / USER_CONFIG_NAME}, or set BEAM_STATE"

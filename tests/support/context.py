@@ -64,7 +64,7 @@ class Root:
         root = RootPaths(self.base.parent / "root", self.base)
         config = load(root, environ=self.environ, adapters=tuple(registry.ADAPTERS))
         self.context = RootContext(
-            home=root, config=config, clock=self.clock, environ=self.environ, carry_out=carry_out
+            home=root, config=config, clock=self.clock, environ=self.environ, carry_out=carry_out, exposed=False
         )
         return self.context
 

@@ -8,15 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beam.agents import registry
 from beam.api.inside import TurnAround, turn_around
 from beam.base.clock import Clock, SystemClock
 from beam.base.errors import UsageError
 from beam.broker.agent_requests import carry_out
 from beam.broker.compose import HUMAN
 from beam.broker.context import RootContext
-from beam.config.resolve import load, settled
-from beam.root import discovery, ownership, paths
+from beam.config.resolve import settled
+from beam.root import discovery, paths
 from beam.root.paths import AgentPaths
 
 if TYPE_CHECKING:
@@ -59,10 +58,7 @@ class OpenedRoot:
     @cached_property
     def context(self) -> RootContext:
         """Return the root with its configuration, checked. Raises ConfigError, DiskError."""
-        ownership.check_owner(self.home, uid=os.geteuid())
-        config = load(self.home, environ=self.environ, adapters=registry.NAMES)
-        ownership.check_filesystem(self.home, allow_fs=config.allow_fs)
-        return RootContext(home=self.home, config=config, clock=self._clock, environ=self.environ, carry_out=carry_out)
+        return RootContext.of(self.home, environ=self.environ, clock=self._clock, carry_out=carry_out)
 
     @property
     def is_agent(self) -> bool:

@@ -84,7 +84,7 @@ class SendVerbs(OpenedRoot):
         context = self.context
         discovery.check_folder(self.home, self.environ)
         configured = context.resolve(agent).settings.access
-        access = granted_access(configured, wanted.access, at_most="read" if context.is_exposed else None)
+        access = granted_access(configured, wanted.access, at_most="read" if context.exposed else None)
         self.trusted_by_variable = check_receiver(context, agent, access).by_variable
         if wanted.once and key is not None:
             raise UsageError(
@@ -187,7 +187,7 @@ class SendVerbs(OpenedRoot):
         from beam.turns.request import face_of
 
         settings = self.context.resolve(agent).settings
-        if settings.access is not None or self.is_agent or self.context.is_exposed:
+        if settings.access is not None or self.is_agent or self.context.exposed:
             return None
         adapter = registry.adapter(settings.adapter)
         return "ask" if "ask" in adapter.card.faces[face_of(adapter, via)].access else None

@@ -1,0 +1,102 @@
+"""What the settings files were last parsed to, remembered in the root: importing a YAML parser is a fifth of the CPU of
+a short command.
+
+What is remembered counts for exactly the same bytes, and is parsed anew whenever in doubt. Does not depend on what a
+setting means, or on whether the root is out of agents' reach: where it is not, nothing may be remembered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from beam.base import files
+from beam.base.digest import sha256
+from beam.base.errors import BeamError
+from beam.base.version import __version__
+
+PARSED_JSON = "parsed.json"
+_FORM = f"1 {__version__}"  # of what is remembered: another beam may read YAML in another way
+_MOST_BYTES = 1 << 20
+
+Lines = dict[tuple[str, ...], int]
+
+
+class _Parsed(Struct, frozen=True):
+    """Plain values of one file, and the line of each key."""
+
+    values: Any
+    lines: list[tuple[tuple[str, ...], int]]
+
+
+class _Remembered(Struct, frozen=True):
+    v: str
+    files: dict[str, _Parsed]  # by the SHA-256 of their bytes, hex
+
+
+class ParsedFiles:
+    """The settings files that one command reads. `root` remembers what they say; null: nothing is remembered."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self._path = None if root is None else root / PARSED_JSON
+        self._before = self._load()
+        self._now: dict[str, _Parsed] = {}
+
+    def parse(self, data: bytes, path: Path) -> tuple[object, Lines]:
+        """Return the plain values in a YAML file's bytes, and the line of each key. Raises ConfigError."""
+        key = sha256(data).hexdigest()
+        found = self._before.get(key)
+        if found is None:
+            from beam.config.yaml_lines import parse_yaml
+
+            values, lines = parse_yaml(data, path)
+            found = _Parsed(values, list(lines.items()))
+        self._now[key] = found
+        return found.values, dict(found.lines)
+
+    def remember(self) -> None:
+        """Write what was parsed now, if it is something else than before, and if there is a root."""
+        if self._path is None or self._now.keys() == self._before.keys() or not self._path.parent.is_dir():
+            return
+        kept = {key: each for key, each in self._now.items() if key in self._before or _may_be_kept(each)}
+        data = msgspec.json.encode(_Remembered(_FORM, kept))
+        if kept.keys() == self._before.keys() or len(data) > _MOST_BYTES:
+            return
+        from threading import get_ident
+
+        temporary = self._path.with_name(f".{PARSED_JSON}.{os.getpid()}-{get_ident()}.tmp")
+        with contextlib.suppress(OSError, BeamError):  # the next command parses again, that is all
+            handle = files.open_to_write(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            try:
+                files.write_all(handle, data)
+            finally:
+                os.close(handle)
+            temporary.rename(self._path)
+
+    def _load(self) -> dict[str, _Parsed]:
+        if self._path is None:
+            return {}
+        try:
+            found = msgspec.json.decode(files.read(self._path, _MOST_BYTES), type=_Remembered)
+        except (OSError, BeamError, ValueError, RecursionError):
+            return {}
+        return found.files if found.v == _FORM else {}
+
+
+def _may_be_kept(parsed: _Parsed) -> bool:
+    """Return whether JSON brings back the same values (not so with dates and infinities), and none may be a key."""
+    from beam.secrets.redact import redact
+
+    if any("env" in at for at, _ in parsed.lines):
+        return False
+    try:
+        data = msgspec.json.encode(parsed.values)
+        is_same = repr(msgspec.json.decode(data)) == repr(parsed.values)
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return is_same and not redact(data.decode())[1]
