@@ -34,10 +34,9 @@ class Turn(Struct, frozen=True, kw_only=True):
 
     `rules` are those that count besides `access`; the adapter was asked about each before (`HasRules`).
 
-    `once`: nobody will resume this session. `folder_trusted`: a person allowed this folder's own files, as they are
-    now, to run code. `leave_out`: some files of `Card.obeys` are not trusted; the CLI must not read them. `carried` is
-    what the CLI had counted over the whole session before this turn, for a CLI whose figures keep growing; None if
-    unknown.
+    `once`: this session is never resumed. `folder_trusted`: a person allowed this folder's own files, as they are now,
+    to run code. `leave_out`: some files of `Card.obeys` are not trusted; the CLI must not read them. `carried` is what
+    the CLI had counted over the whole session before this turn, for a CLI whose figures keep growing; None if unknown.
     """
 
     text: str
@@ -164,7 +163,7 @@ class Transcript(Protocol):
         """Return the events of this line. Never raises."""
 
     def verdict(self) -> Verdict:
-        """Return what the lines so far say about the turn."""
+        """Return the verdict that the lines so far give."""
 
 
 class History(Protocol):
@@ -202,26 +201,26 @@ class HasHistory(Protocol):
 
 
 class Enforced(Struct, frozen=True):
-    """Who enforces a rule: the agent's own CLI (by flags or settings of the turn), or beam, which is asked first. ""
-    where nobody can; `why` says it."""
+    """Who enforces a rule: the agent's own CLI (by flags or settings of the turn), or beam, because the CLI asks
+    beam first. "" if neither can; `why` explains that."""
 
     by: Literal["agent", "beam", ""]
     why: str = ""
 
 
 class Rules(Protocol):
-    """What an adapter knows of rules. A module may be one."""
+    """How an adapter handles rules. A module may be one."""
 
     def enforced(self, rule: Rule, face: Face, access: Access) -> Enforced:
         """Return who enforces this rule in a turn with that face and access."""
 
     def call(self, tool: str, given: object) -> ToolCall | None:
-        """Return a call of a tool, by the CLI's own name and input, as rules see it; None for one that they can't."""
+        """Return a tool call, given by the CLI's own name and input, in the terms of rules; None if it has none."""
 
 
 @runtime_checkable
 class HasRules(Protocol):
-    """An adapter that can enforce rules. Its launch applies those that the CLI itself enforces."""
+    """An adapter that can enforce rules. Its launch passes on those that the CLI itself enforces."""
 
     tool_rules: Rules
 
@@ -391,7 +390,7 @@ def raw_json(value: object) -> Raw:
 
 
 def died(exit: Exit, name: str) -> Verdict:
-    """Return the verdict on a process that ended without a statement about the turn."""
+    """Return the verdict on a process that ended without reporting a result."""
     tail = last_line(exit.stderr_tail)
     how = (
         f"was ended by {exit.signal}"

@@ -56,8 +56,8 @@ def launch(turn: Turn, host: Host) -> Launch:
     """Return the program with its placeholders filled in.
 
     An argument whose placeholder has no value is left out; a nested list of arguments is left out as a whole. Raises
-    UnsupportedError for what this command line has no place for, LimitError for a prompt too long for argv, UsageError
-    if there is no command.
+    UnsupportedError for an option without a placeholder, LimitError for a prompt too long for argv, UsageError if there
+    is no command.
     """
     settings = turn.settings
     if not settings.command:
@@ -111,9 +111,8 @@ def _check_prompt(turn: Turn, used: frozenset[str]) -> None:
 
 
 def _check_no_option(turn: Turn, argument: str, values: Mapping[str, str | None]) -> None:
-    """Raise UnsupportedError for a value that somebody else chose and that the program would take for an option. What a
-    person writes is theirs.
-    """
+    """Raise UnsupportedError if the program would read a value that came from somebody else as an option. Values
+    that the person wrote are not checked."""
     found = _PLACEHOLDER.match(argument)
     is_own = found is not None and found[1] == "prompt" and turn.sender in ("", "human")
     if found is None or is_own or not (values[found[1]] or "").startswith("-"):
@@ -264,7 +263,7 @@ class JsonOutput(_Output):
 class JsonLinesOutput(_Output):
     """Each line is a JSON record; the reply is what the last record with something at `reply_path` has there.
 
-    A record whose `type` is one of beam's own names for what an agent says and does becomes that event.
+    A record whose `type` is the name of one of beam's events about an agent's output becomes that event.
     """
 
     def line(self, line: bytes) -> Sequence[Event]:
@@ -315,7 +314,7 @@ def _own(value: object) -> Event | None:
 
 
 def _at(value: Any, path: str) -> Any:
-    """Return what lies at a dotted path (`result.text`, `items.0.text`, `items.-1.text`); None if nothing does."""
+    """Return the value at a dotted path (`result.text`, `items.0.text`, `items.-1.text`); None if there is none."""
     for part in path.split("."):
         if isinstance(value, dict):
             value = value.get(part)

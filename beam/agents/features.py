@@ -1,4 +1,5 @@
-"""The sixteen things that a user may ask of any agent CLI, as one table of yes or no. Each follows from a card.
+"""The sixteen features that a user may expect of any agent CLI, as one table of yes or no. Each follows from the
+agent's card.
 
 `tests/agents/test_features.py` names the test behind every yes.
 """

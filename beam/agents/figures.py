@@ -18,7 +18,7 @@ _UNKNOWN = Usage()
 
 
 class Work(Struct, frozen=True, kw_only=True):
-    """What a CLI tells of a turn besides tokens and cost: the seconds of its model calls, and the lines it changed."""
+    """A CLI's other figures of a turn: the seconds of its model calls, and the lines it changed."""
 
     api_s: float | None = None
     lines_added: int | None = None
@@ -35,7 +35,7 @@ def work_of_turn(total: Work | Total, before: Total | None) -> Work:
 
 
 def with_work(total: Total, work: Work) -> Total:
-    """Return the total with what the CLI tells besides tokens and cost."""
+    """Return the total with the CLI's other figures added."""
     return structs.replace(total, **structs.asdict(work))
 
 
@@ -84,7 +84,7 @@ def covers(whole: Usage, part: Usage) -> bool:
 
 
 def is_nothing(usage: Usage) -> bool:
-    """Return whether no token was counted."""
+    """Return whether all counts are zero."""
     return not (
         usage.input_tokens
         or usage.output_tokens

@@ -1,6 +1,6 @@
-"""The requests of beam's to a process that speaks JSON-RPC: each is answered once, by the process or by the time.
+"""beam's requests to a process that speaks JSON-RPC.
 
-Does not depend on what a request is for.
+Each is answered once: by the process, or by a timeout. Does not depend on the purpose of a request.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from beam.agents.link import Step
 
 
 class Reply(Struct, frozen=True):
-    """What came of a request, at the time `now`: `error` says why it failed, "" if it did not, and `failure` is what
-    the process sent of it; `is_late`: there was no answer in time.
-    """
+    """The answer to a request, at the time `now`: `error` says why it failed, "" if it did not, and `failure` is the
+    error object that the process sent; `is_late`: the request timed out."""
 
     now: float
     result: object = None
@@ -35,7 +34,8 @@ class _Waiting(Struct, frozen=True):
 
 
 class Calls:
-    """The requests that wait for their answers. `name` is who should answer, `request` makes the step that sends it."""
+    """The requests without an answer. `name` is the process that should answer, `request` makes the step that sends
+    a request."""
 
     def __init__(self, name: str, request: Request) -> None:
         self._name = name
@@ -45,20 +45,19 @@ class Calls:
 
     @property
     def due(self) -> float | None:
-        """Return when the first of them is late; None while none can be."""
+        """Return when the first request times out; None if none can."""
         times = (waiting.until for waiting in self._waiting.values() if waiting.until is not None)
         return min(times, default=None)
 
     def call(self, method: str, params: Object, then: Then, until: float | None) -> Step:
-        """Return the step that sends a request; `then` says what follows from its answer. It is late at `until`, never
-        if that is None.
-        """
+        """Return the step that sends a request; `then` maps its answer to the next steps. It times out at `until`,
+        never if that is None."""
         self._last += 1
         self._waiting[self._last] = _Waiting(until, then)
         return self._request(self._last, method, params)
 
     def answered(self, number: object, result: object, error: object, now: float) -> list[Step]:
-        """Return what follows from an answer; nothing, if nobody waits for it."""
+        """Return the steps that follow from an answer; none if no request waits for it."""
         waiting = self._waiting.pop(number, None) if type(number) is int else None
         if waiting is None:
             return []
@@ -68,7 +67,7 @@ class Calls:
         return waiting.then(Reply(now, error=string(failure, "message") or "it gave no reason", failure=failure))
 
     def expired(self, now: float) -> list[Step]:
-        """Return what follows from the requests that had no answer in time."""
+        """Return the steps that follow from the requests that timed out."""
         found: list[Step] = []
         for number, waiting in list(self._waiting.items()):
             is_late = waiting.until is not None and now >= waiting.until
@@ -77,5 +76,5 @@ class Calls:
         return found
 
     def drop(self) -> None:
-        """Forget all open calls: nobody waits for their answers any more."""
+        """Forget all open requests; late answers are ignored."""
         self._waiting.clear()

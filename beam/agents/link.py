@@ -1,7 +1,7 @@
-"""The live side of an adapter: what passes between beam and an agent's process that speaks a protocol.
+"""The protocol side of an adapter: the messages between beam and an agent's process.
 
-A link is the whole conversation with one process. Intents and lines go in; steps come out, which the turn carries out
-in their order. It is pure: it writes nothing, waits for nothing, has no clock, and never raises.
+A link holds the whole conversation with one process. Intents and lines go in. Steps come out, and the turn carries them
+out in order. It is pure: it writes nothing, waits for nothing, has no clock, and never raises.
 """
 
 from collections.abc import Sequence
@@ -18,26 +18,26 @@ from beam.rules.call import ToolCall
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
-    """Take this turn. There is never another one in flight, and `Ready` came before."""
+    """Take this turn. Sent only after `Ready`, and never while another turn runs."""
 
     turn: Turn
 
 
 class Interrupt(Struct, frozen=True):
-    """End the turn that runs, and keep the session. Every open request was decided (`cancelled`) before."""
+    """End the running turn, and keep the session. All open requests were decided (`cancelled`) before."""
 
 
 class Steer(Struct, frozen=True, kw_only=True):
-    """A text for the turn that runs. It is answered by one `Answered` of the same `id`, as are `Set` and `Query`."""
+    """Pass a text to the running turn. One `Answered` with the same `id` answers it, as with `Set` and `Query`."""
 
     id: str
     text: str
 
 
 class Decide(Struct, frozen=True, kw_only=True):
-    """The answer to the request `key`. `cancelled`: nobody will decide it, because the turn ends. `message` is for the
-    agent, "" for none; `always`: it may do the same in this session without asking; `input`: the input that is allowed
-    instead of the requested one, None if that is unchanged."""
+    """Answer the request `key`. `cancelled`: nobody will decide it, because the turn ends. `message` is for the
+    agent, "" for none; `always`: it may do the same in this session without asking; `input`: what is allowed in
+    place of the requested input, None if that is unchanged."""
 
     key: str
     decision: Literal["allow", "deny", "cancelled"]
@@ -55,14 +55,14 @@ class Set(Struct, frozen=True, kw_only=True):
 
 
 class Query(Struct, frozen=True, kw_only=True):
-    """Tell something of the process, such as its commands or how full its context is."""
+    """Ask the process about its state, such as its commands or how full its context is."""
 
     id: str
     name: str
 
 
 class Close(Struct, frozen=True):
-    """No turn follows: end politely."""
+    """End the process politely: no turn follows."""
 
 
 Intent = Prompt | Interrupt | Steer | Decide | Set | Query | Close
@@ -72,33 +72,34 @@ Call = Steer | Set | Query  # those that are answered
 
 
 class Send(Struct, frozen=True):
-    """Write these bytes to the process, after all that was sent before."""
+    """Write these bytes to the process, after everything sent before."""
 
     data: bytes
 
 
 class Eof(Struct, frozen=True):
-    """Close its standard input, after all that was sent before."""
+    """Close its standard input, after everything sent before."""
 
 
 class Say(Struct, frozen=True):
-    """An event of the turn."""
+    """Record an event of the turn."""
 
     event: Event
 
 
 class Ready(Struct, frozen=True):
-    """The process takes a prompt now. Said once."""
+    """The process can take its first prompt. Sent once."""
 
 
 class Acknowledged(Struct, frozen=True):
-    """The agent has the prompt. The turn is not over: that is `Over`."""
+    """The agent has received the prompt. (The end of the turn is `Over`.)"""
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """The agent waits for a decision. `key` names the request to `Decide`; the rest is for who decides, as in
-    `events.PermissionAsked`. `allow`, `always`, `message` and `changes` (of the input): which answers it takes besides
-    a plain no. `call` is what is asked for as rules see it; null where nobody can tell, and then no rule decides."""
+    """The agent waits for a decision. `Decide` refers to it by `key`; the other fields are for whoever decides, as
+    in `events.PermissionAsked`. `allow`, `always`, `message` and `changes` (of the input) say which answers are
+    possible besides a plain denial. `call` is the requested call in the terms of rules; None if it is unknown, and
+    then no rule decides."""
 
     key: str
     tool: str
@@ -114,14 +115,14 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 class Withdrawn(Struct, frozen=True, kw_only=True):
-    """The agent does not wait for that decision any more."""
+    """The agent has cancelled this request for a decision."""
 
     key: str
     why: str
 
 
 class Answered(Struct, frozen=True, kw_only=True):
-    """What came of the call `id`: `code` and `message` say why it failed, `result` is a JSON value."""
+    """The answer to the intent `id`: `code` and `message` say why it failed, `result` is a JSON value."""
 
     id: str
     ok: bool = True
@@ -131,18 +132,18 @@ class Answered(Struct, frozen=True, kw_only=True):
 
 
 class Stirred(Struct, frozen=True):
-    """The agent began to work though nobody gave it a prompt."""
+    """The agent began to work without a prompt."""
 
 
 class Over(Struct, frozen=True, kw_only=True):
-    """The turn is over, and this is what the agent says of it. `fit`: the process can take another one."""
+    """The turn is over, with this verdict. `fit`: the process can take another turn."""
 
     verdict: Verdict
     fit: bool = True
 
 
 class Broken(Struct, frozen=True, kw_only=True):
-    """Nothing more can be said to this process: it spoke out of turn, or did not answer in time."""
+    """The conversation is broken: the process violated the protocol, or did not answer in time."""
 
     reason: str
     class_: Class = Class.CRASHED
@@ -152,9 +153,9 @@ Step = Send | Eof | Say | Ready | Acknowledged | Asked | Withdrawn | Answered | 
 
 
 class Link(Protocol):
-    """The conversation with one process, for its whole life. `now` is a monotonic clock's seconds; `due` is when `woke`
-    wants to be called, null for never: a call of the protocol that gets no answer until then is late. `busy`: a prompt
-    is in flight, from `Prompt` to `Over`."""
+    """The conversation with one process, for its whole life. `now` is a monotonic clock's seconds. `due` is when
+    `woke` has to be called, because a request of the protocol times out then; None for never. `busy`: a turn runs,
+    from `Prompt` to `Over`."""
 
     @property
     def due(self) -> float | None: ...
@@ -172,7 +173,7 @@ class Link(Protocol):
         """Return the steps that follow from a complete line of the process, without its newline."""
 
     def woke(self, now: float) -> Sequence[Step]:
-        """Return the steps that follow from the time."""
+        """Return the steps for requests that have timed out."""
 
     def end(self, exit: Exit) -> Sequence[Step]:
         """Return the steps that follow from the end of the process; `Over`, if a prompt was in flight."""
@@ -180,10 +181,10 @@ class Link(Protocol):
 
 @runtime_checkable
 class ErrorListener(Protocol):
-    """A link that also reads stderr, where its CLI says what its protocol leaves out."""
+    """A link that also reads stderr, because its CLI reports some things only there."""
 
     def error_line(self, line: bytes) -> None:
-        """Take note of a line of stderr. Never raises."""
+        """Record a line of stderr. Never raises."""
 
 
 class Dialogue(Protocol):

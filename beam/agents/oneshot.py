@@ -1,4 +1,5 @@
-"""What headless CLIs have in common: what a turn may ask, how lines are read, and the verdict on the output.
+"""Code shared by the adapters of headless CLIs: checks of a turn's options, reading lines, and the verdict on the
+output.
 
 A decoder fills an `OutputSummary` and hands it to `verdict`. Does not depend on any CLI.
 """
@@ -111,8 +112,8 @@ class OutputSummary(Struct, kw_only=True):
     """What one process reported so far.
 
     `ended` is the CLI's own proof that the turn is over: `stop`, `length` (cut off) or `refused`; "" until then.
-    `texts` are what the agent said since its last call. `lost` is the CLI's proof that it has no session of the asked
-    id. `nameless`: it reports no session id, so each turn is a new session. `retry` is the reason of its last retry.
+    `texts` are the agent's texts since its last call. `lost` is the CLI's proof that it has no session of the asked id.
+    `nameless`: it reports no session id, so each turn is a new session. `retry` is the reason of its last retry.
     `calls` are the open ones: name and input by id. Figures that it does not report stay None.
     """
 
@@ -138,7 +139,7 @@ class OutputSummary(Struct, kw_only=True):
     ) -> list[Event]:
         """Return the session's event, once.
 
-        Reports a session that is not the asked one: the turn ran there, and must not run again.
+        If the session is not the requested one, report it: the turn ran there, and must not run again.
         """
         self.model = model or self.model
         if self.session_id == session_id or not session_id:

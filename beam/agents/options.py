@@ -1,6 +1,7 @@
-"""What a message or a setting may ask of a CLI beside its text, and whether a face's card claims it: one table.
+"""The options of a message or a setting, and the capability of a face's card that each needs, in one table.
 
-The turn decides here, once; an adapter only refuses what its card can't say (a value that is no argument, say).
+A turn checks them here, once. An adapter only refuses what its card can't express, such as a value that can't be an
+argument.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ OPTIONS = {
 
 
 def check(name: str, can: Capabilities, asked: Collection[str]) -> None:
-    """Check that the face can do all that is asked; `asked` are keys of `OPTIONS`. Raises UnsupportedError that names
-    everything it can't: nothing is left out in silence."""
+    """Check that the face supports all requested options; `asked` are keys of `OPTIONS`. Raises UnsupportedError
+    that names every unsupported one."""
     lacking = [words for option, words in OPTIONS.items() if option in asked and not getattr(can, option)]
     if lacking:
         raise UnsupportedError(

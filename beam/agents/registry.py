@@ -1,7 +1,7 @@
 """The adapters that beam knows: name -> module (or module:name in it), imported on first use.
 
-One more agent is one line here. Adapters of other packages are in `NAMES` too; they are looked up only where a name is
-not built in, because `importlib.metadata` costs 29 ms.
+One more agent is one line here. `NAMES` includes the adapters of other packages. These are looked up only for a name
+that is not built in, because `importlib.metadata` costs 29 ms.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ADAPTERS = {
 
 
 class _Names(Collection[str]):
-    """The names of all adapters, built-in ones first. To iterate is to look up other packages."""
+    """The names of all adapters, built-in ones first. Iterating looks up other packages."""
 
     def __contains__(self, name: object) -> bool:
         if name in ADAPTERS or not isinstance(name, str):
@@ -84,14 +84,14 @@ def adapter(name: str) -> Adapter:
 
 
 def ignored() -> Iterator[tuple[str, str]]:
-    """Yield the name of each adapter that another package offers and that is never used, and why."""
+    """Yield the name of each adapter of another package that beam ignores, and the reason."""
     from beam.agents import third_party
 
     yield from third_party.ignored(ADAPTERS)
 
 
 def module_of(name: str) -> str:
-    """Return the name of the module that the adapter is, or is in. Raises NotFoundError, ConfigError."""
+    """Return the name of the adapter's module. Raises NotFoundError, ConfigError."""
     if name in ADAPTERS:
         return ADAPTERS[name].partition(":")[0]
     adapter(name)

@@ -1,4 +1,4 @@
-"""Whether an agent can be held to the rules of a turn: each is enforced by its CLI or by beam, or no turn begins."""
+"""Checks that the rules of a turn are enforced, each by the agent's CLI or by beam; otherwise no turn begins."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def enforced(adapter: Adapter, rule: Rule, face: Face, access: Access) -> Enforc
 
 
 def check_rules(adapter: Adapter, face: Face, access: Access, rules: Sequence[Rule]) -> None:
-    """Check that each rule is enforced. Raises UnsupportedError with the first that is not, whose it is, and why."""
+    """Check that each rule is enforced. Raises UnsupportedError that names the first that is not, who wrote it, and
+    why."""
     for rule in rules:
         found = enforced(adapter, rule, face, access)
         if not found.by:
@@ -35,6 +36,6 @@ def check_rules(adapter: Adapter, face: Face, access: Access, rules: Sequence[Ru
 
 
 def _elsewhere(adapter: Adapter, rule: Rule, face: Face, access: Access) -> Face | None:
-    """Return another face of the agent in which the rule is enforced."""
+    """Return another face of the agent that enforces the rule."""
     others = (other for other, can in adapter.card.faces.items() if other != face and access in can.access)
     return next((other for other in others if enforced(adapter, rule, other, access).by), None)

@@ -1,6 +1,7 @@
-"""Adapters of other packages, by the entry point group `beam.agents`: a name, and a module (or an object in one).
+"""Adapters of other packages, from the entry point group `beam.agents`. An entry is a name, and a module or an object
+in one.
 
-An adapter that can't be used is an error with its name; one that breaks in a turn fails that turn and nothing else.
+An unusable adapter raises an error that names it. An adapter that raises in a turn fails that turn only.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ _loaded: dict[str, Adapter] = {}
 
 
 def names(built_in: Iterable[str]) -> list[str]:
-    """Return the names that installed packages offer, sorted, without those of built-in adapters and bad ones."""
+    """Return the names of other packages' adapters, sorted, without built-in and invalid names."""
     _look()
     return sorted(name for name in _found if PLAIN.match(name) and name not in built_in)
 
 
 def is_offered(name: str) -> bool:
-    """Return whether an installed package offers an adapter of this name. One found once is not looked up again."""
+    """Return whether an installed package offers an adapter of this name. A found one is remembered."""
     if name not in _found and PLAIN.match(name):
         _look()
     return name in _found and PLAIN.match(name) is not None
 
 
 def ignored(built_in: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the name of each entry point that is never used, and why."""
+    """Yield the name of each entry point that beam ignores, and the reason."""
     _look()
     for name, entries in sorted(_found.items()):
         if name in built_in:
@@ -53,15 +54,15 @@ def ignored(built_in: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def module_of(name: str) -> str:
-    """Return the module that the entry point names. Raises ConfigError where several packages offer the name."""
+    """Return the module that the entry point names. Raises ConfigError if several packages offer the name."""
     return _entry(name).module
 
 
 def adapter(name: str) -> Adapter:
     """Return the adapter that a package offers under this name, imported and checked.
 
-    Raises ConfigError with the name and the package: several packages offer it, its module can't be imported, or what
-    it names is no adapter.
+    Raises ConfigError, with the name and the package, if several packages offer it, its module can't be imported, or
+    the object is no adapter.
     """
     if name not in _loaded:
         entry = _entry(name)
@@ -110,7 +111,7 @@ def _packages(entries: Iterable[EntryPoint]) -> str:
 
 
 def why_no_adapter(name: str, found: object) -> str:
-    """Return why the object is no adapter of this name; "" where it is one."""
+    """Return why the object is no adapter of this name; "" if it is one."""
     card: object = getattr(found, "card", None)
     if not isinstance(card, Card):
         return "it has no `card`, a beam.agents.base.Card"
@@ -149,7 +150,8 @@ def _has(value: object, *functions: str) -> bool:
 
 
 class _Guarded:
-    """The adapter of another package; what its functions raise fails the turn, by the adapter's name."""
+    """A wrapper of another package's adapter. If a function of the adapter raises, the turn fails with an error that
+    names the adapter."""
 
     def __init__(self, name: str, found: Any) -> None:
         self.card: Card = found.card
@@ -173,7 +175,7 @@ class _GuardedExec:
         self.launch = functools.partial(_launch, name, found.launch)
 
     def decoder(self, turn: Turn) -> Decoder:
-        """Return a decoder whose functions don't raise. Raises UnsupportedError where the adapter's own breaks."""
+        """Return a decoder whose functions don't raise. Raises UnsupportedError if the adapter's `decoder` raises."""
         try:
             found = self._found.decoder(turn)
         except Exception as error:
@@ -183,7 +185,8 @@ class _GuardedExec:
 
 
 def _launch(name: str, launch: Callable[[Turn, Host], object], turn: Turn, host: Host) -> Launch:
-    """Return what the adapter's `launch` does, a checked Launch. Raises what it may raise, else UnsupportedError."""
+    """Return the result of the adapter's `launch`, checked. Raises the errors that `launch` may raise;
+    UnsupportedError in place of any other."""
     try:
         made = launch(turn, host)
         if not isinstance(made, Launch):
@@ -238,7 +241,8 @@ class _GuardedErrorReader(_GuardedDecoder):
 
 
 def _check_bodies(bodies: Iterable[object]) -> None:
-    """Refuse what no decoder may make: an event that only beam writes, or one that no reader of the journal takes."""
+    """Raise for an event that a decoder may not make: one that only beam writes, or one that a journal's reader
+    would reject."""
     known = events.types().values()
     for body in bodies:
         if not isinstance(body, Event) or type(body) not in known:

@@ -1,4 +1,4 @@
-"""The Agent Client Protocol, version 1: one link for every agent that speaks it, and what each does in its own way.
+"""The Agent Client Protocol, version 1: one link for every agent that speaks it, and how the agents differ.
 
-An agent's package has a `Dialect` and makes its launch; the conversation itself is the same for all.
+An agent's own package defines its `Dialect` and its launch. The conversation is the same for all agents.
 """

@@ -1,8 +1,8 @@
-"""`protocol: acp`: any agent that speaks the Agent Client Protocol, by its command line.
+"""`protocol: acp`: any agent that speaks the Agent Client Protocol, given by its command line.
 
-Nobody has tested it, so it has no right but to ask (`ask`), or all of them (`full`): what it does without asking is its
-own. With `ask` its session gets the mode `ask` or `default`, if it has one: some begin in one that asks less. It goes
-on with a session as it says that it can.
+beam has no tests for such an agent. So the only accesses are `ask` and `full`, and beam can't control what the agent
+does without asking. With `ask` its session is set to the mode `ask` or `default`, if there is one, because some agents
+begin in a mode that asks less. It resumes a session by the method that it announces.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _ANYONE = Dialect(name="acp", prefers={"ask": ("ask", "default")}, resume="as it
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to start the agent. Raises UnsupportedError for what it can't do, UsageError without a command."""
+    """Return how to start the agent. Raises UnsupportedError for an option that it can't apply, UsageError if there
+    is no command."""
     check_access(turn, turn.agent, FACE)
     argv = tuple(word for each in turn.settings.command for word in ((each,) if isinstance(each, str) else each))
     if not argv:

@@ -1,7 +1,8 @@
-"""The tool calls of one turn, put together of what an agent says of each: in a call, its updates and a request.
+"""The tool calls of one turn. Each is assembled from the agent's messages about it: the call, its updates, and a
+request.
 
-Agents differ in what they say where: some have a call's input only in its text, or ask before they tell of the call.
-Does not depend on turns.
+Agents differ: some give a call's input only as text, or ask for permission before they report the call. Does not depend
+on turns.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ class Call:
         self._output: object = None
 
     def ask(self, update: Update) -> None:
-        """Take note of what the agent asks about it: its words then describe the request, not the call."""
+        """Record the permission request about this call. Its text describes the request, not the call."""
         status, text = self.status or "pending", self.text
         self.take(update)
         self.status, self.text = status, text or self.text
 
     def take(self, update: Update) -> None:
-        """Take note of what the agent says of it."""
+        """Record an update about this call."""
         title, kind = update.title, update.kind
         if isinstance(kind, str) and kind:
             self.kind = kind
@@ -70,7 +71,7 @@ class Call:
 
     @property
     def name(self) -> str:
-        """Return the tool's name, as far as the agent tells it."""
+        """Return the tool's name, or the closest thing that the agent reports."""
         if self._name:
             return self._name
         in_id = _IN_ID.match(self.id)
@@ -80,7 +81,7 @@ class Call:
 
     @property
     def input(self) -> object:
-        """Return what it is called with; where the agent does not say that, what it says of it."""
+        """Return the call's input; if the agent does not report it, its description of the call."""
         if self.given is not None:
             return self.given
         if self.text.startswith("{"):
@@ -98,17 +99,17 @@ class Call:
 
     @property
     def is_known(self) -> bool:
-        """Return whether the agent has said what it is called with."""
+        """Return whether the agent has reported the call's input."""
         return self.given is not None and self.status != "pending"
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Return all files that it is said to be about."""
+        """Return all files that the agent names for this call."""
         return (*self.places, *(string(diff, "path") for diff in self.diffs))
 
     @property
     def output(self) -> str:
-        """Return what came of it, as text."""
+        """Return the call's result as text."""
         found = self._output
         if self.text and not (self.given is None and self.text == string({"text": found}, "text")):
             return self.text
@@ -122,7 +123,7 @@ class Call:
 
     @property
     def changes(self) -> list[tuple[str, str]]:
-        """Return the files that it changed: the path and how (add, update, delete)."""
+        """Return the files that the call changed: each path, and the kind of change (add, update, delete)."""
         kind = _CHANGES.get(self.kind)
         if self.diffs:
             return [

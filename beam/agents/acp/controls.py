@@ -1,6 +1,7 @@
-"""What a person may want of a session besides a turn: another model, a look. It can't be told something while it works.
+"""Requests of a person to a session besides its turns: change the model, show its state. The protocol can't pass a text
+to a turn that runs.
 
-Does not depend on turns; each is answered once.
+Each request is answered once. Does not depend on turns.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _LISTS: dict[str, Kind] = {"models": "model", "modes": "mode"}
 
 
 class Controls:
-    """The calls of one process. `commands` are those that the agent says it takes."""
+    """The control requests to one process. `commands` are the slash commands that the agent announces."""
 
     def __init__(self, name: str, calls: Calls, options: Options, counter: Counter) -> None:
         self.session_id = ""
@@ -29,7 +30,7 @@ class Controls:
         self._counter = counter
 
     def steer(self, steer: Steer) -> list[Step]:
-        """Return the refusal of a text for the turn that runs: the protocol has no way for it."""
+        """Return the refusal of a text for the running turn, because the protocol can't pass one."""
         return [_refused(steer.id, f"{self._name} can't be told anything while it works")]
 
     def set(self, wanted: Set, now: float) -> list[Step]:
@@ -53,7 +54,7 @@ class Controls:
         return [self._calls.call(method, {"sessionId": self.session_id, **given}, then, now + CALL_S)]
 
     def query(self, wanted: Query) -> list[Step]:
-        """Return the answer to what is looked up: the agent tells it without being asked."""
+        """Return the answer to a question about the session, from what the agent announced by itself."""
         if wanted.name == "context" and self._counter.size is not None:
             given: object = {"used": self._counter.used, "size": self._counter.size}
         elif wanted.name == "commands" and self.commands is not None:

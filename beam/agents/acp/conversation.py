@@ -1,7 +1,7 @@
-"""The conversation with one agent that speaks the Agent Client Protocol: one session in it, and one turn at a time.
+"""The conversation with one agent that speaks the Agent Client Protocol. It has one session, and one turn at a time.
 
-Owns the order of it: the session and its mode before any turn, an answer to every request before a turn is cancelled,
-what the agent still says before the end of the turn. Does not depend on what a turn says.
+Owns the order of messages: the session and its mode are set before any turn, every request is answered before a turn is
+cancelled, and the agent's last messages come before the end of the turn. Does not depend on the content of a turn.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _PLAIN = frozenset(b"/-._~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQR
 
 
 class AcpLink:
-    """The conversation with one process, whose session is that of its first turn."""
+    """The conversation with one process. All its turns are in the session of the first one."""
 
     def __init__(self, turn: Turn, dialect: Dialect) -> None:
         self._first = turn
@@ -137,7 +137,7 @@ class AcpLink:
     # -- the beginning -------------------------------------------------------------------------------------------------
 
     def _opened(self, found: list[Step]) -> list[Step]:
-        """Return the steps, after a look whether they say that the session is open, or that it can't be opened."""
+        """Return the steps. If they say that the session is open, or that it can't be opened, act on that first."""
         for step in found:
             if isinstance(step, Broken):
                 self._break("")
@@ -201,7 +201,7 @@ class AcpLink:
         return [*known, *(Say(event) for event in reader.updated(update, line, now))]
 
     def _kept_mode(self) -> list[Step]:
-        """Return the steps if the session is in another mode than the one that beam chose."""
+        """Return the steps that end the conversation if the session left the mode that beam chose; else none."""
         access, wide = self._first.access, self._options.has(self._dialect.never)
         wanted, mode = self._opening.mode, self._options.mode
         is_narrow = wanted in (None, mode) or any(word in mode.lower().rpartition("#")[2] for word in _NARROW)

@@ -1,4 +1,5 @@
-"""What one agent does in its own way, as a value. What all agents do alike is the link's."""
+"""How one agent's use of the protocol differs from the others', as a value. The link does what all agents have in
+common."""
 
 from __future__ import annotations
 
@@ -13,18 +14,18 @@ Counts = Literal["nothing", "calls", "turn", "process", "session"]
 
 
 class Dialect(Struct, frozen=True, kw_only=True):
-    """One agent.
+    """The differences of one agent.
 
-    `modes` are the modes of a session in which it has the right of an access, by the access; none: its process was
-    started with that right. `prefers` are names of which the first that the session has is its mode, where nobody has
-    tried it. `resume` is the method by which a session goes on in another process ("": none does). `lists`: its
-    sessions are looked up first, because it begins an empty one for an id that it does not know, or does not say so.
-    `lost` are words of an error that prove that it has no such session. `fork`: it can copy a session. `counts`: what
-    its figures are the sum of; those of `calls` are told one by one, the others at the end of a turn. `sets_model`: the
-    model is a setting of the session, and no argument of the process. `never` are options of the session, and the value
-    that each must not have below full access. `noise` are beginnings of texts that are no part of an answer, `failed`
-    is that of one which tells of a failure of the model in the place of an answer, `denied` those of what comes of a
-    call that it denied by itself, and `left_out` the tools that it does not have with an access.
+    `modes` maps an access to the session mode that grants it; an access without an entry was granted when the process
+    was started. `prefers` lists mode names for an untested agent: the first one that the session has becomes its mode.
+    `resume` is the method that continues a session in another process ("": there is none). `lists`: its sessions are
+    listed first, because for an unknown id it begins an empty session, or does not report the error. `lost` are parts
+    of an error's text that prove that the session does not exist. `fork`: it can copy a session. `counts`: what its
+    token figures cover; for `calls` they come with each model call, otherwise at the end of a turn. `sets_model`: the
+    model is a setting of the session, not an argument of the process. `never` maps options of the session to the value
+    that each must not have below full access. Three fields are beginnings of texts: `noise` of texts that are no part
+    of an answer, `failed` of a text that reports a failed model in place of an answer, `denied` of the result of a call
+    that the agent itself denied. `left_out` maps an access to the tools that are missing with it.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""What an agent's error says: its words, its class, and whether it is the end of a session.
+"""Reads an agent's error: its text, its class, and whether the session is lost.
 
-Does not depend on what was asked for.
+Does not depend on the request that failed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _DETAILS = ("details", "message", "error", "reason")
 
 
 def failure_of(error: Object) -> Failure:
-    """Return the failure that an error of JSON-RPC is."""
+    """Return a JSON-RPC error as a failure."""
     reason, code = words_of(error), integer(error, "code")
     if code == AUTH_REQUIRED:
         return Failure(Class.AUTH, reason)
@@ -24,7 +24,7 @@ def failure_of(error: Object) -> Failure:
 
 
 def words_of(error: Object) -> str:
-    """Return all that an error says, as one sentence."""
+    """Return the error's text, with its details, as one sentence."""
     message, data = string(error, "message"), obj(error, "data")
     more = next((string(data, key) for key in _DETAILS if string(data, key)), "") or string(error, "data")
     if more in message:
@@ -33,6 +33,7 @@ def words_of(error: Object) -> str:
 
 
 def is_lost(error: Object, words: tuple[str, ...]) -> bool:
-    """Return whether an error proves that there is no such session: by its code, or by these words."""
+    """Return whether an error proves that the session does not exist: by its code, or because its text contains one
+    of `words`."""
     text = words_of(error)
     return integer(error, "code") == NOT_FOUND or any(word in text for word in words)

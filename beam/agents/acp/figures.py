@@ -1,7 +1,7 @@
-"""What one process of an agent has counted: the figures of its turns.
+"""Token counts of one agent process, as figures per turn.
 
-Agents count what a turn, a process or a session used, or tell nothing; what a turn used is never guessed. Does not
-depend on what a turn says.
+An agent counts per turn, per process or per session, or not at all. The figures of a turn are never guessed. Does not
+depend on the content of a turn.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from beam.model.outcome import Total, Usage
 
 
 class Counter:
-    """The figures of one process. `used` and `size` are those of its context, None until it tells them."""
+    """The figures of one process. `used` and `size` are those of its context window, None until the agent reports
+    them."""
 
     def __init__(self, dialect: Dialect, turn: Turn) -> None:
         self.used: int | None = None
@@ -29,7 +30,7 @@ class Counter:
         self._cost: float | None = None
 
     def context(self, reported: Update) -> None:
-        """Take note of what a session says of its context."""
+        """Record a report about the session's context window."""
         self.used = self.used if reported.used is None else reported.used
         self.size = self.size if reported.size is None else reported.size
         cost = object_of(reported.cost)
@@ -38,22 +39,22 @@ class Counter:
             self._cost = self._cost if amount is None else amount
 
     def begin(self) -> None:
-        """Take note that a turn begins."""
+        """Record that a turn begins."""
         self._spent = self._spent if self._cost is None else self._cost
 
     def cost(self) -> float | None:
-        """Return what the turn has cost (US dollars): the agent tells what the session has."""
+        """Return the cost of the turn so far (US dollars); the agent reports that of the session."""
         if self._cost is None or self._spent is None or self._cost < self._spent:
             return None
         return figures.cost([self._cost, -self._spent])
 
     def in_chunk(self, meta: object) -> Usage | None:
-        """Return what one model call used, for an agent that tells it beside a piece of its answer."""
+        """Return the usage of one model call, for an agent that reports it with a piece of its answer."""
         usage = obj(object_of(meta), "usage")
         return _usage(usage) if usage and self._counts == "calls" else None
 
     def at_end(self, result: Object) -> tuple[Usage | None, Total | None]:
-        """Return what the turn used, as far as its end tells, and the total that goes on."""
+        """Return the usage of the turn, from the message that ends it, and the running total of the session."""
         if self._counts in ("nothing", "calls"):
             return None, None
         quota = obj(obj(obj(result, "_meta"), "quota"), "token_count")

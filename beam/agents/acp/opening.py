@@ -1,6 +1,6 @@
-"""How a conversation begins: what the agent is, its session, and the settings of that.
+"""The beginning of a conversation: what the agent is, its session, and the session's settings.
 
-Each step waits for the one before; nothing that the agent says of an older turn meanwhile is an event of this one. Does
+Each step waits for the answer to the one before. Messages about older turns that arrive meanwhile cause no events. Does
 not depend on turns.
 """
 
@@ -26,7 +26,7 @@ _PAGES = 50
 
 
 class Opening:
-    """The beginning with one process. `session_id` is "" until the session is there."""
+    """The beginning of the conversation with one process. `session_id` is "" until the session is open."""
 
     def __init__(self, turn: Turn, dialect: Dialect, calls: Calls, options: Options) -> None:
         self.session_id = ""
@@ -40,7 +40,7 @@ class Opening:
         self._ways: list[str] = []  # by which a session may go on, the best first
 
     def begin(self, now: float) -> list[Step]:
-        """Return the first step; the last one is `Ready`, or `Broken`."""
+        """Return the first step. The beginning ends with a `Ready` or a `Broken` step."""
         params: Object = {"protocolVersion": _VERSION, "clientCapabilities": {}, "clientInfo": _CLIENT}
         return [self._calls.call("initialize", params, self._initialized, now + START_S)]
 
@@ -121,7 +121,8 @@ class Opening:
         return self._set("model", wanted, lambda now: [Ready()], now)
 
     def _set(self, kind: Kind, value: str | None, then: Callable[[float], list[Step]], now: float) -> list[Step]:
-        """Return the steps that give the session this setting, unless it has it, and those that come then."""
+        """Return the steps that change this setting of the session, unless it has that value, and then the steps
+        that follow."""
         if value is None or self._options.current(kind) == value:
             return then(now)
         setting = self._options.setting(kind, value)

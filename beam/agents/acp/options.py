@@ -1,6 +1,8 @@
-"""The settings of a session that its agent offers: a mode and a model, as options of one list or each in its own way.
+"""The settings of a session that its agent offers: a mode and a model, either in one list of options or in a list of
+their own.
 
-The list of options is the way of today; older agents have `modes` and `models`. Does not depend on what they mean.
+Current agents have the list of options; older ones have `modes` and `models`. Does not depend on what the settings
+mean.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ _PARAMETERS = {"mode": "modeId", "model": "modelId"}
 
 
 class Options:
-    """What a session has, as its agent said last. `mode` is the current one, "" if there is none."""
+    """The settings of a session, as its agent reported them last. `mode` is the current mode, "" if there is none."""
 
     def __init__(self) -> None:
         self.mode = ""
@@ -28,7 +30,7 @@ class Options:
         self._old: dict[Kind, Object] = {}
 
     def take(self, answer: Object) -> None:
-        """Take note of what an answer or an update says of them."""
+        """Record the settings in an answer or an update."""
         if isinstance(answer.get("configOptions"), list):
             self._options = objects_of(answer["configOptions"])
             option = self._option("mode")
@@ -41,14 +43,14 @@ class Options:
         self.mode = string(answer, "currentModeId") or self.mode
 
     def current(self, kind: Kind) -> str:
-        """Return the current value; "" if there is none."""
+        """Return the current value of a setting; "" if there is none."""
         option = self._option(kind)
         if option is not None:
             return string(option, "currentValue")
         return string(self._old.get(kind, {}), _OLD[kind][3]) if kind in _OLD else ""
 
     def values(self, kind: Kind) -> list[str]:
-        """Return the values that there are."""
+        """Return the values that a setting can have."""
         option = self._option(kind)
         if option is not None:
             flat = [inner for each in objects(option, "options") for inner in (objects(each, "options") or [each])]
@@ -59,14 +61,15 @@ class Options:
         return [string(each, name) for each in objects(self._old[kind], several)]
 
     def has(self, values: Mapping[str, str]) -> str:
-        """Return the name of an option that has the value which is given for it; "" if there is none."""
+        """Return the name of the first option that currently has the value given for it; "" if there is none."""
         found = (
             string(each, "id") for each in self._options if values.get(string(each, "id")) == each.get("currentValue")
         )
         return next(found, "")
 
     def setting(self, kind: Kind, value: str) -> Wanted | None:
-        """Return the method and the parameters that set it; None if the session has no such setting or value."""
+        """Return the method and the parameters that change the setting; None if the session has no such setting or
+        value."""
         if value not in self.values(kind):
             return None
         option = self._option(kind)

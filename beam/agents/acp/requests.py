@@ -1,7 +1,8 @@
-"""What an agent asks of beam: what the access allows is allowed, the rest is asked, and every request gets an answer.
+"""An agent's requests to beam. What the access allows is allowed at once; the rest becomes an ask. Every request gets
+an answer.
 
-A turn stands still until its request is answered, so what beam can't or won't do is refused at once; it offers no
-files and no terminals. What is allowed always is allowed in the session alone. Does not depend on who decides.
+A turn waits until its request is answered, so beam immediately refuses what it does not do: it offers no files and no
+terminals. "Allow always" applies to this session only. Does not depend on who decides.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ class _Open(Struct, frozen=True):
 
 
 class Requests:
-    """The requests of one process. `reader` of a call is that of the turn that runs."""
+    """The requests of one process. Methods take the `reader` of the running turn."""
 
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
 
     def take(self, number: wire.Id, method: str, params: Object, reader: TurnReader | None) -> list[Step]:
-        """Return the steps that follow from a request: it is asked, or answered at once."""
+        """Return the steps that follow from a request: it becomes an ask, or is answered immediately."""
         if method != PERMISSION:
             return [*_unanswerable(method, params), wire.refusal(number, f"beam does not answer {method[:80]}")]
         key = wire.key_of(number)
@@ -72,7 +73,7 @@ class Requests:
         return [*steps, asked]
 
     def decide(self, decide: Decide, reader: TurnReader | None) -> list[Step]:
-        """Return the answer to a request that waits for it."""
+        """Return the decision as the answer to its request."""
         waiting = self._open.pop(decide.key, None)
         if waiting is None:
             return []
@@ -85,7 +86,7 @@ class Requests:
         return [wire.answer(waiting.number, _selected(option))]
 
     def cancelled(self) -> list[Step]:
-        """Return the answers to all requests that wait: nobody will decide them."""
+        """Return "cancelled" as the answer to all open requests."""
         found: list[Step] = [wire.answer(waiting.number, _CANCELLED) for waiting in self._open.values()]
         self._open.clear()
         return found
@@ -109,7 +110,7 @@ def _options(number: wire.Id, call_id: str, offered: list[Object]) -> _Open:
 
 
 def _description(call: Call) -> str:
-    """Return what is asked for, as it would be done: what the agent says of it comes after that."""
+    """Return the description of a request: first what would be done, then the agent's own words."""
     given = object_of(call.input)
     command = string(given, "command") or string(given, "cmd") or " ".join(strings(given, "command"))
     words = "" if call.text.startswith("{") else call.text
@@ -119,7 +120,7 @@ def _description(call: Call) -> str:
 
 
 def _unanswerable(method: str, params: Object) -> list[Step]:
-    """Return what a person should know of a request that nobody can decide here."""
+    """Return the notice about a request that nobody can decide here."""
     if not method.startswith("elicitation/"):
         return []
     text = " ".join(part for part in (string(params, "message"), string(params, "url")) if part) or method[:80]

@@ -1,7 +1,7 @@
-"""Which requests of an agent beam answers by itself, by the access of the turn; the others are asked, or denied.
+"""Decides which requests beam allows without asking, by the access of the turn. The others are asked, or denied.
 
-An agent says what a call is for (`kind`) and which files it is about; what it does not say is not allowed. Does not
-depend on any agent.
+An agent reports what a call is for (`kind`) and its files. A call without these is not allowed. Does not depend on any
+agent.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ _ALLOWED: dict[Access, tuple[str, ...]] = {"read": _LOOKS, "edit": (*_LOOKS, "ed
 
 
 def allows(access: Access, kind: str, paths: Collection[str], given: Object, cwd: str) -> bool:
-    """Return whether a call is allowed without asking: anything with `full`; below it what looks at files of the
-    folder, or with `edit` changes them. A call with a command, or about no file, is not.
-    """
+    """Return whether a call is allowed without asking. With `full` any call is. Below that a call may read files of
+    the folder, and with `edit` change them. A call that has a command, or no file, is not allowed."""
     if access == "full":
         return True
     if kind not in _ALLOWED.get(access, ()) or not paths or "command" in given or "cmd" in given:
@@ -28,7 +27,7 @@ def allows(access: Access, kind: str, paths: Collection[str], given: Object, cwd
 
 
 def is_within(path: str, cwd: str) -> bool:
-    """Return whether a path leads to something in the folder, as far as its words say."""
+    """Return whether a path is inside the folder, judged by its text alone."""
     if not cwd or not path:
         return False
     folder = posixpath.normpath(cwd)

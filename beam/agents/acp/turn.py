@@ -1,6 +1,6 @@
-"""One turn of a session: what it says as events, and the verdict on it.
+"""One turn of a session: its messages become events and a verdict.
 
-Does not depend on requests, or on how a turn is begun and stopped.
+Does not depend on requests, or on how a turn begins and stops.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ QUIET = frozenset(  # they say nothing of a turn
 
 
 class TurnReader:
-    """Reads one turn. `is_known`: the agent has the message."""
+    """Reads the messages of one turn. `is_known`: the agent has received the prompt."""
 
     def __init__(self, turn: Turn, dialect: Dialect, session_id: str, counter: Counter, *, model: str | None) -> None:
         self.turn = turn
@@ -53,7 +53,7 @@ class TurnReader:
         self._progress: dict[str, tuple[float, str]] = {}  # by call: when it was last told, and what
 
     def begun(self) -> list[Event]:
-        """Take note that the agent has the message; return the events of that."""
+        """Record that the agent has received the prompt; return the events that follow."""
         if self.is_known:
             return []
         self.is_known = True
@@ -80,18 +80,18 @@ class TurnReader:
         return oneshot.with_line(self._unknown(kind) if read is None else read(self, update), line)
 
     def unknown(self, what: str, line: bytes) -> list[Event]:
-        """Return the event of a line that nobody knows."""
+        """Return the event for a line of unknown meaning."""
         return oneshot.with_line(self._unknown(what), line)
 
     def asked(self, update: Update) -> tuple[Call, list[Event]]:
-        """Take note of a request about a call; return the call, and the events that come before the request."""
+        """Record a request about a call; return the call, and the events that come before the request."""
         ended = self._end_words()
         call = self._calls.setdefault(update.tool_call_id, Call(update.tool_call_id))
         call.ask(update)
         return call, [*ended, *self._tell(call)]
 
     def denied(self, call_id: str) -> None:
-        """Take note that beam said no to that call: some agents say nothing more of it."""
+        """Record that beam denied this call. Some agents do not mention the call again."""
         if call_id in self._calls:
             self._calls[call_id].is_denied = True
 
@@ -163,7 +163,7 @@ class TurnReader:
         return [*found, *self._summary.returned(call.id, call.output, is_error=is_error)]
 
     def _is_denied(self, call: Call) -> bool:
-        """Return whether the agent itself denied the call, as far as it tells."""
+        """Return whether the agent itself denied the call, by the text of its result."""
         is_left_out = call.name in self._dialect.left_out.get(self.turn.access, ())
         return not call.is_denied and (is_left_out or call.output.startswith(self._dialect.denied or ("\0",)))
 
@@ -190,7 +190,7 @@ class TurnReader:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def end(self, result: Object, *, is_stopping: bool) -> tuple[list[Event], Verdict]:
-        """Return the events that only the end tells, and the verdict on a turn that the agent says is over."""
+        """Return the last events and the verdict on a turn that the agent ended."""
         emitted = self._last_words()
         stop = string(result, "stopReason")
         self._summary.ended = _ENDS.get(stop, "")
@@ -217,18 +217,18 @@ class TurnReader:
         return emitted, self._verdict(emitted, Exit(code=0))
 
     def _failure_for_an_answer(self) -> str:
-        """Return the failure that the agent says in the place of an answer; "" for an answer.
+        """Return the failure that the agent reports in place of an answer; "" for an answer.
 
-        A model that says the same words has used tokens for it, and names no status of HTTP.
+        A real answer with the same words has used tokens, and names no HTTP status.
         """
-        update, begin = "\n\n".join(self._summary.texts), self._dialect.failed
-        if not begin or not update.startswith(begin):
+        answer, begin = "\n\n".join(self._summary.texts), self._dialect.failed
+        if not begin or not answer.startswith(begin):
             return ""
-        is_status = _STATUS.match(update, len(begin)) is not None
-        return update.removeprefix(begin) if is_status or not self._summary.usage.output_tokens else ""
+        is_status = _STATUS.match(answer, len(begin)) is not None
+        return answer.removeprefix(begin) if is_status or not self._summary.usage.output_tokens else ""
 
     def failed(self, error: Object, *, is_stopping: bool) -> tuple[list[Event], Verdict]:
-        """Return the same for a turn that the agent says has failed."""
+        """Return the last events and the verdict on a turn that the agent reports as failed."""
         emitted = self._last_words()
         if is_stopping:
             return emitted, self._verdict(emitted, Exit(code=0, stopped_by="interrupted"))
@@ -237,18 +237,18 @@ class TurnReader:
         return emitted, self._verdict(emitted, Exit(code=0))
 
     def cut_off(self, exit: Exit) -> tuple[list[Event], Verdict]:
-        """Return the same for a turn whose process ended first, or could not be spoken to any more."""
+        """Return the last events and the verdict on a turn whose process ended first, or whose connection broke."""
         emitted = self._last_words()
         return emitted, self._verdict(emitted, exit)
 
     def _last_words(self) -> list[Event]:
         emitted = self._end_words()
-        update = self._summary.texts
+        texts = self._summary.texts
         for call in self._calls.values():
             if call.is_recorded and call.is_denied and not call.is_over:
                 call.is_over = True
                 emitted += self._summary.returned(call.id, _DENIED, is_error=True)
-        self._summary.texts = update
+        self._summary.texts = texts
         return emitted
 
     def _verdict(self, emitted: list[Event], exit: Exit) -> Verdict:

@@ -1,6 +1,7 @@
-"""The frames of the Agent Client Protocol, typed: only what beam reads of them. And those that beam writes.
+"""The frames of the Agent Client Protocol: types with the fields that beam reads, and functions for the frames that
+beam writes.
 
-A frame is one line of JSON-RPC 2.0. Does not depend on what a frame means.
+A frame is one line of JSON-RPC 2.0. Does not depend on the meaning of a frame.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ METHOD_NOT_FOUND, AUTH_REQUIRED, NOT_FOUND = -32601, -32000, -32002
 
 
 class Update(Struct, frozen=True, rename="camel"):
-    """What a session says. A field that a kind of update does not have is at its default."""
+    """An update about a session. A field that this kind of update does not have is at its default."""
 
     session_update: str = ""
     message_id: Any = None
@@ -46,7 +47,7 @@ NO_UPDATE = Update()
 
 
 class Params(Struct, frozen=True, rename="camel"):
-    """What a notification says."""
+    """The parameters of a notification."""
 
     session_id: str = ""
     update: Update = NO_UPDATE
@@ -56,7 +57,7 @@ NO_PARAMS = Params()
 
 
 class Frame(Struct, frozen=True):
-    """One line of an agent's."""
+    """One line from an agent."""
 
     id: Id | None = None
     method: str = ""
@@ -69,28 +70,28 @@ read = reader(Frame)
 
 
 def request(number: int, method: str, params: Object) -> Send:
-    """Return a request of beam's."""
+    """Return a request from beam to the agent."""
     return _send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
 
 
 def notification(method: str, params: Object) -> Send:
-    """Return a notification of beam's."""
+    """Return a notification from beam to the agent."""
     return _send({"jsonrpc": "2.0", "method": method, "params": params})
 
 
 def answer(number: Id, result: Object) -> Send:
-    """Return the answer to a request of the agent's."""
+    """Return the answer to a request from the agent."""
     return _send({"jsonrpc": "2.0", "id": number, "result": result})
 
 
 def refusal(number: object, message: str) -> Send:
-    """Return the answer to a request of the agent's that beam does not carry out."""
+    """Return the refusal of a request from the agent."""
     error = {"code": METHOD_NOT_FOUND, "message": message}
     return _send({"jsonrpc": "2.0", "id": number, "error": error})
 
 
 def key_of(number: Id) -> str:
-    """Return the name of a request: 1 and "1" are two."""
+    """Return a request's id as a unique text: 1 and "1" are different ids."""
     return msgspec.json.encode(number).decode()
 
 

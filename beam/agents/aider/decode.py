@@ -134,7 +134,7 @@ class Text:
     def _works(self, text: str) -> list[Event]:
         """Return the events for what aider does with an answer.
 
-        If aider asks its model again, this is also the beginning of the next answer.
+        If aider asks its model again, the next answer begins here, too.
         """
         if text.startswith("Applied edit to ") and (found := _EDITED.match(text)):
             return [events.FileChanged(path=found[1])]

@@ -1,4 +1,4 @@
-"""What a turn of Claude Code used.
+"""Token usage of a turn of Claude Code.
 
 A result's own `usage` covers the conversation's calls since the previous result. `modelUsage` and `total_cost_usd`
 cover all calls of the process, including those of subagents and those that no line shows; from some version on, of the
@@ -32,11 +32,11 @@ def usage_in(usage: Object) -> Usage:
 
 
 class Counted(Struct):
-    """What the results of one process said so far.
+    """Sums over the results of one process so far.
 
     `used`: for the conversation; `models`: for all calls, None if the version does not tell that, and `whole` their
-    sum; `total`: what the last result says of the process or the session, None if nothing. `calls`: the ids of the
-    messages that were seen, `given`: their input, `output_tokens`: what the finished ones returned.
+    sum; `total`: the last result's figures of the process or the session, None if it has none. `calls`: the ids of the
+    messages that were seen, `given`: their input, `output_tokens`: the output of the finished ones.
     """
 
     used: Usage = Usage()

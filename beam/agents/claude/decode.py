@@ -25,7 +25,7 @@ _SYNTHETIC = "<synthetic>"
 
 
 class Frames:
-    """The decoder of one process. A duplex caller reports with `decided` who answered the asks that it showed."""
+    """The decoder of one process. A duplex caller reports with `decided` who answered each permission request."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
@@ -260,7 +260,7 @@ def _joined(message: Object) -> str:
 
 
 def _aside(text: str, parent: str | None) -> list[Event]:
-    """Return what Claude Code itself said in the user's place. A subagent's prompt is its call's input."""
+    """Return text that Claude Code itself wrote in the user's role. A subagent's prompt is the input of its call."""
     if parent is not None or not text:
         return []
     return [events.Notice(text=text, code="interrupted" if text.startswith(_INTERRUPTED) else "synthetic")]

@@ -146,10 +146,10 @@ def _argument(flag: str, value: str) -> str:
 
 
 def text_of(turn: Turn) -> str:
-    """Return what claude is told.
+    """Return the prompt: the text, then a mention of each attached file, which makes claude add text and images to the
+    prompt.
 
-    It is the text, with one space before a leading `/`, which would run a slash command; then a mention of each
-    attached file, which makes claude put text and images into the prompt. Of other files the model gets the path.
+    For other files the model gets the path. A leading `/` would run a slash command, so a space is put before it.
     """
     text = f" {turn.text}" if turn.text.startswith("/") else turn.text
     if turn.attach:

@@ -1,4 +1,4 @@
-"""Claude Code's `system` lines, one function per subtype: what it is busy with, and what a person should know.
+"""Claude Code's `system` lines, one function per subtype: its current activity, and notices for a person.
 
 Subtypes that are not in the table are unknown. Does not depend on the turn.
 """

@@ -1,7 +1,7 @@
-"""Rules in Claude Code's terms: what a call of its tools is to a rule, and which rules it can enforce itself.
+"""Rules for Claude Code: how its tool calls map to rules, and which rules it can enforce itself.
 
-A rule that denies or asks always goes into the settings of the process, where it counts in every mode and over the
-person's own. One that allows goes there in a headless turn alone; a process that speaks the protocol asks beam.
+Rules that deny or ask are always put into the settings of the process. They count in every mode, and win over the
+person's own. Rules that allow are put there only in a headless turn; in dialogue mode the process asks beam.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def enforced(rule: Rule, face: Face, access: Access) -> Enforced:
 
 
 def call(tool: str, given: object) -> ToolCall | None:
-    """Return the call as rules see it; None for one that they can't."""
+    """Return the call in the terms of rules; None if it has none."""
     values, kind = object_of(given), _KINDS.get(tool, tool)
     match kind:
         case "Bash":
@@ -60,12 +60,12 @@ def call(tool: str, given: object) -> ToolCall | None:
 
 
 def asks_beam(turn: Turn) -> bool:
-    """Return whether a rule may let through, or have a person asked about, what the access `read` denies."""
+    """Return whether a rule may allow a call that the access `read` denies, or ask a person about it."""
     return turn.access == "read" and any(rule.behavior != "deny" for rule in turn.rules.rules)
 
 
 def flags(words: Sequence[str], turn: Turn, behaviors: Sequence[Behavior] = ORDER) -> tuple[str, ...]:
-    """Return the flags of an access with the turn's rules of these words in their `--settings`."""
+    """Return an access's flags, with the turn's rules of these behaviours added to their `--settings`."""
     rules = [rule for rule in turn.rules.rules if rule.behavior in behaviors]
     if not rules:
         return tuple(words)

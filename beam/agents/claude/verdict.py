@@ -70,7 +70,7 @@ CUT_OFF = ("max_tokens", "model_context_window_exceeded")
 
 
 class OutputSummary(msgspec.Struct, kw_only=True):
-    """What a decoder noted.
+    """What a decoder has recorded of a turn.
 
     The session and the model of the last lines that named one; whether a session was opened; since the last result: the
     API failure's own word, what the agent `texts` after its last call, and whether that was `cut_off` (claude lets the
@@ -172,7 +172,7 @@ def _judge(
 
 
 def is_aborted(result: Object) -> bool:
-    """Return whether the result belongs to a turn that someone interrupted."""
+    """Return whether the result belongs to an interrupted turn."""
     return result.get("is_error") is True and string(result, "terminal_reason").startswith("aborted_")
 
 
@@ -248,7 +248,7 @@ def stopped_verdict(exit: Exit) -> Verdict | None:
 
 
 def _complaint(tail: str) -> str:
-    """Return what stderr says about how the CLI was called, up to 500 characters; "" if nothing."""
+    """Return stderr's complaint about the command line, up to 500 characters; "" if there is none."""
     lines = [line.strip() for line in tail.splitlines() if line.strip()]
     for start, line in enumerate(lines):
         if line.lower().startswith(("error: ", "error parsing")) or line.startswith(("--", "No conversation found")):

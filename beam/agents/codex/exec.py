@@ -1,8 +1,8 @@
 """Codex's headless mode: `codex exec --json`, one process per turn, prompt on stdin.
 
-The access map below is the only place with flags that give codex rights. In this mode codex never asks: what its
-sandbox forbids is refused to the model. It reads a folder's own configuration only if the person told codex itself to
-trust the folder.
+The access map below is the only place with flags that give codex rights. In this mode codex never asks: its sandbox
+refuses the model what it forbids. It reads a folder's own configuration only if the person told codex itself to trust
+the folder.
 """
 
 from __future__ import annotations
@@ -93,9 +93,8 @@ def is_image(path: str) -> bool:
 
 
 def text_of(turn: Turn) -> str:
-    """Return what codex is told: the text; then the path of each attached file that is no image, which the model can
-    read.
-    """
+    """Return the prompt: the text, then the path of each attached file that is no image, so that the model can read
+    it."""
     paths = [path for path in turn.attach if not is_image(path)]
     text = "\n\n".join([turn.text, "\n".join(f"Attached file: {path}" for path in paths)] if paths else [turn.text])
     return scrubbed(text)

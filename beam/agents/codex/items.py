@@ -22,7 +22,7 @@ _NEEDS_APPROVAL = "requires approval"
 
 
 class Items:
-    """Follows items from their start to their end, and records in `summary` what is said and called."""
+    """Follows items from their start to their end, and records texts and calls in `summary`."""
 
     def __init__(self, summary: OutputSummary, *, prefix: str) -> None:
         self._summary = summary

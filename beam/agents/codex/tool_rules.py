@@ -1,4 +1,4 @@
-"""Rules in Codex's terms: what it asks for is to a rule, and which rules it can be held to.
+"""Rules for Codex: how its requests map to rules, and which rules can be enforced.
 
 Codex runs what its sandbox allows without asking, so a rule can only decide about what would leave the sandbox.
 """
@@ -37,7 +37,7 @@ def enforced(rule: Rule, face: Face, access: Access) -> Enforced:
 
 
 def call(tool: str, given: object) -> ToolCall | None:
-    """Return what Codex asks for as rules see it; None for what they can't decide."""
+    """Return Codex's request in the terms of rules; None if rules can't decide it."""
     values = object_of(given)
     if tool == "shell":
         more = {"kind", "network", "permissions"}.intersection(values)
@@ -50,12 +50,12 @@ def call(tool: str, given: object) -> ToolCall | None:
 
 
 def asks(turn: Turn) -> bool:
-    """Return whether Codex is to ask beam though its access would have it ask nobody."""
+    """Return whether the rules make Codex ask beam, although its access alone would make it ask nobody."""
     return turn.access in ("read", "edit") and bool(turn.rules.rules)
 
 
 def _script(command: str) -> str:
-    """Return what the shell is given that Codex starts for each command, `bash -lc SCRIPT`; else the command itself."""
+    """Return SCRIPT of a command `bash -lc SCRIPT`, which is how Codex runs commands; any other command unchanged."""
     try:
         words = shlex.split(command)
     except ValueError:

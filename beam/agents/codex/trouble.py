@@ -1,6 +1,6 @@
-"""What Codex says of failures: a retry that it reports, the failure that ends a turn, and the class of either.
+"""Codex's reports of failures: retries, the failure that ends a turn, and the class of each.
 
-Does not depend on the form in which it says so.
+Does not depend on the form of a report.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OWN_WORDS = (("high demand", Class.OVERLOADED), ("Missing environment variable"
 
 
 class Trouble:
-    """Records in `summary` what Codex says of failures."""
+    """Records Codex's reports of failures in `summary`."""
 
     def __init__(self, summary: OutputSummary) -> None:
         self._summary = summary
@@ -35,7 +35,7 @@ class Trouble:
         return self.fatal(text) if found is None else found
 
     def retry(self, text: str) -> list[Event] | None:
-        """Return the event of a retry with its number; None for a text that tells of none."""
+        """Return the event of a retry, with its number; None if the text reports no retry."""
         retry = _RETRY.match(text)
         if retry is None:
             return None
@@ -61,7 +61,7 @@ class Trouble:
 
 
 def failure_class(text: str) -> Class:
-    """Return the class of a failure that Codex tells in these words."""
+    """Return the class of a failure, from Codex's text about it."""
     for words, class_ in _OWN_WORDS:
         if words in text:
             return class_

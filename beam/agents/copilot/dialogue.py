@@ -1,7 +1,7 @@
 """GitHub Copilot CLI's dialogue mode: `copilot --acp`, one process for one turn or for many.
 
-Its usual mode asks; the one that asks nobody, and the switch that allows everything, are never used below `full`. With
-`edit` it is beam that allows changes in the folder: the CLI's own way would allow them everywhere.
+Its default mode asks. Its mode that never asks, and its flag that allows everything, are used with `full` only. With
+`edit`, beam itself allows changes in the folder, because the CLI's own setting would allow them everywhere.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ FACE = Capabilities(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to start a process for this turn and others like it. Raises UnsupportedError for what it can't do."""
+    """Return how to start a process for this turn and others like it. Raises UnsupportedError for an option that it
+    can't apply."""
     check_access(turn, "copilot", FACE)
     if turn.session_id is not None:
         headless.session_flags(turn)

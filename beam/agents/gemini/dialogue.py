@@ -1,8 +1,8 @@
 """Gemini's dialogue mode: `gemini --acp`, one process for one turn or for many.
 
-A session goes on in its process alone: `session/load` in the minute in which the session began empties it, and in a
-later one leaves a stub beside its file, because of which gemini's clean-up removes both. Nobody but gemini chooses the
-id that would prevent that.
+A session can continue only in the same process. `session/load` empties a session that began in the same minute. In a
+later minute it leaves a stub beside the session's file, and then gemini's clean-up removes both. A suitable id would
+prevent that, but gemini chooses the id.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ priority = 950
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to start a process for this turn and others like it. Raises UnsupportedError for what it can't do."""
+    """Return how to start a process for this turn and others like it. Raises UnsupportedError for an option that it
+    can't apply."""
     if turn.session_id is not None:
         raise UnsupportedError(
             "gemini goes on with a session over its own protocol only in the process that has it, and that is gone",

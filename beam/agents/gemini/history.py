@@ -124,7 +124,7 @@ class _Chat:
 
 
 def _is_result(value: Object) -> bool:
-    """Return whether a record of the person's is what came of tools."""
+    """Return whether a record in the user's role holds tool results."""
     parts = objects(value, "content")
     return bool(parts) and all("functionResponse" in part for part in parts)
 

@@ -1,8 +1,8 @@
-"""Rules in Gemini's terms: which of them its policy can enforce in a headless turn, and that policy.
+"""Rules for Gemini: which rules its policy engine can enforce in a headless turn, and the policy for them.
 
-Its policy splits a command as a shell would, and where nobody can be asked (`--approval-mode default`) runs none with a
-redirection or a substitution; in the other modes it runs one with a redirection. It overlooks variables that are set
-before a command, so a rule that denies also looks for the words anywhere.
+The policy engine splits a command as a shell would. In a mode in which it can ask nobody (`--approval-mode default`),
+it runs no command with a redirection or a substitution; in the other modes it runs a command with a redirection. It
+ignores variables that are set before a command, so a rule that denies also matches its words anywhere.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def enforced(rule: Rule, face: Face, access: Access) -> Enforced:
 
 
 def call(tool: str, given: object) -> ToolCall | None:
-    """Return None: it asks beam about no call."""
+    """Return None, because Gemini never asks beam about a call."""
     return None
 
 
@@ -73,7 +73,8 @@ def _entry(tools: str, decision: str, priority: int, more: str) -> str:
 
 
 def _words(rule: Rule) -> tuple[str, ...] | None:
-    """Return the words with which the command begins, none for every call; None for what the policy can't say."""
+    """Return the first words of the command that the rule matches, empty for every command; None if the policy can't
+    express the rule."""
     if not rule.argument:
         return ()
     words = tuple(rule.argument.removesuffix(" *").split())

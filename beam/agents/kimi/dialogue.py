@@ -1,7 +1,7 @@
 """Kimi Code's dialogue mode: `kimi acp`, one process for one turn or for many.
 
-In a git repository it changes files of the folder without asking, whatever its mode; so with less than `edit` it is not
-started. What else it asks for with `edit` beam denies.
+In a git repository it changes files of the folder without asking, in every mode. So it is not started with an access
+below `edit`. With `edit`, beam denies everything else that it asks for.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ FACE = Capabilities(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to start a process for this turn and others like it. Raises UnsupportedError for what it can't do."""
+    """Return how to start a process for this turn and others like it. Raises UnsupportedError for an option that it
+    can't apply."""
     check_access(turn, "kimi", FACE)
     if turn.session_id is not None:
         headless.checked_session(turn.session_id)

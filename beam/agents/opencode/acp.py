@@ -1,6 +1,6 @@
 """The dialogue mode of OpenCode and of Kilo: `opencode acp`, one process for one turn or for many.
 
-Access is an agent profile of beam's own, as headless: the mode of the session is that profile's name.
+As in headless mode, beam defines an agent profile per access; the session's mode is the profile's name.
 """
 
 from __future__ import annotations
@@ -32,9 +32,8 @@ FACE = Capabilities(
 
 
 class Talk:
-    """The dialogue mode of one of the two programs. `prefix` begins the names of its variables, `usual` is its usual
-    profile.
-    """
+    """The dialogue mode of one of the two programs. `prefix` begins the names of its variables, `usual` is its
+    default profile."""
 
     def __init__(self, program: str, prefix: str, *, usual: str) -> None:
         self._program = program

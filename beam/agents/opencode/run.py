@@ -1,8 +1,8 @@
 """The headless mode of OpenCode and of Kilo: `opencode run --format json`, one process per turn, prompt on stdin.
 
-The prompt never goes into an argument: one with spaces would reach the model in quotes. Access is an agent profile of
-beam's own, which no configuration overrides; the folder's configuration, which can start servers and give the usual
-profile every right, is read only with `full`. No switch keeps OpenCode from importing the plugins in a folder's
+The prompt never goes into an argument: one with spaces would reach the model in quotes. beam defines an agent profile
+per access, which no configuration overrides. The folder's configuration can start servers and give the default profile
+every right, so it is read only with `full`. No switch keeps OpenCode from importing the plugins in a folder's
 `.opencode`, whatever the access.
 """
 
@@ -58,8 +58,8 @@ FACE = Capabilities(
 class Run:
     """The headless mode of one of the two programs.
 
-    `prefix` begins the names of its variables. `usual` is its usual profile, for a program whose sessions keep the
-    profile of their last turn: with `full` that would be one of beam's.
+    `prefix` begins the names of its variables. `usual` is its default profile. It is set with `full` if the program's
+    sessions keep the profile of their last turn, because that might be one of beam's.
     """
 
     def __init__(self, program: str, prefix: str, *, usual: str | None = None) -> None:

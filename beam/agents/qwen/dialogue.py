@@ -1,7 +1,7 @@
 """Qwen Code's dialogue mode: `qwen --acp`, one process for one turn or for many.
 
-Left alone it begins in a mode that lets a model decide what is safe, so each session is given its mode. For an id that
-it does not know it begins an empty session in silence, so its sessions are looked up first.
+Its default mode lets a model decide what is safe, so beam sets the mode of each session. For an unknown id it silently
+begins an empty session, so beam lists its sessions first.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ FACE = Capabilities(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to start a process for this turn and others like it. Raises UnsupportedError for what it can't do."""
+    """Return how to start a process for this turn and others like it. Raises UnsupportedError for an option that it
+    can't apply."""
     check_access(turn, "qwen", FACE)
     if turn.session_id is not None:
         headless.session_flags(turn)

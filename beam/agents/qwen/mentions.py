@@ -1,7 +1,7 @@
-"""What headless Qwen Code does to a prompt with @ in it, which it takes for file names.
+"""How headless Qwen Code changes a prompt: it takes words with @ for file names.
 
-No switch prevents it; only a backslash does, which would reach the model too. Each such word gets a space before it,
-blanks between two of them are removed, and the file's content is added if the file exists.
+No flag prevents it. A backslash does, but would reach the model too. Each such word gets a space before it, blanks
+between two of them are removed, and the file's content is added if the file exists.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The scripted agent's dialogue mode: the same program, which stays and is told each turn by a line of JSON."""
+"""The scripted agent's dialogue mode: the same program keeps running and reads each turn as a line of JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["launch", "link"]
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to run the program so that it stays."""
+    """Return how to start the program so that it keeps running."""
     one = headless.launch(turn, host)
     return structs.replace(one, argv=(*one.argv, "--serve"), stdin=None)
 

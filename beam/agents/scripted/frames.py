@@ -1,4 +1,4 @@
-"""The frames that the program `beam.testing.scripted` writes, and what a turn makes of them."""
+"""The frames that the program `beam.testing.scripted` writes, and their decoder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Init(Frame, frozen=True, kw_only=True, tag="init"):
 
 
 class Lost(Frame, frozen=True, kw_only=True, tag="lost"):
-    """The program has no session of this id; nothing was played."""
+    """The program has no session with this id, and played nothing."""
 
     session_id: str
 

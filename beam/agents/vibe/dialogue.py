@@ -1,7 +1,7 @@
 """Vibe's dialogue mode: `vibe-acp`, which is installed beside `vibe`, one process for one turn or for many.
 
-Its usual mode changes files without asking, so each session is given its mode. With `read` it has tools that only look,
-as headless.
+Its default mode changes files without asking, so beam sets the mode of each session. With `read` it gets only tools
+that read, as in headless mode.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ FACE = Capabilities(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to start a process for this turn and others like it. Raises UnsupportedError for what it can't do."""
+    """Return how to start a process for this turn and others like it. Raises UnsupportedError for an option that it
+    can't apply."""
     check_access(turn, "vibe", FACE)
     if turn.session_id is not None:
         headless.checked_session(turn.session_id)

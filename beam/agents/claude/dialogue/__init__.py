@@ -18,7 +18,8 @@ _BOTH_WAYS = ("--input-format", "stream-json", "--replay-user-messages", "--perm
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to start a process for this turn and others like it. Raises UnsupportedError for what it can't do."""
+    """Return how to start a process for this turn and others like it. Raises UnsupportedError for an option that it
+    can't apply."""
     from beam.agents.claude.dialogue import rights
 
     one = headless.launch(turn, host, {turn.access: rights.flags(turn)})

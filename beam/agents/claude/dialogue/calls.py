@@ -1,4 +1,4 @@
-"""The control requests of beam's to one process: each is answered once, by claude or by the time.
+"""beam's control requests to one process. Each is answered once: by claude, or by a timeout.
 
 Does not depend on what a request is for.
 """
@@ -15,9 +15,8 @@ from beam.agents.link import Step
 
 
 class Reply(Struct, frozen=True):
-    """What came of a request, at the time `now`: `error` says why it failed, "" if it did not; `is_late`: there was no
-    answer in time.
-    """
+    """The answer to a request, at the time `now`: `error` says why it failed, "" if it did not; `is_late`: it timed
+    out."""
 
     now: float
     result: Object = {}
@@ -34,7 +33,7 @@ class _Waiting(Struct, frozen=True):
 
 
 class Calls:
-    """The requests that wait for their answers."""
+    """The requests without an answer."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -42,18 +41,19 @@ class Calls:
 
     @property
     def due(self) -> float | None:
-        """Return when the first of them is late; None while none waits."""
+        """Return when the first request times out; None if none waits."""
         return min((waiting.until for waiting in self._waiting.values()), default=None)
 
     def call(self, subtype: str, given: Object, then: Then, until: float) -> Step:
-        """Return the step that sends a request; `then` says what follows from its answer."""
+        """Return the step that sends a request; `then` maps its answer to the next steps."""
         self._last += 1
         key = f"beam-{self._last}"
         self._waiting[key] = _Waiting(until, then)
         return wire.request(key, subtype, given)
 
     def answered(self, response: Object, now: float) -> list[Step]:
-        """Return what follows from an answer; nothing, if nobody waits for it: claude repeats beam's own answers."""
+        """Return the steps that follow from an answer; none for an unexpected one, because claude repeats beam's own
+        answers."""
         waiting = self._waiting.pop(string(response, "request_id"), None)
         if waiting is None:
             return []
@@ -62,7 +62,7 @@ class Calls:
         return waiting.then(Reply(now, error=string(response, "error") or "it gave no reason"))
 
     def expired(self, now: float) -> list[Step]:
-        """Return what follows from the requests that had no answer in time."""
+        """Return the steps that follow from the requests that timed out."""
         found: list[Step] = []
         for key, waiting in list(self._waiting.items()):
             if now >= waiting.until and self._waiting.pop(key, None) is not None:  # unless one before dropped it
@@ -70,5 +70,5 @@ class Calls:
         return found
 
     def drop(self) -> None:
-        """Wait for none of them any more."""
+        """Forget all open requests; late answers are ignored."""
         self._waiting.clear()

@@ -1,6 +1,7 @@
-"""What a person may want of a process besides a turn: to tell it something while it works, another model, a look.
+"""Requests of a person to a process besides its turns: pass a text to the running turn, change the model, show its
+state.
 
-Does not depend on turns; each is answered once.
+Each request is answered once. Does not depend on turns.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ CALL_S = 20.0
 
 
 class Controls:
-    """The calls of one process. `initialized` is what it said of itself when it began."""
+    """The control requests to one process. `initialized` is the process's own description, from its start."""
 
     def __init__(self, calls: Calls) -> None:
         self.initialized: Object = {}
@@ -27,11 +28,11 @@ class Controls:
 
     @property
     def are_open(self) -> bool:
-        """Return whether a text is on its way that nobody has read yet."""
+        """Return whether a text was sent that claude has not read yet."""
         return bool(self._steers)
 
     def steer(self, steer: Steer, *, runs: bool) -> list[Step]:
-        """Return the step that gives the turn a text. It is answered once the agent reads it."""
+        """Return the step that passes a text to the turn. The request is answered once the agent reads the text."""
         if not runs:
             return [_failed(steer.id, "no turn runs that could be told")]
         key = key_of("steer", steer.id)
@@ -39,7 +40,7 @@ class Controls:
         return [wire.message(key, steer.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))]
 
     def moved(self, key: str, state: str) -> list[Step]:
-        """Return the answer for a text that the agent has read now, or will never read."""
+        """Return the answer for a text that the agent has just read, or will never read."""
         call_id = self._steers.get(key)
         if call_id is None or state == "queued":
             return []
@@ -48,7 +49,7 @@ class Controls:
         return [Answered(id=call_id) if is_read else _failed(call_id, "the turn was stopped before claude read it")]
 
     def over(self) -> list[Step]:
-        """Return the answers for the texts that the turn did not come to."""
+        """Return the answers for the texts that were not read before the turn ended."""
         why = "the turn was over before claude read it"
         found: list[Step] = [_failed(call_id, why, is_late=True) for call_id in self._steers.values()]
         self._steers.clear()
@@ -61,7 +62,7 @@ class Controls:
         return [self._ask("set_model", {"model": wanted.value}, wanted.id, lambda result: None, now)]
 
     def query(self, wanted: Query, now: float) -> list[Step]:
-        """Return the step that looks something up, or the answer."""
+        """Return the step that asks the process, or the answer if it is known already."""
         if wanted.name in _TOLD:
             return [Answered(id=wanted.id, result=raw_json(_TOLD[wanted.name](self.initialized)))]
         if wanted.name not in _ASKED:

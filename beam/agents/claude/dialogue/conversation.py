@@ -1,7 +1,8 @@
-"""The conversation with one process of Claude Code, and one turn at a time.
+"""The conversation with one process of Claude Code, one turn at a time.
 
-Owns the order of it: its rights before any turn; the beginning of our message before its result, because claude also
-begins runs by itself; the word that it is idle before the end of a turn. Does not depend on what a turn says.
+Owns the order of messages: the rights are set before any turn. A result counts only after claude has begun our message,
+because claude also begins runs on its own. A turn ends only after claude reports that it is idle. Does not depend on
+the content of a turn.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ class ClaudeLink:
         return [Ready()]
 
     def _never_began(self, emitted: Sequence[events.Event], verdict: Verdict) -> list[Step]:
-        """Return the steps for a process that ends, or is to end, before it takes a message."""
+        """Return the steps for a process that ends, or has to end, before it takes a message."""
         lost: list[Step] = [Say(event) for event in emitted if isinstance(event, events.SessionLost)]
         return [*lost, *self._break(verdict.reason or "it did not begin", verdict.class_ or Class.CRASHED)]
 
@@ -198,7 +199,7 @@ class ClaudeLink:
         return [Stirred()] if self._is_ready and string(read.value, "subtype") == "init" else []
 
     def _moved(self, key: str, state: str, now: float) -> list[Step]:
-        """Return the steps for a message that claude has put aside, takes up, or is done with."""
+        """Return the steps for a message that claude has queued, started, or finished."""
         reader = self._reader
         if reader is None or key != reader.key:
             return self._controls.moved(key, state)
@@ -216,7 +217,7 @@ class ClaudeLink:
         return [*known, *begun, *(self._interrupt(now) if self._is_stopping else [])]
 
     def _repeated(self, key: str, is_new: bool, now: float) -> list[Step]:
-        """Return the steps for a message that claude repeats because it reads it now, or has had it before."""
+        """Return the steps for a message that claude echoes, because it reads it now or received it before."""
         reader = self._reader
         if is_new or reader is None or key != reader.key:
             return self._moved(key, "started", now) if is_new else []

@@ -1,7 +1,7 @@
-"""What Claude Code asks of beam: who decides is told all that it asks for, and every request gets an answer.
+"""Claude Code's requests to beam. Whoever decides sees the complete request, and every request gets an answer.
 
-The turn stands still until its request is answered, so what beam can't or won't do is refused at once. What is allowed
-always is allowed in the session alone. Does not depend on who decides.
+The turn waits until its request is answered, so beam immediately refuses what it does not do. "Allow always" applies to
+this session only. Does not depend on who decides.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _FILES = {"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "
 
 
 class _Open(Struct, frozen=True):
-    """A request that waits for a decision: the input of the call as it was shown, and what may be allowed always."""
+    """A request that waits for a decision: the call's input as it was shown, and the permissions that "always" would
+    add."""
 
     input: Raw
     always: Raw
@@ -38,7 +39,7 @@ class Requests:
         self._open: dict[str, _Open] = {}
 
     def take(self, value: Object) -> list[Step]:
-        """Return the steps that follow from a request: it is asked, or answered at once."""
+        """Return the steps that follow from a request: it becomes an ask, or is answered immediately."""
         key, request = string(value, "request_id"), obj(value, "request")
         if not key or key in self._open:
             return []
@@ -67,7 +68,7 @@ class Requests:
         ]
 
     def decide(self, decide: Decide) -> list[Step]:
-        """Return the answer to a request that waits for it."""
+        """Return the decision as the answer to its request."""
         waiting = self._open.pop(decide.key, None)
         if waiting is None:
             return []
@@ -81,15 +82,15 @@ class Requests:
         return [wire.answer(decide.key, _denial(decide.message or _DENIED))]
 
     def withdrawn(self, key: str) -> list[Step]:
-        """Return the step for a request that claude does not wait for any more."""
+        """Return the step for a request that claude has cancelled."""
         if self._open.pop(key, None) is None:
             return []
         return [Withdrawn(key=key, why="claude does not wait for it any more")]
 
 
 def _call(tool: str, given: Object, request: Object) -> ToolCall | None:
-    """Return what is asked for as rules see it. No rule allows what claude, or a rule of the person's own settings,
-    wants a person to decide."""
+    """Return the requested call in the terms of rules. If claude, or the person's own settings, want a person to
+    decide it, no rule allows it."""
     call = tool_rules.call(tool, given)
     reason, matched = string(request, "decision_reason_type"), request.get("matched_ask_rule")
     is_theirs = matched is not None and string(obj(request, "matched_ask_rule"), "source") != _OURS
@@ -104,12 +105,12 @@ def _denial(message: str) -> Object:
 
 
 def _only_once(request: Object) -> bool:
-    """Return whether claude wants each such call to be decided by itself."""
+    """Return whether claude wants every such call to be decided separately."""
     return request.get("requires_user_interaction") is True or request.get("suppress_always_allow_rule") is True
 
 
 def _description(tool: str, given: Object, request: Object) -> str:
-    """Return what is asked for, as it would be done: what the agent says of it comes after that."""
+    """Return the description of a request: first what would be done, then the agent's own words."""
     command, path = string(given, "command"), string(given, _FILES.get(tool, ""))
     if tool == "Bash" and command:
         rest = {name: value for name, value in given.items() if name not in ("command", "description")}
@@ -126,7 +127,7 @@ def _json(value: Object) -> str:
 
 
 def _unanswerable(subtype: str, request: Object) -> list[Step]:
-    """Return what a person should know of a request that nobody can decide here."""
+    """Return the notice about a request that nobody can decide here."""
     question = " ".join(part for part in (string(request, "message"), string(request, "url")) if part)
     text = f"claude asked what nobody can decide here: {question or subtype[:80]}"
     return [Say(events.Notice(text=text, code="not_asked"))]

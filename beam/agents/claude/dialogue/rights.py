@@ -1,6 +1,8 @@
-"""What each access means to a process of Claude Code that asks beam; the only place of this face that gives it rights.
+"""Maps each access to flags and modes of a Claude Code process that asks beam. No other module of this face gives it
+rights.
 
-They are those of a headless turn, in which nobody is asked, and `ask`. Whatever is asked below `ask` beam denies.
+The accesses are those of a headless turn, in which nobody is asked, and `ask`. With any other access than `ask`, beam
+denies every request.
 """
 
 from __future__ import annotations
@@ -19,13 +21,13 @@ _PLANS = ("EnterPlanMode", "ExitPlanMode")  # as headless, where nobody can agre
 
 
 def mode(turn: Turn) -> str:
-    """Return the permission mode of a turn's process. With rules that may let more through than `read` does, it asks
-    beam about all that `read` would have it deny."""
+    """Return the permission mode of a turn's process. If rules may allow more than `read` does, claude asks beam
+    about each call that it would otherwise deny."""
     return _MODES["ask" if tool_rules.asks_beam(turn) else turn.access]
 
 
 def flags(turn: Turn) -> tuple[str, ...]:
-    """Return the flags of a turn's access and rules; what is allowed beam decides. Raises UnsupportedError."""
+    """Return the flags for a turn's access and rules; beam itself decides what is allowed. Raises UnsupportedError."""
     if turn.access not in ACCESS:
         raise UnsupportedError(f"claude has no access {turn.access!r}", subject=turn.access)
     words = list(ACCESS[turn.access])
@@ -34,20 +36,20 @@ def flags(turn: Turn) -> tuple[str, ...]:
 
 
 def without_tools(access: Access) -> tuple[str, ...]:
-    """Return the flag that takes away the tools which claude has only where somebody answers, and nobody does."""
+    """Return the flag that removes the tools that need a person's answer, for a turn in which nobody answers."""
     return ("--disallowedTools", ",".join(_QUESTIONS if access == "ask" else (*_QUESTIONS, *_PLANS)))
 
 
 def denied(turn: Turn, answer: Object) -> str:
-    """Return what claude did not take over, as it answers to `initialize`; "" if it took all, or is too old to tell."""
+    """Return which requested setting claude did not apply, by its answer to `initialize`; "" if it applied all, or
+    is too old to report it."""
     wanted = mode(turn)
     return "" if answer.get("current_permission_mode", wanted) == wanted else f"the permission mode {wanted}"
 
 
 def for_the_session(suggestions: list[Object]) -> list[Object]:
-    """Return what claude suggests to allow for ever as what it is to allow in this session alone; rules for the call
-    if it suggests any, else the wider ones. Never more than the mode that edits files.
-    """
+    """Return claude's suggestions for "always allow", limited to this session: rules for the call if there are any,
+    else the wider suggestions. The mode that edits files is the widest that is accepted."""
     found = [{**each, "destination": "session"} for each in suggestions if _is_harmless(each)]
     return [each for each in found if each["type"] == "addRules"] or found
 

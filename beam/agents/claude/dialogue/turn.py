@@ -1,6 +1,6 @@
-"""One turn in a process of Claude Code: how far it has come, what it says as events, and the verdict on it.
+"""One turn in a process of Claude Code: its progress, its messages as events, and its verdict.
 
-What a line means is the decoder's (`claude/decode.py`). Does not depend on requests, or on how a turn is stopped.
+The decoder (`claude/decode.py`) knows the meaning of a line. Does not depend on requests, or on how a turn is stopped.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _OWN = "claude first said something of its own; the answer comes after it"
 
 
 def key_of(*words: object) -> str:
-    """Return the UUID that names what a person says, always the same for the same words."""
+    """Return the UUID that identifies a prompt; the same key gives the same UUID."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, " ".join(map(str, words))))
 
 
 class TurnReader:
-    """Reads one turn. `is_known`: claude has the message; `is_begun`: it works on it; `has_result`: its result is
-    there; `is_double`: it has had this message before."""
+    """Reads the messages of one turn. `is_known`: claude has received the prompt; `is_begun`: it works on it;
+    `has_result`: the result has arrived; `is_double`: claude had received this prompt before."""
 
     def __init__(self, turn: Turn) -> None:
         self.turn = turn
@@ -39,11 +39,11 @@ class TurnReader:
 
     @property
     def is_late(self) -> bool:
-        """Return whether there is nothing left that claude could wait for before it says that the turn is over."""
+        """Return whether claude has no reason left to delay its report that the turn is over."""
         return self.is_begun and self.has_result and not self._frames.has_tasks
 
     def begun(self) -> list[Event]:
-        """Take note that claude works on the message; return the events of that."""
+        """Record that claude works on the prompt; return the events that follow."""
         self.is_known = self.is_begun = True
         if not self._is_own:
             return []
@@ -59,19 +59,19 @@ class TurnReader:
         return self._frames.frame(read)
 
     def asked(self, read: Native) -> None:
-        """Take note of a request that somebody will decide."""
+        """Record a request that a person or a rule will decide."""
         self._frames.frame(read)
 
     def stopped(self) -> None:
-        """Take note that the turn is to end: an answer that still waits for agents of claude's is none."""
+        """Record that the turn has to end. An answer that still waits for claude's subagents does not count then."""
         self._is_cut = self.has_result and self._frames.has_tasks
 
     def denied(self, request_id: str) -> None:
-        """Take note that beam denied that request: the verdict leaves it out, because beam has it already."""
+        """Record that beam denied that request. The verdict leaves it out, because beam has recorded it already."""
         self._frames.decided(request_id, _BEAM)
 
     def end(self, exit: Exit | None = None) -> tuple[Sequence[Event], Verdict]:
-        """Return the events that only the end tells, and the verdict; `exit` is null while the process lives."""
+        """Return the last events, and the verdict; `exit` is None while the process lives."""
         emitted, verdict = self._frames.end(exit or Exit(code=0))
         if self._is_cut and verdict.status is Status.COMPLETED:
             verdict = structs.replace(verdict, status=Status.CANCELLED, reason="the turn was interrupted")

@@ -1,6 +1,6 @@
-"""The lines that beam writes to Claude Code, beside those that it reads (`claude/decode.py`).
+"""The lines that beam writes to Claude Code. Those that beam reads are in `claude/decode.py`.
 
-A line of a wrong shape would end the process, so all of them are made here. Does not depend on what a line means.
+A malformed line would end the process, so all of them are made here. Does not depend on the meaning of a line.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from beam.agents.link import Send
 
 
 def message(key: str, text: str) -> Send:
-    """Return what a person says. claude names it by its key, a UUID, and takes each key once."""
+    """Return a prompt. claude identifies it by its key, a UUID, and accepts each key once."""
     return _send({"type": "user", "uuid": key, "message": {"role": "user", "content": text}})
 
 
 def request(key: str, subtype: str, given: Object) -> Send:
-    """Return a request of beam's."""
+    """Return a request from beam to claude."""
     return _send({"type": "control_request", "request_id": key, "request": {"subtype": subtype, **given}})
 
 
 def answer(key: str, response: Object) -> Send:
-    """Return the answer to a request of claude's."""
+    """Return the answer to a request from claude."""
     envelope = {"subtype": "success", "request_id": key, "response": response}
     return _send({"type": "control_response", "response": envelope})
 
 
 def refusal(key: str, why: str) -> Send:
-    """Return the answer to a request of claude's that beam does not carry out."""
+    """Return the refusal of a request from claude."""
     envelope = {"subtype": "error", "request_id": key, "error": why}
     return _send({"type": "control_response", "response": envelope})
 

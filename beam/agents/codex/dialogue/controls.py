@@ -1,6 +1,7 @@
-"""What a person may want of a thread besides a turn: to tell it something while it works, another setting, a look.
+"""Requests of a person to a thread besides its turns: pass a text to the running turn, change a setting, show its
+state.
 
-Does not depend on turns; each is answered once.
+Each request is answered once. Does not depend on turns.
 """
 
 from __future__ import annotations
@@ -16,9 +17,8 @@ _SETTINGS = ("model", "effort")
 
 
 class Controls:
-    """The calls of one process. `usage` is what its thread said last of its tokens; `model` the one of its next turn,
-    None while nobody chose one.
-    """
+    """The control requests to one process. `usage` is its thread's latest token report; `model` is the model of its
+    next turn, None until somebody chooses one."""
 
     def __init__(self, calls: Calls) -> None:
         self.thread_id = ""
@@ -28,7 +28,7 @@ class Controls:
         self._steers: set[str] = set()
 
     def steer(self, steer: Steer, turn_id: str, now: float) -> list[Step]:
-        """Return the step that gives the turn a text. It is answered once the agent reads it."""
+        """Return the step that passes a text to the turn. The request is answered once the agent reads the text."""
         if not turn_id:
             return [_failed(steer.id, "no turn runs that could be told")]
         self._steers.add(steer.id)
@@ -48,14 +48,14 @@ class Controls:
         return [self._calls.call("turn/steer", params, then, now + CALL_S)]
 
     def read(self, client_id: object) -> list[Step]:
-        """Return the answer for a text that the agent has read now."""
+        """Return the answer for a text that the agent has just read."""
         if not isinstance(client_id, str) or client_id not in self._steers:
             return []
         self._steers.discard(client_id)
         return [Answered(id=client_id)]
 
     def over(self) -> list[Step]:
-        """Return the answers for the texts that the turn did not come to."""
+        """Return the answers for the texts that were not read before the turn ended."""
         found: list[Step] = [_failed(id, "the turn was over before codex read it", is_late=True) for id in self._steers]
         self._steers.clear()
         return found
@@ -76,7 +76,7 @@ class Controls:
         return [self._calls.call("thread/settings/update", params, then, now + CALL_S)]
 
     def query(self, wanted: Query, now: float) -> list[Step]:
-        """Return the step that looks something up, or the answer."""
+        """Return the step that asks the process, or the answer if it is known already."""
         if wanted.name == "context":
             used = self.usage.last
             whole = {"used": (used.input_tokens or 0) + (used.output_tokens or 0)}

@@ -1,7 +1,7 @@
-"""The conversation with one `codex app-server`: one thread in it, and one turn at a time.
+"""The conversation with one `codex app-server`. It has one thread, and one turn at a time.
 
-Owns the order of it: the thread before any turn, its id before any answer to a request, the end of what runs in the
-background before the end of a turn that was interrupted. Does not depend on what a turn says.
+Owns the order of messages: the thread is opened before any turn. Requests are answered once the turn's id is known. An
+interrupted turn ends only after its background work has ended. Does not depend on the content of a turn.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _READ_TOKENS = "thread/tokenUsage/updated"
 
 
 class CodexLink:
-    """The conversation with one process, whose thread is that of its first turn."""
+    """The conversation with one process. All its turns are in the thread of the first one."""
 
     def __init__(self, turn: Turn) -> None:
         self._first = turn
@@ -113,7 +113,7 @@ class CodexLink:
         return self._notified(frame, line, now)
 
     def error_line(self, line: bytes) -> None:
-        """Take note of a line of stderr: what Codex refuses by itself is told there alone."""
+        """Record a line of stderr. Calls that Codex itself refuses are reported nowhere else."""
         if self._reader is not None:
             self._reader.rejected(line.decode("utf-8", "replace"))
 
@@ -150,7 +150,7 @@ class CodexLink:
         return [*found, self._calls.call(method, params, self._thread, until)]
 
     def _opened(self) -> list[Step]:
-        """Return the steps once all that must come before a turn has come."""
+        """Return the steps that follow once everything that a turn needs has arrived; before that, none."""
         self._opening -= 1
         if self._opening > 0 or self._is_broken:
             return []
@@ -238,7 +238,7 @@ class CodexLink:
         return self._know(reader, turn_id, reply.now)
 
     def _know(self, reader: TurnReader, turn_id: str, now: float) -> list[Step]:
-        """Return the steps once the turn's id is known."""
+        """Return the steps that follow when the turn's id becomes known."""
         if reader.id:
             return []
         reader.id = turn_id

@@ -1,4 +1,4 @@
-"""The items of a thread as those of `codex exec`, so that both faces say the same of them.
+"""Converts the items of a thread to those of `codex exec`, so that both faces report them alike.
 
 Does not depend on threads or turns.
 """
@@ -29,7 +29,7 @@ _CAPITAL = re.compile(r"(?<=[a-z])([A-Z])")
 
 
 def as_exec(item: Item) -> exec_wire.Item:
-    """Return the item as `codex exec` has it; one of a kind that it does not have keeps its kind."""
+    """Return the item in the form of `codex exec`. A kind that exists only here keeps its name."""
     kind = _KINDS.get(item.type, item.type)
     output = item.aggregated_output if isinstance(item.aggregated_output, str) else ""
     return exec_wire.Item(
@@ -55,9 +55,8 @@ def as_exec(item: Item) -> exec_wire.Item:
 
 
 def changes_of(item: Item) -> list[Object]:
-    """Return the files that the item changes: `path`, `kind` (add, update, delete), `diff` and, for a file that gets
-    another path, `move_path`.
-    """
+    """Return the files that the item changes: `path`, `kind` (add, update, delete), `diff` and, for a renamed file,
+    `move_path`."""
     found = []
     for change in objects_of(item.changes):
         kind = object_of(change.get("kind"))

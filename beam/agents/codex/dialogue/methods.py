@@ -1,6 +1,6 @@
-"""The notifications of `codex app-server`, by their methods: those that beam hears, and those that it knows and leaves.
+"""The notifications of `codex app-server`, by method: those that beam reads, and those that it knows and ignores.
 
-What is in neither list is one of a newer version, and is said to be unknown.
+A method in neither list is from a newer version, and becomes an `unknown` event.
 """
 
 from __future__ import annotations

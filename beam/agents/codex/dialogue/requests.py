@@ -1,7 +1,7 @@
-"""What Codex asks of beam: who decides is told all that it asks for, and every request gets an answer.
+"""Codex's requests to beam. Whoever decides sees the complete request, and every request gets an answer.
 
-A turn stands still until its request is answered, so what beam can't or won't do is refused at once. What Codex offers
-to write into the person's own rules for good is never accepted. Does not depend on who decides.
+A turn waits until its request is answered, so beam immediately refuses what it does not do. Codex's offer to add a
+permanent rule to the person's own is never accepted. Does not depend on who decides.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class _Open(Struct, frozen=True):
 
 
 class Requests:
-    """The requests of one process. `reader` of a call is that of the turn that runs, None between two turns."""
+    """The requests of one process. Methods take the `reader` of the running turn, None between two turns."""
 
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
 
     def take(self, number: Id, method: str, params: Object, reader: TurnReader | None) -> list[Step]:
-        """Return the steps that follow from a request: it is asked, or answered at once."""
+        """Return the steps that follow from a request: it becomes an ask, or is answered immediately."""
         key = key_of(number)
         if key in self._open:  # said again to one that began to listen later
             return []
@@ -57,12 +57,12 @@ class Requests:
         return [*_unanswerable(method, params), _refused(number, method)]
 
     def decide(self, decide: Decide) -> list[Step]:
-        """Return the answer to a request that waits for it."""
+        """Return the decision as the answer to its request."""
         waiting = self._open.pop(decide.key, None)
         return [] if waiting is None else [answer(waiting.number, waiting.answered(decide))]
 
     def resolved(self, number: object) -> list[Step]:
-        """Return the step for a request that Codex does not wait for any more."""
+        """Return the step for a request that Codex has cancelled."""
         key = key_of(number) if isinstance(number, int | str) else ""
         if self._open.pop(key, None) is None:
             return []
@@ -70,7 +70,7 @@ class Requests:
 
 
 def key_of(number: Id) -> str:
-    """Return the name of a request: 1 and "1" are two."""
+    """Return a request's id as a unique text: 1 and "1" are different ids."""
     return msgspec.json.encode(number).decode()
 
 
@@ -93,7 +93,7 @@ def _refused(number: Id, method: str) -> Step:
 
 
 def _unanswerable(method: str, params: Object) -> list[Step]:
-    """Return what a person should know of a request that nobody can decide here."""
+    """Return the notice about a request that nobody can decide here."""
     if method in REFUSED:
         return []
     text = string(params, "message") or "; ".join(string(each, "question") for each in objects(params, "questions"))

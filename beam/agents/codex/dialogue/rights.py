@@ -1,11 +1,11 @@
-"""What each access means in a thread of `codex app-server`; the only place of this face that gives Codex rights.
+"""Maps each access to settings of a thread of `codex app-server`. No other module of this face gives Codex rights.
 
-A thread begins as one that only reads, whatever the access: Codex would write into the person's own configuration
-that the folder is trusted, if a thread could write in it from its start. Each turn then says what it may. Rights are
-said anew in every thread that is resumed, because Codex goes on with those of the session.
+A thread always begins with the right to read only. If it could write from the start, Codex would record in the person's
+own configuration that the folder is trusted. Each turn then sets its rights. A resumed thread gets them again, because
+Codex would continue with those of the session.
 
-Where Codex is confined to reading (`read`, `ask`) it runs with a profile of beam's. One path in it that must not be
-read, and that does not exist, keeps the person's own rules from letting a command out of the sandbox unasked.
+With `read` and `ask` Codex runs with a permission profile made by beam. The profile denies reading one path that does
+not exist. This keeps the person's own rules from letting a command leave the sandbox without asking.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ def check(access: Access) -> None:
 
 
 def approval(turn: Turn) -> str:
-    """Return what Codex is to ask about in a turn with this access and these rules."""
+    """Return Codex's approval policy for a turn with this access and these rules."""
     return "on-request" if tool_rules.asks(turn) else APPROVAL[turn.access]
 
 
 def argv(access: Access) -> tuple[str, ...]:
-    """Return the settings of the process. Only a process that reads alone knows the profile."""
+    """Return the settings of the process. Only a read-only process gets the profile."""
     profile = ("-c", f'default_permissions="{PROFILE}"', "-c", f"permissions.{PROFILE}.filesystem={_FILES}")
     return profile if access in _READS else ()
 
 
 def of_thread(turn: Turn) -> Object:
-    """Return what a thread is begun or resumed with. Nobody but beam answers what Codex asks."""
+    """Return the parameters for starting or resuming a thread. Only beam answers Codex's requests."""
     sandbox: Object = {"permissions": PROFILE} if turn.access in _READS else {"sandbox": "read-only"}
     return {**sandbox, "approvalPolicy": approval(turn), "approvalsReviewer": "user"}
 
 
 def of_turn(turn: Turn, own: Object) -> Object:
-    """Return what one turn may. `own` is the person's configuration of the sandbox that writes in the workspace."""
+    """Return the rights of one turn. `own` is the person's configuration of the `workspace-write` sandbox."""
     rights: Object = {"approvalPolicy": approval(turn), "approvalsReviewer": "user"}
     if turn.access == "edit":
         roots = [*strings(own, "writable_roots"), *([turn.scratch] if turn.scratch else [])]
@@ -65,12 +65,12 @@ def of_turn(turn: Turn, own: Object) -> Object:
 
 
 def own_sandbox(result: object) -> Object:
-    """Return the person's configuration of that sandbox, as `config/read` answers it."""
+    """Return the person's configuration of that sandbox from the answer to `config/read`."""
     return obj(obj(object_of(result), "config"), "sandbox_workspace_write")
 
 
 def denied(turn: Turn, result: object) -> str:
-    """Return what Codex did not take over from `of_thread`, as it answers; "" if it took all."""
+    """Return which setting of `of_thread` Codex did not apply, by its answer; "" if it applied all."""
     answer = object_of(result)
     wanted = {"approvalPolicy": approval(turn), "approvalsReviewer": "user"}
     for name, value in wanted.items():

@@ -1,7 +1,7 @@
-"""What a thread says in one turn, as events, and the verdict on it.
+"""One turn of a thread: its messages become events and a verdict.
 
-The threads of subagents speak on the same connection: what they say carries the call that began them, and is no part of
-the answer. Does not depend on requests, or on how a turn is begun and stopped.
+Subagents' threads use the same connection. Their messages carry the call that began them and are no part of the answer.
+Does not depend on requests, or on how a turn begins and stops.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _CLASSES = {
 
 
 class TurnReader:
-    """Reads one turn. `before` is what the thread had used when it began, None if unknown."""
+    """Reads the messages of one turn. `before` is the thread's usage when the turn began, None if unknown."""
 
     def __init__(self, turn: Turn, thread_id: str, *, model: str | None, before: Total | None) -> None:
         self.turn = turn
@@ -64,23 +64,23 @@ class TurnReader:
         self._progress: dict[str, tuple[float, str]] = {}  # by call: when it was last told, and what was not
 
     def opened(self) -> list[Event]:
-        """Return the session's event."""
+        """Return the event of the opened session."""
         return self._summary.opened(self.turn, self._thread_id, model=self._model)
 
     def count_from(self, total: Total) -> None:
-        """Take note of what the thread had used before the turn, as Codex itself tells it."""
+        """Record the thread's usage before the turn, as Codex reports it."""
         if self._is_counted:
             return
         self.total = self._before = total
 
     def is_of(self, params: Params) -> bool:
-        """Return whether that was said in this turn, or by a subagent of it."""
+        """Return whether the notification belongs to this turn or to one of its subagents."""
         if params.thread_id != self._thread_id:
             return bool(params.thread_id)
         return not params.turn_id or params.turn_id == self.id
 
     def changes(self, item_id: str) -> list[Object] | None:
-        """Return what the call changes in files; None for a call that nobody has seen."""
+        """Return the file changes of a call; None for an unknown call."""
         return self._changes.get(item_id)
 
     def notified(self, frame: Frame, line: bytes, now: float) -> list[Event]:
@@ -94,11 +94,11 @@ class TurnReader:
         return [] if read is None else oneshot.with_line(read(self, frame.params), line)
 
     def unknown(self, method: str, line: bytes) -> list[Event]:
-        """Return the event of a notification that nobody knows."""
+        """Return the event for a notification of unknown meaning."""
         return oneshot.with_line([events.Unknown(what=method)], line)
 
     def rejected(self, line: str) -> None:
-        """Take note of a line of the log that tells of a call which Codex refused by itself."""
+        """Record a log line that reports a call that Codex itself refused."""
         self._summary.denials += [denial(text) for text in REJECTED.findall(_COLOURS.sub("", line))]
 
     # -- notifications -------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class TurnReader:
         return found
 
     def _adopt(self, item: Item) -> None:
-        """Take note of the threads that this call began."""
+        """Record the threads that this call began."""
         began = strings_of(item.receiver_thread_ids) if item.type == "collabAgentToolCall" else ()
         if item.type == "subAgentActivity" and item.kind == "started":
             began = (item.agent_thread_id,)
@@ -157,7 +157,7 @@ class TurnReader:
         return self._item(params, exec_items.Items.completed)
 
     def _progressed(self, params: Params, now: float) -> list[Event]:
-        """Return what a command wrote, at most once a second for each."""
+        """Return progress events for a command's output, at most one a second per command."""
         since_, text = self._progress.get(params.item_id, (now, ""))
         text += params.delta
         if now - since_ < _PROGRESS_S:
@@ -202,7 +202,7 @@ class TurnReader:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def end(self, said: Said) -> tuple[list[Event], Verdict]:
-        """Return the events that only the end tells, and the verdict on a turn that Codex says is over."""
+        """Return the last events and the verdict on a turn that Codex ended."""
         emitted: list[Event] = []
         if said.error is not None:
             emitted = self._trouble.fatal(said.error.message, class_of(said.error))
@@ -217,7 +217,7 @@ class TurnReader:
         return emitted + more, with_structured(self.turn, verdict)
 
     def cut_off(self, exit: Exit) -> tuple[list[Event], Verdict]:
-        """Return the same for a turn whose process ended first, or could not be spoken to any more."""
+        """Return the last events and the verdict on a turn whose process ended first, or whose connection broke."""
         return oneshot.verdict(self.turn, exit, self._summary)
 
 
@@ -234,7 +234,7 @@ _KINDS: dict[str, Callable[[TurnReader, Params], list[Event]]] = {
 
 
 def thread_total(tokens: Tokens) -> Total:
-    """Return what the whole thread used so far."""
+    """Return the usage of the whole thread so far."""
     return total_of(
         exec_wire.Tokens(
             input_tokens=tokens.input_tokens,
@@ -247,7 +247,7 @@ def thread_total(tokens: Tokens) -> Total:
 
 
 def class_of(failure: Failure) -> Class | None:
-    """Return the class that Codex itself gives a failure; None where only its words tell."""
+    """Return the failure class that Codex reports; None if only the text tells it."""
     info: Any = failure.codex_error_info
     if isinstance(info, str):
         return _CLASSES.get(info)

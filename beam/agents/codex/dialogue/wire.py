@@ -1,7 +1,8 @@
-"""The frames of `codex app-server`, typed: only what beam reads of them. And those that beam writes.
+"""The frames of `codex app-server`: types with the fields that beam reads, and functions for the frames that beam
+writes.
 
 A frame is one line of JSON without "jsonrpc": a notification has a method, a request a method and an id, an answer an
-id alone. Does not depend on what a frame means.
+id alone. Does not depend on the meaning of a frame.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Item(Struct, frozen=True, rename="camel"):
 
 
 class Failure(Struct, frozen=True, rename="camel"):
-    """Why a turn failed, or is tried again."""
+    """Why a turn failed or is retried."""
 
     message: str = ""
     codex_error_info: Any = None
@@ -91,7 +92,7 @@ NO_USAGE = Usage()
 
 
 class Params(Struct, frozen=True, rename="camel"):
-    """What a notification says. A field that a kind of notification does not have is at its default."""
+    """The parameters of a notification. A field that this kind of notification does not have is at its default."""
 
     thread_id: str = ""
     turn_id: str = ""
@@ -124,22 +125,22 @@ read = reader(Frame)
 
 
 def request(number: int, method: str, params: Object) -> Send:
-    """Return a request of beam's."""
+    """Return a request from beam to Codex."""
     return _send({"id": number, "method": method, "params": params})
 
 
 def notification(method: str) -> Send:
-    """Return a notification of beam's."""
+    """Return a notification from beam to Codex."""
     return _send({"method": method})
 
 
 def answer(number: Id, result: Object) -> Send:
-    """Return the answer to a request of Codex's."""
+    """Return the answer to a request from Codex."""
     return _send({"id": number, "result": result})
 
 
 def refusal(number: Id, message: str) -> Send:
-    """Return the answer to a request of Codex's that beam does not carry out."""
+    """Return the refusal of a request from Codex."""
     return _send({"id": number, "error": {"code": -32601, "message": message}})
 
 
