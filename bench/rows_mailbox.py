@@ -65,12 +65,12 @@ class _Desk:
         create(self.context.home, self.place)
         self._queue = Queue(self.place.queue, self.place.put_lock)
         messages = [_message() for _ in range(count)]
-        self._queue.put_all(messages, _CLOCK, self.context.limits)
+        self._queue.put_all(messages, _CLOCK, self.context.config.limits)
         self._last = messages[-1].id
 
     def answer_one(self) -> None:
         """As many wait afterwards as before."""
-        self._queue.put(_message(), _CLOCK, self.context.limits)
+        self._queue.put(_message(), _CLOCK, self.context.config.limits)
         message = mailbox.recv(self.context, self.place, None)
         assert message is not None
         mailbox.reply(self.context, self.place, message.id, "yes", failed=False)

@@ -152,7 +152,7 @@ def put(root: Root) -> Row:
         message = root.message("box")
         put_last[:] = [message.id]
         put_all.append(message.id)
-        queue.put(message, root.clock, root.context.limits)
+        queue.put(message, root.clock, root.context.config.limits)
 
     def is_clean() -> bool:
         return root.boxes("box") == {"new": [before.id]} and not files.names(queue.directory / "tmp")

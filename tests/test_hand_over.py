@@ -88,7 +88,7 @@ class Relay:
         for _ in range(rounds // SENDERS):
             eventually(lambda: len(queue.entries("new")) < WAITING, 60, "stranded")
             ident = new_id(AGENT, _CLOCK.now_ns(), _CLOCK.random(4))
-            queue.put(self.root.message(AGENT, id=ident), _CLOCK, self.context.limits)
+            queue.put(self.root.message(AGENT, id=ident), _CLOCK, self.context.config.limits)
             if self._hold(f"sender {number}"):
                 self.told[number].release()
 

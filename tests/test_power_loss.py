@@ -118,7 +118,7 @@ class Scene:
             options=Options(),
         )
         self._claimed = (message.id, 1)
-        Queue(place.queue, place.put_lock).put(message, self.clock, self.context.limits)
+        Queue(place.queue, place.put_lock).put(message, self.clock, self.context.config.limits)
         self.disk.mark("put", message.id)
         return message
 

@@ -55,7 +55,7 @@ def agent_line(context: RootContext, name: str) -> AgentLine:
     from beam.turns.request import face_of, find_executable
 
     try:
-        resolved = context.resolve(name)
+        resolved = context.config.resolve(name)
         adapter = registry.adapter(resolved.settings.adapter)
     except BeamError as error:
         return AgentLine(
@@ -70,7 +70,7 @@ def agent_line(context: RootContext, name: str) -> AgentLine:
         )
     installed: str | None
     try:
-        installed = find_executable(adapter, resolved.settings, context.environ, context.base)
+        installed = find_executable(adapter, resolved.settings, context.environ, context.home.project)
     except NotFoundError:
         installed = None
     try:
@@ -91,7 +91,7 @@ def agent_line(context: RootContext, name: str) -> AgentLine:
 
 def agent_shown(context: RootContext, name: str) -> AgentShown:
     """Return everything about one agent. Raises NotFoundError, ConfigError."""
-    resolved = context.resolve(name)
+    resolved = context.config.resolve(name)
     adapter = registry.adapter(resolved.settings.adapter)
     from beam.broker import standing
 

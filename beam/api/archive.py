@@ -76,7 +76,7 @@ def rename(context: RootContext, name: str, new: str, *, by: str) -> Steps[str]:
         crash_point("rename.before")
         files.move(paths.dir, target.dir)
         crash_point("rename.moved")
-        journal = Journal.open(target.journal, new, context.clock, context.limits)
+        journal = Journal.open(target.journal, new, context.clock, context.config.limits)
         try:
             journal.append(events.Notice(code="renamed", text=f"{name} is called {new} from here on"), sync=True)
         finally:

@@ -76,7 +76,7 @@ def start(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=handle,
-            cwd=context.base,
+            cwd=context.home.project,
             env=dict(context.environ),
             start_new_session=True,
         )
@@ -167,8 +167,8 @@ def status(context: RootContext) -> BrokerStatus | None:
         poll=running.poll,
         cap=running.cap,
         idle=running.idle,
-        kept=context.limits.kept,
-        keep=context.limits.keep,
+        kept=context.config.limits.kept,
+        keep=context.config.limits.keep,
         rss_mb=_megabytes(rss_bytes(running.owner.pid)) if tree.is_alive(running.owner) else None,
         log=str(registry.log_path(context.home)),
     )
@@ -190,13 +190,13 @@ def unit(context: RootContext) -> str:
     """Return a systemd user unit that serves this root."""
     state = f"Environment=BEAM_STATE={context.environ['BEAM_STATE']}\n" if context.environ.get("BEAM_STATE") else ""
     return f"""\
-# ~/.config/systemd/user/beam-{context.base.name}.service
+# ~/.config/systemd/user/beam-{context.home.project.name}.service
 [Unit]
-Description=beam broker of {context.base}
+Description=beam broker of {context.home.project}
 
 [Service]
 ExecStart={sys.executable} -P -m beam --root {context.home.root} broker
-WorkingDirectory={context.base}
+WorkingDirectory={context.home.project}
 {state}Restart=on-failure
 KillMode=mixed
 TimeoutStopSec=60

@@ -86,11 +86,11 @@ def _agent(context: RootContext, name: str) -> tuple[int, Check]:
     declared = name in agent_names(context)
     rank = _DECLARED if declared else _HERE
     try:
-        resolved = context.resolve(name)
+        resolved = context.config.resolve(name)
         adapter = registry.adapter(resolved.settings.adapter)
         if adapter.card.unverified:
             return rank, Check(what=what, result="note", detail=f"unverified: {adapter.card.unverified}")
-        executable = find_executable(adapter, resolved.settings, context.environ, context.base)
+        executable = find_executable(adapter, resolved.settings, context.environ, context.home.project)
     except BeamError as error:
         if name in context.home.agents() and not context.is_agent(name):
             note = f"it is not declared any more, and its files are kept; beam agent remove {name} --purge removes them"

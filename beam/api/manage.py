@@ -68,7 +68,7 @@ def change(context: RootContext, name: str, changes: Mapping[str, str | None], *
 
 def own_settings(context: RootContext, name: str) -> AgentSettings:
     """Return what an agent's own agent.json says. Raises NotFoundError if there is no such agent."""
-    context.resolve(name)
+    context.config.resolve(name)
     path = context.agent_paths(name).dir / AGENT_JSON
     data = file.read_bytes(path)
     return parse_agent_json(data, path) if data is not None else AgentSettings()
@@ -119,7 +119,7 @@ def fork(context: RootContext, name: str, new: str, *, by: str) -> str:
 
     paths = context.agent_paths(check_name(new))
     settings = msgspec.structs.replace(context.config, variables={}).resolve(name).settings
-    resolved = context.resolve(name)
+    resolved = context.config.resolve(name)
     standing.check_trusted(context, resolved)
     card = registry.adapter(settings.adapter).card
     if not any(can.fork for can in card.faces.values()):
@@ -143,7 +143,7 @@ def fork(context: RootContext, name: str, new: str, *, by: str) -> str:
             f"another process is creating {new} at this moment", "give the copy another name", subject=new
         )
     with lock:
-        journal = Journal.open(paths.journal, new, context.clock, context.limits)
+        journal = Journal.open(paths.journal, new, context.clock, context.config.limits)
         try:
             body = events.SessionForked(session_id=source.session_id, of=name, adapter=source.adapter, by=by)
             journal.append(body, sync=True)
@@ -162,7 +162,7 @@ def _write(context: RootContext, paths: AgentPaths, settings: AgentSettings) -> 
     before = file.read_bytes(path)
     files.replace(path, data)
     try:
-        context.resolve(paths.agent)
+        context.config.resolve(paths.agent)
     except BeamError:
         if before is None:
             files.remove(path)
@@ -325,7 +325,7 @@ def unblock(context: RootContext, name: str) -> str:
     if state.blocked is None or turn is None:
         raise UsageError(f"{name} is not blocked", "beam status", subject=name)
     with _locked(paths):
-        journal = Journal.open(paths.journal, name, context.clock, context.limits)
+        journal = Journal.open(paths.journal, name, context.clock, context.config.limits)
         try:
             text = f"a person said that no process of turn {turn.turn} is left"
             journal.append(events.Notice(code="unblocked", text=text), turn=turn.turn, sync=True)

@@ -74,7 +74,7 @@ class RuleTried(Struct, frozen=True, kw_only=True):
 
 def listed(context: RootContext, name: str) -> list[RuleLine]:
     """Return the rules of the agent in the order in which they decide."""
-    resolved = context.resolve(name)
+    resolved = context.config.resolve(name)
     access, lines = _access_of(context, resolved, None), []
     for rule in _rules(resolved).rules:
         faces = {line.face: line.by for line in _faces(resolved, [rule], access)}
@@ -95,12 +95,12 @@ def tried(
 
     Raises UsageError for what is no call, NotFoundError for what is no agent.
     """
-    resolved = context.resolve(name)
+    resolved = context.config.resolve(name)
     adapter = registry.adapter(resolved.settings.adapter)
     face = face_of(adapter, via)
     has = _access_of(context, resolved, access)
     rules = _rules(resolved).plus(rules_of(more or RuleLists(), BY_FLAG))
-    folder = str((context.base / (resolved.settings.cwd or "")).resolve())
+    folder = str((context.home.project / (resolved.settings.cwd or "")).resolve())
     asked = call_of(call)
     ruling = rules.decide(asked, place_of(folder, context.environ.get("HOME", "")))
     if ruling is None:
@@ -132,7 +132,7 @@ def add(context: RootContext, name: str, behavior: Behavior, text: str, *, by: s
 
 def check_allow(context: RootContext, name: str, text: str) -> None:
     """Raise UsageError for what is no rule, UnsupportedError for one that no mode of the agent enforces."""
-    resolved = context.resolve(name)
+    resolved = context.config.resolve(name)
     rule = parse(text, "allow", whose=AGENT_JSON)
     access = _access_of(context, resolved, None)
     lines = _faces(resolved, [rule], access)

@@ -134,7 +134,7 @@ def resume(context: RootContext, agent: str, session_id: str, *, by: str) -> Ste
     """
     from beam.broker.requests import request
 
-    settings = context.resolve(agent).settings
+    settings = context.config.resolve(agent).settings
     paths = context.agent_paths(agent)
     known = [line for line in lines_of(paths) if line.session_id is not None]
     found = [line for line in known if line.session_id == session_id]
@@ -184,9 +184,9 @@ def begin_in(context: RootContext, name: str, adapter: str, session_id: str, *, 
 
     paths = context.agent_paths(check_name(name))
     _check_resumes(name, adapter)
-    if "@" in name and context.resolve(name).settings.adapter != adapter:
+    if "@" in name and context.config.resolve(name).settings.adapter != adapter:
         raise UsageError(
-            f"{name} is {context.resolve(name).settings.adapter}, and the session is one of {adapter}",
+            f"{name} is {context.config.resolve(name).settings.adapter}, and the session is one of {adapter}",
             "give it a name of its own: beam agent add NAME --session …",
             subject=name,
         )
@@ -200,7 +200,7 @@ def begin_in(context: RootContext, name: str, adapter: str, session_id: str, *, 
         state = read_state(paths.journal)
         if state.turn or state.known or state.session or state.fork:
             raise UsageError(f"there is already an agent {name} here", "give the agent another name", subject=name)
-        journal = Journal.open(paths.journal, name, context.clock, context.limits)
+        journal = Journal.open(paths.journal, name, context.clock, context.config.limits)
         try:
             journal.append(events.SessionSelected(session_id=session_id, adapter=adapter, by=by), sync=True)
         finally:

@@ -52,7 +52,7 @@ def tell(context: RootContext, paths: AgentPaths, changes: dict[str, str | None]
             _ask(context, paths, changes, by=by)
             return
         with lock:
-            journal = Journal.open(paths.journal, paths.agent, context.clock, context.limits)
+            journal = Journal.open(paths.journal, paths.agent, context.clock, context.config.limits)
             try:
                 journal.append(events.SettingsChanged(changes=changes, by=by), sync=True)
             finally:

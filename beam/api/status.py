@@ -76,7 +76,7 @@ def status_of(context: RootContext, paths: AgentPaths) -> AgentStatus:
         directories.check_paths(context.home, paths)
         state = read_state(paths.journal)
         circuit = circuit_state(state, context.clock.now_ns())
-        settings = context.resolve(paths.agent).settings
+        settings = context.config.resolve(paths.agent).settings
         adapter, works_in = settings.adapter, folder_of(context, settings)
     except BeamError as trouble:
         error = trouble.message
@@ -140,7 +140,7 @@ def _waiting_reason(context: RootContext, paths: AgentPaths) -> str | None:
 
 def folder_of(context: RootContext, settings: AgentSettings) -> str:
     """Return where an agent with these settings works: the project folder, or the one in it that `cwd` names."""
-    folder = os.path.realpath(context.base / settings.cwd) if settings.cwd else str(context.base)
+    folder = os.path.realpath(context.home.project / settings.cwd) if settings.cwd else str(context.home.project)
     path: str = escape_surrogates(folder)
     return path
 

@@ -31,12 +31,12 @@ def look(context: RootContext) -> Looked:
     """Return all that any agent, declared here or known to beam, would obey in the folder with any access."""
     found = tuple(standing.everything(context))
     environ = {name: value for name, value in context.environ.items() if name != ledger.VARIABLE}
-    return Looked(found=found, standing=ledger.stands(context.base, found, environ))
+    return Looked(found=found, standing=ledger.stands(context.home.project, found, environ))
 
 
 def trust(context: RootContext, looked: Looked) -> None:
     """Trust the folder as it was looked at, and run the messages that waited for that."""
-    ledger.trust(context.base, looked.found, context.environ)
+    ledger.trust(context.home.project, looked.found, context.environ)
     for paths in all_paths(context):
         if queue_of(paths).entries("new"):
             launch.ensure(context, paths)

@@ -52,7 +52,7 @@ def _send(
     from beam.store.outbox import Answer
 
     message = _message(context, request, name, sender)
-    check_receiver(context, message.to, context.access_for(context.resolve(message.to), message))
+    check_receiver(context, message.to, context.access_for(context.config.resolve(message.to), message))
     lane = message.id.rpartition("-")[2] if message.options.once else None
     paths = context.agent_paths(message.to, lane)
     put(context, paths, message, once=True)
@@ -82,7 +82,7 @@ def _message(context: RootContext, request: Request, name: str, sender: Sender) 
         ),
         wait=request.wait,
         clock=context.clock,
-        limits=context.limits,
+        limits=context.config.limits,
         attach=[_inside(sender.folder, path) for path in request.attach],
         options=request.options,
         key=request.key,

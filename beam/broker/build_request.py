@@ -38,7 +38,7 @@ BY_FLAG = "this message"  # whose the rules are that a person sent along
 def order_of(log: AgentLog, message: Message) -> TurnRequest:
     """Return the request for this message's turn. Set the session aside first if the message asks for a new one."""
     context, paths = log.context.at_once(), log.paths
-    resolved = context.resolve(message.to)
+    resolved = context.config.resolve(message.to)
     settings = resolved.settings
     stands = standing.stands_for(context, resolved, message)
     turn_key = context.clock.random(16).hex()
@@ -59,11 +59,11 @@ def order_of(log: AgentLog, message: Message) -> TurnRequest:
         adapter=adapter,
         adapter_name=settings.adapter,
         settings=settings,
-        limits=context.limits,
+        limits=context.config.limits,
         environ=context.environ,
         child_env={
             "BEAM_ROOT": str(context.home.root),
-            "BEAM_PROJECT": str(context.base),
+            "BEAM_PROJECT": str(context.home.project),
             "BEAM_AGENT": message.to,
             "BEAM_LANE": paths.lane or "",
             "BEAM_OUTBOX": str(context.home.turns_of(paths) / turn_key / "outbox"),
@@ -73,7 +73,7 @@ def order_of(log: AgentLog, message: Message) -> TurnRequest:
             "BEAM_HOPS": str(message.hops),
             "BEAM_CHAIN": ",".join((*message.chain, message.to)),
         },
-        base=context.base,
+        base=context.home.project,
         scratch=context.home.turns_of(paths) / turn_key,
         owner=tree.this_process(),
         own=Own.of(context.home.root, context.environ) if is_held else None,

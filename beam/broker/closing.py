@@ -31,7 +31,7 @@ def close(log: AgentLog, entry: Entry, message: Message, finished: TurnFinished)
     time. What the policy retries is requeued instead.
     """
     failure.count_cost(log.context, message, finished)
-    again = failure.next_attempt(log.context.policy, message, finished)
+    again = failure.next_attempt(log.context.config.policy, message, finished)
     if again is not None:
         log.queue.rewrite(entry, again[0])
         crash_point("offer.rewritten")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
@@ -13,9 +12,7 @@ from beam.agents import registry
 from beam.base.clock import Clock
 from beam.base.errors import BeamError
 from beam.config.resolve import Config, Resolved, load
-from beam.model.limits import Limits
 from beam.model.message import NAME, Access, Message, base_of
-from beam.model.policy import Policy
 from beam.root import discovery, ownership
 from beam.root.paths import AgentPaths, RootPaths
 
@@ -59,18 +56,6 @@ class RootContext(Struct, frozen=True, kw_only=True):
         exposed = discovery.exposed(self.home, self.environ) is not None
         return self if exposed == self.exposed else structs.replace(self, exposed=exposed)
 
-    @property
-    def limits(self) -> Limits:
-        return self.config.limits
-
-    @property
-    def policy(self) -> Policy:
-        return self.config.policy
-
-    def resolve(self, agent: str) -> Resolved:
-        """Return the agent's settings (an undeclared one has its adapter's). Raises NotFoundError, ConfigError."""
-        return self.config.resolve(agent)
-
     def is_agent(self, name: str) -> bool:
         """Return whether a message can be sent to that name: an agent's, or that of a session of one."""
         name = base_of(name) if NAME.match(name) else name
@@ -79,7 +64,7 @@ class RootContext(Struct, frozen=True, kw_only=True):
     def is_mailbox(self, name: str) -> bool:
         """Return whether the agent is no program; False where its configuration can't be understood."""
         try:
-            return "mailbox" in registry.adapter(self.resolve(name).settings.adapter).card.faces
+            return "mailbox" in registry.adapter(self.config.resolve(name).settings.adapter).card.faces
         except BeamError:
             return False
 
@@ -93,10 +78,6 @@ class RootContext(Struct, frozen=True, kw_only=True):
             from_agent=message.hops > 0,
             at_most="read" if self.exposed else message.at_most,
         )
-
-    @property
-    def base(self) -> Path:
-        return self.home.project
 
     def agent_paths(self, agent: str, lane: str | None = None) -> AgentPaths:
         """Return where the agent's files are, or those of one of its lanes."""

@@ -181,7 +181,7 @@ class _Requests:
         if message is None:
             raise CorruptError(f"{entry.id} can't be read", subject=entry.id)
         again = msgspec.structs.replace(message, attempt=message.attempt + 1, deadline=None)
-        self.log.queue.put(again, self.log.context.clock, self.log.context.limits)
+        self.log.queue.put(again, self.log.context.clock, self.log.context.config.limits)
         crash_point("retry.published")
         self.waiting.scan()
         return f"attempt {again.attempt}"

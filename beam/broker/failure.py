@@ -57,7 +57,7 @@ def judge_circuit(log: AgentLog, finished: TurnFinished) -> None:
     state = log.state
     failures = tuple(_seconds(ts) for ts in state.failures if ts != finished.ts)
     before = Circuit(failures=failures, until=_until(state))
-    after = circuit_after(log.context.policy, before, finished.status, finished.class_, _seconds(finished.ts))
+    after = circuit_after(log.context.config.policy, before, finished.status, finished.class_, _seconds(finished.ts))
     if after.until == before.until:
         return
     if after.until is None:
@@ -101,7 +101,7 @@ def pause_s(state: State, head: str | None, now_ns: int, *, no_circuit: bool = F
 
 def budget_used_up(context: RootContext, message: Message) -> str | None:
     """Return why the message may not run, as text: its thread or the root used up its budget; None where it may."""
-    policy = context.policy
+    policy = context.config.policy
     spent = more(message.spent, _thread(context, message).spent()) if message.hops > 0 else message.spent
     return over_budget(policy, spent, root_spent(context) if bounds_root(policy) else None)
 
@@ -125,12 +125,12 @@ def count_turn(context: RootContext, message: Message) -> str | None:
     if message.hops == 0:
         return None
     number = _thread(context, message).begin(message.id, message.attempt)
-    return over_budget(context.policy, Spent(turns=number - 1), None)
+    return over_budget(context.config.policy, Spent(turns=number - 1), None)
 
 
 def count_cost(context: RootContext, message: Message, finished: TurnFinished) -> None:
     """Count what the turn cost to its whole thread, where that is bounded."""
-    if context.policy.thread_cost_usd is None or not finished.cost_usd:
+    if context.config.policy.thread_cost_usd is None or not finished.cost_usd:
         return
     with contextlib.suppress(DiskError):  # an outcome must get through; what its message carries bounds it still
         _thread(context, message).paid(message.id, finished.attempt, finished.cost_usd)
@@ -160,7 +160,7 @@ Refusal = tuple[str, str, Status]  # reason, detail, status
 
 def refusal(message: Message, state: State, context: RootContext) -> Refusal | None:
     """Return why a message may not be claimed; None where it may."""
-    limits = context.limits
+    limits = context.config.limits
     if message.deadline is not None and context.clock.now_ns() > parse_rfc3339(message.deadline):
         return "expired", "its deadline passed before its turn came; nothing ran", Status.TIMEOUT
     if message.hops > limits.hops:

@@ -170,7 +170,7 @@ def _wants_another(lease: AgentLease, key: ReuseKey, message: Message) -> bool:
     """
     context, options = lease.log.context, message.options
     try:
-        resolved = context.resolve(message.to)
+        resolved = context.config.resolve(message.to)
         adapter = adapters.adapter(resolved.settings.adapter)
         face = face_of(adapter, options.via)
         rules = rules_for(resolved, message, is_exposed=context.exposed)

@@ -62,7 +62,7 @@ class AgentLease:
             return None
         try:
             journal = Journal.open(
-                paths.journal, paths.agent, context.clock, context.limits, Reserve(paths.reserve), fold
+                paths.journal, paths.agent, context.clock, context.config.limits, Reserve(paths.reserve), fold
             )
         except BaseException:
             lock.release()

@@ -12,7 +12,6 @@ from beam.base.clock import recorded_ns
 from beam.broker.context import RootContext
 from beam.model import events
 from beam.model.events import Event
-from beam.model.state import State
 from beam.root.paths import AgentPaths
 from beam.store import asks
 from beam.store.journal import Journal
@@ -33,13 +32,9 @@ class AgentLog:
         self.paths = paths
         self.journal = journal
         self.queue = Queue(paths.queue, paths.put_lock)
+        self.state = journal.state  # what the journal comes to
         self.watcher = watcher
         self._checked: set[tuple[str, int]] = set()
-
-    @property
-    def state(self) -> State:
-        """Return what the journal comes to."""
-        return self.journal.state
 
     def record(
         self, body: events.E, *, turn: int | None = None, message_id: str | None = None, sync: bool = False
@@ -49,7 +44,8 @@ class AgentLog:
         Returns the event as it was written. Raises DiskError.
         """
         event = self.journal.append(body, turn=turn, message_id=message_id, sync=sync)
-        asks.follow(self.paths.asks, event)
+        if isinstance(event, asks.FOLLOWED):
+            asks.follow(self.paths.asks, event)
         self.watcher(event)
         return event
 

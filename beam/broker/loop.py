@@ -257,7 +257,7 @@ class Broker:
             for served in self.roster.all()
             if served.lease is not None and served.lease.keeper.process is not None and not served.is_busy
         ]
-        most = self.context.limits.kept
+        most = self.context.config.limits.kept
         for _, served in sorted(kept, key=lambda each: each[0])[: max(0, len(kept) - most)]:
             if served.next is None:  # else it is used now
                 self._begin_end(served, f"the broker keeps no more than {most} processes")

@@ -27,7 +27,7 @@ _POLL_S = 0.01
 
 def _acquire(context: RootContext, paths: AgentPaths) -> Steps[AgentLease]:
     """Acquire the mailbox's lease and take one step of its duty; wait some seconds while another process has it."""
-    settings = context.resolve(paths.agent).settings
+    settings = context.config.resolve(paths.agent).settings
     if "mailbox" not in registry.adapter(settings.adapter).card.faces:
         raise UnsupportedError(
             f"{paths.agent} is not a mailbox: {settings.adapter} answers its messages",
@@ -79,8 +79,8 @@ def recv(context: RootContext, paths: AgentPaths, seconds: float | None) -> Mess
 
 def _lend(log: AgentLog, message: Message, seconds: float | None) -> None:
     context = log.context
-    settings = context.resolve(message.to).settings
-    seconds = seconds if seconds is not None else settings.lease or context.limits.lease
+    settings = context.config.resolve(message.to).settings
+    seconds = seconds if seconds is not None else settings.lease or context.config.limits.lease
     number = log.state.turn + 1
     crash_point("turn.before")
     log.record(

@@ -106,7 +106,7 @@ class Outboxes:
     # -- one request -----------------------------------------------------------------------------------------------
 
     def _take(self, key: str, folder: Folder, name: str, sender: Sender) -> None:
-        limits = self.log.context.limits
+        limits = self.log.context.config.limits
         try:
             if self._count >= limits.sends:
                 raise LimitError(

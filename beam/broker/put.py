@@ -26,11 +26,13 @@ def check_receiver(context: RootContext, agent: str, access: Access | None = Non
     from beam.broker.standing import check_trusted
     from beam.turns.request import find_executable
 
-    resolved = context.resolve(agent)
+    resolved = context.config.resolve(agent)
     if os.path.lexists(context.agent_paths(agent).archived):
         raise is_archived(agent)
     stands = check_trusted(context, resolved, access)
-    find_executable(registry.adapter(resolved.settings.adapter), resolved.settings, context.environ, context.base)
+    find_executable(
+        registry.adapter(resolved.settings.adapter), resolved.settings, context.environ, context.home.project
+    )
     return stands
 
 
@@ -69,8 +71,8 @@ def put(context: RootContext, paths: AgentPaths, message: Message, *, once: bool
 
 def _put(context: RootContext, paths: AgentPaths, queue: Queue, message: Message, *, once: bool) -> bool:
     if message.key is None and not once:
-        return queue.put(message, context.clock, context.limits)
-    if queue.put(message, context.clock, context.limits, known=lambda: _is_known(paths, message.id)):
+        return queue.put(message, context.clock, context.config.limits)
+    if queue.put(message, context.clock, context.config.limits, known=lambda: _is_known(paths, message.id)):
         return True
     _check_same(paths, message)
     return False

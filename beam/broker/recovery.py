@@ -95,7 +95,7 @@ def _drain(log: AgentLog) -> None:
         at_most=access_word(turn.at_most),
         rules=turn.rules,
         context=SessionContext(session_id=session.session_id if session else None, turn_number=turn.turn),
-        folder=log.context.base,
+        folder=log.context.home.project,
     )
     Outboxes(log).drain_left(sender)
 
@@ -194,7 +194,7 @@ def _finished(log: AgentLog, known: MessageRecord) -> TurnFinished:
 
 def _back(log: AgentLog, entry: Entry, message: Message, known: MessageRecord) -> None:
     """Requeue a claimed message whose agent was not started; dead-letter it after too many deaths."""
-    deaths = log.context.limits.deaths_before_prompt
+    deaths = log.context.config.limits.deaths_before_prompt
     if known.deaths + 1 >= deaths:
         detail = f"holder died {deaths} times before the prompt was sent"
         closing.dead_letter(log, entry, message, "holder_died", detail, tell=True)

@@ -31,7 +31,9 @@ class Renewal:
         context = log.context
         is_trusted = order.folder_trusted and context.environ.get(ledger.VARIABLE) != "1"
         remembers = order.adapter.card.remembers if is_trusted else ()
-        self._cwd = Path(context.base, order.settings.cwd or "").resolve() if remembers else context.base
+        self._cwd = (
+            Path(context.home.project, order.settings.cwd or "").resolve() if remembers else context.home.project
+        )
         self._before = {one: _content(self._cwd, one) for one in remembers}
 
     def settle(self, decisions: Sequence[str]) -> None:
@@ -39,17 +41,17 @@ class Renewal:
         if not decisions or not self._before:
             return
         context = self._log.context
-        resolved = context.resolve(self._order.message.to)
+        resolved = context.config.resolve(self._order.message.to)
         found, _ = standing.found_for(context, resolved, "ask")
-        changes = ledger.stands(context.base, found, context.environ).changes
+        changes = ledger.stands(context.home.project, found, context.environ).changes
         for one, before in self._before.items():
-            name = scan.named(self._cwd / one.path, context.base.resolve())
+            name = scan.named(self._cwd / one.path, context.home.project.resolve())
             if [change.found.name for change in changes] != [name]:
                 continue
             if not only_adds(before, _content(self._cwd, one), one.keys, one.most * len(decisions)):
                 continue
             ids = ", ".join(decisions)
-            ledger.renew(context.base, changes[0].found, ids, context.environ)
+            ledger.renew(context.home.project, changes[0].found, ids, context.environ)
             self._log.record(
                 events.Notice(code="trust_renewed", text=f"{name} was changed by decision {ids}, and is still trusted"),
                 message_id=self._order.message.id,

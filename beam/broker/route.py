@@ -56,8 +56,8 @@ def _why_dead(context: RootContext, answer: Message) -> str | None:
     """Return why this reply will be dead-lettered at its receiver, as text: both journals say it."""
     if not context.is_agent(answer.to):
         return f"no agent is called {answer.to} any more"
-    if answer.hops > context.limits.hops:
-        return f"{answer.hops} hops in thread {answer.thread}: over the limit of {context.limits.hops}"
+    if answer.hops > context.config.limits.hops:
+        return f"{answer.hops} hops in thread {answer.thread}: over the limit of {context.config.limits.hops}"
     used_up = failure.budget_used_up(context, answer)
     if used_up is not None:
         return f"the budget is used up: {used_up}"
@@ -76,7 +76,7 @@ def answer_to(context: RootContext, message: Message, finished: TurnFinished, st
     text = finished.reply or ""
     if answered and text.strip(_AROUND_END) in ("", "END"):
         return None
-    left = (context.limits.replies if message.replies is None else message.replies) - 1
+    left = (context.config.limits.replies if message.replies is None else message.replies) - 1
     if not answered:
         what = finished.status if finished.class_ is None else f"{finished.status} ({finished.class_})"
         text = f"[beam] {message.to} did not answer {message.id}: {what}: {finished.reason or 'no reason given'}"
@@ -108,7 +108,11 @@ def put(context: RootContext, message: Message) -> None:
     discovery.create(context.home, paths)
     queue = Queue(paths.queue, paths.put_lock)
     queue.put(
-        message, context.clock, context.limits, exempt=True, known=lambda: message.id in read_state(paths.journal).known
+        message,
+        context.clock,
+        context.config.limits,
+        exempt=True,
+        known=lambda: message.id in read_state(paths.journal).known,
     )
     crash_point("route.put")
     entry = queue.find(message.id)

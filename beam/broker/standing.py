@@ -53,12 +53,12 @@ def stands(context: RootContext, resolved: Resolved, access: Access | None = Non
             refusal=f"{planted[0].name}, and the root lies where agents may write",
             hint="to write it yourself: beam agent set",
         )
-    standing = ledger.stands(context.base, found, context.environ)
+    standing = ledger.stands(context.home.project, found, context.environ)
     if standing.trusted:
         return FolderStanding(trusted=True, by_variable=standing.by_variable)
     needed = [each for each in found if not each.ignored]
     if needed or (standing.once and standing.changes):
-        return FolderStanding(refusal=_refusal(standing, needed), hint=_hint(context.base, standing))
+        return FolderStanding(refusal=_refusal(standing, needed), hint=_hint(context.home.project, standing))
     left_out = tuple(each.name for each in found if not each.quiet)
     env = git_config.variables(git.off, {**context.environ, **resolved.settings.env})
     return FolderStanding(left_out=left_out, env=env)
@@ -73,7 +73,7 @@ def check_trusted(context: RootContext, resolved: Resolved, access: Access | Non
     """Check the folder now. Raises UntrustedError where the agent may not run before `beam trust`."""
     found = stands(context, resolved, access)
     if found.refusal is not None:
-        raise UntrustedError(found.refusal, found.hint, subject=str(context.base))
+        raise UntrustedError(found.refusal, found.hint, subject=str(context.home.project))
     return found
 
 
@@ -98,7 +98,7 @@ def waits_for_trust(context: RootContext, queue: Queue, entry: Entry) -> str | N
     """
     try:
         message = queue.read(entry)
-        resolved = context.resolve(message.to)
+        resolved = context.config.resolve(message.to)
     except (BeamError, FileNotFoundError) as error:
         is_off = isinstance(error, BeamError) and error.kind == "switched_off"
         return str(error) if is_off else None  # of all else whoever claims it says what is wrong
@@ -122,7 +122,7 @@ def everything(context: RootContext) -> list[Finding]:
     found: dict[str, Finding] = {}
     for name in dict.fromkeys([*context.config.names(), *registry.NAMES]):
         try:
-            resolved = context.resolve(name)
+            resolved = context.config.resolve(name)
             registry.adapter(resolved.settings.adapter)
         except BeamError:
             continue  # an agent that can't run needs no trust
@@ -141,7 +141,7 @@ def found_for(context: RootContext, resolved: Resolved, access: Access) -> tuple
     found = wants(context.config, resolved, facts, vouched=_vouched(resolved, context.environ))
     if card.runs_code or not card.executable:
         return found, git_config.Git()
-    base, home = _real(context.base), _real(user_home(context.environ))
+    base, home = _real(context.home.project), _real(user_home(context.environ))
     cwd = _real(base / (resolved.settings.cwd or ""))
     ignoring = not _is_occupied(card, context.environ)
     found += scan.look(base, cwd, card.obeys, access=access, by=card.name, home=home, ignoring=ignoring)

@@ -53,7 +53,7 @@ def _requeue(lease: AgentLease, entry: Entry, message: Message, error: BeamError
     """Put the message back until the pause after a shortage is over, and record why."""
     log = lease.log
     tries = log.state.known[message.id].shortages + 1
-    not_before, pause = failure.after_shortage(log.context.policy, message, tries, log.context.clock.now_ns())
+    not_before, pause = failure.after_shortage(log.context.config.policy, message, tries, log.context.clock.now_ns())
     text = f"{error.message}: nothing ran; tried again in {durations.show(pause)}"
     turn = log.state.open_turn.turn if log.state.open_turn is not None else None
     log.record(events.Notice(code=SHORTAGE, text=text), turn=turn, message_id=message.id)
@@ -89,7 +89,7 @@ class _Turn:
                 order = order_of(log, message)
                 if message.options.new:
                     lease.keeper.unwanted = "a new session was asked for"
-                scope = str(context.base) if order.adapter.card.runs_code else ""
+                scope = str(context.home.project) if order.adapter.card.runs_code else ""
                 driven = None if order.fork else order.session_id  # a copy is made by reading
                 if driven is None or not lease.kept_session.has(order.adapter_name, driven):
                     held.enter_context(session_lock(context, order.adapter_name, driven, scope=scope))
@@ -114,7 +114,7 @@ class _Turn:
                     await asyncio.sleep(pause)
 
             renewal = Renewal(log, order)
-            asks = Asks(log.paths.agent, record, context.clock, context.limits.ask_timeout)
+            asks = Asks(log.paths.agent, record, context.clock, context.config.limits.ask_timeout)
             self.turn.news = asyncio.Event()
             services = TurnServices(
                 record=record,
@@ -146,7 +146,7 @@ class _Turn:
         """Return whether it is a shortage before anything ran, and the message may be tried once more."""
         known = self.log.state.known[self.message.id]
         is_unstarted = isinstance(error, ShortageError) or known.phase != SENT
-        most = self.log.context.limits.start_attempts
+        most = self.log.context.config.limits.start_attempts
         return is_unstarted and failure.is_shortage(error) and known.shortages + 1 < most
 
     def _renew(self, renewal: Renewal, decisions: Sequence[str]) -> None:

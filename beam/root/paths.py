@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from functools import cached_property
 from pathlib import Path
 
 from msgspec import Struct
@@ -28,50 +29,50 @@ ARCHIVED = "archived"
 ROOT_DIRS = ("agents", "locks", "threads")
 
 
-class AgentPaths(Struct, frozen=True):
+class AgentPaths(Struct, frozen=True, dict=True):
     """Directories and files of one agent, or of one of its lanes (`--once`: a temporary session beside the queue)."""
 
     agent: str
     dir: Path
     lane: str | None = None
 
-    @property
+    @cached_property
     def queue(self) -> Path:
         return self.dir / "queue"
 
-    @property
+    @cached_property
     def control(self) -> Path:
         return self.dir / "control"
 
-    @property
+    @cached_property
     def asks(self) -> Path:
         return self.dir / "asks"
 
-    @property
+    @cached_property
     def journal(self) -> Path:
         return self.dir / "journal"
 
-    @property
+    @cached_property
     def lock(self) -> Path:
         """Return the file whose flock decides who holds the agent."""
         return self.dir.parent.parent / "locks" / self.agent if self.lane is None else self.dir / "lock"
 
-    @property
+    @cached_property
     def archived(self) -> Path:
         """Return the file that is there while the agent is archived."""
         return self.dir / ARCHIVED
 
-    @property
+    @cached_property
     def put_lock(self) -> Path:
         """Return the file whose flock orders publications."""
         return self.dir / "put.lock"
 
-    @property
+    @cached_property
     def reserve(self) -> Path:
         """Return the file whose room an outcome takes on a full disk; lanes share their agent's."""
         return (self.dir if self.lane is None else self.dir.parent.parent) / "reserve"
 
-    @property
+    @cached_property
     def log(self) -> Path:
         """Return the file for a detached worker's stderr."""
         return self.dir / "worker.log"

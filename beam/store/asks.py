@@ -15,9 +15,11 @@ from beam.model import events
 from beam.model.events import Event, PermissionAsked
 from beam.model.message import ID
 
+FOLLOWED = (PermissionAsked, events.PermissionDecided, events.PermissionCancelled)
+
 
 def follow(directory: Path, event: Event) -> None:
-    """Update the files after this event of the journal."""
+    """Update the files after this event of the journal, one of FOLLOWED."""
     match event:
         case events.PermissionAsked():
             crash_point("ask.recorded")

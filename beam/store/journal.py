@@ -87,11 +87,11 @@ class Journal:
             journal._begin_segment()
             return journal
         try:
-            with files.disk("read", directory / found[-1]):  # it may be removed just now
-                segment = (fold or Fold(directory)).take(found[-1])
-            journal._take(segment, found[-1])
+            journal._take((fold or Fold(directory)).take(found[-1]), found[-1])
         except BaseException as error:
             journal.close()
+            if isinstance(error, FileNotFoundError):  # it was removed just now
+                raise files.disk_error("read", directory / found[-1], error) from error
             if isinstance(error, DiskError) and files.is_full(error) and reserve is not None and reserve.give_up():
                 return cls.open(directory, agent, clock, limits, reserve)
             raise
@@ -153,9 +153,11 @@ class Journal:
     @staticmethod
     def _open_to_append(path: Path) -> tuple[int, int]:
         """Return a descriptor, and the file's size."""
-        with files.disk("open", path):
+        try:
             handle = files.open_to_write(path, os.O_WRONLY | os.O_APPEND)
             return handle, os.fstat(handle).st_size
+        except OSError as error:
+            raise files.disk_error("open", path, error) from error
 
     def _go_on_in(self, name: str, handle: int, size: int) -> None:
         """Append to that file from now on.
@@ -266,8 +268,10 @@ class Journal:
     def _chained(self) -> Chain:
         if self._chain is None:
             path = self.directory / self._name
-            with files.disk("read", path):
+            try:
                 self._chain = Chain.of(path, self._size)
+            except OSError as error:
+                raise files.disk_error("read", path, error) from error
         return self._chain
 
     def _line(self, event: Event) -> bytes:

@@ -79,8 +79,10 @@ def is_held(path: Path) -> bool:
 
 def _take(path: Path, how: int) -> Lock | None:
     while True:
-        with files.disk("open", path):
+        try:
             handle = files.open_to_write(path, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            raise files.disk_error("open", path, error) from error
         try:
             fcntl.flock(handle, how)
         except BlockingIOError:

@@ -100,8 +100,10 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with files.disk("open", path):
+        try:
             self._handle = files.open_directory(path, follow=False)
+        except OSError as error:
+            raise files.disk_error("open", path, error) from error
 
     @classmethod
     def make(cls, path: Path) -> Folder:

@@ -177,8 +177,10 @@ class Queue:
                 crash_point("put.written")
                 self._remember_position(handle, first + len(messages) - 1)
                 for temporary, final in zip(temporaries, finals, strict=True):
-                    with files.disk("publish", temporary):
+                    try:
                         temporary.rename(final)
+                    except OSError as error:
+                        raise files.disk_error("publish", temporary, error) from error
                     published.append(final)
                 crash_point("put.renamed")
                 files.sync_directory(new)
@@ -204,16 +206,20 @@ class Queue:
         return len(names), next((position for position in parsed if position <= LAST_POSITION), 0)
 
     def _last_position(self, handle: int) -> int:
-        with files.disk("read", self.put_lock):
+        try:
             written = os.pread(handle, 20, 0)
+        except OSError as error:
+            raise files.disk_error("read", self.put_lock, error) from error
         if len(written) == 20 and written.isdigit() and int(written) < LAST_POSITION:
             return int(written)
         positions = (entry.position for box in BOXES[1:] for entry in self.entries(box))
         return max((position for position in positions if position <= LAST_POSITION), default=0)
 
     def _remember_position(self, handle: int, position: int) -> None:
-        with files.disk("write", self.put_lock):
+        try:
             os.pwrite(handle, b"%020d" % position, 0)
+        except OSError as error:
+            raise files.disk_error("write", self.put_lock, error) from error
 
     def move(self, entry: Entry, box: str) -> Entry:
         """Move the entry to another box, durably, and return it there. Raises FileNotFoundError if its file is gone."""

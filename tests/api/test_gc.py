@@ -47,7 +47,7 @@ def lane(root: Root, *, dead_letter: bool = False) -> AgentPaths:
     place = root.context.agent_paths("box", "aaaa")
     directories.create(root.context.home, place)
     message = root.message("box")
-    Queue(place.queue, place.put_lock).put(message, root.clock, root.context.limits)
+    Queue(place.queue, place.put_lock).put(message, root.clock, root.context.config.limits)
     lease = AgentLease.acquire(root.context, place)
     assert lease is not None
     (entry,) = lease.waiting.scan()

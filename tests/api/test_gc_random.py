@@ -98,7 +98,7 @@ class Life:
         queue = Queue(place.queue, place.put_lock)
         step = self.chance.randrange(3)
         if step == 0 and not read_state(place.journal).known:
-            queue.put(self.root.message("worker"), self.root.clock, self.root.context.limits)
+            queue.put(self.root.message("worker"), self.root.clock, self.root.context.config.limits)
         lease = AgentLease.acquire(self.root.context, place) if step else None
         if lease is None:
             return

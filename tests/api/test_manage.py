@@ -28,11 +28,11 @@ def test_an_added_agent_resolves_and_needs_no_trust(root: Root) -> None:
     root.environ.pop("BEAM_TRUST")
     path = manage.add(root.context, "mine", AgentSettings(command=("cat", "-n")))
     assert path == root.context.home.root / "agents/mine/agent.json"
-    resolved = root.reload().resolve("mine")
+    resolved = root.reload().config.resolve("mine")
     assert resolved.settings.command == ("cat", "-n")
     assert standing.stands(root.context, resolved).refusal is None
     path.write_text(path.read_text().replace("-n", "-e"))
-    assert standing.stands(root.context, root.reload().resolve("mine")).refusal is not None
+    assert standing.stands(root.context, root.reload().config.resolve("mine")).refusal is not None
 
 
 def test_an_agent_that_would_not_resolve_is_not_kept(root: Root) -> None:
@@ -58,9 +58,9 @@ def test_a_change_that_would_not_resolve_is_taken_back(root: Root) -> None:
 
 def test_a_change_sets_and_takes_back(root: Root) -> None:
     manage.change(root.context, "worker", {"timeout": "90s", "description": "it"})
-    assert root.reload().resolve("worker").settings.timeout == 90
+    assert root.reload().config.resolve("worker").settings.timeout == 90
     manage.change(root.context, "worker", {"timeout": None})
-    settings = root.reload().resolve("worker").settings
+    settings = root.reload().config.resolve("worker").settings
     assert (settings.timeout, settings.description) == (None, "it")
 
 
@@ -136,7 +136,7 @@ def test_a_fork_has_the_settings_and_begins_in_a_copy_of_the_session(root: Root)
     declare(root, "{adapter: codex, model: gpt-5, system: be brief}")
     in_session(root, "coder")
     assert manage.fork(root.context, "coder", "twin", by="human") == "s1"
-    settings = root.reload().resolve("twin").settings
+    settings = root.reload().config.resolve("twin").settings
     assert (settings.adapter, settings.model, settings.system) == ("codex", "gpt-5", "be brief")
     state = read_state(root.place("twin").journal)
     assert state.session is None
@@ -151,7 +151,7 @@ def test_a_variable_of_the_caller_is_no_setting_of_the_fork(root: Root) -> None:
     in_session(root, "coder")
     manage.fork(root.context, "coder", "twin", by="human")
     root.environ.pop("BEAM_MODEL")
-    assert root.reload().resolve("twin").settings.model is None
+    assert root.reload().config.resolve("twin").settings.model is None
 
 
 def test_without_a_session_there_is_nothing_to_copy(root: Root) -> None:
@@ -199,11 +199,11 @@ def test_an_agent_is_removed_though_somebody_looks_for_a_moment_whether_it_is_fr
 def test_a_variable_is_set_changed_and_removed_beside_the_others(root: Root) -> None:
     settings = manage.settings_of_flags({"adapter": "claude", "env.IS_SANDBOX": "1", "env.A": "x=y"})
     manage.add(root.context, "mine", AgentSettings(**settings))  # type: ignore[arg-type]
-    assert root.reload().resolve("mine").settings.env == {"IS_SANDBOX": "1", "A": "x=y"}
+    assert root.reload().config.resolve("mine").settings.env == {"IS_SANDBOX": "1", "A": "x=y"}
     manage.change(root.context, "mine", {"env.A": None, "env.B": "2"})
-    assert root.reload().resolve("mine").settings.env == {"IS_SANDBOX": "1", "B": "2"}
+    assert root.reload().config.resolve("mine").settings.env == {"IS_SANDBOX": "1", "B": "2"}
     manage.change(root.context, "mine", {"env.never": None})
-    assert root.reload().resolve("mine").settings.env == {"IS_SANDBOX": "1", "B": "2"}
+    assert root.reload().config.resolve("mine").settings.env == {"IS_SANDBOX": "1", "B": "2"}
 
 
 @pytest.mark.parametrize("key", ["env.", "env.A=B"])

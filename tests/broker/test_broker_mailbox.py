@@ -55,7 +55,7 @@ def cost(folder: Path, waiting: int, *, is_waited_for: bool) -> list[Counter[str
     root = Root(folder, limits="{waiting: 1000}")
     place = root.place("box")
     messages = [root.message("box", f"text {number}") for number in range(waiting)]
-    root.queue("box").put_all(messages, root.clock, root.context.limits)
+    root.queue("box").put_all(messages, root.clock, root.context.config.limits)
     last = messages[-1].id
     if is_waited_for:
         ensure_running(root.context, place, last)
@@ -88,7 +88,7 @@ def test_who_waits_for_one_message_does_not_list_those_that_wait_before_it(
     root = Root(tmp_path)
     place = root.place("box")
     messages = [root.message("box", f"text {number}") for number in range(50)]
-    root.queue("box").put_all(messages, root.clock, root.context.limits)
+    root.queue("box").put_all(messages, root.clock, root.context.config.limits)
     last = messages[-1].id
     ensure_running(root.context, place, last)  # the first look notes its place in the journal
     listed: list[str] = []
@@ -163,7 +163,7 @@ def test_a_failure_needs_a_reason_and_becomes_a_dead_letter(root: Root) -> None:
 def test_an_unanswered_message_is_offered_again_when_its_lease_is_over(root: Root, lease: float | None) -> None:
     message = root.put("box")
     assert recv(root, lease) == message.id
-    root.clock.sleep((lease or root.context.limits.lease) - 1)
+    root.clock.sleep((lease or root.context.config.limits.lease) - 1)
     with pytest.raises(UnfinishedError):
         recv(root)
     root.clock.sleep(1)

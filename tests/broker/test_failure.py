@@ -16,7 +16,9 @@ from tests.support.context import Root
 
 def bounded(root: Root, **policy: object) -> None:
     """That policy from now on."""
-    config = msgspec.structs.replace(root.context.config, policy=msgspec.structs.replace(root.context.policy, **policy))
+    config = msgspec.structs.replace(
+        root.context.config, policy=msgspec.structs.replace(root.context.config.policy, **policy)
+    )
     root.context = msgspec.structs.replace(root.context, config=config)
 
 

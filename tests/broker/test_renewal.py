@@ -59,7 +59,7 @@ def root(tmp_path: Path) -> Root:
     (made.base / "beam.yaml").write_text("agents: {claude: {access: ask}}\n")
     (made.base / ".claude").mkdir()
     context = made.reload()
-    ledger.trust(context.base, standing.everything(context), context.environ)
+    ledger.trust(context.home.project, standing.everything(context), context.environ)
     return made
 
 
@@ -75,7 +75,7 @@ def renewal(root: Root, lease: AgentLease) -> Renewal:
 
 
 def is_trusted(root: Root) -> bool:
-    return standing.stands(root.context, root.context.resolve("claude"), "ask").trusted
+    return standing.stands(root.context, root.context.config.resolve("claude"), "ask").trusted
 
 
 def test_what_a_decision_wrote_is_trusted_with_its_id(root: Root, lease: AgentLease) -> None:

@@ -151,11 +151,11 @@ def test_a_reply_of_too_many_hops_is_dead_for_both(root: Root) -> None:
 
 @pytest.mark.slow
 def test_a_full_queue_takes_replies_all_the_same(root: Root) -> None:
-    for number in range(root.context.limits.waiting):
+    for number in range(root.context.config.limits.waiting):
         root.put("asker", str(number))
     message = root.message("worker", sender="asker", reply="queue")
     assert route.reply(root.context, message, DONE, State()).reply == "queued"
-    assert len(root.boxes("asker")["new"]) == root.context.limits.waiting + 1
+    assert len(root.boxes("asker")["new"]) == root.context.config.limits.waiting + 1
 
 
 def test_a_receiver_with_a_damaged_journal_stops_its_sender_not(root: Root) -> None:

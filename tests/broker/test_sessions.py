@@ -63,7 +63,7 @@ def test_a_message_whose_session_is_taken_ends_with_the_limit_and_can_be_retried
         outcome = await agent_turn.run(lease, *claimed, Stop())
         return outcome.status, outcome.reason, outcome.turn
 
-    with session_lock(root.context, "command", "s1", scope=str(root.context.base)):
+    with session_lock(root.context, "command", "s1", scope=str(root.context.home.project)):
         status, reason, turn = asyncio.run(run())
     assert (status, turn) == (Status.LIMIT, None)
     assert "is in a turn of another root" in (reason or "")

@@ -26,12 +26,12 @@ def root(tmp_path: Path) -> Root:
 
 def stands(root: Root, agent: str, access: Access = "read") -> FolderStanding:
     context = root.reload()
-    return standing.stands(context, context.resolve(agent), access)
+    return standing.stands(context, context.config.resolve(agent), access)
 
 
 def give(root: Root) -> None:
     context = root.reload()
-    ledger.trust(context.base, standing.everything(context), context.environ)
+    ledger.trust(context.home.project, standing.everything(context), context.environ)
 
 
 def test_an_agent_that_runs_code_is_refused_until_its_folder_is_trusted(root: Root) -> None:

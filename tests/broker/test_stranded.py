@@ -29,7 +29,7 @@ def sent(root: Root, name: str) -> tuple[AgentPaths, Message]:
     directories.create(root.context.home, place)
     lanes.enter(place)
     message = root.message("worker", id=f"worker-{name}")
-    Queue(place.queue, place.put_lock).put(message, root.clock, root.context.limits)
+    Queue(place.queue, place.put_lock).put(message, root.clock, root.context.config.limits)
     return place, message
 
 

@@ -60,7 +60,7 @@ def test_a_message_that_comes_while_the_worker_leaves_is_run(root: Root, monkeyp
 
     def closed_then_put(lease: AgentLease) -> None:
         if root.queue("worker").find(late.id) is None and late.id not in lease.log.state.known:
-            root.queue("worker").put(late, root.clock, root.context.limits)  # its sender sees the lock held
+            root.queue("worker").put(late, root.clock, root.context.config.limits)  # its sender sees the lock held
             assert try_lock(lease.log.paths.lock) is None
         real(lease)
 

@@ -94,7 +94,7 @@ class Root:
     def put(self, to: str, text: str = "hi", **fields: object) -> Message:
         """Such a message, in its queue."""
         message = self.message(to, text, **fields)
-        assert self.queue(to).put(message, self.clock, self.context.limits)
+        assert self.queue(to).put(message, self.clock, self.context.config.limits)
         return message
 
     def hold(self, agent: str) -> AgentLease:

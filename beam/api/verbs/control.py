@@ -62,7 +62,7 @@ class ControlVerbs(OpenedRoot):
         from beam.broker.compose import check_text, replace_surrogates
 
         text = replace_surrogates(text)
-        check_text(text, self.context.limits)
+        check_text(text, self.context.config.limits)
         return (yield from self._request("edit", message_id, text=text))
 
     @waiting_verb
@@ -100,7 +100,7 @@ class ControlVerbs(OpenedRoot):
         from beam.broker.compose import check_text, replace_surrogates
 
         text = replace_surrogates(text)
-        check_text(text, self.context.limits)
+        check_text(text, self.context.config.limits)
         return (yield from live.steer(self.context, self._existing(agent), text, by=self.me))
 
     def asks(self, agents: Sequence[str] = ()) -> list[AskLine]:

@@ -82,7 +82,7 @@ class LookVerbs(OpenedRoot):
         """Return the folder where the agent works. Raises NotFoundError, ConfigError."""
         from beam.api.status import folder_of
 
-        return folder_of(self.context, self.context.resolve(agent).settings)
+        return folder_of(self.context, self.context.config.resolve(agent).settings)
 
     def running(self, agent: str) -> list[str]:
         """Return the ids of the messages whose turns run now, that of the agent's own session first.

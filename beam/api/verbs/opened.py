@@ -77,7 +77,7 @@ class OpenedRoot:
 
     def _existing(self, agent: str) -> AgentPaths:
         if agent not in self.home.agents():
-            self.context.resolve(agent)
+            self.context.config.resolve(agent)
         return self.context.agent_paths(agent)
 
     def _names(self, agents: Sequence[str]) -> list[str]:

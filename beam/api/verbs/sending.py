@@ -83,7 +83,7 @@ class SendVerbs(OpenedRoot):
             )
         context = self.context
         discovery.check_folder(self.home, self.environ)
-        configured = context.resolve(agent).settings.access
+        configured = context.config.resolve(agent).settings.access
         access = granted_access(configured, wanted.access, at_most="read" if context.exposed else None)
         self.trusted_by_variable = check_receiver(context, agent, access).by_variable
         if wanted.once and key is not None:
@@ -101,7 +101,7 @@ class SendVerbs(OpenedRoot):
             caller=Caller(),
             wait=wait,
             clock=self._clock,
-            limits=context.limits,
+            limits=context.config.limits,
             sender=sender,
             attach=attach,
             options=wanted,
@@ -186,7 +186,7 @@ class SendVerbs(OpenedRoot):
         """
         from beam.turns.request import face_of
 
-        settings = self.context.resolve(agent).settings
+        settings = self.context.config.resolve(agent).settings
         if settings.access is not None or self.is_agent or self.context.exposed:
             return None
         adapter = registry.adapter(settings.adapter)
@@ -211,7 +211,7 @@ class SendVerbs(OpenedRoot):
         """Return the variables of the agent's settings that no process of it gets (`LD_PRELOAD` and the like)."""
         from beam.process.environment import LOADER
 
-        return sorted(LOADER.intersection(self.context.resolve(agent).settings.env))
+        return sorted(LOADER.intersection(self.context.config.resolve(agent).settings.env))
 
     def progress(self, message: Message | str) -> Callable[[], Progress | None] | None:
         """Return a function that says, each time it is called, which turn runs where this message (or the one of this
@@ -242,7 +242,7 @@ class SendVerbs(OpenedRoot):
 
         if wanted.once:
             raise UsageError("--keep and --once don't go together", "a throw-away session has no next turn")
-        settings = self.context.resolve(agent).settings
+        settings = self.context.config.resolve(agent).settings
         adapter = registry.adapter(settings.adapter)
         face = face_of(adapter, wanted.via)
         if face not in ("dialogue", "terminal"):
@@ -297,4 +297,4 @@ class SendVerbs(OpenedRoot):
         return self.context.agent_paths(message.to, lane)
 
     def _is_mailbox(self, agent: str) -> bool:
-        return "mailbox" in registry.adapter(self.context.resolve(agent).settings.adapter).card.faces
+        return "mailbox" in registry.adapter(self.context.config.resolve(agent).settings.adapter).card.faces
